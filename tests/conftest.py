@@ -123,14 +123,6 @@ def embedded() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.fixture
-def product_broker() -> Iterator[EmbeddedBroker]:
-    """The same, exactly as the product starts it: for tests of itself."""
-    with EmbeddedBroker() as broker:
-        broker.ensure_topics(Topics())
-        yield broker
-
-
-@pytest.fixture
 def mock_cluster() -> Iterator[Callable[..., MockCluster]]:
     """Makes clusters of so many brokers, with switches for faults; see `tests/mock_cluster.py`."""
     clusters: list[MockCluster] = []

@@ -8,7 +8,6 @@ record makes again.
 import argparse
 import dataclasses
 import sys
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,22 +20,12 @@ from haltline.streams.runtime.worker_settings import WorkerSettings
 
 
 class Counting:
-    """Counts per key. `fail_on` and `hang_on` are values of n that raise, or never end, as faults would."""
+    """Counts per key."""
 
-    def __init__(
-        self,
-        load: Load,
-        outbox: Outbox,
-        *,
-        output: str,
-        fail_on: int | None = None,
-        hang_on: int | None = None,
-    ) -> None:
+    def __init__(self, load: Load, outbox: Outbox, *, output: str) -> None:
         self._load = load
         self._outbox = outbox
         self._output = output
-        self._fail_on = fail_on
-        self._hang_on = hang_on
         self._live: dict[bytes, dict[str, Any]] = {}
         self._partition: dict[bytes, int] = {}
         self._dirty: set[bytes] = set()
@@ -58,10 +47,6 @@ class Counting:
                 continue
             offsets[record.topic] = record.offset
             n = orjson.loads(record.value)["n"]
-            if n == self._fail_on:
-                raise RuntimeError(f"asked to fail on {n}")
-            while n == self._hang_on:
-                time.sleep(0.1)
             state["count"] += 1
             state["sum"] += n
             dirty.add(key)
@@ -102,8 +87,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topics", required=True, help="separated by commas")
     parser.add_argument("--output", required=True)
-    parser.add_argument("--fail-on", type=int, help="a value of n")
-    parser.add_argument("--hang-on", type=int, help="a value of n")
     args, more = parser.parse_known_args(arguments)  # the others are settings of a worker by their names
     known = {field.name: str(field.type) for field in dataclasses.fields(WorkerSettings)}
     settings: dict[str, Any] = {}
@@ -112,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings[name] = value if "str" in known[name] else orjson.loads(value)
     return run_worker(
         WorkerSettings(bootstrap=args.bootstrap, sources=tuple(args.topics.split(",")), **settings),
-        lambda load, outbox: Counting(load, outbox, output=args.output, fail_on=args.fail_on, hang_on=args.hang_on),
+        lambda load, outbox: Counting(load, outbox, output=args.output),
     )
 
 

@@ -76,10 +76,6 @@ class Group:
         """Keeps what changed."""
         self.values |= {key: state for _, key, state in self.pipeline.changed() if state is not None}
 
-    def state_bytes(self) -> int:
-        """Of all that it keeps."""
-        return sum(map(len, self.values.values()))
-
 
 class Log:
     """One log, and the groups that read it: the first of them writes what all of them read."""

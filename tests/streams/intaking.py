@@ -29,13 +29,19 @@ def with_intake(bootstrap: str, talk: Callable[[Post], Awaitable[Any]], **option
     """What a client says to an intake: `post(path, body, content_type, **headers)` gives the status and the JSON."""
 
     async def run() -> Any:
-        async with serving(bootstrap, **options) as address, ClientSession(address) as http:
-
-            async def post(path: str, body: Any, kind: str = "application/json", **headers: str) -> tuple[int, Any]:
-                data = body if isinstance(body, bytes) else orjson.dumps(body)
-                async with http.post(path, data=data, headers={"Content-Type": kind, **headers}) as response:
-                    return response.status, await response.json(content_type=None)
-
-            return await talk(post)
+        async with serving(bootstrap, **options) as address:
+            return await talked(address, talk)
 
     return asyncio.run(run())
+
+
+async def talked(address: str, talk: Callable[[Post], Awaitable[Any]]) -> Any:
+    """The same to one at this address."""
+    async with ClientSession(address) as http:
+
+        async def post(path: str, body: Any, kind: str = "application/json", **headers: str) -> tuple[int, Any]:
+            data = body if isinstance(body, bytes) else orjson.dumps(body)
+            async with http.post(path, data=data, headers={"Content-Type": kind, **headers}) as response:
+                return response.status, await response.json(content_type=None)
+
+        return await talk(post)

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haltline.detectors import ALL
@@ -87,6 +87,7 @@ def calls(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("core", CORES)
+@settings(max_examples=50)
 @given(
     calls=st.lists(calls(), min_size=1, max_size=4), answer=st.sampled_from(("approve", "reject", "ask", "withdraw"))
 )

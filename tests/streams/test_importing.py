@@ -1,15 +1,11 @@
-import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
-from haltline.streams.importing.formats import START_MS, Imported
-from haltline.streams.importing.reading import NotReadable
+from haltline.streams.importing.formats import Imported
 from haltline.streams.importing.values import moment
 from tests.cases import cases
 
@@ -119,37 +115,6 @@ def test_a_recording_is_known_by_its_form(
     assert turns == [Usage(input_tokens=5, output_tokens=2, cache_read_tokens=4)] * len(turns)
 
 
-def test_times_that_are_not_reported_are_made_up_and_counted(tmp_path: Path) -> None:
-    file = tmp_path / "a.traj"
-    file.write_text(json.dumps(SWE))
-    recording = Imported(file)
-    assert [e.time - START_MS for e in recording.events()] == [1000, 2000]
-    assert recording.untimed == 2
-
-
-def test_subagents_are_sessions_below_and_each_line_of_an_evaluation_of_openhands_is_one(tmp_path: Path) -> None:
-    (event, _) = imported(tmp_path, [{**CLAUDE[1], "isSidechain": True, "agentId": "a7"}], lines=True)
-    assert (event.session_id, event.parent_session_id) == ("s1/a7", "s1")
-    lines = [{"instance_id": name, "history": OPENHANDS} for name in ("django-1", "django-2")]
-    assert [e.session_id for e in imported(tmp_path, lines, lines=True)] == ["django-1"] * 3 + ["django-2"] * 3
-
-
-def test_what_is_no_recording_says_so(tmp_path: Path) -> None:
-    file = tmp_path / "x.json"
-    for text, actual in {
-        b"": "got an empty list",
-        b"no json": "expected JSON, or JSON lines, got something else",
-        b"7": "got 7",
-        b"{}": "got an empty object",
-        b'{"messages": []}': "got an object with messages",
-        b"[[1]]": "got a list of a list of 1",
-        gzip.compress(b'{"trajectory": []}')[:-9]: "expected a whole gzip file",
-    }.items():
-        file.write_bytes(text)
-        with pytest.raises(NotReadable, match=f"{file}.*{actual}"):
-            Imported(file)
-
-
 @pytest.mark.parametrize(
     ("text", "skipped"),
     [
@@ -191,16 +156,3 @@ def test_a_moment_is_read_or_none() -> None:
         assert moment(value) == NOON_MS
     for no_time in (None, True, "noon", 1e300, -5):
         assert moment(no_time) is None
-
-
-def test_what_is_imported_can_be_backtested(tmp_path: Path) -> None:
-    file = tmp_path / "run.jsonl.gz"
-    repeated = {"trajectory": [{"action": "rm -rf /srv/data", "observation": "still there"}] * 12}
-    file.write_bytes(gzip.compress(json.dumps(repeated).encode()))
-    command = [sys.executable, "-m", "haltline.cli"]
-    done = subprocess.run([*command, "import", str(file)], capture_output=True, check=True)
-    assert b"swe-agent: 24 events, 24 of them with times that were made up" in done.stderr
-    events = tmp_path / "events.jsonl"
-    events.write_bytes(done.stdout)
-    tested = subprocess.run([*command, "backtest", "--json", str(events)], capture_output=True, check=False)
-    assert json.loads(tested.stdout.splitlines()[0])["events"] == 24, tested.stderr

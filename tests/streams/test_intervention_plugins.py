@@ -121,8 +121,3 @@ def test_one_that_oversteps_adds_nothing_and_is_reported(handler: str) -> None:
 def test_a_policy_that_names_what_cannot_be_used_is_refused_with_its_place(interventions: str, why: str) -> None:
     with pytest.raises(BadPolicy, match=why):
         parse_policy(f"interventions: {interventions}", plugins=installed())
-
-
-def test_nothing_is_imported_before_a_policy_names_it() -> None:
-    assert levels("{}") == [Level.NUDGE, Level.KILL]
-    assert parse_policy("{}", plugins=installed()).interventions is None

@@ -1,6 +1,5 @@
 """What the audit table tells of interventions: records, the whole report of a stop, labels and suggestions."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +9,14 @@ from typer.testing import CliRunner
 
 from haltline.cli.app import app
 from haltline.cli.common import Exit
-from haltline.schemas.control import Command, CommandKind
-from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Kind
-from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
-from haltline.streams.audit.reading import KafkaRecord, Reader
-from haltline.streams.audit.table import DeltaAuditTable
-from haltline.streams.engine.core import Core, Position
 from haltline.streams.replay.label_precision import by_rule, recorded, suggest
-from tests.builders import T0_MS, call, event
+from tests.builders import call, event
+from tests.streams.learning.recorded import LabelledLog
+from tests.streams.replay.recorded import label_of
 
 TOPICS = Topics()
 OTHERS = ("spend_velocity", "budget", "step_review")
@@ -32,44 +28,17 @@ PRICED = Policy.model_validate(
 )
 
 
-def label_of(session: str, label: str, decision_id: str | None = None, rule: str | None = None) -> Command:
-    """What a person says of a stop, or of a session in which there was none."""
-    said = {"label": label, "decision_id": decision_id, "code": rule, "by": "ada", "reason": "looked at it"}
-    return Command.model_validate({"command_id": "c", "kind": CommandKind.LABEL, "id": session, "time": T0_MS} | said)
+class Table(LabelledLog):
+    """The audit table of a log in which each decision is delivered twice, as may be."""
 
-
-class Table:
-    """An audit table that is filled by hand."""
-
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, policy: Policy) -> None:
+        super().__init__(policy)
         self.uri = folder / "audit"
-        self._kept: list[KafkaRecord] = []
-
-    def say(self, topic: str, value: bytes, session: str, time_ms: int) -> None:
-        self._kept.append(KafkaRecord(topic, 0, len(self._kept), time_ms, session.encode(), value))
-
-    def session(self, events: Sequence[ActionEvent], policy: Policy | None = None) -> list[Decision]:
-        """A session's events, and what is decided on them; each decision delivered twice, as may be."""
-        core, state, result = Core(policy), None, []
-        for offset, one in enumerate(events):
-            self.say(TOPICS.actions, one.to_json(), one.session_id, one.time)
-            outcome = core.on_event(state, one, Position(TOPICS.actions, 0, offset))
-            state = outcome.state
-            if outcome.decision is not None:
-                result.append(outcome.decision)
-                for _ in range(2):
-                    self.say(TOPICS.interventions, outcome.decision.to_json(), one.session_id, one.time)
-        return result
-
-    def label(self, session: str, label: str, decision_id: str | None = None, rule: str | None = None) -> None:
-        command = label_of(session, label, decision_id, rule).model_copy(update={"command_id": f"c{len(self._kept)}"})
-        self.say(TOPICS.commands, command.to_json(), session, command.time)
 
     def write(self) -> "Table":
-        reader = Reader(TOPICS, "audit")
-        DeltaAuditTable(self.uri).open().append(
-            [reader.row(one, one.timestamp_ms or 0) for one in self._kept], {"a": 0}
-        )
+        for one in list(self.log.decided()):
+            self.log.send(one.topic, key=one.key, value=one.value)
+        self.log.audited(self.uri)
         return self
 
     def ask(self, *arguments: str) -> tuple[int, str]:
@@ -100,21 +69,9 @@ def deletes(session: str = "s1", count: int = 6, *, usage: dict[str, float] | No
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Table:
-    table = Table(tmp_path_factory.mktemp("stopped"))
-    table.session(deletes(usage={"input_tokens": 100, "cost_usd": 0.5}), PRICED)
+    table = Table(tmp_path_factory.mktemp("stopped"), PRICED)
+    table.run(deletes(usage={"input_tokens": 100, "cost_usd": 0.5}))
     return table.write()
-
-
-def test_each_intervention_is_a_record_with_the_inputs_of_its_call(stopped: Table) -> None:
-    found = stopped.json("interventions")["interventions"]
-    assert [(one["type"], one["outcome"]) for one in found] == [
-        ("warning", "warned"),
-        *[("loop_detected", "blocked")] * 4,
-    ]
-    killed = found[1]
-    assert killed["original_inputs"] == {"id": "fact_sales"}
-    assert killed["blast_radius"] == "would have taken away: delete_asset asset_id=fact_sales"
-    assert (killed["estimated_cost_usd"], killed["cost_prevented_usd"], killed["run_id"]) == (3.0, 3.0, "s1")
 
 
 def test_records_are_found_by_type_outcome_and_risk(stopped: Table) -> None:
@@ -144,24 +101,6 @@ def test_the_statistics_count_what_was_prevented_once(stopped: Table) -> None:
             {"policy_id": "destructive_repeat", "policy_name": "default version 1", "count": 2},
         ],
     }
-
-
-def test_the_whole_report_of_a_stop(stopped: Table) -> None:
-    result = stopped.json("incident", "s1")
-    report, actions = result["incident"], result["action_history"]
-    assert len(actions) == 50
-    assert actions[-1] == {
-        "time": 1_750_000_112_000,
-        "event_id": "s1@112 delete_asset asset_id=fact_sales",
-        "action": "delete_asset",
-        "targets": ["asset_id=fact_sales"],
-    }
-    assert [act["outcome"] for act in actions[-3:-1]] == ["ok", "ok"]
-    assert report["impact"]["duration_s"] == 112
-    assert report["impact"]["resources"] == {"input_tokens": 6000, "cost_usd": 30}
-    assert report["timeline"][0]["what"] == "the session began"
-    assert report["timeline"][-1]["what"].startswith("KILL session_killed_loop_guard")
-    assert {option["option"] for option in report["recovery_options"]} >= {"resume_with_limits", "abort"}
 
 
 def test_the_report_for_people_without_arguments_and_outputs(stopped: Table) -> None:
@@ -199,7 +138,7 @@ SOON = Policy.model_validate(
 @pytest.fixture(scope="module")
 def labelled(tmp_path_factory: pytest.TempPathFactory) -> Table:
     """Under a policy that stops at the third error: two sessions that went on to ten, three that would have ended."""
-    table = Table(tmp_path_factory.mktemp("labelled"))
+    table = Table(tmp_path_factory.mktemp("labelled"), SOON)
     for session, times, label in (
         ("bad-1", 12, "confirmed"),
         ("bad-2", 10, "confirmed"),
@@ -207,26 +146,13 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Table:
         ("good-2", 3, "false_alarm"),
         ("good-3", 3, "false_alarm"),
     ):
-        first = next(d for d in table.session(failing(session, times), SOON) if d.level >= Level.PAUSE)
-        table.label(session, "confirmed", first.decision_id)
-        table.label(session, label, first.decision_id)  # the last word counts
-    table.session(failing("quiet", 2), SOON)
+        table.run(failing(session, times))
+        first = next(d for d in table.decisions(session) if d.level >= Level.PAUSE)
+        table.label(session, "confirmed", first)
+        table.label(session, label, first)  # the last word counts
+    table.run(failing("quiet", 2))
     table.label("quiet", "missed", rule="hallucination")
     return table.write()
-
-
-def test_precision_by_rule(labelled: Table) -> None:
-    assert labelled.json("labels")["rules"] == [
-        {
-            "rule": "error_repetition",
-            "confirmed": 2,
-            "false_alarm": 3,
-            "missed": 0,
-            "precision": 0.4,
-            "recall": 1.0,
-        },
-        {"rule": "hallucination", "confirmed": 0, "false_alarm": 0, "missed": 1, "precision": None, "recall": 0.0},
-    ]
 
 
 def test_a_threshold_is_suggested_and_never_applied(labelled: Table, tmp_path: Path) -> None:
@@ -249,12 +175,3 @@ def test_a_rule_that_misses_is_offered_a_stricter_threshold() -> None:
     assert found is not None
     assert (found.setting, found.missed_found, found.missed) == ("medium", 1, 1)
     assert found.value < 9
-
-
-def test_where_a_rule_is_right_nothing_is_suggested() -> None:
-    decision = Decision(
-        decision_id="d", session_id="bad", event_id="e", time=1_750_000_000_000, level=Level.PAUSE,
-        code="c", reason="r", detector="error_repetition", severity=Severity.CRITICAL,
-    )  # fmt: skip
-    (of,) = by_rule([label_of("bad", "confirmed", "d")], [decision])
-    assert (of.precision, suggest(of, {"bad": recorded("bad", failing("bad", 9))}, Policy())) == (1.0, None)

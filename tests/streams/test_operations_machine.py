@@ -286,4 +286,4 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
 
 
 TestOperations = Operations_.TestCase
-TestOperations.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestOperations.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)

@@ -29,6 +29,11 @@ _MILD = frozenset(listed("""
     comments modules artifacts old stale branches fixture fixtures duplicates dupes e2e pycache output outputs coverage
 """))  # fmt: skip
 """Words of names of scripts that tidy up."""
+_LOOKS = frozenset(listed("""
+    check verify validate show list debug repro reproduce demo inspect analyze analyse print find report explain compare
+    try monitor watch count preview simulate measure bench
+"""))  # fmt: skip
+"""First words of names of scripts that look at what something else takes away."""
 _RUNNERS = frozenset(listed("""
     make gmake just task invoke inv gulp grunt ant mage poe rake npm yarn pnpm bun composer deno gradle gradlew mvn
     cargo systemctl manage.py artisan console flask rails
@@ -70,7 +75,7 @@ def _tasks(named: list[str]) -> Iterator[Destruction]:
 
 def _takes_away(name: str) -> bool:
     parts = words(name)
-    if not parts or not _MILD.isdisjoint(parts) or is_test(name) or is_throwaway(name):
+    if not parts or parts[0] in _LOOKS or not _MILD.isdisjoint(parts) or is_test(name) or is_throwaway(name):
         return False
     ends = {parts[0], parts[-1]} if len(parts) > _FEW_WORDS else set(parts)
     return not _VERBS.isdisjoint(ends) or (not _VERBS_OF_DATA.isdisjoint(ends) and not _DATA.isdisjoint(parts))

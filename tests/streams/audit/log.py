@@ -8,13 +8,11 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from haltline.schemas.keys import load_public_key
 from haltline.schemas.topics import Topics
-from haltline.streams.audit.chain import CHECKPOINT, STATEMENT
 from haltline.streams.audit.query import QueryFailed, open_query
 from haltline.streams.audit.settings import AuditSettings
-from haltline.streams.audit.verify import Verifier
 from tests.streams.audit import records
+from tests.streams.audit.tables import proof_of
 from tests.waiting import wait_until
 
 Position = tuple[str, int, int]
@@ -115,47 +113,24 @@ def _must_arrive(error: KafkaError | None, message: Message) -> None:
     assert error is None, f"{message.topic()}: {error}"
 
 
-_RECORDS = f"kind NOT IN ('{CHECKPOINT}', '{STATEMENT}')"
-
-
 def audited(table: Path) -> list[Position]:
     """The position of every record, sorted, repeated ones repeated; none while there is no table."""
     try:
-        rows = open_query(table).rows(f'SELECT "topic", "partition", "offset" FROM audit WHERE {_RECORDS}')
+        rows = open_query(table).rows('SELECT "topic", "partition", "offset" FROM audit')
     except QueryFailed:
         return []
     return sorted((row["topic"], row["partition"], row["offset"]) for row in rows)
 
 
-def rows_of(table: Path) -> int:
-    """How many records there are."""
-    try:
-        (row,) = open_query(table).rows(f"SELECT count(*) AS n FROM audit WHERE {_RECORDS}")
-    except QueryFailed:
-        return 0
-    return int(row["n"])
-
-
 def wait_for_rows(table: Path, count: int) -> None:
-    wait_until(lambda: rows_of(table) >= count, f"{count} rows are in the table", deadline_s=WRITTEN_WITHIN_S)
+    wait_until(lambda: len(audited(table)) >= count, f"{count} rows are in the table", deadline_s=WRITTEN_WITHIN_S)
 
 
-def assert_each_once(table: Path, expected: list[Position], public_key: Path | None = None) -> None:
+def assert_each_once(table: Path, expected: list[Position]) -> None:
     """Each record once, and the chains proved over them."""
     actual = audited(table)
     assert [position for position, times in Counter(actual).items() if times > 1] == [], "written more than once"
     assert sorted(set(expected) - set(actual)) == [], "not written"
     assert sorted(set(actual) - set(expected)) == [], "never sent"
-    assert_proved(table, public_key)
-
-
-def assert_proved(table: Path, public_key: Path | None = None) -> int:
-    """No gap, no repetition, no other order and nothing changed; how many signed statements were right."""
-    key = None if public_key is None else load_public_key(public_key)
-    # The topics' names are needed only to read the columns again.
-    prefix = (audited(table)[:1] or [("haltline.", 0, 0)])[0][0].rpartition(".")[0] + "."
-    verifier = Verifier(table, topics=Topics(prefix), public_key=key)
-    proved = sum(rows for _, rows in verifier.run())
-    assert [str(problem) for problem in verifier.found.problems] == []
-    assert proved == rows_of(table)
-    return verifier.found.checkpoints
+    found = proof_of(table)
+    assert (found.problems, found.rows) == ([], len(actual))

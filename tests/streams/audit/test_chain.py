@@ -1,13 +1,12 @@
 """The digests are of canonical JSON, as the chain's description says: what a release wrote, each later one proves."""
 
-from collections.abc import Sequence
 from hashlib import sha256
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haltline.streams.audit.chain import LOST, Head, canonical, chain_hash, chained, chained_columns, record_digest
+from haltline.streams.audit.chain import LOST, Head, canonical, chained, record_digest
 
 plain = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 rows = st.fixed_dictionaries(
@@ -31,29 +30,6 @@ def test_a_record_s_digest_is_of_its_canonical_json(row: dict[str, object]) -> N
     if row["kind"] == LOST:
         result["lost"] = row["summary"]
     assert record_digest(row) == sha256(canonical(result)).hexdigest()
-
-
-@given(rows, plain, st.none() | st.tuples(st.integers(0, 2**63 - 1), plain))
-def test_a_row_s_hash_is_of_its_canonical_json(
-    row: dict[str, object], digest: str, before: tuple[int, str] | None
-) -> None:
-    result = {name: row[name] for name in ("sink", "topic", "partition", "offset")} | {"record": digest}
-    result["prev_offset"], result["prev"] = before or (None, None)
-    assert chain_hash(row, digest, None if before is None else Head(*before)) == sha256(canonical(result)).hexdigest()
-
-
-@given(st.lists(rows, min_size=1, max_size=5), st.none() | st.tuples(st.integers(0, 2**63 - 1), plain))
-def test_rows_of_a_partition_are_chained_all_at_once_as_one_by_one(
-    said: list[dict[str, object]], before: tuple[int, str] | None
-) -> None:
-    place = {name: said[0][name] for name in ("sink", "topic", "partition")} | {"kind": "decision"}
-    columns: dict[str, Sequence[object]] = {name: [(one | place)[name] for one in said] for name in said[0]}
-    head = prev = None if before is None else Head(*before)
-    for at, one in enumerate(said):
-        head = chained(row := one | place, head)
-        said[at] = row
-    assert chained_columns(columns, prev) == head
-    assert [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)] == said
 
 
 OF_FIRST_RELEASE = [

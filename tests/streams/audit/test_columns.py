@@ -1,6 +1,6 @@
 import datetime
 
-from haltline.streams.audit.columns import COLUMNS, SCHEMA, to_arrow
+from haltline.streams.audit.columns import to_arrow
 from tests.cases import cases
 
 
@@ -29,11 +29,3 @@ def test_a_cell_that_does_not_fit_is_null_and_the_others_stay(
     name: str, values: tuple[object, ...], expected: list[object]
 ) -> None:
     assert cells(name, *values) == expected
-
-
-def test_a_row_may_leave_columns_out_and_more_rows_than_a_batch_are_all_there() -> None:
-    table = to_arrow({"offset": offset} for offset in range(10_000))
-    assert table.schema.names == SCHEMA.names
-    assert [table["offset"][index].as_py() for index in range(10_000)] == list(range(10_000))
-    assert to_arrow([]).num_rows == 0
-    assert len({column.name for column in COLUMNS}) == len(COLUMNS)

@@ -44,7 +44,6 @@ def of_an_older_release(folder: Path, tmp_path: Path, without: Sequence[str]) ->
     ("without", "proved"),
     [
         pytest.param(("redacted",), True, id="before the redaction"),
-        pytest.param(("redacted", *CHAIN), False, id="before the chains"),
         pytest.param(("redacted", *CHAIN, "mission_id", "flag", "time_to_stop_ms"), False, id="long before"),
     ],
 )

@@ -2,8 +2,7 @@
 
 import csv
 import io
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,6 +13,7 @@ from typer.testing import CliRunner
 
 from haltline.cli.app import app
 from haltline.streams.audit.export import cef, post
+from tests.http_server import served
 from tests.streams.audit.records import TOPICS
 from tests.streams.audit.tables import AT_7, Audit
 
@@ -86,23 +86,13 @@ class Siem(BaseHTTPRequestHandler):
         self.send_response(self.status)
         self.end_headers()
 
-    def log_message(self, *_: object) -> None:
-        return
-
 
 def test_rows_are_posted_in_parts_and_a_refusal_is_an_error(audit: Audit) -> None:
-    with HTTPServer(("127.0.0.1", 0), Siem) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            url = f"http://127.0.0.1:{server.server_port}/in"
-            assert post(({"n": n} for n in range(1200)), url) == 1200
-            assert [len(orjson.loads(body)) for body in Siem.bodies] == [500, 500, 200]
-            Siem.status = 503
-            code, _, output = run("export", "--table", audit.uri, "--to", url)
-        finally:
-            server.shutdown()
-            thread.join()
+    with served(Siem) as url:
+        assert post(({"n": n} for n in range(1200)), f"{url}/in") == 1200
+        assert [len(orjson.loads(body)) for body in Siem.bodies] == [500, 500, 200]
+        Siem.status = 503
+        code, _, output = run("export", "--table", audit.uri, "--to", f"{url}/in")
     assert (code, "503" in output) == (2, True)
 
 

@@ -56,13 +56,6 @@ def test_a_table_without_checkpoints_or_an_empty_one_in_its_place_is_not_proved_
     assert {problem.place for problem in audit.verify(witness=kept).problems} == {str(FIRST), f"{TOPICS.actions}[1]"}
 
 
-@pytest.mark.parametrize("column", ["chain_hash", "record_digest"])
-def test_rows_that_were_taken_out_of_their_chains_are_not_proved(audit: Audit, column: str) -> None:
-    audit.table().update(updates={column: "NULL", "session_id": "'forged'"}, predicate=RECORDS)
-    problems = audit.verify(signed=False).problems
-    assert [(p.offset, p.what) for p in problems] == [(0, "a row without a hash: nothing proves it")] * 2
-
-
 def test_a_chain_recreated_without_the_rows_that_were_signed_is_found(audit: Audit) -> None:
     signed = {(result["partition"], result["offset"]) for result in audit.checkpoints()}
     heads: dict[int, Head] = {}
@@ -118,24 +111,6 @@ def test_dropping_up_to_records_that_were_lost_leaves_the_rest_proved(audit: Aud
     assert audit.care().retain(5, today=last["day"]) > 80
     found = audit.verify()
     assert (found.problems, found.rows) == ([], 10)
-
-
-def test_what_a_killed_writer_left_unsigned_is_signed_by_the_next_one(audit: Audit) -> None:
-    def write(first: int, count: int, *, closing: bool) -> None:
-        writer = audit.writer(FIRST, sign_every=50)
-        add(writer, FIRST, *range(first, first + count))
-        writer.flush(NOW_MS, closing=closing)
-
-    write(40, 20, closing=False)  # and then it is killed
-    assert audit.verify().unsigned == 20
-    write(60, 0, closing=True)
-    signed = audit.verify()
-    assert (signed.problems, signed.unsigned) == ([], 0)
-    write(60, 0, closing=True)
-    assert audit.verify().checkpoints == signed.checkpoints  # nothing is signed twice
-    for first in (60, 90):
-        write(first, 30, closing=False)
-    assert audit.verify().unsigned == 0  # 60 rows of two that were killed
 
 
 class EarlierCaretaker(Caretaker):

@@ -18,7 +18,7 @@ from tests.streams.audit.tables import FIRST, OTHER, add, writer
 from tests.waiting import wait_until
 
 URI = "s3://audit/table"
-FLUSHES = 6
+FLUSHES = 3
 
 Options = dict[str, str]
 

@@ -74,25 +74,6 @@ def test_records_that_come_with_a_rebalance_in_the_same_call_are_not_taken(kafka
     assert kafka.written() == OF_OTHER
 
 
-@pytest.mark.parametrize("step", Step)
-def test_a_sink_that_stands_still_in_a_commit_while_another_takes_over_writes_nothing_twice(
-    kafka: FakeKafka, step: Step
-) -> None:
-    def take_over(at: Step) -> None:
-        if at is step:
-            kafka.table.at_step = lambda _: None
-            kafka.append(ACTIONS, 2)
-            kafka.run(reads(ACTIONS, OTHER))
-
-    def begin() -> None:
-        kafka.append(CONTROL)
-        kafka.table.at_step = take_over
-
-    kafka.run(reads(*ALL, then=begin), flush_s=1.0)
-    assert kafka.table.at_step is not take_over
-    assert kafka.written() == kafka.positions()
-
-
 def another_reads(kafka: FakeKafka) -> None:
     kafka.failures.clear()  # a broker that does not answer ends a sink at its start
     kafka.run(reads(*ALL))
@@ -135,16 +116,6 @@ def test_whatever_happens_each_record_is_there_once(happens: list[str], flush_s:
 
 def lost(kafka: FakeKafka) -> list[str]:
     return [row["summary"].partition(" were ")[0] for row in kafka.table.rows if row["kind"] == "records.lost"]
-
-
-def test_records_that_were_deleted_unread_are_reported_once_and_the_rest_is_written(kafka: FakeKafka) -> None:
-    kafka.run(reads(ACTIONS))
-    kafka.append(ACTIONS, 10)
-    kafka.partitions[ACTIONS].first = 8
-    for _ in range(2):
-        kafka.run(reads(ACTIONS))
-    assert lost(kafka) == ["lost: haltline.actions[0] offsets 5 to 7"]
-    assert [offset for *_, offset in kafka.written()] == [*range(6), *range(8, 15)]
 
 
 def test_records_that_arrive_with_the_news_that_the_next_ones_are_deleted_are_kept(kafka: FakeKafka) -> None:
@@ -191,16 +162,6 @@ def test_nothing_is_written_of_a_topic_that_is_recreated_under_its_reader(
     with pytest.raises(AnotherLog, match="deleted and recreated"):
         one.run()
     assert len(kafka.table.rows) == (0 if flush_s == LATER else 5)
-
-
-def test_a_table_of_another_cluster_is_refused_and_left_alone_and_another_name_reads_into_it(kafka: FakeKafka) -> None:
-    kafka.run(reads(ACTIONS))
-    kafka.cluster_id = "another"
-    with pytest.raises(AnotherLog, match=r"audit#cluster: expected \d+.*Use another table or another sink name"):
-        kafka.run(reads(ACTIONS, OTHER))
-    assert len(kafka.table.rows) == 5
-    kafka.run(reads(ACTIONS, OTHER), sink="second")
-    assert [row["sink"] for row in kafka.table.rows] == ["audit"] * 5 + ["second"] * 10
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,16 @@
 """What the sink asks of a table holds for each one that we ship."""
 
 import resource
-import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from haltline.streams.audit.columns import COLUMNS, Row
-from haltline.streams.audit.query import open_query
+from haltline.streams.audit.columns import Row
 from haltline.streams.audit.table import AuditTable, DeltaAuditTable, TableConflict
-from tests.streams.audit.records import NOW_MS, TOPICS, one_of_each, record
+from tests.streams.audit.records import NOW_MS, TOPICS, record
 from tests.streams.audit.tables import READER, VALUE
 
 Positions = Callable[[AuditTable], list[tuple[str, int, int]]]
@@ -63,59 +59,6 @@ def test_of_rows_that_break_off_none_is_written_and_what_broke_them_off_is_raise
         table.open().append(rows(), {"a": 1})
     assert positions(table) == []
     assert table.open().version("a") is None
-
-
-def test_of_many_who_append_at_once_each_gets_in_once_or_is_refused(table: AuditTable, positions: Positions) -> None:
-    barrier = threading.Barrier(6)
-    refused: list[int] = []
-
-    def append(number: int) -> None:
-        opened = table.open()
-        barrier.wait()
-        try:
-            opened.append([row(number)], {"a": number})
-        except TableConflict:
-            refused.append(number)
-
-    run_at_once([partial(append, number) for number in range(6)])
-    assert len(refused) == 5
-    (winner,) = {*range(6)} - {*refused}
-    assert positions(table) == [(TOPICS.actions, 0, winner)]
-    assert table.open().version("a") == winner
-
-
-def run_at_once(calls: list[Callable[[], None]]) -> None:
-    threads = [threading.Thread(target=call) for call in calls]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def test_versions_outlive_compaction_checkpoints_and_vacuum(tmp_path: Path) -> None:
-    table = DeltaAuditTable(tmp_path)
-    for offset in range(5):
-        table.open().append([row(offset)], {"a": offset})
-    opened, handle = table.open(), DeltaTable(tmp_path)
-    handle.optimize.compact()
-    opened.append([row(5)], {"a": 5})  # nor is a writer held up
-    handle.update_incremental()
-    handle.create_checkpoint()
-    handle.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True)
-    handle.cleanup_metadata()
-    assert table.open().version("a") == 5
-    assert open_query(tmp_path).rows("SELECT count(*) AS n FROM audit") == [{"n": 6}]
-
-
-def test_every_column_is_documented_in_the_table_and_only_positions_and_ids_are_in_its_log(tmp_path: Path) -> None:
-    DeltaAuditTable(tmp_path).open().append([READER.row(each, NOW_MS) for each in one_of_each()], {"a": 0})
-    fields = DeltaTable(tmp_path).schema().fields
-    assert {field.name: field.metadata["comment"] for field in fields} == {
-        column.name: column.what for column in COLUMNS
-    }
-    log = b"".join(entry.read_bytes() for entry in (tmp_path / "_delta_log").glob("*.json"))
-    assert b"fact_sales" not in log
-    assert b"alice" not in log
 
 
 def test_a_disk_that_is_full_is_an_error_and_leaves_the_table_as_it_was(tmp_path: Path, positions: Positions) -> None:

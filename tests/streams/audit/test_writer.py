@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from haltline.streams.audit.memory import MemoryAuditTable, Step
-from haltline.streams.audit.table import AuditTable, OpenTable, TableConflict
+from haltline.streams.audit.table import AuditTable, TableConflict
 from haltline.streams.audit.writer import AnotherLog, AuditWriter, Place
 from tests.streams.audit.records import NOW_MS, TOPICS
 from tests.streams.audit.tables import CONTROL, FIRST, add, writer
@@ -42,24 +42,6 @@ def test_what_was_read_is_written_once_and_the_next_writer_goes_on_behind_it(
     assert positions(table) == [*at(FIRST, 0, 1, 2, 7), *at(CONTROL, 5)]
 
 
-def test_a_commit_whose_retry_meets_its_own_first_try_is_seen_and_not_repeated(positions: Positions) -> None:
-    table = MemoryAuditTable()
-    unsure = writer(table, FIRST)
-    add(unsure, FIRST, 0, 1)
-
-    def lose_one_answer(step: Step) -> None:
-        if step is Step.ANSWER:
-            table.at_step = lambda _: None
-            raise TableConflict("the answer to the first try was lost, the second saw the first")
-
-    table.at_step = lose_one_answer
-    flushed = unsure.flush(NOW_MS)
-    assert (flushed.committed, flushed.moved, flushed.dropped) == ({}, {FIRST: 1}, {TOPICS.actions: 2})
-    add(unsure, FIRST, 2)
-    unsure.flush(NOW_MS)
-    assert positions(table) == at(FIRST, 0, 1, 2)
-
-
 def test_a_writer_that_meets_others_at_each_try_gives_up_with_the_conflict() -> None:
     table = MemoryAuditTable()
     busy = writer(table, FIRST)
@@ -75,53 +57,6 @@ def test_a_writer_that_meets_others_at_each_try_gives_up_with_the_conflict() -> 
     assert table.rows == []
 
 
-def test_a_zombie_writes_nothing_of_a_partition_that_another_took_over(table: AuditTable, positions: Positions) -> None:
-    zombie, heir = writer(table, FIRST, CONTROL), writer(table, FIRST)
-    add(zombie, FIRST, 0, 1, 2)
-    add(zombie, CONTROL, 0)
-    add(heir, FIRST, 0, 1)
-    heir.flush(NOW_MS)
-    flushed = zombie.flush(NOW_MS)
-    assert (flushed.committed, flushed.moved) == ({CONTROL: 0}, {FIRST: 1})
-    assert flushed.dropped == {TOPICS.actions: 3}
-    assert positions(table) == [*at(FIRST, 0, 1), *at(CONTROL, 0)]
-    assert zombie.flush(NOW_MS).moved == {}
-    add(heir, FIRST, 2)
-    heir.flush(NOW_MS)
-    assert zombie.flush(NOW_MS).moved == {FIRST: 2}  # though it has nothing to write
-
-
-def test_a_zombie_that_wakes_between_looking_and_writing_is_refused(table: AuditTable, positions: Positions) -> None:
-    class WakesLate:
-        """Opens, and is overtaken before it appends."""
-
-        def open(self) -> OpenTable:
-            opened = table.open()
-            if woken:
-                woken.clear()
-                heir = writer(table, FIRST)
-                add(heir, FIRST, 0, 1)
-                heir.flush(NOW_MS)
-            return opened
-
-    woken: list[bool] = []
-    zombie = writer(WakesLate(), FIRST)
-    add(zombie, FIRST, 0, 1, 2)
-    woken.append(True)
-    flushed = zombie.flush(NOW_MS)
-    assert (flushed.committed, flushed.moved) == ({}, {FIRST: 1})
-    assert positions(table) == at(FIRST, 0, 1)
-
-
-def test_a_table_that_was_set_back_is_filled_again(table: AuditTable) -> None:
-    reader = writer(table, FIRST)
-    add(reader, FIRST, 0, 1, 2, 3)
-    reader.flush(NOW_MS)
-    table.open().append([], {"audit-haltline.actions-0": 1})
-    add(reader, FIRST, 4)
-    assert reader.flush(NOW_MS).moved == {FIRST: 1}
-
-
 @pytest.mark.parametrize("moment", ["assign", "flush"])
 def test_another_cluster_is_refused(table: AuditTable, moment: str) -> None:
     ours, theirs = marked(table, 1), marked(table, 2)
@@ -135,23 +70,6 @@ def test_another_cluster_is_refused(table: AuditTable, moment: str) -> None:
     ours.flush(NOW_MS)
     with pytest.raises(AnotherLog, match="audit#cluster: expected 1"):
         refused()
-
-
-def test_another_cluster_is_adopted_when_asked_for_but_not_while_partitions_are_held(
-    table: AuditTable, positions: Positions
-) -> None:
-    ours = marked(table, 1)
-    ours.assign([FIRST])
-    with pytest.raises(AnotherLog, match="audit#cluster: expected 1"):
-        ours.mark("audit#cluster", 3)
-    add(ours, FIRST, 0)
-    ours.flush(NOW_MS)
-    moved = marked(table, 2, adopt=True)
-    assert moved.assign([FIRST]) == {FIRST: 0}
-    add(moved, FIRST, 1)
-    moved.flush(NOW_MS)
-    assert table.open().version("audit#cluster") == 2
-    assert positions(table) == at(FIRST, 0, 1)
 
 
 class ManyWriters(RuleBasedStateMachine):

@@ -1,30 +1,20 @@
 """The scenario of the loop guard and what surrounds it, through the pure core."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from haltline.schemas.control import Batch, Command, CommandKind, ControlState, Feedback, Stage
+from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Level, Mode
-from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
+from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Severity
-from haltline.schemas.policy import Exemption, Override, Policy, Rule
+from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import MAX_SEEN, Core, Position, SessionState
 from haltline.streams.engine.core import Effects as Followed
 from haltline.streams.sessions import state_codec
+from tests.builders import at
 from tests.cases import cases
-
-T0_MS = 1_750_000_000_000
-LOOP_GUARD = ("destructive_repeat", "destructive_volume")
-
-
-def at(second: float) -> int:
-    return T0_MS + round(second * 1000)
-
-
-def exempt(*, until: float = 3600, **fields: Any) -> Override:
-    return Override(exemption=Exemption(by="ada", reason="tried elsewhere", expires=at(until)), **fields)
 
 
 def attempt(second: float, target: str = "asset_id=fact_sales", **fields: object) -> ActionEvent:
@@ -49,36 +39,22 @@ class Session:
         self.state: SessionState | None = None
         self.offset = 0
 
-    def __call__(self, event: ActionEvent) -> Followed:
-        return self._take(self.core.on_event, event, "haltline.actions")
-
-    def _take(self, take: Callable[..., Followed], given: Any, topic: str) -> Followed:
-        followed = take(self.state, given, Position(topic, 0, self.offset))
+    def __call__(self, given: ActionEvent | Command) -> Followed:
+        take: Callable[..., Followed] = self.core.on_event if isinstance(given, ActionEvent) else self.core.on_command
+        followed = take(self.state, given, Position("haltline.actions", 0, self.offset))
         self.offset += 1
         self.state = state_codec.decode(state_codec.encode(followed.state))
         return followed
 
-    def command(self, kind: CommandKind, second: float = 0, batch: Batch | None = None) -> Followed:
-        said: dict[str, Any] = {"by": "alice", "reason": "as agreed", "time": at(second), "batch": batch}
-        command = Command(command_id=f"k@{second}", kind=kind, id="s1", **said)
-        return self._take(self.core.on_command, command, "haltline.commands")
-
-    def stopped(self, decision_id: str, second: float, decided_at: float | None = None) -> Followed:
-        """The agent's side says that it has carried out a kill."""
-        times: dict[str, Any] = {"time": at(second), "decided_at": None if decided_at is None else at(decided_at)}
-        answer = Feedback(feedback_id="f", decision_id=decision_id, session_id="s1", stage=Stage.STOPPED, **times)
-        return self._take(self.core.on_feedback, answer, "haltline.feedback")
-
-    def deletes(self, *seconds: float, targets: list[str] | None = None) -> list[str]:
+    def deletes(self, seconds: Sequence[float], targets: str) -> list[str]:
         """The verdicts on deletes at these seconds, each executed when it was allowed."""
         verdicts = []
-        for number, second in enumerate(seconds):
-            event = attempt(second, targets[number]) if targets else attempt(second)
+        for second, target in zip(seconds, targets, strict=True):
+            event = attempt(second, f"asset_id={target}")
             followed = self(event)
             decision = followed.decision
             assert decision is not None, "every awaited verdict is answered"
-            beside = "".join(f", {d.code} in shadow" for d in followed.also if d.mode is Mode.SHADOW)
-            verdicts.append(f"{decision.level.value} {decision.code}{beside}")
+            verdicts.append(f"{decision.level.value} {decision.code}")
             refused = decision.level >= Level.PAUSE
             self(result(second + 0.2, event, Outcome.REFUSED if refused else Outcome.ERROR))
         return verdicts
@@ -106,7 +82,7 @@ A_DAY = 86_400
 )
 def test_deletes(policy: Policy | None, seconds: tuple[float, ...], targets: str, verdicts: list[str]) -> None:
     session = Session(policy)
-    assert session.deletes(*seconds, targets=[f"asset_id={name}" for name in targets]) == verdicts
+    assert session.deletes(seconds, targets) == verdicts
     refused = Session()
     for second in (0.0, 1.0, 2.0):
         event = attempt(second)
@@ -114,25 +90,6 @@ def test_deletes(policy: Policy | None, seconds: tuple[float, ...], targets: str
         refused(result(second + 0.1, event, Outcome.REFUSED))
     assert refused.state is not None
     assert refused.state.standing.killed is None, "refused attempts are no deletes"
-
-
-@cases(
-    "cost_usd, level, counted",
-    {
-        "within its limit": (5, None, ""),
-        "a little too fast": (20, Level.NUDGE, ""),
-        "frozen": (40, Level.PAUSE, "turn_after_stop"),
-        "killed": (200, Level.KILL, "turn_after_stop"),
-    },
-)
-def test_turns_of_a_stopped_session_are_counted(cost_usd: float, level: Level | None, counted: str) -> None:
-    core, usage = Core(), Usage(cost_usd=cost_usd)
-    turn = attempt(0).model_copy(update={"kind": Kind.MODEL_TURN, "call_id": None, "action": "", "usage": usage})
-    turn = turn.model_copy(update={"await_verdict": False})
-    first = core.on_event(None, turn)
-    assert (first.decision.level if first.decision else None, first.followup) == (level, "")
-    assert (first.control is not None) == (level in {Level.PAUSE, Level.KILL})
-    assert core.on_event(first.state, turn.model_copy(update={"event_id": "next", "usage": None})).followup == counted
 
 
 @pytest.mark.parametrize("same", ["offset", "event_id"])
@@ -148,31 +105,6 @@ def test_an_event_that_comes_twice_changes_nothing_and_the_ring_of_seen_ones_is_
         session(attempt(second, action="read_file", effect="read"))
     assert session.state is not None
     assert len(session.state.seen) == MAX_SEEN * 6
-
-
-@cases(
-    "override, verdicts",
-    {
-        "both signals off for one session": (
-            exempt(session="s1", rules={r: Rule(enabled=False) for r in LOOP_GUARD}),
-            [ALLOWED, ALLOWED, ALLOWED]),
-        "in shadow all is only recorded": (
-            exempt(agent="cleaner", rules={r: Rule(mode=Mode.SHADOW) for r in LOOP_GUARD}),
-            [ALLOWED, "ALLOW allowed, loop_suspected in shadow", "ALLOW allowed, loop_detected in shadow"]),
-        "an exemption that ends between two events": (
-            exempt(session="s1", rules={r: Rule(mode=Mode.SHADOW) for r in LOOP_GUARD}, until=12),
-            [ALLOWED, "ALLOW allowed, loop_suspected in shadow", KILLED]),
-        "another agent's override does not concern this one": (
-            Override(agent="other", rules={"destructive_repeat": Rule(enabled=False)}),
-            [ALLOWED, SUSPECTED, KILLED]),
-        "a stricter volume for one session": (
-            Override(session="s1", rules={"destructive_volume": Rule(settings={"max_deletes": 2})}),
-            [ALLOWED, ASKED, ASKED]),
-    },
-)  # fmt: skip
-def test_overrides_by_agent_and_session(override: Override, verdicts: list[str]) -> None:
-    only_counting = {"step_review": Rule(enabled=False)}
-    assert Session(Policy(rules=only_counting, overrides=(override,))).deletes(0, 6, 12) == verdicts
 
 
 def test_the_third_delete_of_one_table_is_refused_with_its_evidence_by_offset() -> None:
@@ -197,7 +129,7 @@ def killed_session() -> Session:
     """Killed at second 12; a call of second 9 is still open."""
     session = Session()
     session(attempt(9, "asset_id=other", action="read_asset", call_id="open"))
-    session.command(CommandKind.KILL, 12)
+    session(Command(command_id="k", kind=CommandKind.KILL, id="s1", by="alice", reason="as agreed", time=at(12)))
     return session
 
 
@@ -225,46 +157,3 @@ def test_what_a_killed_session_begins_after_the_grace_time_is_an_incident(event:
     assert (detection.decision_id, decision.level, decision.flag) == (decision.decision_id, Level.KILL, True)
     assert detection.finding.evidence[-1].event_id == event.event_id
     assert decision.code == "session_killed_by_operator"
-
-
-def test_what_was_begun_after_the_kill_and_is_done_all_the_same_is_reported_twice() -> None:
-    session = killed_session()
-    codes = [[d.finding.reason for d in session(event).detections] for event in (attempt(60), result(61, attempt(60)))]
-    assert [len(found) for found in codes] == [1, 1]
-    assert "began delete_asset" in codes[0][0]
-    assert "carried out" in codes[1][0]
-    session.command(CommandKind.RESET, 70)
-    assert session(carried_out(90)).detections == (), "who was released is not held to the kill"
-
-
-def ended(second: float) -> ActionEvent:
-    return ActionEvent(event_id=f"end@{second}", kind=Kind.SESSION_ENDED, session_id="s1", time=at(second))
-
-
-def test_a_killed_session_that_ends_without_an_answer_has_stopped_and_one_that_had_ended_too() -> None:
-    session = Session()
-    session.deletes(0, 10)
-    session.command(CommandKind.KILL, 12)
-    control = session(ended(13)).control
-    assert control is not None
-    assert (control.state, control.stopped_at, control.time_to_stop_ms) == (ControlState.KILLED, at(13), None)
-    assert session(ended(14)).control is None
-    session = Session()
-    session.deletes(0)
-    session(ended(5))
-    control = session.command(CommandKind.KILL, 12).control
-    assert control is not None
-    assert control.stopped_at == at(12)
-
-
-@pytest.mark.parametrize("answer_first", [True, False])
-def test_the_answer_to_a_kill_and_the_end_of_the_session_come_in_any_order(answer_first: bool) -> None:
-    session = Session()
-    session.deletes(0, 10)
-    kill = session.command(CommandKind.KILL, 12).decision
-    assert kill is not None
-    before = [] if answer_first else [session(ended(14))]
-    answered = session.stopped(kill.decision_id, 13, decided_at=12.5)
-    after = [session(ended(14))] if answer_first else []
-    controls = [one.control for one in (*before, answered, *after) if one.control is not None]
-    assert (controls[-1].stopped_at, controls[-1].time_to_stop_ms) == (at(13), 500)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from haltline.detectors import BY_ID, PATTERNS
+from haltline.detectors import BY_ID
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Exemption, Override, Policy, Preset, Rule
@@ -103,18 +103,6 @@ def test_mode_and_enabled_merge_to_the_strictest(
     assert {name: getattr(found, name) for name in expected} == expected
 
 
-def test_levels_merge_severity_by_severity_and_against_the_defaults() -> None:
-    base = Rule(levels={Severity.MEDIUM: Level.PAUSE})
-    levels = {Severity.MEDIUM: Level.NUDGE, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.NUDGE}
-    found = merged(base, said(levels=levels)).levels
-    assert found == {
-        Severity.LOW: Level.NUDGE,
-        Severity.MEDIUM: Level.PAUSE,
-        Severity.HIGH: Level.BLOCK,
-        Severity.CRITICAL: Level.PAUSE,
-    }
-
-
 def test_an_exempted_override_says_what_holds_wherever_it_stands() -> None:
     loose = said(exempted=True, mode=Mode.SHADOW, settings={"max_deletes": 50}, levels={Severity.CRITICAL: Level.NUDGE})
     strict = said(settings={"max_deletes": 2, "window_s": 600})
@@ -184,44 +172,9 @@ def test_overrides_that_are_wrong_only_together_are_found_among_many() -> None:
         EffectiveRules(Policy(overrides=(*others, *wrong)))
 
 
-@cases(
-    "one, other, meet",
-    {
-        "a name and a pattern that matches it": ("team-a-7", "team-a-*", True),
-        "a name and a pattern that does not": ("team-b-7", "team-a-*", False),
-        "patterns that begin differently": ("team-a-*", "team-b-*", False),
-        "patterns that end differently": ("*-read", "*-write", False),
-        "patterns that may meet": ("a*", "*z", True),
-    },
-)
-def test_overrides_that_can_never_meet_are_not_tried_together(one: str, other: str, meet: bool) -> None:
-    pair = [exempted_errors(one, high=8, critical=9), exempted_errors(other, critical=6)]
-    if meet:
-        with pytest.raises(ValueError, match=r"overrides\.1\."):
-            EffectiveRules(Policy(overrides=tuple(pair)))
-    else:
-        EffectiveRules(Policy(overrides=tuple(pair)))
-
-
 def test_overrides_that_can_meet_in_too_many_ways_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(effective_rules, "MAX_MEETINGS", 100)
     many = tuple(said(settings={"max_deletes": 2}) for _ in range(7))
     with pytest.raises(ValueError, match="expected at most 100 ways"):
         EffectiveRules(Policy(overrides=many))
     EffectiveRules(Policy(overrides=many[:6]))
-
-
-def test_without_a_word_every_rule_has_its_defaults() -> None:
-    found = EffectiveRules(Policy()).under(())
-    assert list(found) == list(PATTERNS)
-    shadowed = {
-        "agent_baseline",
-        "behavioral_drift",
-        "combination",
-        "goal_drift",
-        "stagnation_candidate",
-        "step_review",
-    }
-    assert {name for name, rule in found.items() if rule.mode is Mode.SHADOW} == shadowed
-    assert {name for name, rule in found.items() if rule.mode is Mode.WARN} == {"target_destruction"}
-    assert found[VOLUME].levels[Severity.CRITICAL] is Level.PAUSE

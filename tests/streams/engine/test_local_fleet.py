@@ -3,15 +3,12 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
-from haltline.schemas.decisions import Level, Mode, ScopeKind
+from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Usage
-from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Override, Policy, Rule
-from haltline.schemas.signals import Signal, SignalKind, SignalScope
+from haltline.schemas.signals import Signal, SignalKind
 from haltline.streams.engine.core import Core, Effects
 from haltline.streams.engine.cross_session import ScopeEffects
 from haltline.streams.engine.local_fleet import Fleet, Followed, decisions_of
@@ -79,19 +76,6 @@ def operator(kind: CommandKind, scope: ScopeKind, scope_id: str, seconds: float 
     )
 
 
-def test_who_deletes_the_same_in_one_session_after_another_is_killed_and_then_the_agent_is() -> None:
-    loop = fleet()
-    assert decided(loop.event(delete(0, "a"))) == []
-    assert decided(loop.event(delete(10, "a"))) == ["NUDGE session a: loop_suspected"]
-    killed_b = ["KILL session b: session_killed_agent_destruction"] * 2
-    assert decided(loop.event(delete(20, "b"))) == killed_b  # the decision, and its kill carried out where b is
-    assert decided(loop.event(delete(30, "c")))[0] == "KILL session c: session_killed_agent_destruction"
-    last = loop.event(delete(40, "d"))
-    assert "KILL agent cleaner: agent_killed_agent_destruction" in decided(last)
-    assert [(c.key, c.state) for c in controls(last)] == [("agent:cleaner", ControlState.KILLED)]
-    assert loop.killed == ["b", "c"]
-
-
 def test_a_killed_agent_that_goes_on_in_a_new_session_is_an_incident_and_the_session_is_killed() -> None:
     going_on = fleet()
     going_on.command(operator(CommandKind.KILL, ScopeKind.AGENT, "cleaner"))
@@ -127,16 +111,6 @@ def test_what_a_killed_session_started_is_killed_with_it_and_what_it_starts_late
     assert family.killed == ["b", "d"], "who was released may start others again, and its descendants stay killed"
 
 
-def test_a_storm_of_copies_is_stopped_at_its_root() -> None:
-    storm = fleet()
-    storm.event(begins(0, "root"))
-    for n in range(40):
-        storm.event(begins(1 + n / 10, f"copy{n}", "root", "root"))
-    assert len(storm.killed) == 41
-    assert storm.sessions["root"].standing.killed is not None
-    assert storm.sessions["root"].standing.killed.code == "session_killed_spawn_storm"
-
-
 def spends(seconds: float, session: str, cost_usd: float, **fields: Any) -> ActionEvent:
     return event(seconds, session, Kind.MODEL_TURN, usage=Usage(cost_usd=cost_usd), **fields)
 
@@ -169,37 +143,6 @@ def test_a_budget_that_only_an_override_sets_holds_for_the_agents_that_it_names(
     assert [decided(one) for one in others] == [[], []]
 
 
-def test_several_agents_at_one_table_are_warned_of_and_where_a_policy_says_so_it_is_frozen() -> None:
-    def attempts(policy_rules: dict[str, Rule]) -> list[Followed]:
-        several = fleet(**policy_rules)
-        return [
-            one for n in range(4) for one in several.event(delete(40 * n, f"s{n}", agent_id=f"agent {n}"))
-        ]  # fmt: skip
-
-    warned = attempts({})
-    assert ("NUDGE target asset_id=fact_sales: target_destruction" in decided(warned), controls(warned)) == (True, [])
-    enforced = attempts({"target_destruction": Rule(mode=Mode.ENFORCE)})
-    assert [(c.key, c.state) for c in controls(enforced)] == [(f"target:{TABLE}", ControlState.FROZEN)]
-    sandboxes = fleet()
-    for n in range(30):
-        sandboxes.event(event(n, f"s{n}", call_id="c", action="bash", args={"command": "rm -rf /srv/data"}))
-    assert [key for key in sandboxes.scopes if key[0] == "target"] == [], "files are other ones in each sandbox"
-    assert "agent_destruction" not in sandboxes.scopes["agent", "cleaner"].detectors
-
-
-def test_what_is_reported_to_the_fleet_adds_up_to_what_was_done() -> None:
-    core, state, counted = Core(), None, 0.0
-    for n in range(100):
-        about = {"signal_id": f"g{n}", "session_id": f"s{n}", "event_id": f"e{n}", "time": at(n * 0.7)}
-        of_agent = {"kind": "stopped", "scope": "agent", "id": "a", "agent_id": "a"}
-        outcome = core.on_signal(state, Signal.model_validate(of_agent | about))
-        state = outcome.state
-        counted += sum(reported.amount("count") for reported in outcome.signals)
-    assert state is not None
-    assert counted + sum(state.untold.counts.values()) == 100
-    assert counted < 100
-
-
 def test_a_signal_that_comes_twice_counts_once_and_one_that_is_not_known_is_passed_over() -> None:
     core = Core(Policy(rules={"agent_budget": Rule(settings={"limits": {"calls": 100.0}})}))
     about = {"signal_id": "g", "kind": "spent", "scope": "agent", "id": "a", "session_id": "s", "event_id": "e"}
@@ -210,43 +153,3 @@ def test_a_signal_that_comes_twice_counts_once_and_one_that_is_not_known_is_pass
     for unknown in ({"kind": "sneezed"}, {"scope": "galaxy"}):
         later = core.on_signal(None, signal.model_copy(update=unknown))
         assert (later.applied, [*later.detections, *later.failures]) == (True, [])
-
-
-@given(order=st.permutations(list(range(8))))
-@settings(max_examples=30, deadline=None)
-def test_whatever_comes_first_the_whole_tree_of_a_killed_session_is_killed(order: list[int]) -> None:
-    born = [Signal(
-        signal_id=f"g{n}", kind="started", scope=SignalScope.ROOT, id="s0", session_id=f"s{n}",
-        parent_session_id=f"s{(n - 1) // 2}", event_id=f"e{n}", time=at(n),
-    ) for n in range(1, 8)]  # fmt: skip
-    kill = Signal(
-        signal_id="k", kind="killed", scope=SignalScope.ROOT, id="s0", session_id="s0", event_id="k", time=at(9)
-    )
-    core, state = Core(Policy(rules={"spawn_storm": Rule(enabled=False)})), None
-    killed: list[str] = []
-    for number in order:
-        outcome = core.on_signal(state, [kill, *born][number])
-        state = state_codec.decode_scope(state_codec.encode(outcome.state))
-        killed += [command.id for command in outcome.commands]
-    assert sorted(killed) == [f"s{n}" for n in range(1, 8)]
-
-
-@pytest.mark.parametrize(("sessions", "found"), [(1, []), (3, ["3 sessions stopped in a minute, 0.0 is usual"])])
-def test_a_spike_of_the_fleet_counts_sessions_that_were_stopped_and_not_how_often(
-    sessions: int, found: list[str]
-) -> None:
-    rules = {
-        "destructive_repeat": Rule(levels=dict.fromkeys(Severity, Level.BLOCK)),
-        "fleet_spike": Rule(settings={"least": {"stopped": 3}}),
-        "respawn": Rule(enabled=False),
-    }
-    system = fleet(**rules)
-    spikes, refused = [], 0
-    for number in range(12):
-        for session in range(sessions):
-            one = delete(number, f"s{session}", f"asset_id=t{session}", agent_id=f"a{session}")
-            for followed in system.event(one):
-                refused += sum(decision.level >= Level.BLOCK for decision in decisions_of(followed))
-                spikes += [d.finding.reason for d in followed.detections if d.finding.detector == "fleet_spike"]
-    assert refused >= 10 * sessions
-    assert [reason.partition(";")[0] for reason in spikes] == found

@@ -7,13 +7,12 @@ import pytest
 
 from haltline.detectors import PATTERNS
 from haltline.interventions.levels.default_levels import default_mode
-from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.decisions import Mode
 from haltline.schemas.events import ActionEvent, Kind
-from haltline.schemas.policy import Override, Policy, Rule
+from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core, SessionState
 from haltline.streams.policy.loader import parse_policy
 from tests.builders import bash, event
-from tests.cases import cases
 
 LOOK = bash(0, "cat /etc/shadow")
 """An attempt that the review of steps, in shadow by default, looks at and remembers."""
@@ -74,27 +73,3 @@ def steps_measured(state: SessionState | None, policy: Policy, events: Iterable[
         state = core.on_event(state, one).state
     assert state is not None
     return state
-
-
-@cases(
-    "policy, mode, level",
-    {
-        "named without a mode": (Policy(rules={"goal_drift": Rule()}), Mode.SHADOW, Level.ALLOW),
-        "other settings": (Policy(rules={"goal_drift": Rule(settings={"mean": 0.6})}), Mode.SHADOW, Level.ALLOW),
-        "trusted by the policy": (Policy(rules={"goal_drift": Rule(mode=Mode.ENFORCE)}), Mode.ENFORCE, Level.NUDGE),
-        "trusted for some sessions": (
-            Policy(overrides=(Override(session="s*", rules={"goal_drift": Rule(mode=Mode.ENFORCE)}),)),
-            Mode.ENFORCE,
-            Level.NUDGE,
-        ),
-    },
-)
-def test_a_rule_that_cannot_be_trusted_is_shadowed(policy: Policy, mode: Mode, level: Level) -> None:
-    core, state = Core(policy), SessionState(session_id="s1")
-    outcomes = [core.on_event(state, e) for e in DRIFTING]
-    ((detection, decision),) = [
-        (d, o.decision) for o in outcomes for d in o.detections if d.finding.detector == "goal_drift"
-    ]
-    assert detection.mode == mode.value
-    assert decision is not None
-    assert (decision.mode, decision.level) == (mode, level)

@@ -19,6 +19,7 @@ from haltline.streams.importing import archive, reading
 from haltline.streams.importing.formats import FORMATS, Imported
 from haltline.streams.importing.reading import NotReadable
 from tests.streams.importing.test_samples import EXPECTED, SAMPLES
+from tests.streams.mangling import mangled
 from tests.streams.test_importing import RECORDINGS
 
 LOG, RUNS = SAMPLES / "inspect.eval", SAMPLES / "langsmith_runs.jsonl"
@@ -51,24 +52,6 @@ def test_a_line_beyond_the_bound_is_reported_and_the_rest_is_read(
     file.write_text("\n".join(lines))
     monkeypatch.setattr(reading, "MAX_LINE_BYTES", 10_000)
     assert skipped(file) == (18, ["line 3: expected a line of at most 10000 bytes, got more"])
-
-
-def test_a_line_that_is_none_of_the_format_is_reported_by_its_place(tmp_path: Path) -> None:
-    lines = RUNS.read_text().splitlines()
-    lines[3:3] = ['{"score": 1}', '{"run_type": "tool", "trace_id": "t"}', "[1]", "{", '["[' * 100_000]
-    file = tmp_path / "runs.jsonl"
-    file.write_text("\n".join(lines))
-    count, reported = skipped(file)
-    assert count == len(EXPECTED[RUNS.name])
-    assert reported[:3] == [
-        "line 6: expected an object, got a list of 1",
-        "line 7: expected JSON, got " + reported[1].partition("got ")[2],
-        "line 8: expected JSON, got " + reported[2].partition("got ")[2],
-    ]
-    assert reported[3:] == [
-        "line 4: expected a run of LangSmith, got an object with score",
-        "line 5: expected id, a text, got None",
-    ]
 
 
 def test_a_record_within_an_answer_is_reported_by_its_place(tmp_path: Path) -> None:
@@ -116,21 +99,6 @@ def log_of(path: Path, count: int) -> Path:
         for number in range(count):
             written.writestr(f"samples/{number}.json", sample())
     return path
-
-
-def test_the_directory_of_an_archive_is_not_read_again_for_each_sample(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    log, opened = log_of(tmp_path / "log.eval", 5), []
-
-    class Counted(zipfile.ZipFile):
-        def __init__(self, path: Path) -> None:
-            opened.append(path)
-            super().__init__(path)
-
-    monkeypatch.setattr(zipfile, "ZipFile", Counted)
-    assert skipped(log) == (5 * len(EXPECTED[LOG.name]), [])
-    assert opened == [log, log]  # to recognize it, and to read it
 
 
 def test_all_files_of_an_archive_have_one_bound(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -202,23 +170,7 @@ PARSED |= {
     f"{file.parent.name}.json": json.loads(file.read_text())
     for file in SAMPLES.glob("homes/*/api_conversation_history.json")
 }
-ODD: st.SearchStrategy[object] = st.sampled_from(
-    [None, True, 0, -1, 2**70, 1e300, "", "x", "2025-13-41", [], {}, [[]], [None], {"a": {"b": 1}}, "[{"]
-)
-
-
 FORM = st.none() | st.sampled_from(FORMATS)
-
-
-def mangled(value: Any, draw: Callable[[Any], Any]) -> Any:
-    """The same with something odd at one place."""
-    if isinstance(value, dict) and value and draw(st.integers(0, 5)):
-        name = draw(st.sampled_from(sorted(value)))
-        return value | {name: mangled(value[name], draw)}
-    if isinstance(value, list) and value and draw(st.integers(0, 5)):
-        index = draw(st.integers(0, len(value) - 1))
-        return [*value[:index], mangled(value[index], draw), *value[index + 1 :]]
-    return draw(ODD)
 
 
 def checked(file: Path, form: str | None) -> None:

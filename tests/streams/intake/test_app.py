@@ -11,15 +11,14 @@ import pytest
 from aiohttp import ClientSession
 from aiohttp.test_utils import TestServer
 
-from haltline.interventions.agent.rules.settings import ClientRules
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.decisions import Decision, Level
-from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.events import ActionEvent, Kind
 from haltline.streams.intake.app import Intake
 from haltline.streams.intake.otlp import MAX_SPANS, NotOtlp, spans_of
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import StandIn, decision, now_ms, third_delete_kills
-from tests.streams.intaking import Post, serving, with_intake
+from tests.streams.intaking import Post, with_intake
 from tests.waiting import wait_until
 
 BOMB = gzip.compress(b" " * 64 * 1024 * 1024)
@@ -102,30 +101,6 @@ def test_what_cannot_be_read_or_is_too_much_is_reported_by_its_place_and_nothing
         assert {e.session_id for e in worker.events} == {"s2"}
 
 
-def test_a_verdict_is_waited_for_and_its_result_reported(embedded: EmbeddedBroker) -> None:
-    call = {"session_id": "s1", "agent_id": "js", "action": "delete_asset", "args": {"asset_id": "x"}}
-
-    async def talk(post: Post) -> list[Any]:
-        output = []
-        for number in range(3):
-            status, verdict = await post("/v1/verdict", call | {"call_id": f"c{number}"})
-            output.append((status, verdict["allowed"], verdict["killed"], verdict.get("code")))
-            if verdict["allowed"]:
-                result = {"session_id": "s1", "call_id": f"c{number}", "output": "gone"}
-                assert await post("/v1/result", result) == (200, {})
-        return output
-
-    with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
-        assert with_intake(embedded.bootstrap, talk) == [
-            (200, True, False, None),
-            (200, True, False, None),
-            (200, False, True, "session_killed_loop_guard"),
-        ]
-        wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session ends with the intake")
-        assert worker.outcomes("s1") == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
-        assert {e.agent_id for e in worker.events} == {"js"}
-
-
 VERDICTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"level": Level.NUDGE, "message": "Think again."}, {"hints": "Think again."}),
     ({"level": Level.REINFORCE, "message": "Go back.\nThe task: x"}, {"hints": "Go back.\nThe task: x"}),
@@ -206,36 +181,6 @@ def test_a_question_that_cannot_be_read_is_reported(embedded: EmbeddedBroker) ->
         assert (actual, expected in str(result.get("errors"))) == (status, True), (path, result)
 
 
-def test_only_who_has_the_token_is_admitted_and_counted_without_a_name(embedded: EmbeddedBroker) -> None:
-    mine = {"Authorization": "Bearer secret"}
-
-    async def talk() -> tuple[list[int], str]:
-        async with serving(embedded.bootstrap, token="secret") as address, ClientSession(address) as http:
-            found = []
-            for path, headers in (
-                ("/v1/events", {}),
-                ("/v1/events", {"Authorization": "Bearer no"}),
-                ("/v1/events", mine),
-            ):
-                async with http.post(path, json=[TOOL], headers=headers) as response:
-                    found.append(response.status)
-            await http.get("/of/nobody/42")
-            async with http.get("/metrics") as response:
-                found.append(response.status)
-            async with http.get("/metrics", headers=mine) as response:
-                return found, await response.text()
-
-    found, reported = asyncio.run(talk())
-    assert found == [401, 401, 202, 401]
-    for line in (
-        'http_requests_total{route="/v1/events",status="202"} 1.0',
-        "intake_events_total 1.0",
-        "intake_sessions 0.0",
-    ):
-        assert f"haltline_{line}" in reported
-    assert "nobody" not in reported
-
-
 def test_without_a_token_it_has_to_be_meant(embedded: EmbeddedBroker) -> None:
     hosts = {
         "localhost:1": 202,  # by its name
@@ -253,23 +198,6 @@ def test_without_a_token_it_has_to_be_meant(embedded: EmbeddedBroker) -> None:
 
     assert with_intake(embedded.bootstrap, talk) == hosts
     assert with_intake(embedded.bootstrap, with_token, token="secret") == 202
-
-
-def test_what_rules_have_counted_of_a_session_at_work_is_not_given_up_for_another_session(
-    embedded: EmbeddedBroker,
-) -> None:
-    def ask(session_id: str) -> dict[str, str]:
-        return {"session_id": session_id, "agent_id": "a", "action": "search"}
-
-    async def talk(post: Post) -> list[tuple[int, Any]]:
-        result = [await post("/v1/verdict", ask(session_id)) for session_id in ("one", "one", "other")]
-        return [(status, body.get("code")) for status, body in result]
-
-    rules = ClientRules(rate_limits={"search": {"max_count": 1, "window_seconds": 3600}})
-    limited = {"max_sessions": 1, "rules": rules}
-    with StandIn(embedded.bootstrap, lambda _: Level.ALLOW):
-        assert with_intake(embedded.bootstrap, talk, **limited) == [(200, None), (200, "rate_limited"), (503, None)]
-        assert with_intake(embedded.bootstrap, talk, max_sessions=1) == [(200, None)] * 3
 
 
 def test_with_the_broker_away_it_says_so() -> None:
@@ -308,23 +236,7 @@ def test_an_agent_in_javascript_is_stopped_at_its_third_delete(embedded: Embedde
         assert Level.KILL.value in {f.decision_id.split("-")[0] for f in worker.feedback}
 
 
-@pytest.mark.parametrize("kind", ["application/json", "application/x-protobuf"])
-def test_spans_that_are_too_many_are_counted_before_they_are_made(kind: str) -> None:
-    spans = MAX_SPANS + 1
-    if kind == "application/json":
-        body = orjson.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [{}] * spans}]}]})
-    else:
-        scope = b"\x12\x00" * spans
-        resource = b"\x12" + _varint(len(scope)) + scope
-        body = b"\x0a" + _varint(len(resource)) + resource
-
+def test_spans_that_are_too_many_are_counted_before_they_are_made() -> None:
+    body = orjson.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [{}] * (MAX_SPANS + 1)}]}]})
     with pytest.raises(NotOtlp, match=f"expected at most {MAX_SPANS} spans"):
-        spans_of(body, kind)
-
-
-def _varint(number: int) -> bytes:
-    found = bytearray()
-    while number > 127:
-        found.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*found, number])
+        spans_of(body, JSON)

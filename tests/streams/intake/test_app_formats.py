@@ -10,7 +10,6 @@ import pytest
 from aiohttp import ClientSession
 from cloudevents.core.bindings.http import to_binary_event, to_structured_event
 from cloudevents.core.v1.event import CloudEvent
-from google.protobuf.json_format import MessageToDict
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as pb
@@ -117,21 +116,6 @@ def posted(embedded: EmbeddedBroker, *requests: tuple[bytes, str, dict[str, str]
             return found
 
     return asyncio.run(run())
-
-
-def test_what_cannot_be_read_of_a_request_is_reported_as_a_partial_success(embedded: EmbeddedBroker) -> None:
-    some, one = request_of(3, without_id=1).SerializeToString(), request_of(1).SerializeToString()
-    in_json = orjson.dumps(MessageToDict(request_of(3, without_id=2)))
-    requests = [(some, otlp.PROTOBUF), (one, otlp.PROTOBUF), (b"{}", "application/json"), (in_json, "application/json")]
-    with StandIn(embedded.bootstrap) as worker:
-        (status, kind, body), whole, empty, as_json = posted(embedded, *[(*request, {}) for request in requests])
-        result = pb.ExportTraceServiceResponse.FromString(body)
-        assert (status, kind, result.partial_success.rejected_spans) == (200, otlp.PROTOBUF, 1)
-        assert "span '0000000000000000': invalid" in result.partial_success.error_message
-        wait_until(lambda: len(worker.events) == 4, "the others are accepted")
-    assert whole[2] == b""
-    assert empty == (200, "application/json", b"{}")
-    assert orjson.loads(as_json[2])["partialSuccess"]["rejectedSpans"] == 2
 
 
 BOMB = gzip.compress(b" " * 9 * 1024 * 1024)

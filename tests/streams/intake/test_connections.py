@@ -90,20 +90,6 @@ def test_a_connection_is_ended(bounds: dict[str, float], data: bytes) -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("behind", [b"", b"as"], ids=["nothing", "half of another request"])
-def test_so_is_one_that_says_no_more_behind_an_answer(behind: bytes) -> None:
-    async def run() -> None:
-        among = Connections(headers_s=60.0 if not behind else 0.05, idle_s=0.05 if not behind else 60.0)
-        async with server(among) as connect:
-            reader, writer = await connect()
-            writer.write(b"ask\n")
-            assert await reader.readline() == b"answer\n"
-            writer.write(behind)
-            assert await asyncio.wait_for(ended((reader, writer)), 30)
-
-    asyncio.run(run())
-
-
 def test_a_client_that_does_not_read_is_ended() -> None:
     async def run() -> None:
         among = Connections(read_s=0.05)

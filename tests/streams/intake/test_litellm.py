@@ -8,7 +8,7 @@ import pytest
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome
-from haltline.streams.intake.litellm import MAX_ARGUMENTS_CHARS, MAX_CALLS, results_in, session_of
+from haltline.streams.intake.litellm import MAX_ARGUMENTS_CHARS, MAX_CALLS, session_of
 from haltline.streams.intake.requests import LITELLM
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import StandIn, decision, standing, third_delete_kills
@@ -63,13 +63,6 @@ def calling(*calls: dict[str, Any], turn: str = "turn-1", session_id: str = "s1"
 )
 def test_a_session_is_one_that_the_agent_has_named(headers: Any, expected: str | None) -> None:
     assert session_of({"litellm_trace_id": "t", "request_headers": headers}) == expected
-
-
-def test_results_are_those_behind_the_last_turn() -> None:
-    old, new = {"role": "tool", "tool_call_id": "c1"}, {"role": "tool", "tool_call_id": "c2"}
-    turn = {"role": "assistant", "tool_calls": []}
-    assert results_in([{"role": "user"}, turn, old, turn, new, {"role": "user"}]) == [new]
-    assert results_in([]) == []
 
 
 def test_calls_are_proposed_once_and_completed_by_the_next_request(embedded: EmbeddedBroker) -> None:
@@ -188,19 +181,6 @@ def test_what_cannot_be_used_is_blocked_or_an_error(embedded: EmbeddedBroker) ->
 
     for (_, status, expected), (found, answer) in zip(cases, with_intake(embedded.bootstrap, talk), strict=True):
         assert (found, expected in (answer.get("blocked_reason") or str(answer["errors"]))) == (status, True), answer
-
-
-def test_calls_of_any_shape_are_proposed(embedded: EmbeddedBroker) -> None:
-    calls = [call("", None, None), call("c2", "x", "no JSON"), {"id": None}, {"custom": {"name": "y", "input": "z"}}]
-    with StandIn(embedded.bootstrap) as worker:
-        assert with_intake(embedded.bootstrap, lambda post: post(LITELLM, calling(*calls))) == NONE
-        wait_until(lambda: len(worker.of(Kind.PROPOSED)) == 4, "all are proposed")
-        assert [(e.action, e.args) for e in worker.of(Kind.PROPOSED)] == [
-            ("unknown", {}),
-            ("x", {"arguments": "no JSON"}),
-            ("unknown", {}),
-            ("y", {"arguments": "z"}),
-        ]
 
 
 def test_litellm_s_key_is_the_token(embedded: EmbeddedBroker) -> None:

@@ -16,10 +16,9 @@ from grpc import aio
 from grpc_health.v1 import health_pb2
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as pb
-from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export import SpanExportResult
 
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.schemas.events import Kind, Outcome, Usage
 from haltline.streams.intake.app import Intake
 from haltline.streams.intake.otlp_grpc import HEALTH, TRACES, TraceServer
 from haltline.streams.intake.requests import MAX_BODY_BYTES
@@ -57,29 +56,6 @@ def answered(bootstrap: str, talk: Callable[[aio.Channel, Intake], Awaitable[Any
                 return await talk(channel, intake)
 
     return asyncio.run(run())
-
-
-def test_spans_of_the_official_exporter_are_events_however_they_are_packed(embedded: EmbeddedBroker) -> None:
-    async def run() -> list[SpanExportResult]:
-        result = []
-        async with taking(embedded.bootstrap) as (port, _):
-            for packed in (grpc.Compression.NoCompression, grpc.Compression.Gzip):
-                exporter: SpanExporter = OTLPSpanExporter(
-                    f"http://127.0.0.1:{port}", insecure=True, headers=TOKEN, compression=packed
-                )
-                result.append(await asyncio.to_thread(exporter.export, recorded()))
-                await asyncio.to_thread(exporter.shutdown)
-        return result
-
-    with StandIn(embedded.bootstrap) as worker:
-        assert asyncio.run(run()) == [SpanExportResult.SUCCESS] * 2
-        wait_until(lambda: len(worker.events) == 8, "the worker reads them; the request of HTTP is none of ours")
-        assert {(e.session_id, e.agent_id) for e in worker.events} == {("s1", "cleaner")}
-        for turn, ok, failed, _ in (worker.events[:4], worker.events[4:]):
-            assert turn.usage == Usage(input_tokens=400, output_tokens=40, cache_read_tokens=500)
-            assert (ok.kind, ok.action, ok.outcome) == (Kind.COMPLETED, "delete_asset", Outcome.OK)
-            assert ok.args == {"asset_id": "fact_sales", "password": "[redacted:password]"}
-            assert failed.outcome is Outcome.ERROR
 
 
 OTHER = (("authorization", "Bearer other"),)

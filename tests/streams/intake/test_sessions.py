@@ -1,5 +1,4 @@
 import asyncio
-import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,18 +45,6 @@ def test_a_session_that_ends_and_begins_again_keeps_its_counts(below: dict[str, 
         found.append(deletes(sessions.of({"session_id": "s1"} | below), f"c{number}"))
         assert asyncio.run(sessions.end("s1"))
     assert found == [None, None, "session_killed_loop_guard"]
-
-
-def test_a_session_that_is_given_up_for_others_keeps_its_counts(caplog: pytest.LogCaptureFixture) -> None:
-    sessions, found = Sessions(LOCAL, 2), []
-    with caplog.at_level(logging.WARNING):
-        for number in range(3):
-            found.append(deletes(sessions.of({"session_id": "s1"}), f"c{number}"))
-            for other in range(2):
-                sessions.of({"session_id": f"other-{number}-{other}"})
-            assert sessions.known("s1") is None
-    assert found == [None, None, "session_killed_loop_guard"]
-    assert "session s1 is given up: more than 2 are asked about" in caplog.text
 
 
 def test_counts_are_kept_for_an_hour() -> None:

@@ -104,19 +104,6 @@ def test_grpc(certificate: Certificate, admitted: bool, served: Served) -> None:
             assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
-def test_neither_port_answers_without_tls(served: Served) -> None:
-    async def ask() -> int:
-        async with ClientSession() as http, http.get(served.http.replace("https", "http") + "/healthz") as response:
-            return response.status
-
-    with pytest.raises(ClientConnectionError):
-        asyncio.run(ask())
-    with grpc.insecure_channel(f"127.0.0.1:{served.grpc_port}") as channel:
-        check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{HEALTH}/Check")
-        with pytest.raises(grpc.RpcError):
-            check(b"", timeout=30)
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("files")

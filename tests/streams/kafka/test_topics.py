@@ -1,6 +1,6 @@
 import logging
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented there; its stubs miss it
@@ -12,12 +12,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented 
 from haltline.schemas.topics import LAYOUT, Cleanup, Topics
 from haltline.streams.kafka.topics import (
     CHANGELOG_MAX_MESSAGE_BYTES,
-    NoAdminApiError,
     TopicReport,
     check_topics,
     create_topics,
 )
-from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.kafka import LocalKafka
 from tests.conftest import changelog_of
 
@@ -115,19 +113,6 @@ def test_create_adds_what_is_missing_and_names_where_what_was_expected_and_what_
     assert {r.topic for r in made if not r.created} == {no_topics.prefix + name for name in DIFFERENT}
     for reports in (made, check_topics(admin, no_topics, changelogs=[changelog_of(no_topics)])):
         assert set(_differences(reports)) == expected
-
-
-@pytest.mark.parametrize(
-    "ask",
-    [lambda admin: create_topics(admin, Topics(), 4, 1), lambda admin: check_topics(admin, Topics())],
-    ids=["create", "check"],
-)
-def test_an_embedded_broker_is_refused_at_once_with_the_reason(
-    embedded: EmbeddedBroker, ask: Callable[[AdminClient], object]
-) -> None:
-    admin = AdminClient({"bootstrap.servers": embedded.bootstrap})
-    with pytest.raises(NoAdminApiError, match=r"expected a cluster with a controller.*An embedded broker has none"):
-        ask(admin)
 
 
 def _create(admin: AdminClient, topics: Topics, partitions: int) -> list[TopicReport]:

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 import orjson
 
 from haltline.schemas import wire
-from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy
 from haltline.streams.learning.labelled import LOOPS
-from tests.builders import at, call
-from tests.streams.replay.recorded import TOPICS, LiveLog
+from tests.builders import call
+from tests.streams.replay.recorded import TOPICS, LiveLog, label_of
 
 _WORDS = "amber basalt cedar delta ember fjord garnet harbour indigo jasper kelp lagoon"
 WORDS = _WORDS.split()
@@ -59,8 +58,8 @@ def checks(session: str, number: int, begin: float = 0.0) -> list[ActionEvent]:
 class LabelledLog:
     """A log of sessions, and what an operator says of them."""
 
-    def __init__(self) -> None:
-        self.log = LiveLog(HINTS_ONLY)
+    def __init__(self, policy: Policy = HINTS_ONLY) -> None:
+        self.log = LiveLog(policy)
         self._labels = 0
 
     def run(self, events: Sequence[ActionEvent]) -> str:
@@ -81,12 +80,8 @@ class LabelledLog:
 
     def label(self, session: str, word: str, decision: Decision | None = None, rule: str | None = None) -> None:
         self._labels += 1
-        command = Command(
-            command_id=f"label-{self._labels}", kind=CommandKind.LABEL, id=session, by="ada", reason="looked at it",
-            time=at(10_000 + self._labels), label=word, code=rule,
-            decision_id=None if decision is None else decision.decision_id,
-        )  # fmt: skip
-        self.log.command(command)
+        decision_id = None if decision is None else decision.decision_id
+        self.log.command(label_of(session, word, decision_id, rule=rule, second=10_000 + self._labels))
 
 
 def labelled_log(runaways: int = 8, sound: int = 8, missed: int = 2, quiet: int = 6) -> LabelledLog:

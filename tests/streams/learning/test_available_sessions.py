@@ -7,7 +7,7 @@ import pytest
 
 from haltline.streams.learning import available_sessions
 from haltline.streams.learning.available_sessions import WHAT, calibration_sessions
-from haltline.streams.learning.false_stops import sessions_needed, upper_bound
+from haltline.streams.learning.false_stops import upper_bound
 from haltline.streams.operator.health_checks import Verdict
 from tests.streams.learning.recorded import labelled_log
 
@@ -27,7 +27,6 @@ def test_the_sessions_of_the_table_are_counted_and_what_they_vouch_for(tmp_path:
 def test_with_as_many_as_the_budget_needs_it_is_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = labelled_log(runaways=0, sound=0, missed=0, quiet=3).log.audited(tmp_path / "audit")
     monkeypatch.setattr(available_sessions, "BUDGET", Fraction(2, 3))
-    assert sessions_needed(2 / 3) == 3
     check = calibration_sessions(str(table), {})
     assert (check.verdict, check.do) == (Verdict.OK, "haltline calibrate --budget 2/3")
 

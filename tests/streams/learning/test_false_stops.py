@@ -1,15 +1,11 @@
 """A budget for false stops: what so many sessions can show, and which steps keep it."""
 
-from math import comb
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haltline.streams.learning.false_stops import choose, most_stops, sessions_needed, upper_bound
+from haltline.streams.learning.false_stops import choose, upper_bound
 
-COUNTS = st.integers(0, 300).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
-BUDGETS = st.floats(0.002, 0.2)
 NAMES = st.frozensets(st.integers(0, 12).map(str))
 
 
@@ -35,35 +31,6 @@ LADDERS = st.dictionaries(st.sampled_from("abcd"), st.lists(NAMES, min_size=1, m
 )
 def test_the_bound_is_the_exact_one(stops: int, sessions: int, bound: float) -> None:
     assert upper_bound(stops, sessions) == pytest.approx(bound, rel=2e-3)
-
-
-@pytest.mark.parametrize(("stops", "sessions"), [(1, 10), (5, 50), (7, 900), (40, 41)])
-def test_so_few_stops_or_fewer_have_a_probability_of_five_percent_at_the_bound(stops: int, sessions: int) -> None:
-    share = upper_bound(stops, sessions)
-    likely = sum(comb(sessions, k) * share**k * (1 - share) ** (sessions - k) for k in range(stops + 1))
-    assert likely == pytest.approx(0.05)
-
-
-@given(COUNTS)
-def test_the_bound_is_above_the_share_rises_with_stops_and_falls_with_sessions(counts: tuple[int, int]) -> None:
-    stops, sessions = counts
-    bound = upper_bound(stops, sessions)
-    assert (stops / sessions if sessions else 0) < bound <= 1.0 or stops == sessions
-    assert upper_bound(stops, sessions + 1) < bound or stops == sessions
-    assert upper_bound(stops + 1, sessions + 1) >= bound or stops == sessions
-
-
-@given(BUDGETS, st.integers(0, 2000))
-def test_no_more_stops_are_allowed_than_keep_the_budget(budget: float, sessions: int) -> None:
-    most = most_stops(budget, sessions)
-    assert (most >= 0) == (sessions >= sessions_needed(budget))
-    assert most < 0 or upper_bound(most, sessions) <= budget
-    assert upper_bound(most + 1, sessions) > budget
-
-
-@pytest.mark.parametrize(("budget", "sessions"), [(1 / 500, 1497), (1 / 100, 299), (1 / 20, 59)])
-def test_a_budget_needs_so_many_sessions(budget: float, sessions: int) -> None:
-    assert sessions_needed(budget) == sessions
 
 
 @given(LADDERS, LADDERS, st.integers(0, 6))

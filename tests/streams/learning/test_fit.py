@@ -71,23 +71,6 @@ def test_less_progress_never_lowers_a_score(seed: int, on_prior: bool) -> None:
         assert list(feature.points) == sorted(feature.points, reverse=not value.rises), value.name
 
 
-@given(seeds)
-@few
-def test_the_same_steps_and_seed_give_the_same_model_and_steps_of_no_weight_are_as_good_as_absent(seed: int) -> None:
-    values, fruitless, weights = steps(seed)
-    weights[::3] = 0.0
-    left = weights > 0
-    whole, again = (fit(values, fruitless, weights, seed=1, name="m", rounds=30) for _ in range(2))
-    assert whole == again == fit(values[left], fruitless[left], weights[left], seed=1, name="m", rounds=30)
-
-
-def test_steps_that_do_not_differ_leave_a_prior_as_it_is() -> None:
-    values = np.full((300, len(VALUES)), 3.0)
-    fruitless = np.array([0.0, 1.0] * 150)
-    model = fit(values, fruitless, np.ones(300), seed=1, name=SHIPPED.name, prior=SHIPPED)
-    assert (model.base, model.features) == (SHIPPED.base, SHIPPED.features)
-
-
 def test_steps_of_one_kind_are_refused_also_where_the_other_weighs_nothing() -> None:
     values, _, weights = steps(1)
     of_runaways = (weights > 0.5).astype(np.float64)

@@ -12,18 +12,15 @@ from typer.testing import CliRunner
 from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.detectors.session.stagnation import SHIPPED
-from haltline.schemas.decisions import Decision, Level, Mode
+from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.policy import Policy, Rule
-from haltline.streams.audit.archive import Archive
+from haltline.schemas.policy import Policy
 from haltline.streams.engine.core import Core
 from haltline.streams.learning.comparing import prior_of
 from haltline.streams.policy.loader import load_policy
 from haltline.streams.replay.backtest import backtest
 from haltline.streams.replay.label_precision import recorded
-from tests.builders import call
-from tests.streams.learning.recorded import LabelledLog, checks, digs, labelled_log, loops
-from tests.streams.replay.recorded import TOPICS, a_night
+from tests.streams.learning.recorded import checks, digs, labelled_log, loops
 
 POLICY = "name: night\nversion: 4\ncooldown_s: 60\nrules: {cycle: {mode: warn}}\n"
 
@@ -142,27 +139,6 @@ def test_too_few_labels_are_an_answer_and_nothing_is_written(tmp_path: Path) -> 
     assert "haltline label DECISION confirmed|false_alarm" in output
 
 
-def test_sessions_whose_results_nobody_reported_are_nothing_to_learn_from(tmp_path: Path) -> None:
-    log = LabelledLog()
-    for number in range(5):
-        for kind in ("loop", "sound"):
-            session = f"{kind}-{number}"
-            (proposal, _) = call(number, "query", "table=a", session=session)
-            log.run([proposal])
-            if kind == "loop":
-                log.label(session, "missed", rule="cycle")
-                continue
-            decision = Decision(
-                decision_id=session, session_id=session, event_id=proposal.event_id, time=proposal.time,
-                level=Level.NUDGE, code="cycle", reason="by hand", detector="cycle",
-            )  # fmt: skip
-            log.log.send(TOPICS.interventions, key=session.encode(), value=decision.to_json())
-            log.label(session, "false_alarm", decision)
-    code, output = run("--table", log.log.audited(tmp_path / "audit"), "--out", tmp_path / "c.yaml")
-    assert (code, (tmp_path / "c.yaml").exists()) == (Exit.NO, False)
-    assert "got only one kind; sessions must hold calls with their results" in output
-
-
 @pytest.mark.parametrize("missing", ["lightgbm", "numpy"])
 def test_without_the_extra_says_what_to_install(
     table: Path, tmp_path: Path, missing: str, monkeypatch: pytest.MonkeyPatch
@@ -190,19 +166,3 @@ def test_what_cannot_be_used_is_reported(
     code, output = run(*(() if "--table" in arguments else ("--table", table)), *arguments)
     assert (code, text in output) == (Exit.USAGE, True), output
     assert not Path("c.yaml").exists()
-
-
-def test_the_archive_draws_sessions_that_nobody_would_have_paused_and_has_the_events_of_many(tmp_path: Path) -> None:
-    archive = Archive(a_night(Policy(rules={"stagnation": Rule(enabled=False)})).audited(tmp_path / "audit"))
-    sound = {f"day-{number}" for number in range(4)}
-    assert set(archive.quiet(10, seed=1)) == sound, "night-1 and night-2 were stopped"
-    assert set(archive.quiet(10, seed=1, besides={"day-2"})) == sound - {"day-2"}
-    drawn = [archive.quiet(2, seed=seed) for seed in (1, 1, 2, 3, 4, 5)]
-    assert drawn[0] == drawn[1]
-    assert len({tuple(one) for one in drawn}) > 1
-    assert archive.quiet(10, seed=1, least_results=21) == []
-    names = [*(f"nobody-{number}" for number in range(120)), "night-2", "day-0"]
-    found = archive.events_of(names)
-    assert list(found) == names
-    assert {name for name, events in found.items() if events} == {"night-2", "day-0"}
-    assert found["day-0"] == archive.events("day-0")

@@ -5,11 +5,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from jsonschema import Draft202012Validator
 from standardwebhooks import Webhook, WebhookVerificationError
+
+from tests.http_server import served
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 ROUTING_KEY = "R0123456789ABCDEFGHIJKLMNOPQRSTU"
@@ -166,18 +168,10 @@ def receiver(kind: str) -> Iterator[Receiver]:
             except OSError:
                 pass  # who asked is gone
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name of the base class
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made.url = f"http://127.0.0.1:{server.server_address[1]}/hook/5ecret-path"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield made
-    finally:
-        if made.holds is not None:
-            made.holds.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with served(Handler) as address:
+        made.url = f"{address}/hook/5ecret-path"
+        try:
+            yield made
+        finally:
+            if made.holds is not None:
+                made.holds.set()

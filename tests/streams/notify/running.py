@@ -72,10 +72,10 @@ class System:
         return found
 
     @contextmanager
-    def running(self, **settings: Any) -> "Iterator[tuple[Notifier, Metrics]]":
+    def running(self) -> "Iterator[tuple[Notifier, Metrics]]":
         """A notifier in a thread, which ends in order."""
         metrics = Metrics("notify")
-        made = NotifierSettings(bootstrap=self.bootstrap, topics=self.topics, fetch_wait_ms=10, **settings)
+        made = NotifierSettings(bootstrap=self.bootstrap, topics=self.topics, fetch_wait_ms=10)
         notifier = Notifier(made, load_config(self.file), metrics)
         failures: list[BaseException] = []
 

@@ -150,33 +150,6 @@ def test_the_webhook_is_a_cloud_event_with_the_id_of_the_signature(tmp_path: Pat
     assert data["links"]["approval"].startswith("https://console.example/open/approvals?token=")
 
 
-def test_an_incident_is_one_at_pagerduty_from_its_begin_to_its_end(tmp_path: Path) -> None:
-    with receiver("pagerduty") as there:
-        made = sender(tmp_path, "pagerduty", there.url)
-        for what in ("opened", "escalated", "acknowledged", "resolved"):
-            made.send(message(change(what)))
-        made.close()
-    assert [one.body["event_action"] for one in there.heard] == ["trigger", "trigger", "acknowledge", "resolve"]
-    assert {one.body["dedup_key"] for one in there.heard} == {"inc-1"}
-
-
-def test_an_alert_begins_with_the_incident_and_ends_with_it(tmp_path: Path) -> None:
-    with receiver("alertmanager") as there:
-        made = sender(tmp_path, "alertmanager", there.url, labels={"team": "ops"})
-        made.send(message(change("escalated", severity="high")))
-        made.send(message(change("resolved", 2, severity="high")))
-        made.close()
-    escalated, resolved = (
-        {alert["labels"]["severity"]: (alert["startsAt"], alert["endsAt"]) for alert in received.body}
-        for received in there.heard
-    )
-    changed = "2025-06-15T15:06:40.000Z"
-    assert escalated["high"][0] == changed < resolved["high"][1] or resolved["high"][1] == changed
-    assert escalated["high"][1] > changed
-    assert escalated["low"][1] == escalated["medium"][1] == resolved["high"][1] == changed
-    assert all(alert["labels"]["team"] == "ops" for received in there.heard for alert in received.body)
-
-
 def test_a_button_of_slack_opens_the_approval_and_a_throttled_connector_of_teams_says_so_with_status_200(
     tmp_path: Path,
 ) -> None:

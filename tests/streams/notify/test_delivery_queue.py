@@ -46,18 +46,6 @@ def test_what_is_sent(items: list[Item[str]], now_ms: int, messages: list[list[s
     assert sent(waiting, now_ms) == messages
 
 
-def test_what_is_settled_or_dropped_is_not_sent_and_a_digest_of_very_many_is_several_messages() -> None:
-    waiting: DeliveryQueue[str] = DeliveryQueue()
-    waiting.add(item("a", 9))
-    waiting.add(item("b", revision=2), settled=True)
-    assert sent(waiting, 0) == [["a"]], "what is held back goes with what is settled"
-    for number in range(26):
-        waiting.add(item(str(number), 9, incident="j", digest="d"))
-    waiting.drop(lambda origin: origin == "25")
-    assert len(waiting) == 25
-    assert [len(message) for message in sent(waiting, 9)] == [10, 10, 5]
-
-
 steps = st.lists(
     st.tuples(st.integers(0, 3), st.sampled_from([0, 0, 5, 9]), st.sampled_from(["", "d", "e"]), st.booleans()),
     max_size=30,

@@ -29,11 +29,11 @@ def at(text: str) -> int:
     return round(datetime.fromisoformat(f"2026-03-10T{text}+00:00").timestamp() * 1000)
 
 
-def planned(record: IncidentRecord, at_ms: int, *routes: dict[str, Any], reported: tuple[str, ...] = ()) -> list[str]:
+def planned(record: IncidentRecord, at_ms: int, *routes: dict[str, Any]) -> list[str]:
     """`channel route +seconds`, with * where it is of a digest."""
     return [
         f"{one.channel} {one.route} +{(one.due_ms - at_ms) // 1000}{'*' if one.digest else ''}"
-        for one in plan(record, at_ms, config(*routes), reported)
+        for one in plan(record, at_ms, config(*routes))
     ]
 
 
@@ -124,35 +124,6 @@ def test_the_order_of_routes(routes: list[dict[str, Any]], actual: list[str]) ->
 )  # fmt: skip
 def test_when_it_is_sent(route: dict[str, Any], record: IncidentRecord, moment: str, actual: str) -> None:
     assert planned(record, at(moment), route) == [actual]
-
-
-@cases(
-    "by, one, other, same",
-    {
-        "one digest for all": ([], change(), change(agent_id="b"), True),
-        "one for each agent": (["agent"], change(), change(agent_id="b"), False),
-        "one for each cause of each agent": (["agent", "cause"], change(), change(cause="cycle"), False),
-    },
-)
-def test_what_is_in_one_digest(by: list[str], one: IncidentRecord, other: IncidentRecord, same: bool) -> None:
-    chosen = config({"digest": {"every": "15m", "by": by}})
-    keys = {plan(record, at("12:01"), chosen)[0].digest for record in (one, other)}
-    assert (len(keys) == 1) is same
-
-
-@cases(
-    "what, reported, actual",
-    {
-        "a pager that was told hears of the end": ("resolved", ("pager",), ["pager  +0"]),
-        "and that somebody has it": ("acknowledged", ("pager",), ["pager  +0"]),
-        "not of what no route leads to it": ("escalated", ("pager",), []),
-        "people hear what their routes say": ("resolved", ("chat",), []),
-        "who was not told hears nothing": ("resolved", (), []),
-    },
-)
-def test_who_keeps_incidents_hears_of_their_end(what: str, reported: tuple[str, ...], actual: list[str]) -> None:
-    by_day = {"match": {"during": [{"from": "08:00", "to": "18:00"}]}, "channels": ["pager", "chat"]}
-    assert planned(change(what, 2), at("19:00"), by_day, reported=reported) == actual
 
 
 changes = st.builds(

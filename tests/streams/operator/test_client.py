@@ -9,12 +9,11 @@ from confluent_kafka import Producer
 from haltline.schemas.control import CommandKind, ControlState, Feedback, Stage
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.topics import Topics
-from haltline.streams.kafka.log_reader import LogReader, NoSuchTopic, open_consumer
+from haltline.streams.kafka.log_reader import LogReader, NoSuchTopic
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.operator.client import Operator
 from haltline.streams.operator.command_factory import NotAllowed
 from haltline.streams.operator.ids import NotFound
-from tests.mock_cluster import MockCluster
 from tests.streams.running import running_worker
 from tests.waiting import wait_until
 
@@ -59,22 +58,6 @@ def test_a_kill_stands_with_who_and_why_and_a_second_one_leaves_it(operator: Ope
     assert (second.after.decision_id, second.after.by, second.after.reason, second.after.since) == (
         standing.decision_id, "ada", "deletes the wrong schema", standing.since,
     )  # fmt: skip
-
-
-def test_a_reset_releases_and_a_second_one_does_no_harm(operator: Operator) -> None:
-    killed = operator.command(KILL, SESSION, "reset-1", by="ada", reason="loops")
-    released = operator.command(RESET, SESSION, "reset-1", by="ada", reason="task corrected")
-    assert (released.answered, released.before) == (True, killed.after)
-    assert released.after is not None
-    assert (released.after.state, released.after.actions_left) == (ControlState.PROBATION, 20)
-    again = operator.command(RESET, SESSION, "reset-1", by="ada", reason="task corrected")
-    assert (again.answered, again.before) == (True, released.after)
-    killed = operator.command(KILL, SESSION, "reset-1", by="ada", reason="still wrong")
-    assert killed.after is not None
-    assert killed.after.reason == "still wrong"
-    whole = operator.command(RESET, SESSION, "reset-1", by="ada", reason="was a test", probation_actions=0)
-    assert (whole.answered, whole.after) == (True, None)
-    assert "reset-1" not in {record.id for record in operator.standing()}
 
 
 def test_until_stopped_waits_for_the_agents_side(system: str, operator: Operator) -> None:
@@ -128,14 +111,6 @@ def test_what_may_not_be_commanded_is_refused_and_never_sent(system: str, operat
     assert commands(system, "never") == []
 
 
-def test_lag_is_what_the_workers_have_not_committed(operator: Operator) -> None:
-    operator.declare_batch("lag-1", max_deletes=1, lasts=timedelta(minutes=1), by="ada", reason="r")
-    lag = operator.lag()
-    assert {partition.topic for partition in lag} == set(TOPICS.session_sources)
-    assert all(partition.lag_records <= partition.end for partition in lag)
-    wait_until(lambda: sum(p.lag_records for p in operator.lag()) == 0, "nothing waits any more")
-
-
 def test_without_a_worker_the_command_is_kept_and_carried_out_later(embedded: EmbeddedBroker, tmp_path: Path) -> None:
     hasty = Operator(embedded.bootstrap, answer_within_s=0.5)
     assert not hasty.command(KILL, SESSION, "later", by="ada", reason="loops").answered
@@ -149,14 +124,3 @@ def test_without_a_worker_the_command_is_kept_and_carried_out_later(embedded: Em
         Operator(embedded.bootstrap, topics=Topics("other.")).standing()
     with running_worker(embedded.bootstrap, tmp_path):
         wait_until(lambda: [record.id for record in hasty.standing()] == ["later"], "the kill stands")
-
-
-def test_a_broker_that_is_far_away_is_reached(mock_cluster: Callable[..., MockCluster]) -> None:
-    cluster = mock_cluster()
-    cluster.set_round_trip(700)
-    open_consumer(cluster.bootstrap, "far", within_s=30.0).close()
-
-
-def test_until_stopped_says_no_when_no_agent_answers(system: str) -> None:
-    impatient = Operator(system, answer_within_s=2.0)
-    assert not impatient.command(KILL, SESSION, "stop-2", by="ada", reason="loops", until_stopped=True).answered

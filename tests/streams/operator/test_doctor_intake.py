@@ -1,12 +1,12 @@
 """What `haltline doctor` says of an intake."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 
 from haltline.streams.operator.health_checks import Verdict, intake
 from tests.cases import cases
+from tests.http_server import served
 
 
 @contextmanager
@@ -19,16 +19,8 @@ def answering(status: int, host: str) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(b'{"broker":true,"sessions":0}')
 
-        def log_message(self, format: str, *_: object) -> None:  # noqa: A002 - the name that the library gives it
-            """Nothing."""
-
-    server = HTTPServer((host, 0), Answer)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://{host}:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(Answer, host) as url:
+        yield url
 
 
 @cases(
@@ -43,8 +35,3 @@ def test_an_intake_is_asked_for_its_health(status: int, host: str, verdict: Verd
     with answering(status, host) as url:
         check = intake(url)
     assert (check.verdict, found in check.found) == (verdict, True), check
-
-
-def test_one_that_is_not_there_is_a_note() -> None:
-    check = intake("http://127.0.0.1:9")
-    assert (check.verdict, "haltline intake" in check.do) == (Verdict.NOTE, True)

@@ -108,19 +108,6 @@ def serving(metrics: Metrics, *, alive: bool = True, ready: bool = True) -> Iter
         server.close()
 
 
-def test_a_process_says_how_it_is_and_what_time_it_has() -> None:
-    with serving(Metrics(), ready=False) as url:
-        alive, ready = health_checks.health("worker", url, needed=True, do="start it")
-        result = health_checks.ask(f"{url}/healthz")
-    assert (alive.verdict, ready.verdict, ready.found) == (Verdict.OK, Verdict.BAD, "the state is being recovered")
-    assert result.clock_off_s is not None
-    assert abs(result.clock_off_s) < 5
-    (gone,) = health_checks.health("worker", url, needed=True, do="start it")
-    assert (gone.verdict, gone.do) == (Verdict.BAD, "start it")
-    (gone,) = health_checks.health("console", url, needed=False, do="start it")
-    assert gone.verdict is Verdict.NOTE
-
-
 def flown(up: float, ago_s: float) -> Callable[[Metrics], None]:
     def tell(metrics: Metrics) -> None:
         metrics.gauge("canary_up").set(up)

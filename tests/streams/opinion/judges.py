@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.http_server import served
 
 KEY = "sk-proj-abcdefghijklmnop0123456789"
 RUNAWAY = {"verdict": "runaway", "since_step": 2, "why": "It reads one file.", "tell": "Say what you look for."}
@@ -39,20 +41,12 @@ def serving() -> Iterator[Server]:
             server.requests.append((dict(self.headers), json.loads(body)))
             server.answer(self)
 
-        def log_message(self, *_: object) -> None: ...
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    http.daemon_threads = True
-    thread = threading.Thread(target=http.serve_forever)
-    thread.start()
-    server.url = f"http://127.0.0.1:{http.server_port}/v1"
-    try:
-        yield server
-    finally:
-        server.ended.set()
-        http.shutdown()
-        thread.join()
-        http.server_close()
+    with served(Handler) as url:
+        server.url = f"{url}/v1"
+        try:
+            yield server
+        finally:
+            server.ended.set()
 
 
 def reply(handler: BaseHTTPRequestHandler, answer: object, **completion: Any) -> None:

@@ -11,10 +11,9 @@ from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentChange
 from haltline.schemas.opinions import OpinionOutcome, WithoutAnswer
 from haltline.schemas.policy import Policy
-from haltline.streams.engine.core import Core
 from haltline.streams.policy.loader import BadPolicy, parse_policy
 from tests.builders import at
-from tests.streams.opinion.cases import SESSION, Session, answer, policy, reads
+from tests.streams.opinion.cases import SESSION, Session, answer, policy
 
 HINT, PAUSED = "NUDGE identical_calls", "PAUSE second_opinion"
 RUNAWAY, SOUND = OpinionOutcome.RUNAWAY, OpinionOutcome.SOUND
@@ -26,20 +25,6 @@ def hinted(given: Policy | None = None) -> Session:
     session.read(1, 2, 3)
     assert len(session.requested) == 1
     return session
-
-
-def test_nothing_is_requested_without_the_policys_word() -> None:
-    session = Session(policy().model_copy(update={"opinion": None}))
-    assert session.read(1, 2, 3, 4) == ["ALLOW", "ALLOW", HINT, HINT]
-    assert session.requested == []
-
-
-def test_one_request_is_open_at_a_time_and_names_its_end_and_the_goal() -> None:
-    session = Session(policy(timeout_s=30))
-    session.read(1, 2, 3, 4)
-    (decision,) = session.requested
-    assert decision.opinion is not None
-    assert (decision.event_id, decision.opinion.expires) == ("r3", decision.time + 30_000)
 
 
 def test_runaway_pauses_the_next_call_once_with_the_models_words() -> None:
@@ -116,9 +101,7 @@ def test_an_answer_that_there_is_none_is_as_the_end_of_the_time() -> None:
     ("changed", "followup"),
     [
         pytest.param({"event_id": "r2"}, UNREQUESTED, id="another event"),
-        pytest.param({"decision_id": "d"}, UNREQUESTED, id="another decision"),
         pytest.param({"detector": "stagnation"}, UNREQUESTED, id="another rule"),
-        pytest.param({"detector": "budget"}, UNREQUESTED, id="a rule that is none of judgement"),
     ],
 )
 def test_an_answer_to_something_else_changes_nothing(changed: dict[str, Any], followup: str) -> None:
@@ -149,16 +132,6 @@ def test_no_verdict_releases_what_is_killed_or_pauses_on_probation() -> None:
     killed.core.on_command(killed.state, reset)
     assert killed.read(5, 6, 7) == ["ALLOW", "ALLOW", HINT]
     assert killed.requested == [request]
-
-
-def test_a_local_core_requests_nothing() -> None:
-    core, state, decisions = Core(policy(), alone=True), None, []
-    for event in [event for number in range(1, 5) for event in reads(number)]:
-        effects = core.on_event(state, event)
-        state = effects.state
-        decisions += [d for d in [effects.decision] if d is not None]
-    assert decisions
-    assert all(decision.opinion is None for decision in decisions)
 
 
 @pytest.mark.parametrize(

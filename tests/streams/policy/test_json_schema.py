@@ -69,26 +69,17 @@ def test_a_setting_is_loaded_when_the_schema_takes_it(place: tuple[str, str], va
 @pytest.mark.parametrize(
     ("document", "good"),
     [
-        pytest.param("{}", True, id="nothing said"),
         pytest.param("{v: 1, name: x, version: 7, cooldown_s: 5, session_ttl_h: 1.5, kill_grace_s: 0}", True, id="all"),
         pytest.param("{v: 2}", False, id="another version of the format"),
-        pytest.param("{version: '7'}", False, id="a text where a number belongs"),
-        pytest.param("{version: true}", False, id="a truth where a number belongs"),
         pytest.param("{cooldown_s: .inf}", False, id="for ever", marks=pytest.mark.filterwarnings("ignore")),
         pytest.param("{rules: {loop: {}}}", False, id="a rule that there is not"),
         pytest.param("{rules: {cycle: {levels: {high: BLOCK}}}}", True, id="a level"),
         pytest.param("{tools: [{match: 'rm*', effect: destructive, reading: shell}]}", True, id="a tool"),
-        pytest.param("{tools: [{effect: destructive}]}", False, id="a tool without a name"),
         pytest.param("{preset: starter}", True, id="a preset"),
-        pytest.param("{overrides: [{agent: a, rules: {cycle: {mode: warn}}}]}", True, id="an override"),
         pytest.param("{overrides: [{agent: a}]}", False, id="an override of nothing"),
         pytest.param(
             "{overrides: [{rules: {}, exemption: {by: ada, reason: r, expires: '2026-12-01T00:00:00Z'}}]}",
             True, id="an exemption",
-        ),
-        pytest.param("{overrides: [{rules: {}, exemption: {by: ada, reason: r}}]}", False, id="one without an end"),
-        pytest.param(
-            "{overrides: [{rules: {}, exemption: {by: '', reason: r, expires: 1800000000000}}]}", False, id="by nobody"
         ),
     ],
 )  # fmt: skip
@@ -97,13 +88,6 @@ def test_a_document_is_loaded_when_the_schema_takes_it(document: str, good: bool
     as_json = yaml.safe_load(document)
     if as_json.get("cooldown_s") != float("inf"):  # JSON has none
         assert VALIDATOR.is_valid(as_json) is good
-
-
-def test_a_time_may_be_written_as_yaml_writes_it() -> None:
-    text = "overrides: [{rules: {}, exemption: {by: ada, reason: r, expires: 2026-12-01T00:00:00Z}}]"
-    (override,) = parse_policy(text).overrides
-    assert override.exemption is not None
-    assert override.exemption.expires == 1_796_083_200_000
 
 
 def test_a_preset_is_a_document_like_any_other() -> None:

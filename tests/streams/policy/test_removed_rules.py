@@ -1,13 +1,5 @@
 """Policies of earlier releases name rules that are gone."""
 
-from pathlib import Path
-
-import pytest
-from typer.testing import CliRunner
-
-from haltline.cli.app import app
-from haltline.detectors import PATTERNS
-from haltline.schemas.removed_rules import REMOVED
 from haltline.streams.engine.core import Core
 from haltline.streams.policy.loader import in_vain, parse_policy
 from tests.builders import bash
@@ -34,15 +26,3 @@ def test_a_policy_that_names_a_rule_that_is_gone_is_used_and_says_so(document: s
     assert [line.partition(": ")[0] for line in lines] == places
     assert all(": the rule is gone and has no effect: " in line for line in lines)
     assert Core(policy).on_event(None, bash(0, "ls")).applied
-
-
-def test_no_rule_is_gone_and_there() -> None:
-    assert not REMOVED.keys() & PATTERNS.keys()
-
-
-@pytest.mark.parametrize("rule", sorted(REMOVED))
-def test_the_check_of_a_document_warns_and_accepts_it(rule: str, tmp_path: Path) -> None:
-    file = tmp_path / "old.yaml"
-    file.write_text(f"rules: {{{rule}: {{mode: shadow}}}}\n")
-    result = CliRunner().invoke(app, ["policy", "check", str(file)])
-    assert (result.exit_code, f"rules.{rule}: the rule is gone" in result.output) == (0, True)

@@ -2,20 +2,19 @@
 
 import os
 import signal
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
 import pytest
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, Producer
 
-from haltline.schemas.dead_letter import DeadLetter
-from haltline.schemas.decisions import Decision
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core
-from haltline.streams.kafka.log_reader import LogReader
-from haltline.streams.policy import source as following
+from haltline.streams.local.subprocesses import Child
+from haltline.streams.local.system import health_url
 from haltline.streams.policy.loader import BadPolicy, parse_policy
 from haltline.streams.policy.publish import publish
 from haltline.streams.policy.source import News, PolicyFile, PolicySource, PolicyTopic, Refusal, current
@@ -62,38 +61,16 @@ def version(news: News) -> int:
     return news.policy.version
 
 
-def test_a_file_that_changed_is_read_again_and_a_bad_one_is_refused_with_its_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(following, "LOOK_EVERY_S", 0.1)
-    file = tmp_path / "policy.yaml"
-    file.write_text("version: 1\n", encoding="utf-8")
-    source = PolicyFile(file)
-    try:
-        assert source.core.policy.version == 1
-        file.write_text("version: 2\ncooldown_s: 5\n", encoding="utf-8")
-        assert version(next_of(source)) == 2
-        file.write_text("version: 3\ncooldown: 5\n", encoding="utf-8")
-        refused = next_of(source)
-        assert isinstance(refused, Refusal)
-        assert refused.detail.startswith(f"{file}:2: cooldown: ")
-        file.unlink()
-        gone = next_of(source)
-        assert isinstance(gone, Refusal)
-        assert "No such file" in gone.detail
-        file.write_text("version: 4\n", encoding="utf-8")
-        assert version(next_of(source)) == 4
-    finally:
-        source.close()
-
-
-def test_a_file_that_is_being_saved_is_refused_and_read_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_that_is_wrong_or_being_saved_is_refused_with_its_line_and_read_when_it_is_whole(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text("version: 1\n", encoding="utf-8")
     source = PolicyFile(file)
 
-    def saved(text: str) -> News:
-        file.write_text(text, encoding="utf-8")
+    def looked(text: str | None) -> News:
+        if text is None:
+            file.unlink()
+        else:
+            file.write_text(text, encoding="utf-8")
         source.look()
         return next_of(source)
 
@@ -102,11 +79,13 @@ def test_a_file_that_is_being_saved_is_refused_and_read_when_it_is_whole(tmp_pat
             "": "got an empty document",
             "version: 2\nrules:\n": "rules",
             "version: 2\ncooldown_s: 3": ":2: expected a line break at the end",
+            "version: 3\ncooldown: 5\n": f"{file}:2: cooldown: ",
+            None: "No such file",
         }.items():
-            refused = saved(text)
+            refused = looked(text)
             assert isinstance(refused, Refusal)
             assert problem in refused.detail
-        assert version(saved('{"version": 2, "cooldown_s": 30}')) == 2
+        assert version(looked('{"version": 2, "cooldown_s": 30}')) == 2
     finally:
         source.close()
 
@@ -218,88 +197,29 @@ def test_a_version_is_published_once(bootstrap: str) -> None:
     assert {name: result["version"] for name, result in documents.items()} == {"default": 8, "other": 2}
 
 
-def proposal(number: int, session: str = "s1") -> bytes:
-    return orjson.dumps({
-        "event_id": f"{session}-{number}",
-        "kind": "action.proposed",
-        "session_id": session,
-        "time": T0_MS + number * 1000,
-        "call_id": f"c{number}",
-        "action": "read_asset",
-        "await_verdict": True,
-    })  # fmt: skip
-
-
-def dead_letter(message: Message) -> DeadLetter:
-    headers = [(str(name), value) for name, value in list(message.headers() or ()) if isinstance(value, bytes)]
-    key, value = message.key(), message.value()
-    assert isinstance(key, bytes)
-    assert isinstance(value, bytes)
-    return DeadLetter.from_record(key, value, headers)
-
-
-class Verdicts:
-    """Proposes, and reads which policy the answer names."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
-        self._reader = LogReader(bootstrap, [TOPICS.interventions])
-        self._number = 0
-
-    def version(self) -> int:
-        self._number += 1
-        put(self._bootstrap, TOPICS.actions, ("s1", proposal(self._number)))
-        answers: list[Decision] = []
-
-        def answered() -> bool:
-            message = self._reader.poll(0.2)
-            if message is not None:
-                answers.append(Decision.model_validate_json(message.value() or b""))
-            return any(answer.event_id == f"s1-{self._number}" for answer in answers)
-
-        wait_until(answered, "the verdict comes")
-        return answers[-1].policy_version
-
-    def close(self) -> None:
-        self._reader.close()
+def says(worker: Child, line: str) -> bool:
+    """Whether the worker's metrics have this line now."""
+    with urllib.request.urlopen(f"{health_url(worker)}/metrics", timeout=5) as page:
+        return f"haltline_{line}" in page.read().decode().splitlines()
 
 
 def test_a_running_worker_takes_a_published_policy_in_and_keeps_it_over_a_bad_one(
     bootstrap: str, tmp_path: Path
 ) -> None:
-    with running_worker(bootstrap, tmp_path):
-        verdicts = Verdicts(bootstrap)
-        try:
-            assert verdicts.version() == 1
-            published(bootstrap, "version: 5")
-            wait_until(lambda: verdicts.version() == 5, "the published policy is in force")
-            put(bootstrap, TOPICS.policies, document(6, nonsense=1))
-            with LogReader(bootstrap, [TOPICS.dead_letter]) as letters:
-                found: list[DeadLetter] = []
-
-                def buried() -> bool:
-                    message = letters.poll(0.2)
-                    if message is not None:
-                        found.append(dead_letter(message))
-                    return bool(found)
-
-                wait_until(buried, "the bad policy is a dead letter")
-            assert (found[0].topic, found[0].raw) == (TOPICS.policies, document(6, nonsense=1)[1])
-            assert "nonsense" in found[0].detail
-            assert verdicts.version() == 5
-        finally:
-            verdicts.close()
+    with running_worker(bootstrap, tmp_path) as worker:
+        published(bootstrap, "version: 5")
+        wait_until(lambda: says(worker, 'policy_version{policy="default"} 5.0'), "the published policy is in force")
+        put(bootstrap, TOPICS.policies, document(6, nonsense=1))
+        wait_until(lambda: says(worker, "policies_refused_total 1.0"), "the bad policy is refused")
+        assert says(worker, 'policy_version{policy="default"} 5.0')
+        assert says(worker, 'dead_letters_total{reason="invalid"} 1.0')
+        worker.require_running()
 
 
 def test_a_running_worker_reads_its_file_again_on_sighup(bootstrap: str, tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text("version: 3\n", encoding="utf-8")
     with running_worker(bootstrap, tmp_path, "--policy", str(file)) as worker:
-        verdicts = Verdicts(bootstrap)
-        try:
-            assert verdicts.version() == 3
-            file.write_text("version: 4\n", encoding="utf-8")
-            os.kill(worker.pid, signal.SIGHUP)
-            wait_until(lambda: verdicts.version() == 4, "the file's new policy is in force")
-        finally:
-            verdicts.close()
+        file.write_text("version: 4\n", encoding="utf-8")
+        os.kill(worker.pid, signal.SIGHUP)
+        wait_until(lambda: says(worker, 'policy_version{policy="default"} 4.0'), "the file's new policy is in force")

@@ -13,7 +13,7 @@ BILLION = f"l0: &l0 {'x' * 16}\n{LEVELS}\n"
     [
         pytest.param(BILLION, "line 2: expected a value, got an alias", id="aliases of aliases, 7 GB"),
         pytest.param("a: &a [*a]", "line 1: expected a value, got an alias", id="an alias of itself"),
-        pytest.param("[" * 100_000, f"line 1: expected at most {MAX_DEPTH} levels", id="brackets without end"),
+        pytest.param("[" * 5_000, f"line 1: expected at most {MAX_DEPTH} levels", id="brackets without end"),
         pytest.param(f"[{'1,' * (MAX_NODES + 1)}]", f"expected at most {MAX_NODES} keys and values", id="a long list"),
         pytest.param("x" * (MAX_CHARS + 1), f"expected at most {MAX_CHARS} characters", id="a long text"),
         pytest.param("1" + ":1" * 50_000, "expected a number of at most", id="a long number to the base of 60"),
@@ -33,17 +33,3 @@ def test_a_document_beyond_the_bounds_is_refused(text: str, problem: str | None)
     with pytest.raises(BadYaml) as bad:
         value_of(text)
     assert problem in str(bad.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        pytest.param("", None, id="nothing"),
-        pytest.param("# a comment", None, id="a comment"),
-        pytest.param("a: {b: [1, 2.5, x, true, null]}", {"a": {"b": [1, 2.5, "x", True, None]}}, id="values"),
-        pytest.param('{"a": "\\u00e9"}', {"a": "é"}, id="JSON"),
-        pytest.param("a: &name 1", {"a": 1}, id="an anchor that nothing names"),
-    ],
-)
-def test_what_is_within_them_is_read(text: str, value: object) -> None:
-    assert value_of(text) == value

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from haltline.schemas.control import Command
+from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.opinions import Opinion
 from haltline.schemas.partitioner import partition_of
@@ -20,7 +20,7 @@ from haltline.streams.replay.records import LogRecord, Span, in_order
 from haltline.streams.replay.replay_worker import ReplayMeter
 from haltline.streams.runtime.changelog import PartitionState
 from haltline.streams.sessions.processor import SessionProcessor
-from tests.builders import call
+from tests.builders import at, call
 
 PARTITIONS = 4
 TOPICS = Topics()
@@ -154,11 +154,20 @@ class LiveLog:
         return folder
 
 
-def deletes(session: str, *seconds: float, agent: str | None = None) -> list[ActionEvent]:
-    """One table of its own deleted again and again, at these seconds; with `agent` one that all delete."""
-    target = f"asset_id={session if agent is None else 'fact_sales'}"
-    events = [one for second in seconds for one in call(second, "delete_asset", target, session=session)]
-    return [one.model_copy(update={"agent_id": agent or f"of {session}"}) for one in events]
+def deletes(session: str, *seconds: float) -> list[ActionEvent]:
+    """One table of its own deleted again and again, at these seconds."""
+    events = [one for second in seconds for one in call(second, "delete_asset", f"asset_id={session}", session=session)]
+    return [one.model_copy(update={"agent_id": f"of {session}"}) for one in events]
+
+
+def label_of(
+    session: str, word: str, decision_id: str | None = None, *, rule: str | None = None, second: float = 900
+) -> Command:
+    """What a person says of a decision, or of a session in which a rule has missed something."""
+    return Command(
+        command_id=f"{session} {word} {decision_id} {rule} {second:g}", kind=CommandKind.LABEL, id=session, by="ada",
+        reason="looked at it", time=at(second), label=word, decision_id=decision_id, code=rule,
+    )  # fmt: skip
 
 
 def works(session: str, count: int = 20, begin: float = 0.0) -> list[ActionEvent]:

@@ -12,8 +12,7 @@ from haltline.cli.app import app
 from haltline.streams.kafka.log_reader import LogReader
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.replay.copying import Pace, Progress
-from haltline.streams.replay.record_filter import chosen
-from haltline.streams.replay.records import LogRecord, Span
+from haltline.streams.replay.records import Span
 from tests.builders import at
 from tests.streams.replay.recorded import TOPICS, LiveLog, a_night
 from tests.streams.replay.test_kafka_range import put
@@ -177,17 +176,3 @@ def test_a_pace_keeps_the_distances_or_the_rate(speed: float | None, rate: float
         pace.wait(at(seconds))
         actual.append(sum(slept))
     assert actual == expected
-
-
-def test_a_condition_is_on_the_fields_of_the_topics_own_records() -> None:
-    result = LogRecord(TOPICS.interventions, 0, 0, 0, None, b'{"level": "KILL", "values": {"deletes": 3}}')
-    kills = chosen(TOPICS, TOPICS.interventions, where='level == "KILL" and values.deletes >= 3')
-    assert [kills(result), kills(result._replace(value=b'{"level": "NUDGE", "values": {"deletes": 3}}'))] == [
-        True,
-        False,
-    ]
-    with pytest.raises(ValueError, match="expected a path that begins with"):
-        chosen(TOPICS, TOPICS.actions, where='level == "KILL"')
-    unreadable = LogRecord(TOPICS.actions, 0, 0, 0, None, b"{")
-    assert (chosen(TOPICS)(unreadable), chosen(TOPICS, tools=["x"])(unreadable)) == (True, False)
-    assert not chosen(TOPICS, where="args.n > 1")(unreadable._replace(value=b'{"args": {"n": "text"}}'))

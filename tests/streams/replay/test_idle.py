@@ -36,19 +36,6 @@ def on_probation(log: LiveLog, session: str) -> LiveLog:
     return log
 
 
-@pytest.mark.parametrize("busy", [True, False], ids=["its partition goes on", "its partition is quiet"])
-def test_a_session_that_was_idle_for_a_day_is_forgotten_where_the_worker_forgot_it(busy: bool) -> None:
-    log = on_probation(LiveLog(), "s")
-    if busy:
-        log.events(works(neighbour("s"), 1, begin=1.1 * DAY))
-    log.events(deletes("s", *(1.2 * DAY + second for second in (0, 6))))
-    assert (b"s" in log.dropped) is busy
-    for chosen in ([], ["s"]):  # also by the time of what was not chosen
-        found = replay_and_compare(log, one(Policy()), sessions=chosen, exact=True).compared
-        assert (found.ok, found.first) == (True, None)
-        assert found.recorded >= 2
-
-
 @pytest.mark.parametrize("busy", [True, False], ids=["its partition went on", "its partition was quiet"])
 def test_a_bundle_forgets_the_session_where_its_worker_did_without_the_others_records(
     busy: bool, tmp_path: Path

@@ -54,24 +54,6 @@ def run(bootstrap: str, *arguments: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_records_come_in_the_order_of_times_and_what_comes_after_the_range_was_frozen_is_not_of_it(
-    night: LiveLog,
-) -> None:
-    with EmbeddedBroker() as broker:
-        broker.ensure_topics(TOPICS)
-        put(broker.bootstrap, night)
-        with KafkaRange(broker.bootstrap, TOPICS) as found:
-            put(broker.bootstrap, night)
-            assert list(found.inputs()) == list(night.inputs())
-
-
-def test_times_are_frozen_as_the_first_offsets_that_are_not_older(bootstrap: str, night: LiveLog) -> None:
-    start, end = at(6), at(112)
-    with KafkaRange(bootstrap, TOPICS, Moment(start), Moment(end)) as found:
-        actual = list(found.inputs())
-    assert actual == [record for record in night.inputs() if start <= record.timestamp < end]
-
-
 def test_offsets_of_actions_cut_the_other_topics_at_their_times(bootstrap: str, night: LiveLog) -> None:
     number, kept = next((p, k) for (t, p), k in night.records.items() if t == TOPICS.actions and len(k) > 5)
     with KafkaRange(bootstrap, TOPICS, Moment(offsets={number: 2}), Moment(offsets={number: 5})) as found:

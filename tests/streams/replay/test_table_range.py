@@ -11,12 +11,10 @@ from haltline.streams.audit.maintenance import Caretaker
 from haltline.streams.audit.reading import Reader
 from haltline.streams.audit.table import DeltaAuditTable
 from haltline.streams.audit.writer import AuditWriter, Place
-from haltline.streams.kafka.log_reader import LogReader
 from haltline.streams.replay.records import Missing, Span
 from haltline.streams.replay.table_range import TableRange
-from tests.mock_cluster import QuickBroker
 from tests.streams.audit.records import NOW_MS, event, record
-from tests.streams.replay.recorded import TOPICS, a_night
+from tests.streams.replay.recorded import TOPICS
 
 FIRST = Place(TOPICS.actions, 0)
 HEADERS = (("traceparent", b"00-1"), ("odd", b"\xff\x00"), ("none", None), ("empty", b""), ("odd", b"again"))
@@ -53,19 +51,6 @@ def run(*arguments: object) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
-def test_they_go_onto_another_topic_as_they_were(table: Path) -> None:
-    with QuickBroker() as broker:
-        broker.ensure_topics(TOPICS)
-        broker.ensure_topic("lab")
-        where = ("--bootstrap", broker.bootstrap, "--by", "ada", "--reason", "try it")
-        code, output, _ = run(table, "--onto", "lab", *where, "--json")
-        assert (code, orjson.loads(output)["written"]) == (0, 10)
-        assert orjson.loads(output)["not_there"] == {"erased": 0, "lost": 5}
-        with LogReader(broker.bootstrap, ["lab"]) as reader:
-            actual = [tuple(message.headers() or ())[: len(HEADERS)] for message in reader.to_end()]
-    assert actual == [HEADERS] * 10
-
-
 def test_what_was_erased_or_lost_is_counted_and_said(table: Path) -> None:
     Caretaker(table, by="ada", reason="request 12").erase(session_id="s1")
     code, output, errors = run(table, "--json")
@@ -88,8 +73,3 @@ def test_only_what_is_missing_of_the_range_counts(table: Path) -> None:
         (start, end): found.missing([Span(TOPICS.actions, 0, start, end)]).lost for start, end in expected
     } == expected
     assert str(Missing(0, 2)) == "2 that were lost before the audit read them"
-
-
-def test_a_whole_night_misses_nothing(tmp_path: Path) -> None:
-    found = TableRange(a_night().audited(tmp_path / "audit"), TOPICS)
-    assert found.missing(found.spans) == Missing()

@@ -8,7 +8,7 @@ import pytest
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Task
 from haltline.streams.replay.backtest import Recorded
 from haltline.streams.replay.traces import UnreadableTrace, read_traces
-from tests.builders import T0_MS, event
+from tests.builders import T0_MS
 
 ROW: dict[str, Any] = {
     "source": "somewhere", "session_id": "s", "agent_id": "a", "seq": 4, "timestamp": "2025-06-15T15:06:40Z",
@@ -48,40 +48,6 @@ T, LATER = "2025-06-15T15:06:40Z", "2025-06-15T15:06:41Z"
 
 
 @pytest.mark.parametrize(
-    ("rows", "clock", "seconds"),
-    [
-        pytest.param([(None, None)] * 3, "steps", [0, 0, 5, 5, 10, 10], id="none: a fixed step for each action"),
-        pytest.param(
-            [(None, 0.5), (None, 300), (None, None), (None, 2)],
-            "steps",
-            [0, 0.5, 5.5, 305.5, 310.5, 310.5, 315.5, 317.5],
-            id="how long each took: a step after the one before has ended",
-        ),
-        pytest.param([(T, 7), (None, None)], "steps", [0, 7, 12, 12], id="one without a time follows one that has it"),
-        pytest.param([(T, 90), (T, 90), (LATER, 90)], "real", [0, 90, 0, 90, 1, 91], id="of the source: as they are"),
-    ],
-)
-def test_times(tmp_path: Path, rows: list[tuple[str | None, float | None]], clock: str, seconds: list[float]) -> None:
-    actions = [ROW | {"seq": seq, "timestamp": at, "duration_s": took} for seq, (at, took) in enumerate(rows)]
-    (session,) = read(written(tmp_path / "t.jsonl.gz", *actions))
-    begun = session.events[0][1].time
-    assert (session.clock, [(e.time - begun) / 1000 for _, e in session.events]) == (clock, seconds)
-
-
-@pytest.mark.parametrize("name", ["t.jsonl", "t.jsonl.gz"])
-def test_labels_come_from_the_file_beside_and_sessions_that_are_mixed_are_distinguished(
-    tmp_path: Path, name: str
-) -> None:
-    path = written(tmp_path / name, *(ROW | {"session_id": s, "seq": seq} for seq in range(2) for s in "abcd"))
-    beside = {"a": {"resolved": True}, "b": {"resolved": False}, "c": {"reward": 0.0, "solved": False}, "d": {}}
-    rows = [{"session_id": s, "labels": labels, "task": None} for s, labels in beside.items()]
-    written(tmp_path / name.replace("t.", "t.sessions."), *rows)
-    assert [(s.label, s.length) for s in read(path)] == [
-        (label, 2) for label in ("resolved", "unresolved", "unsolved", None)
-    ]
-
-
-@pytest.mark.parametrize(
     ("result", "task"),
     [
         pytest.param("Fix the login…[+2428]", Task(goal="Fix the login"), id="a prompt that was cut"),
@@ -105,12 +71,6 @@ def test_a_session_whose_task_is_known_begins_with_it(tmp_path: Path, result: An
     written(beside, {"session_id": "s", "task": {"goal": 3}})
     with pytest.raises(UnreadableTrace, match=f"^{beside}:1: task: .*goal"):
         read(path)
-
-
-def test_plain_events_are_taken_as_they_are(tmp_path: Path) -> None:
-    events = [event(0), event(5, "delete_asset", "asset_id=a")]
-    path = written(tmp_path / "t.jsonl", *(e.to_json().decode() for e in events), "")
-    assert read(path) == [Recorded("s1", tuple(enumerate(events)))]
 
 
 @pytest.mark.parametrize(

@@ -8,30 +8,19 @@ import pytest
 from typer.testing import CliRunner
 
 from haltline.cli.app import app
-from haltline.schemas.control import Command, CommandKind
-from haltline.streams.policy.loader import BadPolicy
-from haltline.streams.replay.history import labels_of, sessions_of
-from haltline.streams.replay.whatif import parse_sweep
-from tests.builders import at
 from tests.mock_cluster import QuickBroker
-from tests.streams.replay.recorded import TOPICS, LiveLog, a_night
+from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, label_of
 from tests.streams.replay.test_kafka_range import put
 
 SWEEP = "rules.destructive_repeat.settings.same_target_prior"
 
 
-def label(session: str, text: str, number: int = 0, rule: str | None = None) -> Command:
-    return Command(
-        command_id=f"{session}-{text}-{number}", kind=CommandKind.LABEL, id=session, by="ada", reason="looked at it",
-        time=at(900), label=text, decision_id=None if rule else f"d{number}", code=rule,
-    )  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def night() -> LiveLog:
     log = a_night()
-    for command in (label("night-1", "confirmed"), label("night-2", "false_alarm"), label("day-1", "missed", rule="x")):
-        log.command(command)
+    log.command(label_of("night-1", "confirmed", "d1"))
+    log.command(label_of("night-2", "false_alarm", "d2"))
+    log.command(label_of("day-1", "missed", rule="x"))
     return log
 
 
@@ -47,18 +36,6 @@ def run(*arguments: object) -> tuple[int, str]:
 
 def lines(output: str) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in output.splitlines()]
-
-
-def test_the_last_label_of_a_decision_counts_and_the_strongest_of_a_session() -> None:
-    output = [label("a", "confirmed", 1), label("a", "false_alarm", 1), label("b", "false_alarm", 2)]
-    assert labels_of([*output, label("b", "confirmed", 3)]) == {"a": "false_alarm", "b": "confirmed"}
-
-
-def test_history_is_each_session_with_its_events_once_and_its_label(night: LiveLog) -> None:
-    found = {session.session_id: session for session in sessions_of(night)}
-    assert set(found) == {"night-1", "night-2", *(f"day-{number}" for number in range(4))}
-    assert [number for number, _ in found["night-1"].events] == list(range(10))
-    assert (found["night-1"].label, found["day-1"].label, found["day-2"].label) == ("confirmed", "missed", None)
 
 
 def test_a_broker_and_the_table_and_a_file_say_the_same(night: LiveLog, table: Path, tmp_path: Path) -> None:
@@ -89,9 +66,3 @@ def test_a_broker_and_the_table_and_a_file_say_the_same(night: LiveLog, table: P
 def test_what_cannot_be_swept_or_compared_is_reported(table: Path, arguments: list[str], text: str) -> None:
     code, output = run(table, *arguments)
     assert (code, text in output) == (1 if "--from" in arguments else 2, True), output
-
-
-def test_a_sweep_reads_numbers_and_words() -> None:
-    assert parse_sweep("rules.a.settings.b=2,3.5,true,word").values == (2, 3.5, True, "word")
-    with pytest.raises(BadPolicy):
-        parse_sweep("rules.a.settings.b=")

@@ -20,9 +20,7 @@ from typer.testing import CliRunner
 
 from haltline.cli.app import app
 from haltline.detectors import ALL
-from haltline.schemas.control import Command, CommandKind
-from tests.builders import at
-from tests.streams.replay.recorded import LiveLog, deletes
+from tests.streams.replay.recorded import LiveLog, deletes, label_of
 
 SECONDS = {"loop": (0, 6, 12, 18), "pair": (100, 106), "tidy": (200, 206), "once": (300,)}
 LABELS = {"loop": "confirmed", "pair": "missed", "tidy": "false_alarm"}
@@ -47,12 +45,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     for session, label in LABELS.items():
         name, rule = (None, "destructive_repeat") if label == "missed" else (f"of {session}", None)
-        log.command(
-            Command(
-                command_id=f"label of {session}", kind=CommandKind.LABEL, id=session, by="ada", reason="looked at",
-                time=at(900), label=label, decision_id=name, code=rule,
-            )
-        )  # fmt: skip
+        log.command(label_of(session, label, name, rule=rule))
     return log.audited(tmp_path_factory.mktemp("history") / "audit")
 
 

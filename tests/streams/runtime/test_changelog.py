@@ -4,11 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from haltline.streams.runtime.changelog import (
-    CLAIM_KEY,
     EPOCH_HEADER,
     ID_BYTES,
     OWNER_HEADER,
@@ -87,11 +84,8 @@ def test_a_state_is_of_the_logs_that_its_writer_knew_until_it_is_written_again()
     "headers",
     [
         pytest.param(((EPOCH_HEADER, b"short"),), id="an epoch of another length"),
-        pytest.param(((EPOCH_HEADER, None),), id="an epoch without a value"),
         pytest.param(((EPOCH_HEADER, b"\x7f" + 15 * b"\xff"),), id="an epoch that no owner could follow"),
         pytest.param(((OWNER_HEADER, b"short"),), id="an owner of another length"),
-        pytest.param(((OWNER_HEADER, None),), id="an owner without a value"),
-        pytest.param(((TOPIC_IDS_HEADER, None),), id="logs without a value"),
         pytest.param(((TOPIC_IDS_HEADER, b"\xff"),), id="logs of another length"),
         pytest.param((("\x00", b"x"), ("", b"")), id="names of nobody"),
     ],
@@ -102,30 +96,12 @@ def test_a_state_with_a_broken_header_is_read_and_believed(headers: tuple[tuple[
     assert (part.values, part.owner) == ({b"a": b"1"}, None)
 
 
-def test_states_are_given_out_as_idle_once_the_longest_unwritten_first() -> None:
-    part = read(
-        *(Record(offset, key, b"1", timestamp=1000 + offset) for offset, key in enumerate((b"a", b"b", b"c", b"d"))),
-        Record(4, b"a", b"2", timestamp=1004),
-        Record(5, b"c", None, timestamp=1005),
-    )
-
-    assert part.take_idle(before_ms=1001, limit=10) == []
-    assert part.take_idle(before_ms=1005, limit=2) == [b"b", b"d"]
-    assert part.take_idle(before_ms=1005, limit=2) == [b"a"]
-    assert part.take_idle(before_ms=9999, limit=2) == []
-    part.put(b"b", b"2", written_ms=1006)
-    assert part.take_idle(before_ms=9999, limit=2) == [b"b"]
-    assert part.values == {b"a": b"2", b"b": b"2", b"d": b"1"}, "what becomes of them is another's to say"
-
-
 CLAIMED_ANEW = [claimed(0, "a"), state(1, b"k", b"1", of=(0, "a")), claimed(2, "b"), state(3, b"k", b"2", of=(2, "b"))]
 
 
 @pytest.mark.parametrize(
     "late",
     [
-        pytest.param([state(4, b"k", b"late", of=(0, "a"))], id="of the owner before"),
-        pytest.param([state(4, b"k", None, of=(0, "a"))], id="that drops the key"),
         pytest.param(
             [claimed(4, "z"), claimed(5, "b2"), state(6, b"k", b"2", of=(5, "b2")), state(7, b"k", b"z", of=(4, "z"))],
             id="of one whose claim landed behind the owner's, and before the owner claimed again",
@@ -145,30 +121,6 @@ def test_a_state_of_who_is_not_the_owner_was_never_written(late: list[Record]) -
 
     assert part.values == {b"k": b"2"}
     assert part.fenced_keys == {b"k"}
-
-
-def test_a_claim_is_no_session_and_tells_releases_before_claims_nothing() -> None:
-    record = claimed(0, "a")
-
-    assert record.key != claimed(0, "b").key
-    assert read(record).values == {}
-    assert record.value is None, "an older release drops a key that it does not have"
-    assert Epoch.of(record) is None
-    with pytest.raises(UnicodeDecodeError):
-        record.key.decode()  # type: ignore[union-attr]  # a claim has a key
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        pytest.param(Record(0, CLAIM_KEY + b"x", b"1"), id="with a value"),
-        pytest.param(Record(0, CLAIM_KEY + b"x", None, ((OWNER_HEADER, b"short"),)), id="with an id of another length"),
-        pytest.param(Record(0, b"session", None, ((OWNER_HEADER, bytes(ID_BYTES)),)), id="with the key of a session"),
-        pytest.param(Record(0, None, None), id="without a key"),
-    ],
-)
-def test_what_is_no_claim_is_none(record: Record) -> None:
-    assert Claim.of(record) is None
 
 
 def test_reading_that_begins_behind_where_it_stands_is_an_error() -> None:
@@ -273,58 +225,3 @@ def test_a_record_of_which_the_broker_does_not_say_where_it_landed_is_proven_by_
     for end, unproven in ((2, True), (3, False)):  # 2: of a broker that has just started again
         part.prove(end)
         assert part.unproven is unproven
-
-
-@st.composite
-def histories(draw: st.DrawFn) -> tuple[list[Record], dict[bytes, bytes]]:
-    """A log of several owners in order, with late records of replaced ones, and the states without those."""
-    keys = st.sampled_from([b"a", b"b", b"c"])
-    values = st.one_of(st.none(), st.binary(min_size=1, max_size=2))
-    log: list[Record] = []
-    owners: list[tuple[int, str]] = []
-    states: dict[bytes, bytes] = {}
-    for number in range(draw(st.integers(2, 5))):
-        owners.append((len(log), str(number)))
-        log.append(claimed(len(log), str(number)))
-        for key, value in draw(st.lists(st.tuples(keys, values), min_size=1, max_size=4)):
-            log.append(state(len(log), key, value, of=owners[-1]))
-            if value is None:
-                states.pop(key, None)
-            else:
-                states[key] = value
-            if owners[:-1]:
-                late = draw(st.lists(st.tuples(st.sampled_from(owners[:-1]), keys, values), max_size=2))
-                log += [state(len(log) + at, key, value, of=of) for at, (of, key, value) in enumerate(late)]
-    return log, states
-
-
-@given(histories(), st.integers(min_value=1, max_value=4), st.integers(min_value=0, max_value=3))
-def test_late_records_change_nothing_wherever_they_stand_and_however_the_log_is_cut(
-    history: tuple[list[Record], dict[bytes, bytes]], size: int, again: int
-) -> None:
-    log, states = history
-    part = PartitionState(0)
-    for start in range(0, len(log), size):
-        part.apply(log[max(0, start - again) : start + size])  # some were read already
-
-    assert (part.values, part.position) == (states, len(log))
-
-
-@given(histories(), st.data())
-def test_once_the_late_keys_are_written_anew_the_log_compacts_to_the_states_also_without_its_oldest_claims(
-    history: tuple[list[Record], dict[bytes, bytes]], data: st.DataObject
-) -> None:
-    log, states = history
-    part = expecting(read(*log), "last")
-    log.append(claimed(len(log), "last"))
-    part.apply(log[-1:])
-    of = (log[-1].offset, "last")
-    healed = [state(len(log) + n, key, part.values.get(key), of=of) for n, key in enumerate(sorted(part.fenced_keys))]
-    last_of_key = {record.key: record for record in [*log, *healed]}
-    compacted = sorted(last_of_key.values(), key=lambda record: record.offset)
-    claims = [record for record in compacted if Claim.of(record) is not None]
-    expired = claims[: data.draw(st.integers(0, len(claims)))]
-    kept = [record for record in compacted if record not in expired]
-
-    assert {r.key: r.value for r in kept if r.value is not None} == states
-    assert read(*kept).values == states

@@ -2,26 +2,17 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
-from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.partitioner import partition_of
-from haltline.schemas.topics import Topics
-from haltline.streams.kafka.log_reader import LogReader
-from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.runtime import control_entries
 from haltline.streams.runtime.changelog import OWNER_HEADER, Owner
 from haltline.streams.runtime.control_entries import CHANGELOG_HEADER, ControlEntries
 from haltline.streams.runtime.owned_partitions import OwnedPartitions
 from haltline.streams.runtime.source_reader import Fetched, Record, SourceReader
-from haltline.streams.runtime.worker_settings import WorkerSettings
-from tests.builders import T0_MS
-from tests.streams.running import running_worker
-from tests.waiting import wait_until
 
 CONTROL = "control"
 KEY = b"session:42"
@@ -112,15 +103,6 @@ def test_whoever_takes_over_writes_what_the_owner_before_had_written() -> None:
     assert worker.sent[0][3] == (SEAL, *owned(9))
 
 
-def test_what_was_decided_last_is_written_though_only_what_was_before_has_been_read() -> None:
-    worker = Worker(own=7)
-    worker.decides(b"killed")
-    worker.decides(None)
-    worker.reads(b"killed", by=7)
-    worker.reads(b"frozen", by=3)
-    assert worker.written_anew() == [None]
-
-
 @pytest.mark.parametrize(
     "read",
     [
@@ -148,13 +130,6 @@ def test_claims_of_another_changelog_are_not_compared() -> None:
     assert worker.written_anew() == [b"of now"]
 
 
-def test_other_topics_and_partitions_of_others_bear_no_owner() -> None:
-    worker = Worker(own=7)
-    worker.entries.send("decisions", key=KEY, value=b"", headers=(SEAL,))
-    worker.entries.send(CONTROL, key=b"agent:cleaner", value=b"")
-    assert [headers for _, _, _, headers in worker.sent] == [(SEAL,), ()]
-
-
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_entries, "_KEYS", 2)
     worker = Worker(own=7)
@@ -173,38 +148,3 @@ def test_a_worker_that_may_not_read_the_topic_says_so_and_goes_on(caplog: pytest
     other = KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
     worker.on_failure(other)
     assert worker.failures == [other]
-
-
-def test_a_session_that_was_reset_stays_reset_though_its_kill_lands_late(
-    embedded: EmbeddedBroker, tmp_path: Path
-) -> None:
-    topics = Topics()
-    producer = Producer({"bootstrap.servers": embedded.bootstrap, "partitioner": "murmur2_random"})
-
-    def states() -> list[tuple[ControlState, bytes]]:
-        with LogReader(embedded.bootstrap, [topics.control]) as reader:
-            values = [message.value() or b"" for message in reader.to_end()]
-        return [(ControlRecord.model_validate_json(value).state, value) for value in values]
-
-    def command(kind: CommandKind, number: int) -> None:
-        asked = Command(command_id=f"c{number}", kind=kind, id="s1", by="ada", reason="why", time=T0_MS + number)
-        producer.produce(topics.commands, key="s1", value=asked.to_json())
-        assert producer.flush(10) == 0
-
-    def lands_late(value: bytes) -> None:
-        changelog = WorkerSettings(bootstrap="", sources=topics.session_sources).changelog
-        headers: list[tuple[str, str | bytes | None]] = [*owned(-1, changelog)]
-        producer.produce(topics.control, key="session:s1", value=value, headers=headers)
-        assert producer.flush(10) == 0
-
-    killed, released = ControlState.KILLED, ControlState.PROBATION
-    with running_worker(embedded.bootstrap, tmp_path):
-        command(CommandKind.KILL, 1)
-        command(CommandKind.RESET, 2)
-        wait_until(lambda: [state for state, _ in states()] == [killed, released], "it was killed, and reset")
-        (_, kill), (_, reset) = states()
-        lands_late(kill)
-        wait_until(lambda: states()[2:] == [(killed, kill), (released, reset)], "the worker writes the reset again")
-    lands_late(kill)
-    with running_worker(embedded.bootstrap, tmp_path):
-        wait_until(lambda: states()[4:] == [(killed, kill), (released, reset)], "the next worker does so too")

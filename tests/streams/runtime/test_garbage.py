@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from haltline.streams.engine.core import Core, SessionState
 from haltline.streams.runtime.garbage import Collector, collecting
-from tests.builders import call
 
 
 class Clock:
@@ -72,34 +70,3 @@ def test_what_is_frozen_is_found_when_partitions_are_given_up(collector: Collect
     assert found() is not None
     collector.anew()
     assert found() is None
-
-
-def test_sessions_that_come_and_go_leave_nothing(collector: Collector, clock: Clock) -> None:
-    """Of each round of sessions, with a failure that holds its traceback in a cycle, nothing is left."""
-    core, sizes = Core(), []
-    for round_ in range(6):
-        states = {f"{round_}-{number}": run_through(core, f"{round_}-{number}") for number in range(40)}
-        assert all(state.events == 8 for state in states.values())
-        fail()
-        states.clear()
-        clock.now_s += 1.0
-        collector.tick()
-        sizes.append(len(gc.get_objects()) + gc.get_freeze_count())
-    assert sizes[-1] <= sizes[2]
-
-
-def run_through(core: Core, session_id: str) -> SessionState:
-    state: SessionState | None = None
-    for number in range(4):
-        for one in call(number, "bash", session=session_id, args={"command": f"python run_{number}.py > out.txt"}):
-            state = core.on_event(state, one).state
-    assert state is not None
-    return state
-
-
-def fail() -> None:
-    try:
-        int("one")
-    except ValueError as error:
-        held = error  # its traceback holds this frame, which holds it
-    assert held.__traceback__ is not None

@@ -28,21 +28,6 @@ def followed(*samples: tuple[float, Sample]) -> Progress:
 
 
 @cases(
-    "samples, since_s",
-    {
-        "nothing waits": ([(0, sample(5, 5))], None),
-        "none processed since then": ([(0, sample(5, 9)), (10, sample(5, 12))], 0),
-        "one processed, although the backlog grew": ([(0, sample(5, 9)), (10, sample(6, 900))], 10),
-        "waits since it came": ([(0, sample(5, 5)), (10, sample(5, 6)), (20, sample(5, 6))], 10),
-        "an end that was asked for before the last record was processed": ([(0, sample(9, 5))], None),
-        "set back after a rebalance": ([(0, sample(5, 9)), (10, sample(2, 9))], 10),
-    },
-)
-def test_records_wait_since_the_last_progress(samples: list[tuple[float, Sample]], since_s: float | None) -> None:
-    assert followed(*samples).waiting_since_s == (None if since_s is None else T0_S + since_s)
-
-
-@cases(
     "samples, now_s, lag_s",
     {
         "at first, since the process looks at it": ([(0, sample(5, 9, int((T0_S - 30) * 1000)))], 10.0, 10.0),

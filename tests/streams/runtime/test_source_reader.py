@@ -1,22 +1,16 @@
-"""Records on their way from librdkafka to the event loop: whose they are, their order, and how many wait."""
+"""Records on their way from librdkafka to the event loop; their order over rebalances is the simulator's."""
 
 import asyncio
-import inspect
 import queue
-import threading
-from collections.abc import Callable, Coroutine, Mapping
-from functools import wraps
+from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
-import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from haltline.streams.runtime.health import Partition
-from haltline.streams.runtime.source_reader import Fetched, Record, SourceReader, consumer_settings
-from haltline.streams.runtime.worker_settings import WorkerSettings
+from haltline.streams.runtime.source_reader import Fetched, SourceReader
 from tests.waiting import wait_until
 
-COMMANDS, EVENTS = "commands", "events"
+EVENTS = "events"
 
 
 class BadName(Message):
@@ -27,228 +21,118 @@ class BadName(Message):
 
 
 class Librdkafka:
-    """The consumer of one topic: what a test puts there is fetched. As the original, it keeps nothing over `assign`."""
+    """The consumer: what a test puts into `fetched` is fetched."""
 
-    def __init__(self, on_error: Callable[[KafkaError], None]) -> None:
-        self.on_error = on_error
+    def __init__(self) -> None:
+        self.on_error: Callable[[KafkaError], None] = lambda _: None
         self.fetched: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self.assigned: list[dict[int, int]] = []
-        self.to_come = self.handed_out = self.dealt_with = 0
-        """How many messages a test put there, were handed out, and were dealt with when more were asked for."""
+        self.handed_out = 0
+        """How many messages."""
         self.closed = False
 
-    def assign(self, partitions: list[TopicPartition], /) -> None:
-        while not self.fetched.empty():
-            self.fetched.get()
-        self.assigned.append({tp.partition: tp.offset for tp in partitions})
+    def open(self, on_error: Callable[[KafkaError], None]) -> "Librdkafka":
+        self.on_error = on_error
+        return self
+
+    def assign(self, _partitions: list[TopicPartition], /) -> None: ...
 
     def poll(self, timeout: float, /) -> Message | None:
-        self.dealt_with = self.handed_out
         try:
-            message = self.fetched.get(timeout=timeout) if timeout else self.fetched.get_nowait()
+            message = self.fetched.get(timeout=timeout)
         except queue.Empty:
             return None
         self.handed_out += 1
         return message
 
     def consume(self, num_messages: int, /, timeout: float) -> list[Message]:
-        assert timeout == 0
-        found: list[Message] = []
-        while len(found) < num_messages and not self.fetched.empty():
-            found.append(self.fetched.get())
-        self.handed_out += len(found)
-        return found
+        messages = (self.poll(timeout) for _ in range(min(num_messages, self.fetched.qsize())))
+        return [message for message in messages if message is not None]
 
     def close(self) -> None:
         self.closed = True
 
 
 class Bench:
-    """A reader of two topics; what it takes stands in `taken`. Nothing is taken while a test does not await."""
+    """A reader of partition 0 of a topic; what it takes stands in `taken`."""
 
-    def __init__(self, *, max_poll_records: int = 100, buffered_batches: int = 4) -> None:
+    def __init__(self, max_poll_records: int = 100, buffered_batches: int = 4) -> None:
         self.taken: list[Fetched] = []
         self.failures: list[BaseException] = []
-        self.of: dict[str, Librdkafka] = {}
-        self.on_taken: Callable[[], object] = lambda: None
-
-        def open_one(on_error: Callable[[KafkaError], None]) -> Librdkafka:
-            topic = threading.current_thread().name.removeprefix("reads ")
-            self.of[topic] = Librdkafka(on_error)
-            return self.of[topic]
-
+        self.ahead: list[int] = []
+        """At each batch that was taken: how many more were handed out."""
+        self.consumer = Librdkafka()
         self.reader = SourceReader(
-            (COMMANDS, EVENTS),
+            (EVENTS,),
             self._take,
-            open_with=open_one,
+            open_with=self.consumer.open,
             on_failure=self.failures.append,
             max_poll_records=max_poll_records,
             buffered_batches=buffered_batches,
         )
-        wait_until(lambda: len(self.of) == 2, "both consumers are made")
+        self.reader.begin({(EVENTS, 0): 0})
 
     def _take(self, fetched: Fetched) -> None:
         self.taken.append(fetched)
-        self.on_taken()
+        self.ahead.append(self.consumer.handed_out - len(self.taken))
 
-    def begin(self, offsets: Mapping[Partition, int]) -> None:
-        """Begins, and waits until each consumer has its partitions."""
-        before = {name: len(consumer.assigned) for name, consumer in self.of.items()}
-        self.reader.begin(offsets)
-        for name, consumer in self.of.items():
-            wait_until(lambda c=consumer, n=before[name]: len(c.assigned) > n, f"{name} is assigned")  # type: ignore[misc]  # of this turn
-
-    def fetch(self, topic: str, *messages: Message) -> None:
-        """Lets these come."""
-        consumer = self.of[topic]
-        consumer.to_come += len(messages)
-        for message in messages:
-            consumer.fetched.put(message)
-
-    def handed_over(self, topic: str) -> None:
-        consumer = self.of[topic]
-        wait_until(lambda: consumer.dealt_with == consumer.to_come, f"what was fetched of {topic} is on its way")
-
-    async def takes(self, batches: int) -> None:
+    async def takes(self, records: int) -> None:
         async with asyncio.timeout(30):
-            while len(self.taken) < batches:
+            while sum(len(fetched.records) for fetched in self.taken) < records:
                 await asyncio.sleep(0.001)
 
-    def offsets(self) -> list[tuple[str, int, list[int]]]:
-        return [(*fetched.place, [record.offset for record in fetched.records]) for fetched in self.taken]
+
+def record(offset: int, of: type[Message] = Message) -> Message:
+    return of(topic=EVENTS, partition=0, offset=offset, key=b"k", value=b"v", timestamp=(1, 1000 + offset))
 
 
-def record(topic: str, partition: int, offset: int, of: type[Message] = Message) -> Message:
-    value, timestamp = b"%d" % offset, (1, 1000 + offset)
-    return of(topic=topic, partition=partition, offset=offset, key=b"key", value=value, timestamp=timestamp)
+def error(code: int) -> Message:
+    return Message(topic=EVENTS, partition=0, offset=-1001, error=KafkaError(code))
 
 
-def end(topic: str, partition: int, offset: int, code: int = KafkaError._PARTITION_EOF) -> Message:
-    return Message(topic=topic, partition=partition, offset=offset, error=KafkaError(code))
+def read(test: Callable[[Bench], Coroutine[Any, Any, None]], **options: int) -> None:
+    """Runs a test in a loop, with a reader of its own."""
+
+    async def main() -> None:
+        here = Bench(**options)
+        try:
+            await test(here)
+        finally:
+            here.reader.close()
+        assert here.consumer.closed
+
+    asyncio.run(main())
 
 
-Test = Callable[..., Coroutine[Any, Any, None]]
+def test_a_partition_is_polled_no_further_than_there_is_room_and_all_of_it_comes_in_order() -> None:
+    async def test(here: Bench) -> None:
+        for offset in range(50):
+            here.consumer.fetched.put(record(offset))
+        wait_until(lambda: here.consumer.handed_out == 3, "two are on their way, and one waits for room")
+        await here.takes(50)
+        assert [[r.offset for r in fetched.records] for fetched in here.taken] == [[offset] for offset in range(50)]
+        assert max(here.ahead) <= 3
+
+    read(test, max_poll_records=1, buffered_batches=2)
 
 
-def bench(**options: Any) -> Callable[[Test], Callable[..., None]]:
-    """Runs a test in a loop, with a reader of its own as `here`."""
+def test_what_librdkafka_gets_over_by_itself_is_passed_over_and_headers_that_cannot_be_read_too() -> None:
+    async def test(here: Bench) -> None:
+        for message in (error(KafkaError.UNKNOWN_TOPIC_OR_PART), record(0, BadName), record(1)):
+            here.consumer.fetched.put(message)
+        here.consumer.on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+        await here.takes(2)
+        assert [(r.offset, tuple(r.headers)) for fetched in here.taken for r in fetched.records] == [(0, ()), (1, ())]
+        assert here.failures == []
 
-    def of(test: Test) -> Callable[..., None]:
-        @wraps(test)
-        def run(**arguments: Any) -> None:
-            async def main() -> None:
-                here = Bench(**options)
-                try:
-                    await test(here, **arguments)
-                finally:
-                    here.reader.close()
-                assert all(consumer.closed for consumer in here.of.values())
-
-            asyncio.run(main())
-
-        shown = inspect.signature(test)
-        run.__signature__ = shown.replace(parameters=list(shown.parameters.values())[1:])  # type: ignore[attr-defined]  # what pytest reads
-        return run
-
-    return of
+    read(test)
 
 
-@bench()
-async def test_each_topic_is_read_from_the_offsets_it_was_given_and_a_batch_is_of_one_partition(here: Bench) -> None:
-    here.begin({(EVENTS, 0): 7, (EVENTS, 2): 0, (COMMANDS, 0): 3})
-    assert here.of[EVENTS].assigned[-1] == {0: 7, 2: 0}
-    assert here.of[COMMANDS].assigned[-1] == {0: 3}
-    here.fetch(EVENTS, *(record(EVENTS, partition, offset) for partition, offset in [(0, 7), (2, 0), (0, 8)]))
-    await here.takes(2)
-    first = here.taken[0]
-    assert here.offsets() == [(EVENTS, 0, [7, 8]), (EVENTS, 2, [0])]
-    assert first.following == 9
-    assert first.records[0] == Record(EVENTS, 0, 7, 1007, b"key", b"7", ())
+def test_a_topic_that_may_not_be_read_is_a_failure() -> None:
+    async def test(here: Bench) -> None:
+        here.consumer.fetched.put(error(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+        wait_until(lambda: here.failures, "the failure is told")
+        (failure,) = here.failures
+        assert isinstance(failure, KafkaException)
+        assert failure.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
-
-@pytest.mark.parametrize("again", [{}, {(EVENTS, 0): 0}], ids=["partitions went", "partitions went and came back"])
-@bench()
-async def test_a_batch_that_is_on_its_way_when_partitions_go_is_never_taken(
-    here: Bench, again: Mapping[Partition, int]
-) -> None:
-    here.begin({(EVENTS, 0): 0})
-    here.fetch(EVENTS, record(EVENTS, 0, 0))
-    here.handed_over(EVENTS)
-    here.reader.stop()
-    here.begin(again)
-    await asyncio.sleep(0)  # the loop turns: what was on its way arrives
-    await asyncio.sleep(0)
-    assert here.taken == []
-    if again:
-        here.fetch(EVENTS, record(EVENTS, 0, 0))
-        await here.takes(1)
-        assert here.offsets() == [(EVENTS, 0, [0])]
-
-
-@bench(max_poll_records=1, buffered_batches=1)
-async def test_a_batch_that_waits_for_room_when_partitions_go_is_dropped_and_the_next_assignment_is_read(
-    here: Bench,
-) -> None:
-    here.begin({(EVENTS, 0): 0})
-    consumer = here.of[EVENTS]
-    here.fetch(EVENTS, *(record(EVENTS, 0, offset) for offset in range(3)))
-    wait_until(lambda: consumer.handed_out == 2, "one is on its way, and one waits for room")
-    here.begin({(EVENTS, 0): 10})
-    assert consumer.assigned[-1] == {0: 10}
-    here.fetch(EVENTS, record(EVENTS, 0, 10))
-    await here.takes(1)
-    assert here.offsets() == [(EVENTS, 0, [10])]
-
-
-@bench(max_poll_records=1, buffered_batches=2)
-async def test_a_partition_is_polled_no_further_than_there_is_room_and_all_of_it_comes_in_order(here: Bench) -> None:
-    ahead: list[int] = []
-    here.on_taken = lambda: ahead.append(here.of[EVENTS].handed_out - len(here.taken))
-    here.begin({(EVENTS, 0): 0})
-    here.fetch(EVENTS, *(record(EVENTS, 0, offset) for offset in range(50)))
-    wait_until(lambda: here.of[EVENTS].handed_out == 3, "two are on their way, and one waits for room")
-    await here.takes(50)
-    assert [offsets for _, _, offsets in here.offsets()] == [[offset] for offset in range(50)]
-    assert max(ahead) <= 3
-
-
-@bench(max_poll_records=1)
-async def test_what_waits_of_an_earlier_topic_goes_first(here: Bench) -> None:
-    here.begin({(EVENTS, 0): 0, (COMMANDS, 0): 0})
-    for topic in (EVENTS, COMMANDS):
-        here.fetch(topic, record(topic, 0, 0), record(topic, 0, 1))
-        here.handed_over(topic)
-    await here.takes(4)
-    assert here.offsets() == [(topic, 0, [offset]) for topic in (COMMANDS, EVENTS) for offset in (0, 1)]
-
-
-@bench()
-async def test_what_librdkafka_gets_over_by_itself_is_passed_over_and_headers_that_cannot_be_read_too(
-    here: Bench,
-) -> None:
-    here.begin({(EVENTS, 0): 0})
-    gone = end(EVENTS, 0, -1001, KafkaError.UNKNOWN_TOPIC_OR_PART)
-    here.fetch(EVENTS, gone, record(EVENTS, 0, 0, BadName), record(EVENTS, 0, 1))
-    here.of[EVENTS].on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN))
-    while sum(len(fetched.records) for fetched in here.taken) < 2:
-        await asyncio.sleep(0.001)
-    assert [(r.offset, tuple(r.headers)) for fetched in here.taken for r in fetched.records] == [(0, ()), (1, ())]
-    assert here.failures == []
-
-
-@bench()
-async def test_a_topic_that_may_not_be_read_is_a_failure(here: Bench) -> None:
-    here.begin({(EVENTS, 0): 0})
-    here.fetch(EVENTS, end(EVENTS, 0, -1001, KafkaError.TOPIC_AUTHORIZATION_FAILED))
-    wait_until(lambda: here.failures, "the failure is told")
-    (failure,) = here.failures
-    assert isinstance(failure, KafkaException)
-    assert failure.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-
-
-def test_the_consumer_is_given_the_connection_of_every_client_and_commits_nothing() -> None:
-    secured = {"security.protocol": "ssl", "ssl.ca.location": "/etc/ca.pem"}
-    settings = WorkerSettings(bootstrap="a:1,b:2", sources=(EVENTS,), group="g", client=secured, fetch_wait_ms=10)
-    settings_given = consumer_settings(settings)
-    assert settings_given.items() >= {**secured, "bootstrap.servers": "a:1,b:2", "fetch.wait.max.ms": 10}.items()
-    assert (settings_given["enable.auto.commit"], settings_given["isolation.level"]) == (False, "read_uncommitted")
+    read(test)

@@ -1,7 +1,7 @@
 """What counts in the topics as they are, and what in topics that are no more."""
 
 from haltline.streams.runtime.metrics import Metrics
-from haltline.streams.runtime.topic_ids import Logs, Topic
+from haltline.streams.runtime.topic_ids import Logs
 from haltline.streams.runtime.topic_incarnations import TopicIncarnations
 from tests.cases import cases
 
@@ -20,35 +20,6 @@ def lives(logs: Logs, **ends: int) -> tuple[TopicIncarnations, Metrics]:
 
 def counted(metrics: Metrics, topic: str) -> float | None:
     return metrics.registry.get_sample_value("haltline_topics_made_anew_total", {"topic": topic})
-
-
-def test_logs_are_known_when_the_id_of_every_topic_is() -> None:
-    known = {"actions": Topic("a1", 4), "commands": Topic("c1", 4), CHANGELOG: Topic("s1", 4)}
-    assert Logs.of(known, CHANGELOG) == BEFORE
-    assert Logs.of({**known, "commands": Topic(None, 4)}, CHANGELOG) == UNKNOWN
-    assert UNKNOWN.mark == b""
-
-
-@cases(
-    "logs, mark, others",
-    {
-        "of the same logs": (NOW, NOW.mark, set()),
-        "one topic was recreated": (NOW, BEFORE.mark, {"actions"}),
-        "written by an older release: believed": (NOW, b"", set()),
-        "the cluster does not tell: believed": (UNKNOWN, BEFORE.mark, set()),
-        "a mark of nobody: nothing of it is known": (NOW, b"\xff", {"actions", "commands"}),
-        "a source that was not read then": (Logs({**NOW.ids, "signals": "x"}), NOW.mark, {"signals"}),
-    },
-)
-def test_a_mark_tells_which_topics_are_others(logs: Logs, mark: bytes, others: set[str]) -> None:
-    assert logs.others(mark) == others
-
-
-def test_a_state_includes_nothing_of_a_topic_that_was_recreated_nor_what_is_beyond_an_end() -> None:
-    found, _ = lives(NOW, actions=7, commands=3)
-    assert found.ends_for(0, BEFORE.mark) == {"actions": 0, "commands": 3}
-    assert found.ends_for(0, b"") == {"actions": 7, "commands": 3}
-    assert found.ends_for(1, BEFORE.mark) == {"actions": 0}, "of a partition that is not assigned"
 
 
 @cases(

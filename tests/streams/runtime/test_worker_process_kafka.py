@@ -1,7 +1,6 @@
 """The worker on a real Kafka: killed, stopped, rebalanced, and its counts still exact."""
 
 import random
-import re
 import signal
 import uuid
 from collections import Counter
@@ -10,19 +9,16 @@ from functools import partial
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented there; its stubs miss it
     AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     ConsumerGroupDescription,
+    NewPartitions,
     NewTopic,
 )
 
 from benchmarks.cluster import answered
 from haltline.streams.local.kafka import LocalKafka
-from haltline.streams.runtime.worker_process import EXIT_FAILED
 from tests.streams.counting import (
     CountingWorker,
     Log,
@@ -79,19 +75,6 @@ class Site:
         assert self.log.counts(self.changelog) == self.sent
         assert self.log.told(self.output).keys() == expected_tellings(self.sent)
 
-    def set_max_message_bytes(self, limit: int) -> None:
-        entry = ConfigEntry("max.message.bytes", str(limit), incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ConfigResource.Type.TOPIC, self.changelog, incremental_configs=[entry])
-        for future in self.admin.incremental_alter_configs([resource]).values():
-            future.result()
-
-    def work_off(self) -> str:
-        """A worker that reads all that is there and stops, and what it complained of."""
-        with self.worker() as worker:
-            self.wait_until_done()
-            worker.stop()
-        return worker.stderr
-
     def transactions(self, topic: str, value: bytes | None) -> None:
         """One that is committed and one that is aborted, each with a record in every partition."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": self.group})
@@ -117,14 +100,6 @@ def site(kafka: LocalKafka) -> Iterator[Site]:
 
 
 def test_each_record_counts_once_whatever_becomes_of_workers_and_the_broker(site: Site) -> None:
-    site.set_max_message_bytes(100)
-    site.produce(4000)
-    with site.worker() as worker:
-        assert worker.wait() == EXIT_FAILED, "the changelog refuses its states"
-    assert re.search(rf"DeliveryFailed: topic {site.changelog}, partition.*MSG_SIZE_TOO_LARGE", worker.stderr)
-    assert site.committed() == 0
-    site.set_max_message_bytes(1_000_000)
-
     with site.worker(standby_replicas=1, session_timeout_s=4) as first:
         wait_until(lambda: members(site) == 1, "it is a member")
         with site.worker(standby_replicas=1, session_timeout_s=4) as second:
@@ -158,19 +133,40 @@ def test_each_record_counts_once_whatever_becomes_of_workers_and_the_broker(site
     site.check_exact()
 
 
-def test_a_changelog_with_transactions_is_recovered_and_deleted_records_are_passed_over(site: Site) -> None:
-    site.produce(8000)
-    site.work_off()
-    site.transactions(site.changelog, None)
-    kept = site.sent.copy()
-    site.produce(1000)
-    ends = site.log.ends(site.events)
-    for deleted in site.admin.delete_records([TopicPartition(site.events, *end) for end in ends.items()]).values():
-        deleted.result()
-    site.sent = kept
-    site.produce(1000)
-    site.work_off()
-    site.check_exact()
+def more_partitions(site: Site, topic: str, partitions: int) -> None:
+    for future in site.admin.create_partitions([NewPartitions(topic, partitions)]).values():
+        future.result()
+    wait_until(lambda: len(site.log.ends(topic)) == partitions, f"{topic} has {partitions} partitions")
+
+
+def test_partitions_that_are_added_stay_unread_when_a_worker_takes_over_and_the_others_are_watched(site: Site) -> None:
+    port = unused_port()
+    with (
+        site.worker(watermark_interval_s=0.2) as leaves,
+        site.worker(metrics_port=port, watermark_interval_s=0.2) as stays,
+    ):
+        wait_until(lambda: members(site) == 2, "both are members")
+        more_partitions(site, site.events, PARTITIONS + 2)
+        producer = Producer({"bootstrap.servers": site.bootstrap})
+        for number in range(6000):
+            partition = number % (PARTITIONS + 2)
+            producer.produce(site.events, b'{"n": 1}', f"in-{partition}", partition)
+        assert producer.flush(30) == 0
+        leaves.stop()
+        of_before = range(PARTITIONS)
+
+        def are_read() -> bool:
+            committed, ends = site.log.committed(site.group, site.events), site.log.ends(site.events)
+            return all(committed[number] == ends[number] for number in of_before)
+
+        wait_until(are_read, "the partitions of before are read", deadline_s=90)
+        wait_until(lambda: get(port, "/readyz")[0] == 503, "it is not ready")
+        result = get(port, "/readyz")[1]
+        assert f"topic {site.events}: expected {PARTITIONS} partitions" in result
+        assert (f"got {PARTITIONS + 2}" in result, "--prefix" in result) == (True, True)
+        assert get(port, "/healthz")[0] == 200, "to start it again would not help"
+        stays.stop()
+    assert site.log.counts(site.changelog) == {f"in-{number}": 1000 for number in of_before}
 
 
 def members(site: Site) -> int:

@@ -6,9 +6,9 @@ import pytest
 
 from haltline.cli.agent.watch_all import line_of
 from haltline.schemas.decisions import Level
-from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy
-from haltline.streams.scan.following import PACE, Following
+from haltline.streams.scan.following import Following
 from tests.streams.scan.transcripts import BEGAN, Transcript, stuck
 
 POLICY = Policy()
@@ -51,17 +51,6 @@ def test_what_is_written_line_by_line_leads_to_what_a_whole_file_leads_to(tmp_pa
     assert slow.poll() == [], "nothing has changed"
 
 
-def test_a_half_written_line_waits_for_its_rest(tmp_path: Path) -> None:
-    desk, transcript = Desk(tmp_path), Transcript().prompt("go").call("ls", "a.txt")
-    desk.write(transcript, cut=-20)
-    desk.poll()
-    assert [event.kind for event in desk.events] == [Kind.PROPOSED]
-    with desk.file.open("ab") as file:
-        file.write(orjson.dumps(transcript.lines[-1])[-19:] + b"\n")
-    desk.poll()
-    assert [event.kind for event in desk.events] == [Kind.PROPOSED, Kind.COMPLETED]
-
-
 def test_what_was_there_before_is_read_but_not_told_and_what_follows_it_is(tmp_path: Path) -> None:
     transcript = stuck()
     after = len(transcript.lines)
@@ -78,19 +67,6 @@ def test_what_was_there_before_is_read_but_not_told_and_what_follows_it_is(tmp_p
     levels = [level for _, level in desk.poll()]
     assert [level for level in levels if level >= Level.PAUSE] == levels[-1:], "one stop, of the second prompt"
     assert min(event.time for event in desk.events) >= since_ms > BEGAN * 1000
-
-
-def test_a_file_is_read_again_only_after_a_while(tmp_path: Path) -> None:
-    desk, transcript = Desk(tmp_path), Transcript().prompt("go").call("ls", "a.txt").call("ls", "a.txt")
-    times = iter([0.0, 2.0, 2.0, 2.0 + 2 * PACE - 1, 2.0 + 2 * PACE, 0.0, 0.0, 0.0])
-    desk.write(transcript, slice(0, 3))
-    list(desk.following.poll(lambda: next(times)))
-    desk.write(transcript, slice(3, None))
-    known = len(desk.events)
-    list(desk.following.poll(lambda: next(times)))
-    assert len(desk.events) == known
-    list(desk.following.poll(lambda: next(times)))
-    assert len(desk.events) > known
 
 
 @pytest.mark.parametrize("content", [b"\x00\x01", b"{", b"[1, 2]"])

@@ -59,11 +59,6 @@ def test_of_a_pause_five_minutes_count(tmp_path: Path) -> None:
     assert difference == IDLE_MS - 10_000
 
 
-def test_a_session_that_is_fine_has_no_waste(tmp_path: Path) -> None:
-    session = scanned(Transcript().prompt("look").call("ls", "a.py b.py").call("cat a.py", "print(1)"), tmp_path)
-    assert (session.waste, session.asks, session.tokens) == ([], [], 2200)
-
-
 def test_a_line_that_cannot_be_read_costs_that_line_only(tmp_path: Path) -> None:
     file = stuck().write(tmp_path / "a.jsonl")
     file.write_bytes(file.read_bytes() + b'{"type": "assistant", "mess')

@@ -1,7 +1,6 @@
 """Every process and command over TLS, told of passwords and keys in files and variables only; decisions are sealed."""
 
 import json
-import logging
 import re
 import urllib.error
 import urllib.request
@@ -205,24 +204,3 @@ def test_what_is_not_right_is_reported_at_once_by_every_command(cluster: Cluster
             assert (done.exit_code, done.stderr.startswith(expected)) == (3, True), f"{command}: {done.output}"
             assert why in done.stderr
             assert_no_password_in([done.output])
-
-
-@pytest.mark.kafka
-def test_what_waits_for_a_broker_says_why_and_tells_nobody_that_it_is_ready(
-    cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    why, env = BY_PASSWORD, wrong(cluster, {"sasl_password": WRONG})
-    with Children(tmp_path) as children, caplog.at_level(logging.WARNING, "haltline.agent"):
-        arguments = ["console", "--port", "0", "--database", f"sqlite:///{tmp_path}/console.db"]
-        console = children.start_module("console", "haltline.cli", arguments, env=env)
-        settings = GuardSettings.from_env(env, session_id="s", mode="blocking")
-        with Guard(settings, budget_s=0.2, start_budget_s=0.2, close_budget_s=0.2) as guard:
-            with pytest.raises(Refused, match="no_verdict"):
-                delete(guard)
-            wait_until(lambda: why in caplog.text, "the guard says why", deadline_s=WITHIN_S)
-        children.wait_until(lambda: why in console.log_file.read_text(), "the console says why", within_s=WITHIN_S)
-        url = re.search(r"http://127\.0\.0\.1:\d+", console.log_file.read_text())
-        assert url is not None
-        with pytest.raises(urllib.error.HTTPError, match="503"):
-            urllib.request.urlopen(f"{url[0]}/readyz", timeout=30)
-    assert_no_password_in([caplog.text, console.log_file.read_text()])

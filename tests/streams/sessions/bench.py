@@ -5,18 +5,17 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from haltline.schemas.control import Command, CommandKind, ControlRecord
+from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision, ScopeKind
-from haltline.schemas.findings import Finding
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.record import Record
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core
 from haltline.streams.policy.source import News
 from haltline.streams.replay.records import LogRecord
+from haltline.streams.replay.replay_worker import ReplayMeter
 from haltline.streams.runtime.changelog import PartitionState
-from haltline.streams.runtime.ports import Meter
 from haltline.streams.sessions.processor import SessionProcessor
 
 TOPICS = Topics()
@@ -45,35 +44,16 @@ class Sent:
         return [value for name, _, value, _ in self.records if name == topic]
 
 
-@dataclass
-class Counted(Meter):
-    """A meter that is a list of what it was told."""
+class Counted(ReplayMeter):
+    """A meter with lists of what it was told."""
 
-    told: list[str] = field(default_factory=list)
-    policies: list[tuple[str, int]] = field(default_factory=list)
-    acts: list[str] = field(default_factory=list)
-    """Effects of irreversible acts."""
-
-    def finding(self, finding: Finding) -> None:
-        self.told.append(f"finding {finding.code}")
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[str] = []
+        self.policies: list[tuple[str, int]] = []
 
     def decision(self, decision: Decision, latency_s: float | None) -> None:
         self.told.append(f"decision {decision.level.value} after {latency_s} s")
-
-    def model_turn(self, *, is_usage_known: bool) -> None:
-        self.told.append(f"usage {'known' if is_usage_known else 'unknown'}")
-
-    def judged(self, detector: str, level: str, helped: float) -> None:
-        self.told.append(f"{level} of {detector} helped {helped:g}")
-
-    def irreversible(self, effect: str) -> None:
-        self.acts.append(effect)
-
-    def stopped(self, time_to_stop_s: float) -> None:
-        self.told.append(f"stopped after {time_to_stop_s} s")
-
-    def followup(self, what: str) -> None:
-        self.told.append(what)
 
     def detector_error(self, detector: str) -> None:
         self.told.append(f"{detector} raised")
@@ -128,11 +108,6 @@ class Bench:
         return [Decision.model_validate_json(value or b"") for value in self.sent.of(TOPICS.interventions)]
 
     @property
-    def control(self) -> ControlRecord:
-        """What stands on the control topic since the last record on it."""
-        return ControlRecord.model_validate_json(self.sent.of(TOPICS.control)[-1] or b"")
-
-    @property
     def letters(self) -> list[DeadLetter]:
         return [
             DeadLetter.from_record(key, value, headers)
@@ -167,12 +142,6 @@ class Bench:
         """One table is deleted again and again."""
         for second in seconds:
             self.put(TOPICS.actions, delete(second, session), second=second)
-
-    def ticked(self, *seconds: float) -> None:
-        """The clock stands at so many seconds after it began, one after the other."""
-        for second in seconds:
-            self.now_ms = T0_MS + 100_000 + round(second * 1000)
-            self.pipeline.tick()
 
     def checkpoint(self) -> dict[bytes, bytes | None]:
         changes = list(self.pipeline.changed())

@@ -1,15 +1,10 @@
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import orjson
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from benchmarks.runaways import FAMILIES
-from haltline.detectors.features.novelty import Novelty, checksums
-from haltline.streams.engine.core import Core, Position, SessionState
+from haltline.detectors.features.novelty import checksums
+from haltline.streams.engine.core import SessionState
 from haltline.streams.engine.cross_session import ScopeState
 from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.state_codec import CorruptState, UnreadableState
@@ -60,55 +55,20 @@ def test_releases_see_each_other_s_versions_and_keep_what_they_do_not_know() -> 
     assert not isinstance(raised.value, UnreadableState), "it is not taken for damage"
 
 
-@pytest.mark.parametrize("family", FAMILIES[::4], ids=lambda family: family.name)
-def test_a_session_decides_the_same_when_its_state_is_written_and_read_after_every_event(family: Any) -> None:
-    core, state, kept = Core(), None, None
-    for offset, event in enumerate(family.case(1).events[:60]):
-        at = Position("actions", 0, offset)
-        outcome = core.on_event(state, event, at)
-        state = outcome.state
-        again = core.on_event(None if kept is None else state_codec.decode(kept), event, at)
-        assert [finding.to_json() for finding in again.detections] == [one.to_json() for one in outcome.detections]
-        assert again.decision == outcome.decision
-        kept = state_codec.encode(again.state)
-        assert state_codec.decode(kept) == state
-
-
-words = st.sets(st.text("abcdefgh0", min_size=1, max_size=20), max_size=60)
-
-
-@settings(max_examples=25)
-@given(st.lists(words, max_size=20))
-def test_words_are_known_again_from_their_text(texts: list[set[str]]) -> None:
-    live, restarted = Novelty(), Novelty()
-    for text in texts:
-        restarted = msgspec.msgpack.decode(msgspec.msgpack.encode(restarted), type=Novelty)
-        assert live._new_words(set(text)) == restarted._new_words(set(text))
-        assert live.words == restarted.words == " ".join(live._known)
-        assert len(live._known) <= 400
-
-
 WRITTEN = state_codec.encode(SessionState("s1"))
 
 
 @cases(
     "data",
     {
-        "nothing": b"",
         "not JSON": b"{",
-        "not an object": b"[]",
         "a version that is no number": b'{"v": "1", "session_id": "s1"}',
-        "no session": b'{"v": 1}',
         "a wrong type": b'{"v": 1, "session_id": "s1", "events": "many"}',
         "no hashes": b'{"v": 1, "session_id": "s1", "seen": "no digits"}',
-        "no checksum": b'{"v": 1, "session_id": "s1", "calls": {"novelty": {"calls": [-1]}}}',
         "a detector's state of another shape": b'{"v": 1, "session_id": "s1", "detectors": {"budget": {"used": 1}}}',
         "of this version, laid out otherwise": b'{"v": 2, "session_id": "s1"}',
         "cut": WRITTEN[:-1],
-        "cut within": WRITTEN[:-9] + b'"}',
-        "another field": WRITTEN.replace(b"state", b"stage"),
         "other bytes": WRITTEN[:60] + b"AAAA" + WRITTEN[64:],
-        "not base64": b'{"due_ms":0,"v":2,"state":"!"}',
         "nothing compressed": b'{"due_ms":0,"v":2,"state":""}',
         "of an agent": state_codec.encode(ScopeState("agent", "a1")),
         "a detector's other shape": state_codec.encode(SessionState("s1", detectors={"budget": {"used": 1}})),

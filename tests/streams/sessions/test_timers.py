@@ -1,21 +1,8 @@
 """Which sessions are due: found by the first bytes of their states."""
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from haltline.streams.engine.core import SessionState
 from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.timers import TimerQueue, due_of
-
-
-@given(st.integers(0, 4_102_444_800_000), st.text(min_size=1))
-def test_an_encoded_state_begins_with_when_it_is_due(due_ms: int, session: str) -> None:
-    try:
-        encoded = state_codec.encode(SessionState(session, due_ms=due_ms))
-    except TypeError:  # a surrogate, which no wire carries
-        return
-    assert due_of(encoded) == due_ms
-    assert state_codec.decode(encoded).due_ms == due_ms
 
 
 def test_the_last_word_on_a_session_counts_and_partitions_come_with_what_is_due_in_them_and_go_with_it() -> None:

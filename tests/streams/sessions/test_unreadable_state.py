@@ -67,15 +67,6 @@ def test_a_state_that_cannot_be_read_begins_anew_and_its_bytes_are_kept(
     assert (kept.events, kept.offsets) == (1, {TOPICS.actions: 0})
 
 
-def test_a_session_whose_state_cannot_be_read_is_counted_from_then_on_and_released() -> None:
-    bench = read_from(SESSION.encode(), b"damage")
-    bench.deletes(0, 6, 12)
-    assert (len(bench.sent.of(TOPICS.control)), len(bench.letters)) == (1, 1)
-    bench = read_from(SESSION.encode(), b"damage")
-    bench.put(TOPICS.commands, operator(CommandKind.RESET))
-    assert bench.sent.of(TOPICS.control) == [None]
-
-
 @cases("data", UNREADABLE)
 def test_what_cannot_be_read_of_an_agent_begins_anew_too(data: bytes) -> None:
     key = SCOPE_KEY + b"agent:cleaner"
