@@ -1,3 +1,4 @@
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from haltline.interventions.acgp.scores import TIERS, Dimension, Intervention, b
 from haltline.interventions.acgp.trust import Standing, debt_at, standing_of
 from haltline.interventions.state.intervention_history import Trust
 from haltline.schemas.decisions import Decision, Level, Mode
+from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
-from haltline.schemas.intervening import TrustDebt
+from haltline.schemas.intervening import WEIGHTS, Governed, TrustDebt
 from haltline.schemas.payloads import Governance
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
@@ -96,6 +98,16 @@ def test_what_is_no_condition_is_refused(condition: str) -> None:
         compiled(condition)
 
 
+@given(st.text(max_size=80))
+def test_any_text_is_a_condition_or_is_refused(text: str) -> None:
+    try:
+        condition = compiled(text)
+    except ValueError:
+        return
+    with suppress(Unknown):
+        assert condition(SCOPE) in (True, False)
+
+
 def test_a_policy_with_a_condition_that_is_none_is_refused_with_its_place() -> None:
     text = "interventions:\n  acgp:\n    - tripwires:\n        - id: t1\n          condition: amount > 5\n"
     with pytest.raises(BadPolicy, match=r"policy:5: interventions\.acgp\.0\.tripwires\.0\.condition: expected a path"):
@@ -115,6 +127,12 @@ def test_a_higher_tier_is_never_more_lenient_and_none_halts(risk: float) -> None
     by_tier = [by_risk(risk, TIERS[tier]) for tier in range(6)]
     assert by_tier == sorted(by_tier)
     assert Intervention.HALT not in by_tier
+
+
+def test_the_weights_are_the_published_ones_and_sum_to_1() -> None:
+    assert WEIGHTS == {"reasoning": 0.25, "grounding": 0.2, "ethical": 0.2, "tool_safety": 0.2, "context": 0.15}
+    with pytest.raises(ValueError, match="expected weights that sum to 1, got"):
+        Governed(weights=WEIGHTS | {"reasoning": 0.3})
 
 
 def test_what_the_agents_side_says_of_itself_lowers_a_score_and_never_raises_it() -> None:
@@ -149,6 +167,14 @@ def test_debt_of_2_is_1_1975_after_ten_hours_and_a_clock_that_goes_back_adds_non
     state = Trust(debt=2.0, at_ms=T0_MS)
     assert round(debt_at(state, T0_MS + 10 * HOUR_S * 1000, DEBT), 4) == 1.1975
     assert debt_at(state, T0_MS - 9_000_000, DEBT) == 2.0
+
+
+@given(st.integers(0, 60))
+def test_sums_of_tenths_reach_the_thresholds_exactly(times: int) -> None:
+    state = Trust(at_ms=T0_MS)
+    for _ in range(times):
+        trust.add(state, 0.1, T0_MS, DEBT)
+    assert state.debt == round(times / 10, 9)
 
 
 def governed(**fields: Any) -> Story:
@@ -224,6 +250,13 @@ def test_a_kill_of_a_rule_that_is_no_tripwire_blocks_and_the_loop_guards_is_one(
     assert reported.standing.killed is not None
 
 
+@pytest.mark.parametrize(("severity", "flagged"), [(MEDIUM, None), (HIGH, HIGH), (CRITICAL, CRITICAL)], ids=str)
+def test_the_flag(severity: Severity, flagged: Severity | None) -> None:
+    result = some(governed().tell(0, found(severity, "repetition"), rule=Rule(levels={severity: Level.NUDGE})))
+    assert (result.level, result.flag_severity) == (Level.NUDGE, flagged)
+    assert (governance(result).flagged, governance(result).ticket is None) == (flagged is not None, flagged is None)
+
+
 def test_a_flag_beside_ok_lets_the_action_pass_and_makes_a_ticket() -> None:
     # A rule that only ever allows, but is severe enough to be looked at.
     result = some(governed().tell(0, found(HIGH, "repetition", 0.1), rule=Rule(levels={HIGH: Level.ALLOW})))
@@ -265,6 +298,32 @@ def test_in_shadow_it_only_records_what_it_would_do_and_shadow_rules_count_for_n
     assert reported.standing.killed is None
     result = some(governed().tell(0, found(CRITICAL, "repetition"), rule=Rule(mode=Mode.SHADOW)))
     assert (result.level, governance(result).ctq, governance(result).trust_debt) == (Level.ALLOW, 1.0, 0.0)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 900),
+            st.lists(st.builds(found, st.sampled_from(Severity), st.sampled_from(["cycle", "budget"])), max_size=2),
+            st.floats(0, 1),
+        ),
+        max_size=25,
+    )
+)
+def test_without_a_tripwire_nothing_is_ever_halted(steps: list[tuple[int, list[Any], float]]) -> None:
+    reported, second = governed(agent_acl_tier=5), 0
+    for wait, findings, score in steps:
+        second += wait
+        once = {finding.detector: finding for finding in findings}.values()
+        result = reported.tell(
+            second,
+            *once,
+            event=proposed(second, ctq=dict.fromkeys(Dimension, score)),
+            rule=Rule(levels=dict.fromkeys(Severity, Level.KILL)),
+            effect=Effect.DESTRUCTIVE,
+        )
+        assert result is None or result.level < Level.KILL
+        assert result is None or result.governance is None or result.governance.intervention != "halt"
 
 
 def test_the_engine_looks_at_every_proposal_of_a_governed_session() -> None:

@@ -1,3 +1,4 @@
+import threading
 import time
 
 import pytest
@@ -77,11 +78,33 @@ def test_a_silent_worker_costs_a_read_one_budget_and_not_one_each() -> None:
     assert [event.await_verdict for event in guard.events if event.kind is Kind.PROPOSED] == [True] * 100
 
 
+def test_a_worker_that_answers_again_is_waited_for_again() -> None:
+    def a_moment_later(event: ActionEvent) -> None:
+        threading.Timer(0.3, lambda: guard.send(decision(Level.BLOCK, event))).start()
+
+    guard = ScriptedGuard(None, Level.ALLOW, a_moment_later, budget_s=0.1)
+    assert attempt(guard) == "executed"
+    guard._gate.settings = guard.settings.changed(budget_s=60)
+    assert [attempt(guard, "delete_asset"), attempt(guard)] == ["executed", "block"]
+
+
 def earlier(guard: ScriptedGuard, level: Level, *, age_ms: int = 0) -> Decision:
     """A decision on something that went on already."""
     guard.start()
     event = guard.events[0]
     return decision(level, event, event_id=f"e-{level}", time=event.time - age_ms, message="for the model")
+
+
+@pytest.mark.parametrize("mode", ["async", "blocking"])
+def test_a_hint_that_nobody_waits_for_is_given_at_the_next_action(mode: str) -> None:
+    guard = ScriptedGuard(mode=mode)  # type: ignore[arg-type]  # one of the two
+    guard.send(earlier(guard, Level.NUDGE))
+    guard.send(earlier(guard, Level.REINFORCE))
+    with guard.action("get_asset") as first:
+        assert [advice.level for advice in first.advice] == [Level.NUDGE, Level.REINFORCE]
+    with guard.action("get_asset") as second:
+        assert second.advice == ()
+    assert [feedback.stage.value for feedback in guard.feedback] == ["received", "received", "applied", "applied"]
 
 
 @pytest.mark.parametrize("level", [Level.PAUSE, Level.BLOCK, Level.ROLLBACK, Level.KILL])
@@ -96,6 +119,14 @@ def test_a_refusal_that_nobody_waits_for_refuses_the_next_action_once_and_a_kill
     else:
         assert attempt(guard) == "executed"
         assert [feedback.stage.value for feedback in guard.feedback] == ["received", "applied", "refused"]
+
+
+def test_a_stale_hint_is_not_given_but_acknowledged_as_stale() -> None:
+    guard = ScriptedGuard(mode="async")
+    guard.send(earlier(guard, Level.BLOCK, age_ms=31_000))
+    with guard.action("get_asset") as act:
+        assert act.advice == ()
+    assert [(f.stage.value, f.detail) for f in guard.feedback] == [("received", "stale: not applied")]
 
 
 @pytest.mark.parametrize("own", [Level.ALLOW, Level.BLOCK])

@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 
 from haltline.interventions.agent import Advice, Guard, Level, Refused
-from haltline.interventions.agent.enforcement import enforcer
 from haltline.interventions.agent.testing import ScriptedGuard, decision, killed
 from haltline.schemas.control import ControlRecord, ControlState, Stage
 from haltline.schemas.decisions import ApprovalState, ScopeKind
@@ -112,6 +111,28 @@ def test_each_level_does_to_the_call_what_it_says(level: Level, code: str | None
     assert (guard.killed, stages(guard)) == (level is Level.KILL, acknowledged)
 
 
+def test_after_a_kill_every_call_is_refused_with_its_code_and_reported_and_none_is_proposed_or_executed() -> None:
+    with ScriptedGuard(Level.ALLOW, Level.KILL) as guard:
+        delete_asset, get_asset, executed = tools(guard)
+        assert [call("a") for call in (delete_asset, delete_asset, delete_asset, get_asset)] == [
+            "asset still exists",
+            *[KILLED] * 3,
+        ]
+        with pytest.raises(Refused, match=KILLED):
+            guard.check()
+    completed = ("action.completed", "refused")
+    assert published(guard)[3:] == [("action.proposed", None), *[completed] * 3, ("session.ended", None)]
+    proposal, first, second = guard.events[3:6]
+    assert first.call_id == proposal.call_id != second.call_id
+    assert (second.action, second.targets) == ("delete_asset", ["asset_id=a"])
+    assert stages(guard) == [*DONE, *["refused"] * 3]
+    assert {feedback.decision_id for feedback in guard.feedback} == {f"KILL-{proposal.event_id}"}
+    assert {feedback.decided_at for feedback in guard.feedback} == {proposal.time}
+    assert len({feedback.feedback_id for feedback in guard.feedback}) == 6
+    assert delete_asset("a") == KILLED, "though it is closed"
+    assert executed == ["delete a"]
+
+
 def test_a_kill_while_a_call_runs_says_stopped_only_when_it_has_ended() -> None:
     guard = ScriptedGuard()
     with guard.action("export_asset"):
@@ -168,6 +189,18 @@ def test_while_it_is_read_anew_what_stood_holds_and_then_what_is_read_takes_its_
     assert attempt(guard, "delete_asset") == "executed"
 
 
+def test_a_kill_that_was_acknowledged_before_a_restart_is_not_again_except_by_a_session_below() -> None:
+    stopped = {"stopped_at": 1_750_000_001_000}
+    own, above = killed(ScopeKind.SESSION, "s1"), killed(ScopeKind.SESSION, "parent").model_copy(update=stopped)
+    acknowledged = []
+    for record in (own.model_copy(update=stopped), own, above):
+        guard = ScriptedGuard(session_id="s1", parent_session_id="parent", standing=(record,))
+        guard.start()
+        acknowledged.append(stages(guard))
+    assert "stopped" not in acknowledged[0]
+    assert acknowledged[1:] == [DONE, DONE]
+
+
 def test_each_kill_is_acknowledged_as_stopped_once_but_one_that_is_sent_again_is_answered_again() -> None:
     guard = ScriptedGuard(session_id="s1")
     guard.kill(scope=ScopeKind.FLEET, scope_id="*")
@@ -180,15 +213,6 @@ def test_each_kill_is_acknowledged_as_stopped_once_but_one_that_is_sent_again_is
         *[("kill-fleet-*", stage) for stage in DONE],
         *[("kill-session-s1", stage) for stage in (*DONE, "applied", "stopped")],
     ]
-
-
-def test_of_decisions_that_came_the_newest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(enforcer, "_MAX_REMEMBERED", 3)
-    guard = ScriptedGuard()
-    guard.start()
-    for name in "abcddba":
-        guard.send(decision(Level.NUDGE, guard.events[0], decision_id=name))
-    assert [feedback.decision_id for feedback in guard.feedback] == [*"abcda"]
 
 
 def test_a_kill_of_one_tool_in_a_decision_refuses_the_call_and_ends_no_session() -> None:
@@ -270,6 +294,23 @@ def test_a_late_decision_is_not_lost_on_a_call_that_waits_for_approval(level: Le
 
 def stands_as(state: ControlState, scope: ScopeKind, scope_id: str, **fields: Any) -> ControlRecord:
     return killed(scope, scope_id).model_copy(update={"state": state, "code": f"{scope}_{state}", **fields})
+
+
+@pytest.mark.parametrize("scope", [(ScopeKind.SESSION, "s1"), (ScopeKind.AGENT, "unknown"), (ScopeKind.FLEET, "*")])
+@pytest.mark.parametrize("state", [ControlState.FROZEN, ControlState.CONTAINED])
+def test_what_is_contained_may_only_look_and_what_is_frozen_nothing(
+    scope: tuple[ScopeKind, str], state: ControlState
+) -> None:
+    guard = ScriptedGuard(session_id="s1", standing=(stands_as(state, *scope),))
+    code = f"{scope[0]}_{state}"
+    looks = "executed" if state is ControlState.CONTAINED else code
+    names = ("get_asset", "delete_asset", "something_unknown")
+    assert [attempt(guard, name) for name in names] == [looks, code, code]
+    if state is ControlState.CONTAINED:
+        guard.check()
+    assert not guard.killed
+    guard.reset(scope=scope[0], scope_id=scope[1])
+    assert [attempt(guard, name) for name in names] == ["executed"] * 3
 
 
 @pytest.mark.parametrize("state", [ControlState.KILLED, ControlState.FROZEN])

@@ -65,6 +65,15 @@ def test_what_is_approved_passes_once_and_a_call_that_was_given_up_is_none() -> 
     assert session.request(session.propose(24)).request_id != request.request_id
 
 
+def test_the_next_such_call_and_none_with_other_arguments_uses_an_approval_that_nobody_waited_for() -> None:
+    session = Session()
+    assert [told[:2] for told in session.told(APPROVE, session.paused(waits=False))] == [("ALLOW", "approved")]
+    assert shown(session.propose(30, force=True))[0] == "PAUSE"
+    assert shown(session.propose(31)) == ("ALLOW", "approved", "p4")
+    session.completed(32)
+    assert shown(session.propose(33))[0] == "PAUSE"
+
+
 def test_what_nobody_answers_is_refused_and_it_is_known_that_nobody_did() -> None:
     session = Session()
     request = session.paused()
@@ -187,6 +196,11 @@ def test_a_rejection_refuses_all_of_them_and_every_retry() -> None:
     assert [shown(session.propose(30 + n, force=n))[:2] for n in (1, 2)] == [rejected] * 2
 
 
+def test_nobody_answers_and_all_of_them_are_refused() -> None:
+    session, _ = lined_up()
+    assert {shown(one) for one in session.tick(100)} == {("BLOCK", "approval_expired", event) for event in ALL}
+
+
 @pytest.mark.parametrize(("kind", "why"), [(CommandKind.KILL, "session_killed"), (CommandKind.RESET, "session_reset")])
 def test_what_ends_the_session_closes_its_request_and_says_why(kind: CommandKind, why: str) -> None:
     session, request = lined_up()
@@ -208,3 +222,12 @@ def test_a_kill_of_its_agent_closes_what_is_open_once_its_side_has_stopped(secon
     outcome = session.core.on_feedback(session.known, Feedback(**about, stage=Stage.STOPPED, time=at(second)))
     assert [shown(one)[1] for one in outcome.also] == ["approval_cancelled"] * 3 * len(closed)
     assert [record.resolution for record in outcome.incidents] == closed
+
+
+def test_a_call_that_is_made_after_the_end_of_its_session_asks_anew() -> None:
+    session, request = lined_up()
+    outcome = session.event(Kind.SESSION_ENDED, 20)
+    assert [shown(one)[1] for one in outcome.also] == ["approval_cancelled"] * 3
+    again = session.request(session.propose(30, force=1))
+    assert (again.state, again.behind) == ("pending", None)
+    assert again.request_id != request.request_id

@@ -40,6 +40,11 @@ def killed() -> tuple[SessionControl, Kill]:
     return story.standing, story.standing.killed
 
 
+def test_nothing_found_says_nothing_unless_a_verdict_is_awaited() -> None:
+    assert Story().tell(0) is None
+    assert said(Story().tell(0, event=awaited())) == (Level.ALLOW, "allowed")
+
+
 def test_the_harder_of_one_batch_wins_in_any_order_with_the_same_id() -> None:
     findings = [found(LOW, OTHER), looping(CRITICAL)]
     one, other = Story().tell(0, *findings), Story().tell(0, *reversed(findings))
@@ -89,9 +94,31 @@ def test_a_hint_held_back_by_the_cooldown_still_answers_who_awaits() -> None:
     assert said(story.tell(1, looping(LOW), event=awaited(1))) == (Level.ALLOW, "allowed")
 
 
+def test_after_a_kill_every_proposal_is_refused_and_counted() -> None:
+    story = Story()
+    assert [said(story.tell(at, *([looping(CRITICAL)] if at == 0 else []))) for at in (0, 20, 21)] == [KILLED] * 3
+    assert story.standing.after_kill == 2
+
+
 def feedback(stage: Stage, decision_id: str, *, after_ms: int = 40) -> Feedback:
     about = {"feedback_id": "f1", "decision_id": decision_id, "session_id": "s1", "decided_at": T0_MS}
     return Feedback(stage=stage, time=T0_MS + after_ms, **about)
+
+
+@cases(
+    "stage, known, done",
+    {
+        "stopped, by the kill's own id, is done": (Stage.STOPPED, True, True),
+        "received is not done": (Stage.RECEIVED, True, False),
+        "an answer to another decision is not": (Stage.STOPPED, False, False),
+    },
+)
+def test_a_kill_is_done_when_its_stop_is_acknowledged_and_not_twice(stage: Stage, known: bool, done: bool) -> None:
+    standing, kill = killed()
+    decision_id = kill.decision_id if known else "another"
+    answers = [feedback(stage, decision_id), feedback(stage, decision_id, after_ms=9000)]
+    assert [Controller.acknowledge(standing, answer) for answer in answers] == [done, False]
+    assert kill.time_to_stop_ms == (40 if done else None)
 
 
 def test_a_stop_that_comes_before_its_kill_is_not_forgotten() -> None:

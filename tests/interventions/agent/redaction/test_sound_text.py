@@ -1,5 +1,7 @@
 """Text without a secret stays as it is, also where it looks somewhat like one."""
 
+import time
+
 import pytest
 
 from haltline.interventions.agent.redaction.secrets import redact, redact_text
@@ -14,40 +16,80 @@ SOUND = (
     "sha256:" + HEX + HEX,
     "docker run -p 8080:80 -u 1000:1000 nginx",
     "ssh -p 2222 bob@host",
+    "mkdir -p a/b/c",
+    "cp -p a b",
     "mysql -u root -p shop",
+    "mysql -uroot --port=3306",
     "docker login registry.example.org",
+    "docker login -u bob --password-stdin < f",
     "curl -o out.json https://x:8443/a",
     "tar -xzpf a.tgz",
+    "zip -r a.zip b",
+    "unzip a.zip -d b",
+    "7z a a.7z b",
     "grep -a pattern f",
     "git commit -p",
+    "git log -p -S password",
+    "kubectl get pods -p x",
     "openssl passwd -6",
     "redis-cli -h host -p 6379 ping",
+    "net user",
     "ldapsearch -x -b dc=x",
     "sudo -S ls",
+    "echo done | tee log",
+    "echo a | grep b",
+    "gpg --decrypt a.gpg",
     "vault login -method=oidc",
+    "keytool -list -keystore k.jks",
+    "helm install x ./chart -f v.yaml",
+    "aws s3 ls s3://b",
+    "az login",
+    "npm login",
+    "cargo publish",
+    "terraform plan -var-file=x.tfvars",
     "cache_key: " + HEX,
     'etag: "' + HEX + '"',
     "primary_key=id",
+    "sort_key: created_at",
     "10.0.0.1:5432",
+    "psql -h db -p 5432 -U bob",
     "the password is required",
     "password = self.cleaned_data['x']",
+    "def login(user: str, password: str) -> None:",
     "token: str",
     "password=password",
+    "passed: 12, failed: 3",
+    "tests pass: 10",
     "pass",
     "bypass=1",
+    "Bearer authentication is used",
     "key: value",
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + MIXED + " bob@host",
     "mysql -u root -p$MYSQL_PASSWORD",
     'curl -u "$USER:$TOKEN" https://x',
+    "docker login -p ${PASS}",
     "vault kv get secret/db",
+    "sk-learn",
+    "the task-list",
+    "npm_config_cache=/x",
     "s.method_of_a_name_without_digits()",
+    "import a.b.c",
     "/usr/lib/python3.11/site-packages/x.py:12: error",
     "-----BEGIN PUBLIC KEY-----",
     "AKIA",
+    "hf_hub_download",
+    "https://hooks.slack.com/docs",
     "SG.x",
     "0x7fff5fbff8c0",
     "v1.0-beta",
+    "key-value store",
+    "live_reload",
+    "test_that_a_thing_works_as_it_should_be",
+    "re_compile_all_of_them",
+    "wget https://example.org/a.tgz",
     "pip install -U pip",
+    "uv pip install x",
+    "mc ls a/b",
     "http://localhost:8080/@scope/pkg",
     "sha512-" + MIXED + "==",
     "token count: 5", "tokens: 123", "token: 5", "input_tokens: 1200", "max_tokens=4096", "password reset page",
@@ -66,3 +108,14 @@ SOUND = (
 def test_sound_text_stays_as_it_is(text: str) -> None:
     assert redact_text(text) == text
     assert redact({"command": text}) == {"command": text}
+
+
+def test_a_megabyte_of_output_is_looked_through_in_bounded_time() -> None:
+    text = "".join(
+        f"-rw-r--r-- 1 bob bob {n} Nov 24 13:55 src/module_{n}.py: def test_{n}(key): ...\n" for n in range(13_000)
+    )
+    assert len(text) > 1_000_000
+    redact_text("x")  # its expressions are made on their first use
+    started = time.process_time()
+    assert redact_text(text) == text
+    assert time.process_time() - started < 2  # a tenth of it where nothing else runs
