@@ -136,6 +136,15 @@ def mock_cluster() -> Iterator[Callable[..., MockCluster]]:
         cluster.close()
 
 
+@pytest.fixture
+def cluster(mock_cluster: Callable[..., MockCluster]) -> MockCluster:
+    """One of one broker, with every topic of the default prefix."""
+    made = mock_cluster()
+    for topic in Topics().all:
+        made.create_topic(topic)
+    return made
+
+
 @pytest.fixture(scope="session")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an embedded broker with every topic and a worker, for all tests that use ids of their own."""

@@ -8,11 +8,8 @@ from typer.testing import CliRunner
 
 from haltline.cli.app import app
 from haltline.interventions.agent import Guard
-from haltline.interventions.agent.redaction.marks import secret_digest
-from haltline.interventions.agent.rules.objection import TEXTS, THROTTLED
-from haltline.schemas.control import Stage
 from haltline.schemas.decisions import ApprovalState, Decision, Level, ScopeKind
-from haltline.schemas.events import ActionEvent, Kind, Outcome, SentSecret, Task
+from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.keys import make_keys
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.seals import Sealer
@@ -30,11 +27,7 @@ from tests.interventions.agent.attempts import attempt
 from tests.interventions.agent.stand_in import (
     PARTITIONS,
     StandIn,
-    decision,
-    now_ms,
-    silent,
     standing,
-    third_delete_kills,
 )
 from tests.waiting import wait_until
 
@@ -49,35 +42,8 @@ KILLED = "session_killed_loop_guard"
 
 @pytest.fixture
 def worker(embedded: EmbeddedBroker) -> Iterator[StandIn]:
-    with StandIn(embedded.bootstrap, third_delete_kills()) as stand_in:
+    with StandIn(embedded.bootstrap) as stand_in:
         yield stand_in
-
-
-def test_the_third_delete_is_refused_and_ends_the_run(embedded: EmbeddedBroker, worker: StandIn) -> None:
-    with Agent(embedded.bootstrap, mode="blocking", goal="clean up") as agent:
-        for text in ("clean up", "clean up", "now the rest"):
-            agent("prompt", text)
-        agent("turn", {"inputTokens": 10, "outputTokens": 2, "costUsd": 0.5}, "I delete it")
-        assert agent.attempts(2) == ["executed", "executed"]
-        with pytest.raises(Raised, match="Refused") as killed:
-            agent("before", "delete_asset", ARGS)
-        assert (killed.value.code, killed.value.reason) == ("session_killed_loop_guard", "KILL: for the model")
-        with pytest.raises(Raised, match="session_killed_loop_guard"):
-            agent("beforeTurn")
-        assert agent.attempts(1, "get_asset") == ["session_killed_loop_guard"]
-    wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the end of the session has arrived")
-    assert [event.seq for event in worker.events] == list(range(len(worker.events)))
-    assert worker.outcomes()[:3] == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
-    (turn,), tasks = worker.of(Kind.MODEL_TURN), [event.task for event in worker.of(Kind.SESSION_STARTED)]
-    assert turn.usage is not None
-    assert (turn.usage.tokens, turn.usage.cost_usd, turn.output_head) == (12, 0.5, "I delete it")
-    assert tasks == [Task(goal="clean up"), Task(goal="clean up", prompts=2)]
-    wait_until(lambda: len(worker.feedback) >= 4, "all feedback has arrived")
-    assert worker.stages()[:4] == [Stage.RECEIVED, Stage.APPLIED, Stage.STOPPED, Stage.REFUSED]
-    # Started again without any worker's word but what stands.
-    worker.control(standing())
-    with Agent(embedded.bootstrap) as again:
-        assert again.attempts(2, "get_asset") == ["session_killed_loop_guard"] * 2
 
 
 def test_events_are_where_pythons_are_and_hold_no_secret(embedded: EmbeddedBroker, worker: StandIn) -> None:
@@ -102,52 +68,6 @@ def test_events_are_where_pythons_are_and_hold_no_secret(embedded: EmbeddedBroke
     assert {len(partitions) for partitions in places.values()} == {1}
     digests = {event.args_digest for event in worker.events if event.action == "get_asset"}
     assert len(digests) == 1, "the same call has the same digest in both"
-
-
-def test_a_secret_that_is_sent_waits_for_its_verdict_and_has_pythons_digest(embedded: EmbeddedBroker) -> None:
-    def say(event: ActionEvent) -> Level:
-        return Level.KILL if event.secrets_sent else Level.ALLOW
-
-    send = {"url": "https://example.org", "body": SECRET[::-1]}
-    with StandIn(embedded.bootstrap, say) as worker, Agent(embedded.bootstrap, digestKey="k") as agent:
-        allowed = agent("before", "read_file", {"path": ".env"})
-        agent("after", allowed["callId"], f"T={SECRET}", None)
-        with pytest.raises(Raised, match="Refused"):
-            agent("before", "http_post", send)
-        wait_until(lambda: len(worker.of(Kind.PROPOSED)) == 2, "the call has arrived")
-    event = worker.of(Kind.PROPOSED)[-1]
-    sent = SentSecret(kind="github_token", digest=secret_digest(SECRET, b"k"), elsewhere=True)
-    assert (event.secrets_sent, event.await_verdict) == ([sent], True)
-
-
-def test_hints_limits_and_refusals_are_obeyed_by_their_level(embedded: EmbeddedBroker) -> None:
-    levels = iter((Level.NUDGE, Level.REINFORCE, Level.THROTTLE, Level.BLOCK, Level.ROLLBACK, Level.ALLOW, Level.NUDGE))
-
-    def say(event: ActionEvent) -> Decision:
-        told = decision(next(levels), event)
-        if told.level is Level.THROTTLE:
-            return told.model_copy(update={"limits": {"max_file_operations": 1}, "expires": now_ms() + 3_600_000})
-        if told.level is Level.NUDGE and event.action == "export":
-            return told.model_copy(update={"arguments": {"limit": 10}, "without_arguments": ["all"]})
-        return told
-
-    with StandIn(embedded.bootstrap, say) as worker, Agent(embedded.bootstrap, mode="blocking") as agent:
-        assert agent("before", "get_asset", ARGS)["hints"] == "NUDGE: for the model"
-        assert agent("before", "get_asset", ARGS)["hints"] == "REINFORCE: for the model"
-        assert agent("before", "run", ARGS)["hints"] == "THROTTLE: for the model"
-        refused = agent("before", "run", ARGS)
-        assert (refused["allowed"], refused["code"]) == (False, "throttled")
-        assert refused["reason"] == TEXTS[THROTTLED]
-        for code in ("block", "rollback"):
-            refused = agent("before", "get_asset", ARGS)
-            assert (refused["code"], refused["reason"]) == (code, f"{code.upper()}: for the model")
-        assert agent("before", "get_asset", ARGS)["allowed"]
-        changed = agent("before", "get_export", {"limit": 7000, "all": True})
-        assert changed["args"] == {"limit": 7000, "all": True}
-        wait_until(lambda: len(worker.feedback) >= 14, "the feedback has arrived")
-        assert [f.detail for f in worker.feedback if f.detail] == [
-            "refused; the guard keeps no checkpoints: going back is left to the agent's own code"
-        ]
 
 
 def test_a_call_that_needs_approval_waits_for_the_person(embedded: EmbeddedBroker) -> None:
@@ -175,32 +95,6 @@ def test_a_call_that_needs_approval_waits_for_the_person(embedded: EmbeddedBroke
         assert verdict["approval"]["requestId"] == f"r-{worker.of(Kind.PROPOSED)[-1].event_id}"
     with StandIn(embedded.bootstrap, say), Agent(embedded.bootstrap, mode="blocking", approvalWaitS=0.2) as agent:
         assert agent("before", "delete_asset", ARGS)["code"] == "approval_pending"
-
-
-def test_without_a_worker_what_destroys_is_refused_and_the_rest_goes_on(embedded: EmbeddedBroker) -> None:
-    brief = {"budgetS": 0.3, "firstBudgetS": 0.3}
-    with StandIn(embedded.bootstrap, silent) as worker:
-        with Agent(embedded.bootstrap, mode="blocking", **brief) as agent:
-            refused = agent("before", "delete_asset", ARGS)
-            assert (refused["code"], refused["reason"]) == (
-                "no_verdict",
-                "Nobody could be asked whether this may be done, and it could do harm. Report it instead.",
-            )
-            assert agent.attempts(1, "run") == ["executed"]
-            assert agent("about")["degraded"] == "the last verdict that was waited for did not come in time"
-        wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the events have arrived")
-        assert worker.outcomes() == [Outcome.REFUSED, Outcome.OK]
-        with Agent(embedded.bootstrap, mode="blocking", failClosedFrom=None, **brief) as agent:
-            assert agent.attempts(1) == ["executed"]
-        with Agent(embedded.bootstrap, sessionId="s2", **brief) as agent:  # async: waits only for what may destroy
-            assert agent.attempts(1, "run", {"command": "ls"}) == ["executed"]
-            assert agent.attempts(1, "run", {"command": "rm -rf /srv"}) == ["executed"]
-            assert agent.attempts(1) == ["no_verdict"]
-            wait_until(lambda: len(worker.of(Kind.PROPOSED, "s2")) == 3, "the proposals have arrived")
-            assert [event.await_verdict for event in worker.of(Kind.PROPOSED, "s2")] == [False, True, True]
-            late = decision(Level.BLOCK, worker.of(Kind.PROPOSED, "s2")[0])
-            worker.send(late)  # about a call that has been made: it holds for the next one
-            wait_until(lambda: agent.attempts(1, "get_asset") == ["block"], "the late refusal holds")
 
 
 def test_only_what_a_worker_has_sealed_counts(embedded: EmbeddedBroker, tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
 from haltline.interventions.agent.integrations.process_tree import living_below
 from tests.clients.kafka_agent import Agent, Raised, local_agent
+from tests.interventions.agent.integrations.test_watch import alive
 from tests.waiting import wait_until
 
 
@@ -13,13 +13,6 @@ def intake_of(agent: Agent) -> int:
     """The process id of the only one that it has started."""
     (pid,) = living_below(agent.process.pid)
     return pid
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] in "ZX"
-    except FileNotFoundError:
-        return True
 
 
 def test_the_intake_is_shared_dies_once_without_harm_and_ends_with_the_last_session() -> None:
@@ -46,7 +39,7 @@ def test_the_intake_ends_with_a_process_that_is_killed() -> None:
     pid = intake_of(agent)
     agent.process.kill()
     agent.stop()
-    wait_until(lambda: is_gone(pid), "the intake has ended", deadline_s=60)
+    wait_until(lambda: not alive(pid), "the intake has ended", deadline_s=60)
 
 
 def test_what_cannot_be_started_is_said() -> None:

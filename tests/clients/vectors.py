@@ -201,8 +201,8 @@ def _held() -> Iterator[list[Any]]:
         *((*environment, token, "bash", held_tests.post(written)) for written in held_tests.ENCODED.values()),
         *((*environment, token, case[0], case[1]) for case in _cases_of(held_tests.test_where_it_goes_decides)),
     ]
-    for read, result, text, _ in _cases_of(held_tests.test_what_a_session_has_read_decides):
-        tried.append(("bash", read, result, "bash", held_tests.post(text)))
+    for command, result, text, _ in _cases_of(held_tests.test_what_a_session_has_read_decides):
+        tried.append(("bash", {"command": command}, result, "bash", held_tests.post(text)))
     for action, result, text, _ in held_tests.ANSWERS.values():
         tried.append((action, {"name": "db"}, result, "send_mail", {"to": "a@example.org", "body": [text]}))
     for kind, secret in kinds_tests.PUBLISHED.items():

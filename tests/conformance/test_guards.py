@@ -1,19 +1,9 @@
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from haltline.schemas.topics import Topics
 from tests.conformance.guards import CASES, DRIVERS
 from tests.mock_cluster import MockCluster
-
-
-@pytest.fixture
-def cluster() -> Iterator[MockCluster]:
-    with MockCluster() as cluster:
-        for topic in Topics().all:
-            cluster.create_topic(topic)
-        yield cluster
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

@@ -29,11 +29,3 @@ def test_it_is_reported_once_then_at_intervals_and_once_that_it_is_back(caplog: 
         "sink: the broker still is away, for 120 s now: refused",
         "sink: the broker is away no longer, after 149 s",
     ]
-
-
-def test_the_next_time_it_is_reported_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    outage = Outage(logging.getLogger("test"), "it", now_s=Clock())
-    for _ in range(2):
-        outage.away("gone")
-        outage.back()
-    assert caplog.messages == ["it is away: gone", "it is away no longer, after 0 s"] * 2

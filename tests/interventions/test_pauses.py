@@ -87,13 +87,3 @@ def test_a_frozen_session_goes_on_once_a_person_approves_and_not_by_time() -> No
     result = desk.command(standing, who, approves(spends(5000), 5010))
     assert (result.followup, result.released) == ("approval_approved", True)
     assert standing.held is None
-
-
-def test_a_call_that_waits_for_its_session_runs_once_a_person_approves() -> None:
-    standing, desk, who = SessionControl(), CommandHandler(POLICY), SessionRef("s1", "agent")
-    calls = [proposal(0), proposal(1)]
-    requests = [some(paused(standing, call, "budget", Severity.CRITICAL).approval) for call in calls]
-    result = desk.command(standing, who, approves(requests[0], 5))
-    assert result.released
-    allowed = [(call.event_id, Level.ALLOW) for call in calls]
-    assert [(reported.event_id, reported.level) for reported in result.decisions] == allowed

@@ -5,7 +5,6 @@ import yaml
 from haltline.schemas.intervening import PARTS
 from haltline.streams.policy.json_schema import policy_schema
 from haltline.streams.policy.loader import BadPolicy, parse_policy
-from tests.interventions.cases import some
 
 SCHEMA = policy_schema()
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -80,8 +79,3 @@ def test_every_part_is_described_in_the_schema(part: type) -> None:
         name for name, result in SCHEMA["$defs"][part.__name__]["properties"].items() if not result.get("description")
     ]
     assert not unsaid
-
-
-def test_a_regulated_policy_warns_less_often() -> None:
-    regulated = parse_policy("{preset: regulated}")
-    assert some(regulated.interventions).after_warnings == 2

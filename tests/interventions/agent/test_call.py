@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 import orjson
 import pytest
 
-from haltline.interventions.agent import Effect, Guard, Level, Task, Usage
+from haltline.interventions.agent import Guard, Level, Usage
 from haltline.interventions.agent.calls.event_publisher import made
 from haltline.interventions.agent.testing import ScriptedGuard, killed
 from haltline.interventions.agent.transport.transport import NoTransport
@@ -11,33 +11,24 @@ from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.wire import decode_event
 from tests.interventions.agent.attempts import attempt, attempts
-from tests.interventions.cases import some
-
-
-def test_the_agents_own_exception_goes_through_unchanged_and_is_reported() -> None:
-    guard = ScriptedGuard()
-    error = PermissionError("EACCES: /etc/passwd password=hunter22")
-
-    @guard.tool
-    def read_file(path: str) -> None:
-        raise error
-
-    with pytest.raises(PermissionError) as raised:
-        read_file("/etc/passwd")
-    assert raised.value is error
-    completed = guard.events[-1]
-    assert completed.outcome is Outcome.ERROR
-    assert completed.error == "PermissionError: EACCES: /etc/passwd password=[redacted:password]"
 
 
 @pytest.mark.parametrize(
-    ("error", "outcome"), [(TimeoutError("late"), Outcome.TIMEOUT), (KeyboardInterrupt(), Outcome.UNKNOWN)]
+    ("error", "outcome", "text"),
+    [
+        (PermissionError("password=hunter22"), Outcome.ERROR, "PermissionError: password=[redacted:password]"),
+        (TimeoutError("late"), Outcome.TIMEOUT, "TimeoutError: late"),
+        (KeyboardInterrupt("stop"), Outcome.UNKNOWN, "KeyboardInterrupt: stop"),
+    ],
 )
-def test_a_timeout_is_reported_as_one_and_an_interrupt_as_unknown(error: BaseException, outcome: Outcome) -> None:
+def test_the_agents_own_exception_goes_through_unchanged_and_is_reported(
+    error: BaseException, outcome: Outcome, text: str
+) -> None:
     guard = ScriptedGuard()
-    with pytest.raises(type(error)), guard.action("get_asset"):
+    with pytest.raises(type(error)) as raised, guard.action("get_asset"):
         raise error
-    assert guard.events[-1].outcome is outcome
+    assert raised.value is error
+    assert (guard.events[-1].outcome, guard.events[-1].error) == (outcome, text)
 
 
 def test_an_agent_that_hammers_at_a_refusal_does_not_flood_the_topics() -> None:
@@ -109,14 +100,6 @@ def test_concurrent_calls_in_threads_each_get_their_own_verdict() -> None:
         became = list(pool.map(lambda number: attempt(guard, args={"asset_id": number}), range(64)))
     assert became == ["executed", "block"] * 32
     assert sorted(event.seq or 0 for event in guard.events) == list(range(len(guard.events)))
-
-
-def test_effects_targets_and_goals_are_reported_and_no_secret_with_them() -> None:
-    guard = ScriptedGuard(task=Task(goal="log in with password=hunter22", expected_paths=["/srv/**"]))
-    assert attempt(guard, "tidy", effect="destructive", targets=["bucket=raw"]) == "executed"
-    assert (guard.events[-1].effect, guard.events[-1].targets) == (Effect.DESTRUCTIVE, ["bucket=raw"])
-    task = some(guard.events[0].task)
-    assert (task.goal, task.expected_paths) == ("log in with password=[redacted:password]", ["/srv/**"])
 
 
 class Deceptive(str):

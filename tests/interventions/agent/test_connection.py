@@ -1,30 +1,15 @@
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.interventions.agent.transport.kafka_transport import KafkaTransport
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import Kind, Outcome
-from haltline.schemas.topics import Topics
 from tests.interventions.agent.attempts import attempt, attempts, guard_of
 from tests.interventions.agent.stand_in import StandIn, standing
-from tests.interventions.agent.test_over_kafka import ROOT
 from tests.mock_cluster import MockCluster, client_threads
 from tests.waiting import wait_until
-
-
-@pytest.fixture
-def cluster() -> Iterator[MockCluster]:
-    with MockCluster() as cluster:
-        for topic in Topics().all:
-            cluster.create_topic(topic)
-        yield cluster
 
 
 def listeners() -> int:
@@ -58,17 +43,6 @@ def test_many_guards_are_one_connection_and_each_hears_its_own(cluster: MockClus
         wait_until(lambda: len(worker.of(Kind.SESSION_ENDED)) == 61, "all ends have arrived")
 
 
-def test_the_first_to_end_leaves_the_other_its_connection_and_a_later_one_has_another(cluster: MockCluster) -> None:
-    with guard_of(cluster.bootstrap, "s1") as first, guard_of(cluster.bootstrap, "s2") as second:
-        second.close()
-        assert attempt(first) == "executed"
-    assert (first.dropped, second.dropped) == (0, 0)
-    with StandIn(cluster.bootstrap) as worker, guard_of(cluster.bootstrap, "s3", mode="blocking") as third:
-        assert attempts(third, 1) == ["executed"]
-        third.close()
-        wait_until(lambda: len(worker.of(Kind.SESSION_ENDED)) == 3, "each session has ended")
-
-
 def test_what_happens_while_the_broker_is_away_arrives_when_it_is_back(cluster: MockCluster, tmp_path: Path) -> None:
     with StandIn(cluster.bootstrap) as worker, guard_of(cluster.bootstrap, spool_dir=str(tmp_path)) as guard:
         attempt(guard)
@@ -88,34 +62,6 @@ def test_what_happens_while_the_broker_is_away_arrives_when_it_is_back(cluster: 
         worker.control(standing())
         wait_until(lambda: guard.killed, "a kill still arrives")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_process_that_ends_meanwhile_leaves_its_records_to_the_next(cluster: MockCluster, tmp_path: Path) -> None:
-    program = (
-        "from haltline import Guard\n"
-        f"guard = Guard(session_id='gone', bootstrap='127.0.0.1:1', spool_dir={str(tmp_path)!r}, "
-        "start_budget_s=0.0, close_budget_s=0.1)\n"
-        "with guard, guard.action('get_asset'):\n"
-        "    pass\n"
-        "assert guard.dropped == 0, guard.dropped\n"
-    )
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=60)
-    assert any(tmp_path.iterdir())
-    with StandIn(cluster.bootstrap) as worker, guard_of(cluster.bootstrap, "next", spool_dir=str(tmp_path)):
-        wait_until(lambda: worker.of(Kind.SESSION_ENDED, "gone"), "its records have arrived")
-    kinds = [Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED, Kind.SESSION_ENDED]
-    assert [event.kind for event in worker.events if event.session_id == "gone"] == kinds
-
-
-def test_a_slow_broker_takes_nothing_from_a_call_that_does_not_wait(cluster: MockCluster) -> None:
-    with guard_of(cluster.bootstrap, close_budget_s=0.0) as guard:
-        attempt(guard)
-        cluster.set_round_trip(5_000)
-        for number in range(200):
-            with guard.action("get_asset", args={"number": number}) as action:
-                action.result(number)
-        assert guard.dropped == 0
-        cluster.set_round_trip(0)
 
 
 def test_a_full_queue_has_room_left_for_what_destroys(cluster: MockCluster) -> None:

@@ -2,7 +2,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -28,14 +28,6 @@ KILLED = "session_killed_loop_guard"
 def worker(embedded: EmbeddedBroker) -> Iterator[StandIn]:
     with StandIn(embedded.bootstrap, third_delete_kills()) as stand_in:
         yield stand_in
-
-
-@pytest.fixture
-def cluster(mock_cluster: Callable[[int], MockCluster]) -> MockCluster:
-    cluster = mock_cluster(1)
-    for topic in Topics().all:
-        cluster.create_topic(topic)
-    return cluster
 
 
 AGENT = """
@@ -114,16 +106,6 @@ def test_a_kill_wakes_a_call_that_waits_for_its_verdict(embedded: EmbeddedBroker
         wait_until(lambda: worker.of(Kind.PROPOSED), "the call waits")
         worker.control(standing())
         assert call.result(timeout=60) == [KILLED]
-
-
-def test_closing_flushes_what_was_reported(embedded: EmbeddedBroker) -> None:
-    with guard_of(embedded.bootstrap, mode="async", kafka={"linger.ms": 5000}) as guard:
-        for _ in range(500):
-            attempt(guard)
-    assert guard.dropped == 0
-    with StandIn(embedded.bootstrap) as worker:
-        wait_until(lambda: worker.of(Kind.SESSION_ENDED), "everything has arrived")
-        assert [event.seq for event in worker.events] == list(range(1002))
 
 
 def test_a_place_that_the_broker_has_lost_is_found_anew(cluster: MockCluster, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,12 +7,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented 
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
-    NewPartitions,
     NewTopic,
 )
 
 from haltline.interventions.agent import Guard
-from haltline.interventions.agent.transport.worker_presence import GONE, MADE_ANEW, MOVED
+from haltline.interventions.agent.transport.worker_presence import GONE, MADE_ANEW
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
@@ -37,7 +36,11 @@ def test_of_many_kills_and_resets_the_last_holds_also_when_compacted(kafka: Loca
     changes = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in QUICK.items()]
     topic = ConfigResource(ConfigResource.Type.TOPIC, kafka_topics.control, incremental_configs=changes)
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.incremental_alter_configs([topic])[topic].result()
+    (number,) = admin.list_topics(timeout=30).brokers
+    often = ConfigEntry("log.cleaner.backoff.ms", "100", incremental_operation=AlterConfigOpType.SET)
+    broker = ConfigResource(ConfigResource.Type.BROKER, str(number), incremental_configs=[often])
+    for altered in admin.incremental_alter_configs([topic, broker]).values():
+        altered.result()
     with StandIn(kafka.bootstrap, topics=kafka_topics) as worker:
         worker.control(standing(scope_id="killed"))
         worker.control(standing(ScopeKind.TOOL, "drop_table"))
@@ -94,9 +97,3 @@ def test_an_agent_learns_that_nobody_watches_it_while_its_topic_is_gone_or_was_r
     wait_until(is_told, "the guard knows that it was recreated", deadline_s=90)
     assert watched.dropped == 0
     assert f"haltline: what this process does goes unwatched: {GONE}" in caplog.text
-
-
-def test_an_agent_learns_of_new_partitions(kafka: LocalKafka, kafka_topics: Topics, watched: Guard) -> None:
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.create_partitions([NewPartitions(kafka_topics.actions, PARTITIONS + 2)])[kafka_topics.actions].result()
-    wait_until(lambda: watched.degraded == MOVED, "the guard knows that its session has moved")

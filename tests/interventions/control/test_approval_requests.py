@@ -82,13 +82,6 @@ def test_a_question_and_its_answer_go_there_and_back_while_it_waits() -> None:
     assert asking.told(APPROVE, request, second=22) == APPROVED
 
 
-def test_a_request_that_nobody_answers_expires_and_a_critical_one_takes_two() -> None:
-    asking = Asking()
-    request = asking.open(priority=Severity.CRITICAL)
-    assert approval_of(asking.says(APPROVE, request)).state == "pending"
-    assert [shown(one) for one in asking.tick(60)] == [("BLOCK", "approval_expired", "apr_1")]
-
-
 def test_a_killed_session_is_approved_nothing() -> None:
     asking = Asking()
     asking.command(CommandKind.KILL, 0)

@@ -1,7 +1,5 @@
-import pytest
-
 from haltline.interventions.control import kill_acknowledgement
-from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
+from haltline.interventions.state.effects import ControlEffects, SessionRef
 from haltline.interventions.state.session_control import Kill, SessionControl
 from haltline.schemas.decisions import Level
 from haltline.schemas.policy import Operations, Policy
@@ -38,18 +36,3 @@ def test_what_follows_is_the_same_however_late_the_tick_comes_and_no_burst() -> 
     assert ticks(killed()[0], 0, 5)[-1] == ticks(killed()[0], 0, 7.3)[-1]
     late = ticks(killed()[0], 0, 3600, 3600, 3600)
     assert [s.followup for s in late] == ["", "kill_reissued", "kill_reissued", ""]
-
-
-def test_one_that_was_acknowledged_is_never_due() -> None:
-    standing, kill = killed()
-    ticks(standing, 0)
-    kill.stopped_at_ms = at(1)
-    assert ticks(standing, 5, 500) == [NOTHING, NOTHING]
-
-
-@pytest.mark.parametrize("ends_after", [0, 1], ids=["before", "while it waits"])
-def test_where_nobody_listens_nobody_can_answer(ends_after: int) -> None:
-    standing, kill = killed()
-    ticks(standing, *[0][:ends_after])
-    assert ticks(standing, 5, 10, 15, listens=False) == [NOTHING] * 3
-    assert kill_acknowledgement.due_ms(kill) == 0

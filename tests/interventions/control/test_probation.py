@@ -101,14 +101,6 @@ def test_who_comes_through_has_a_clean_slate() -> None:
     assert (session.known.standing.probation, session.known.standing.trips) == (None, 0)
 
 
-@pytest.mark.parametrize(("result", "left"), [(0, None), (2, 2), (None, 5)])
-def test_an_operator_says_how_long_probation_is(result: int | None, left: int | None) -> None:
-    session = Session()
-    outcome = session.released(probation_actions=result)
-    probation = session.known.standing.probation
-    assert (probation.left if probation else None, outcome.released) == (left, left is None)
-
-
 def test_where_a_reset_asks_for_a_new_session_the_old_one_stays_closed() -> None:
     session = Session(reset_requires_new_session=True)
     outcome = session.released()

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from haltline.interventions.decide.controller import SessionControl
 from haltline.interventions.state.intervention_history import MAX_ENTRIES, MAX_ISSUES
-from haltline.schemas.decisions import Level, Mode
-from haltline.schemas.events import Effect
+from haltline.schemas.decisions import Mode
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Policy, Rule
 from tests.interventions.cases import Story, found, some
@@ -33,11 +32,6 @@ def test_scored_three_times_the_same_issue() -> None:
     assert cool == ["REINFORCE", None, None, "THROTTLE"], "what comes within the cooldown says nothing of the first"
 
 
-def test_a_destructive_act_has_a_higher_score_than_looking() -> None:
-    acts = [story(strategy="scored").level(0, found(MEDIUM), effect=e) for e in (Effect.READ, Effect.DESTRUCTIVE)]
-    assert acts == ["THROTTLE", "KILL"]
-
-
 def test_progressive_goes_up_while_nothing_helps_and_down_when_something_did_after_the_delay() -> None:
     session = story(strategy="progressive", after_warnings=0, history_s=3600)
     assert levels(session, 0, 31, 62) == ["NUDGE", "REINFORCE", "THROTTLE"]
@@ -58,21 +52,6 @@ def test_progressive_goes_up_while_nothing_helps_and_down_when_something_did_aft
 )
 def test_who_may_soften_what_is_critical(interventions: dict[str, Any], level: str) -> None:
     assert story(**interventions).level(0, found(CRITICAL, "destructive_repeat")) == level
-
-
-def test_a_strategy_for_one_rule_is_not_one_for_the_others() -> None:
-    session = story(strategies={"error_repetition": "scored"})
-    assert session.level(0, found(HIGH, "error_repetition")) == "ROLLBACK"
-    assert session.level(0, found(HIGH, "repetition")) == "REINFORCE"
-
-
-def test_a_warning_that_does_not_help_becomes_a_stop() -> None:
-    session = story(after_warnings=2)
-    result = [session.tell(s, found(MEDIUM)) for s in (0, 31, 62, 63)]
-    assert [d.level.value for d in result if d is not None] == ["NUDGE", "NUDGE", "PAUSE", "PAUSE"]
-    assert result[2] is not None
-    assert result[2].choice is not None
-    assert result[2].choice.why == "2 warnings did not help: PAUSE"
 
 
 @pytest.mark.parametrize(
@@ -134,13 +113,6 @@ def test_a_mode(mode: Mode, severity: Severity, seconds: tuple[int, ...], expect
     rule = "error_repetition" if mode is Mode.SHADOW else "cycle"
     result = [session.tell(second, found(severity, rule), rule=Rule(mode=mode)) for second in seconds]
     assert [d and (d.level.value, d.would and d.would.value) for d in result] == expected
-
-
-def test_a_shadow_decision_says_what_would_have_been_done() -> None:
-    shadow = some(story().tell(0, found(CRITICAL, "destructive_repeat"), rule=Rule(mode=Mode.SHADOW)))
-    assert (shadow.level, shadow.would, shadow.would_do) == (Level.ALLOW, Level.KILL, "the session stopped")
-    assert shadow.message == ""
-    assert (shadow.incident, shadow.limits, shadow.rollback) == (None, None, None)
 
 
 FINDINGS = st.builds(

@@ -4,8 +4,6 @@ from hypothesis import strategies as st
 
 from haltline.interventions.levels.strategies import (
     IMPACT,
-    LADDER,
-    PATTERNS,
     Case,
     PatternSpecific,
     Progressive,
@@ -87,13 +85,6 @@ def test_progression(current: Level, effectiveness: float | None, may_soften: bo
 )
 def test_progression_begins_and_goes_on_from_what_is_no_step(last: Level | None, level: Level) -> None:
     assert Progressive().choose(case(last=last, effectiveness=0.0)) is level
-
-
-@pytest.mark.parametrize("rule", [*PATTERNS, "a_rule_without_a_list"])
-def test_each_list_has_a_level_for_each_severity_and_ends_with_critical(rule: str) -> None:
-    chosen = [PatternSpecific({}).choose(case(severity, rule=rule)) for severity in Severity]
-    assert set(chosen) <= set(LADDER)
-    assert max(chosen) is chosen[-1]
 
 
 def test_the_published_list_of_repetitive_errors_and_a_policys_own_before_it() -> None:

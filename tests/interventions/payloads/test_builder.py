@@ -13,7 +13,7 @@ from haltline.interventions.state.intervention_history import Checkpoints, Histo
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import Effect, Kind, Outcome, Task
 from haltline.schemas.findings import Evidence, Severity
-from haltline.schemas.intervening import DEFAULT, RollbackLimits, Throttle
+from haltline.schemas.intervening import RollbackLimits, Throttle
 from haltline.schemas.payloads import Checkpoint, Strength
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core, Position, SessionState
@@ -65,12 +65,7 @@ def test_limits_never_fall_below_1_however_often_they_are_lowered(times: int, se
 
 
 @pytest.mark.parametrize(
-    ("strength", "constraints", "boundaries"),
-    [
-        pytest.param("light", 0, 0, id="light: the goal only"),
-        pytest.param("medium", 3, 0, id="medium: with what to keep to"),
-        pytest.param("strong", 3, 2, id="strong: with what lies outside"),
-    ],
+    ("strength", "constraints", "boundaries"), [("light", 0, 0), ("medium", 3, 0), ("strong", 3, 2)]
 )
 def test_the_task_is_repeated(strength: str, constraints: int, boundaries: int) -> None:
     policy = Policy.model_validate({"interventions": {"reinforcement": strength}})
@@ -146,10 +141,8 @@ def test_one_with_too_few_successes_before_it_is_not_safe() -> None:
     state = checkpoints("a", "+", "+", "+", "-", "+", "b")
     state.kept[-1].quiet_ms = None  # the error is long ago
     assert state.kept[-1].rate == 0.8
-    chosen = [
-        rollback.choose(state, proposed(120), BEGAN, RollbackLimits(min_success_rate=rate)) for rate in (0.8, 0.81)
-    ]
-    assert [one.checkpoint for one in chosen] == ["b", "a"]
+    limits = [RollbackLimits(min_success_rate=rate) for rate in (0.8, 0.81)]
+    assert [rollback.choose(state, proposed(120), BEGAN, one).checkpoint for one in limits] == ["b", "a"]
 
 
 def test_where_offsets_are_not_known_an_issue_may_have_begun_five_minutes_before() -> None:
@@ -210,15 +203,6 @@ def test_a_report_offers_a_safe_checkpoint_where_there_is_one() -> None:
     assert option.checkpoint == "a"
 
 
-SECRET = "hunter2-sk-live-4242"
-
-
-@pytest.mark.parametrize("level", [level for level in Level if level is not Level.ALLOW])
-def test_no_decision_repeats_arguments_or_errors(level: Level) -> None:
-    result = proposed(0, args={"password": SECRET}, error=SECRET, output_head=SECRET)
-    assert SECRET not in at_level(level, event=result).to_json().decode()
-
-
 @pytest.mark.parametrize(
     ("error", "situation", "ways", "attempts"),
     [
@@ -237,25 +221,6 @@ def test_each_failure_has_its_recovery(error: str | None, situation: str, ways: 
     assert (result.situation, result.ways, result.attempts) == (situation, ways, attempts)
     assert result.steps
     assert (result.wait_s is None) is ("automatic" not in ways or situation == "file_not_found")
-
-
-@pytest.mark.parametrize(
-    ("level", "rule", "situation", "first", "attempts"),
-    [
-        (Level.THROTTLE, "goal_drift", "lost_context", "guided", 2),
-        (Level.THROTTLE, "resource_growth", "resource_exhaustion", "checkpoint", 2),
-        (Level.THROTTLE, "cycle", "stuck_in_loop", "guided", 2),
-        (Level.PAUSE, "cycle", "stuck_in_loop", "collaborative", 2),
-        (Level.ROLLBACK, "cycle", "stuck_in_loop", "checkpoint", 2),
-        (Level.KILL, "cycle", "stuck_in_loop", "collaborative", 0),
-    ],
-)
-def test_each_situation_has_a_plan_and_the_harder_the_answer_the_less_is_left_to_the_agent(
-    level: Level, rule: str, situation: str, first: str, attempts: int
-) -> None:
-    result = some(at_level(level, rule).recovery)
-    assert (result.situation, result.ways[0], result.attempts) == (situation, first, attempts)
-    assert len(result.steps) == 3 or level > Level.THROTTLE
 
 
 MODIFY = [
@@ -281,12 +246,6 @@ def test_arguments_are_changed_as_the_policy_says(
     policy = Policy.model_validate({"interventions": {"modifications": MODIFY}})
     decision = at_level(Level.NUDGE, policy=policy, event=proposed(0, action, args=args))
     assert (decision.arguments, decision.without_arguments) == (put, removed)
-
-
-def test_a_refusal_changes_no_arguments() -> None:
-    policy = Policy.model_validate({"interventions": {"modifications": MODIFY}})
-    refused = at_level(Level.BLOCK, policy=policy, event=proposed(0, "export_all", args={"limit": 5000}))
-    assert refused.arguments is None
 
 
 def test_what_a_refused_call_would_have_cost_is_counted_once_however_often_it_is_tried() -> None:
@@ -326,10 +285,17 @@ def test_a_policys_own_words_for_the_model(level: Level, message: str) -> None:
 
 @pytest.mark.parametrize("rule", ["destructive_volume", "budget", "step_review", "evasion", "scope_creep"])
 @pytest.mark.parametrize("level", [level for level in Level if level is not Level.ALLOW])
-def test_the_model_hears_no_threshold_no_value_and_no_rule(level: Level, rule: str) -> None:
+def test_the_model_hears_no_threshold_no_value_and_no_rule_and_no_decision_repeats_arguments(
+    level: Level, rule: str
+) -> None:
+    secret = "hunter2-sk-live-4242"
     decision = at_level(
-        level, rule, finding={"values": {"deletes": 31, "window_s": 47}, "thresholds": {"max_deletes": 29}}
+        level,
+        rule,
+        finding={"values": {"deletes": 31, "window_s": 47}, "thresholds": {"max_deletes": 29}},
+        event=proposed(0, args={"password": secret}, error=secret, output_head=secret),
     )
+    assert secret not in decision.to_json().decode()
     received = decision.message + (decision.remediation.to_json().decode() if decision.remediation is not None else "")
     received += " ".join(decision.recovery.steps if decision.recovery is not None else ())
     assert decision.message
@@ -339,11 +305,3 @@ def test_the_model_hears_no_threshold_no_value_and_no_rule(level: Level, rule: s
     assert rule not in received
     assert decision.reason not in received
     assert (decision.values["deletes"], decision.thresholds["max_deletes"]) == (31, 29)
-
-
-def test_defaults_are_those_of_the_published_configuration() -> None:
-    assert (DEFAULT.max_interventions, DEFAULT.history_s) == (10, 300)
-    assert (DEFAULT.effectiveness, DEFAULT.escalation_delay_s) == (0.6, 120)
-    assert (DEFAULT.max_attempts, DEFAULT.reinforcement) == ({Level.NUDGE: 3}, Strength.MEDIUM)
-    assert DEFAULT.rollback == RollbackLimits(max_depth=3, retention_s=1800, min_success_rate=0.8, no_errors_s=60)
-    assert Policy().cooldown_s == 30

@@ -47,15 +47,6 @@ def test_a_function_is_called_with_what_the_decision_puts_in_place_and_a_corouti
     assert seen == [(100, True), (7, False), (100, True), (100, True)]
 
 
-def test_a_block_shows_what_to_change() -> None:
-    guard = Guard(mode="local", policy=policy(remove=["overwrite"], **CAPPED))
-    args = {"limit": 5000, "overwrite": True}
-    with guard.action("export", args=args) as action:
-        assert action.changes.of(args) == {"limit": 100, "dry_run": True}
-    with guard.action("export", args={"limit": 5}) as action:
-        assert not action.changes
-
-
 @pytest.mark.parametrize(
     ("modification", "why"),
     [

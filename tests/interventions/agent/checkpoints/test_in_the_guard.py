@@ -32,38 +32,6 @@ def work(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_guard_goes_back_proves_it_and_says_so(work: Path) -> None:
-    guard = ScriptedGuard(Level.ALLOW, back_to("c1"), checkpoints=FolderCheckpoints(work))
-    assert guard.keep("c1") == "c1"
-    assert [event.checkpoint.id for event in guard.events if event.checkpoint is not None] == ["c1"]
-    write = guard.tool(name="write")((work / "a.txt").write_text)
-    write("bad\n")
-    with pytest.raises(Refused) as refused:
-        write("worse\n")
-    assert (work / "a.txt").read_text() == "good\n"
-    said = "The same again. The work was put back to checkpoint c1. Go on from there, another way."
-    assert refused.value.reason == said
-    proof = "restored: checkpoint c1: 1 files put back, 0 removed; 1 files have the content"
-    assert told(guard, Stage.APPLIED).startswith(proof)
-    assert guard.keep() is not None, "and it goes on from there"
-    write("better\n")
-
-
-@pytest.mark.parametrize(
-    ("checkpoint", "detail", "says"),
-    [
-        ("c9", "not restored: checkpoint c9 is not known here", "could not be undone"),
-        (None, "no checkpoint is safe", "a person has to look"),
-    ],
-)
-def test_what_could_not_be_put_back_is_reported(work: Path, checkpoint: str | None, detail: str, says: str) -> None:
-    guard = ScriptedGuard(back_to(checkpoint), checkpoints=FolderCheckpoints(work))
-    with pytest.raises(Refused, match=says), guard.action("write"):
-        pass
-    assert detail in told(guard, Stage.APPLIED, Stage.FAILED)
-    assert Stage.APPLIED not in [answer.stage for answer in guard.feedback]
-
-
 def test_without_checkpoints_it_is_left_to_the_agents_own_code() -> None:
     guard = ScriptedGuard(back_to("c1"))
     with pytest.raises(Refused) as refused, guard.action("write"):

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from haltline.interventions.agent.checkpoints import (
-    CallbackCheckpoints,
     CannotKeep,
     CannotRestore,
     Checkpoints,
@@ -288,19 +287,3 @@ def test_a_folder_keeps_so_many_copies_and_none_of_what_was_replaced_or_could_no
     with pytest.raises(CannotKeep, match="no space left"):
         checkpoints.keep("c5")
     assert len(list(store.iterdir())) == 3
-
-
-def test_a_callback_says_what_it_did_and_its_exception_is_that_it_did_not() -> None:
-    kept: list[str] = []
-    checkpoints = CallbackCheckpoints(keep=kept.append, restore=lambda checkpoint: f"restored snapshot {checkpoint}")
-    checkpoints.keep("c1")
-    assert kept == ["c1"]
-    assert checkpoints.restore("c1").proof == "restored snapshot c1"
-
-    def fails(checkpoint: str) -> None:
-        raise OSError("no space")
-
-    with pytest.raises(CannotKeep, match="c1: OSError: no space"):
-        CallbackCheckpoints(keep=fails, restore=fails).keep("c1")
-    with pytest.raises(CannotRestore, match="c1: OSError: no space"):
-        CallbackCheckpoints(keep=fails, restore=fails).restore("c1")

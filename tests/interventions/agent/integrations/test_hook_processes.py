@@ -32,6 +32,8 @@ class ClaudeCode:
     def __init__(self, folder: Path, bootstrap: str, **environment: str) -> None:
         self.folder = folder
         patient = {"HALTLINE_BUDGET_S": "20", "HALTLINE_START_BUDGET_S": "20"}
+        if bootstrap == NOWHERE:
+            patient["HALTLINE_CLOSE_BUDGET_S"] = "0.1"
         self.environment = {**os.environ, "HALTLINE_RUN_DIR": str(folder), **patient, **environment}
         self.options = ["--bootstrap", bootstrap]
 
@@ -110,7 +112,7 @@ def test_a_session_goes_through_one_companion_and_is_stopped(embedded: EmbeddedB
 def test_a_kill_is_known_by_a_companion_that_was_started_anew_also_with_the_broker_gone(folder: Path) -> None:
     with QuickBroker() as broker:
         broker.ensure_topics(Topics())
-        claude = ClaudeCode(folder, broker.bootstrap, HALTLINE_START_BUDGET_S="3")
+        claude = ClaudeCode(folder, broker.bootstrap, HALTLINE_START_BUDGET_S="1", HALTLINE_CLOSE_BUDGET_S="0.1")
         claude.run = claude.in_a_process  # type: ignore[method-assign]  # this one would go on listening for its companion
         with StandIn(broker.bootstrap) as worker:
             assert claude.pre("Read") == {}
@@ -119,23 +121,6 @@ def test_a_kill_is_known_by_a_companion_that_was_started_anew_also_with_the_brok
             wait_until(lambda: claude.pre("Read").get("continue") is False, "the kill is known")
     claude.end(signal.SIGKILL)
     assert claude.pre("Read", "t2")["stopReason"].startswith("haltline: session_killed_loop_guard")
-
-
-def test_no_call_that_cannot_be_read_goes_on_after_a_kill_or_before(embedded: EmbeddedBroker, folder: Path) -> None:
-    claude = ClaudeCode(folder, embedded.bootstrap)
-
-    def answer(call_id: str, **fields: Any) -> dict[str, Any]:
-        done = claude("PreToolUse", tool_use_id=call_id, **fields)
-        return dict(json.loads(done.stdout)) if done.stdout else {}
-
-    half = {"tool_name": "Bash", "tool_input": {"command": "rm -rf x # \ud83d"}}
-    with StandIn(embedded.bootstrap, kills_deletes) as worker:
-        assert answer("t0", **half) == {}
-        assert worker.of(Kind.PROPOSED)[0].args == {"command": "rm -rf x # ?"}
-        assert answer("t1")["hookSpecificOutput"]["permissionDecision"] == "deny"
-        assert claude.pre("delete_asset", "t2")["continue"] is False
-        assert answer("t3", **half)["continue"] is False
-        assert answer("t4")["stopReason"].startswith("haltline: session_killed")
 
 
 @pytest.mark.parametrize(
@@ -162,32 +147,27 @@ def test_with_settings_that_cannot_work_they_are_reported_and_the_fail_policy_ho
     assert json.loads(destroys.stdout)["hookSpecificOutput"]["permissionDecisionReason"].startswith("no_verdict: ")
 
 
+DEEP = "[" * 100_000 + "]" * 100_000
+CALL = '{"session_id": "s1", "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": '
+
+
 @pytest.mark.parametrize(
-    ("text", "code"),
+    ("text", "code", "denies"),
     [
-        pytest.param("", 2, id="nothing"),
-        pytest.param("no json", 2, id="no JSON"),
-        pytest.param("[]", 2, id="no object"),
-        pytest.param('{"session_id": 7}', 2, id="a session that is no text"),
-        pytest.param("\x00", 2, id="a byte"),
-        pytest.param('{"hook_event_name": "PreToolUse", "session_id": ""}', 2, id="a call of no session"),
-        pytest.param('{"hook_event_name": "PreToolUs', 2, id="one that was cut"),
-        pytest.param('{"hook_event_name": "Stop"}', 1, id="no call, which there is nothing to block of"),
+        pytest.param("", 2, False, id="nothing"),
+        pytest.param("[]", 2, False, id="no object"),
+        pytest.param('{"hook_event_name": "PreToolUse", "session_id": ""}', 2, True, id="a call of no session"),
+        pytest.param(CALL, 2, True, id="a call that was cut"),
+        pytest.param(f"{CALL}{DEEP}}}", 2, True, id="a call nested too deeply"),
+        pytest.param('{"hook_event_name": "Stop"}', 1, False, id="no call, which there is nothing to block of"),
     ],
 )
-def test_what_is_no_hook_is_reported_with_the_code_that_blocks_a_call(folder: Path, text: str, code: int) -> None:
+def test_what_is_no_hook_is_reported_with_the_code_that_blocks_a_call(
+    folder: Path, text: str, code: int, denies: bool
+) -> None:
     done = ClaudeCode(folder, NOWHERE).run(text)
-    assert done.returncode == code
-    assert "expected a hook on standard input" in done.stderr
-
-
-@pytest.mark.parametrize("value", ["", "[" * 100_000 + "]" * 100_000], ids=["cut off", "nested too deeply"])
-def test_a_proposed_call_that_is_no_json_is_denied(folder: Path, value: str) -> None:
-    end = "}" if value else ""
-    text = f'{{"session_id": "s1", "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {value}{end}'
-    done = ClaudeCode(folder, NOWHERE).run(text)
-    assert done.returncode == 2
-    assert json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert (done.returncode, "expected a hook on standard input" in done.stderr) == (code, True)
+    assert ("deny" in done.stdout) == denies
 
 
 def test_without_a_broker_one_companion_stops_sessions_of_several_agents_also_after_it_was_killed(folder: Path) -> None:
@@ -210,7 +190,12 @@ def test_without_a_broker_one_companion_stops_sessions_of_several_agents_also_af
     assert (socket.stat().st_mode & 0o077, folder.stat().st_mode & 0o077) == (0, 0)
     claude.end(signal.SIGKILL)
     claude.options = ["--local"]
-    assert claude.pre("Read", "t9")["stopReason"].endswith("haltline hook release s1")
+
+    def is_told() -> bool:
+        """A hook whose companion takes too long to start answers without it, and says less."""
+        return bool(claude.pre("Read", "t9")["stopReason"].endswith("haltline hook release s1"))
+
+    wait_until(is_told, "the new companion says how the session goes on")
     with mock.patch.dict(os.environ, HALTLINE_RUN_DIR=str(folder)):
         assert hook.main(["release", "s1"]) == 0
         assert hook.main(["release", "s1"]) == 1

@@ -28,11 +28,6 @@ def test_every_hook_runs_the_command_and_what_others_put_there_stays_and_comes_f
     assert settings["hooks"]["Notification"] == OTHERS["hooks"]["Notification"]  # type: ignore[index]  # a dict
 
 
-def test_a_second_install_takes_the_place_of_the_first() -> None:
-    once = installed(None, "/opt/haltline hook --bootstrap a:1", "f")
-    assert installed(once, "haltline hook", "f") == installed(None, "haltline hook", "f")
-
-
 @pytest.mark.parametrize(
     "before",
     [

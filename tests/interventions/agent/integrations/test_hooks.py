@@ -53,45 +53,29 @@ def changed(event: ActionEvent) -> Decision:
 
 
 REASON = "session_killed_loop_guard: This session was stopped."
-TASK_AGAIN = "Go back.\nThe original request: tidy up"
-CHANGED = {"permissionDecisionReason": "Only this way.", "additionalContext": "Only this way."}
+CHANGED = {"updatedInput": {"command": "ls -l"}, "permissionDecisionReason": "Only this way."}
+CHANGED |= {"additionalContext": "Only this way."}
 
 
 @cases(
     "verdict, mode, expected",
     {
         "a hint reaches the model": (
-            lambda e: decision(Level.NUDGE, e, message="Think again."),
+            lambda e: decision(Level.REINFORCE, e, message="Go back.\nThe original request: tidy up"),
             "default",
-            {"additionalContext": "Think again."},
-        ),
-        "the task reaches the model again": (
-            lambda e: decision(Level.REINFORCE, e, message=TASK_AGAIN),
-            "default",
-            {"additionalContext": TASK_AGAIN},
-        ),
-        "a blocked call is denied with the reason": (
-            lambda e: decision(Level.BLOCK, e, code="scope_creep", message="Not this."),
-            "default",
-            {"permissionDecision": "deny", "permissionDecisionReason": "scope_creep: Not this."},
+            {"additionalContext": "Go back.\nThe original request: tidy up"},
         ),
         "a kill denies the call": (
             lambda e: decision(Level.KILL, e, message="This session was stopped."),
             "default",
             {"permissionDecision": "deny", "permissionDecisionReason": REASON},
         ),
-        "changed arguments are shown to the user": (
-            changed,
-            "default",
-            {"permissionDecision": "ask", "updatedInput": {"command": "ls -l"}, **CHANGED},
-        ),
+        "changed arguments are shown to the user": (changed, "default", {"permissionDecision": "ask", **CHANGED}),
         "changed arguments are used where nobody is asked anyway": (
-            changed,
-            "bypassPermissions",
-            {"permissionDecision": "allow", "updatedInput": {"command": "ls -l"}, **CHANGED},
+            changed, "bypassPermissions", {"permissionDecision": "allow", **CHANGED},
         ),
     },
-)
+)  # fmt: skip
 def test_a_proposed_call_is_answered(verdict: Verdict, mode: str, expected: dict[str, Any]) -> None:
     answer = Hooks(verdict).pre(permission_mode=mode)
     assert answer.pop("hookSpecificOutput") == {"hookEventName": "PreToolUse", **expected}
@@ -187,11 +171,6 @@ def test_a_killed_session_that_begins_again_asks_anew_whether_it_was_released() 
 def test_a_hook_that_cannot_be_read_says_where(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"hook: \w+: expected a text, got"):
         asyncio.run(Hooks().sessions.answer({"hook_event_name": "PreToolUse"} | fields))
-
-
-@pytest.mark.parametrize("event", ["Notification", "PreCompact", "SomethingNew"])
-def test_a_hook_that_is_not_known_is_answered_with_nothing(event: str) -> None:
-    assert Hooks()(event) == {}
 
 
 def test_half_a_surrogate_pair_in_a_call_is_read() -> None:

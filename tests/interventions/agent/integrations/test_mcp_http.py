@@ -21,10 +21,6 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as at_most
 from hypothesis import strategies as st
 from mcp.client import Client
-from mcp.server import MCPServer
-from mcp.server.mcpserver import Context
-from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
-from mcp.types import JSONRPCMessage
 from yarl import URL
 
 from haltline.cli.agent import mcp_proxy
@@ -44,40 +40,10 @@ from tests.interventions.cases import some
 from tests.waiting import wait_until
 
 
-class Kept(EventStore):
-    """Events of streams, for clients that ask for what they missed."""
-
-    def __init__(self) -> None:
-        self._events: list[tuple[str, JSONRPCMessage | None]] = []
-
-    async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
-        self._events.append((stream_id, message))
-        return str(len(self._events))
-
-    async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
-        stream = self._events[int(last_event_id) - 1][0]
-        for number, (of, message) in enumerate(self._events[int(last_event_id) :], start=int(last_event_id) + 1):
-            if of == stream and message is not None:
-                await send_callback(EventMessage(message, str(number)))
-        return stream
-
-
-def server_of(reached: list[str]) -> MCPServer:
-    server = files_server(reached.append)
-
-    @server.tool()
-    async def slow(context: Context) -> str:
-        reached.append("slow")
-        await context.close_sse_stream()  # the client has to come back for the result
-        return "done at last"
-
-    return server
-
-
 @contextlib.asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=1))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=0))
         serving = asyncio.create_task(server.serve([listening]))
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
@@ -122,7 +88,7 @@ def through(talk: Callable[[Client], Awaitable[Any]], guards: Guards, mode: str,
     reached: list[str] = []
 
     async def run() -> Any:
-        app = server_of(reached).streamable_http_app(**how)
+        app = files_server(reached.append).streamable_http_app(**how)
         async with serving(app) as url, behind(url, guards) as address, Client(address, mode=mode) as client:
             return await talk(client)
 
@@ -143,7 +109,7 @@ def test_calls_go_through_and_refused_ones_are_errors_for_the_model(mode: str, h
 
     async def talk(client: Client) -> None:
         tools = await client.list_tools()
-        assert sorted(tool.name for tool in tools.tools) == ["fail", "read_file", "slow", "tidy"]
+        assert sorted(tool.name for tool in tools.tools) == ["fail", "read_file", "tidy"]
         await six_calls(client)
 
     _, reached = through(talk, guards, mode, **how)
@@ -158,21 +124,10 @@ def test_calls_go_through_and_refused_ones_are_errors_for_the_model(mode: str, h
     assert [e.kind for e in guards.events][-1] is Kind.SESSION_ENDED
 
 
-def test_a_result_for_which_its_client_had_to_come_back_is_reported() -> None:
-    guards = Guards()
-
-    async def talk(client: Client) -> str:
-        result = await client.call_tool("slow", {})
-        return "".join(block.text for block in result.content if block.type == "text")
-
-    output, reached = through(talk, guards, "legacy", event_store=Kept(), retry_interval=1)
-    assert (output, reached, guards.ends()) == ("done at last", ["slow"], [("slow", Outcome.OK)])
-
-
 def test_each_session_of_mcp_is_one_unless_one_is_given_for_all() -> None:
     async def run(guards: Guards, **options: Any) -> None:
         async with (
-            serving(server_of([]).streamable_http_app()) as url,
+            serving(files_server(list[str]().append).streamable_http_app()) as url,
             behind(url, guards, **options) as address,
             Client(address, mode="legacy") as one,
             Client(address, mode="legacy") as two,
@@ -194,7 +149,7 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
     seen: list[str | None] = []
 
     async def run() -> list[tuple[bool, str]]:
-        inner = server_of(reached).streamable_http_app()
+        inner = files_server(reached.append).streamable_http_app()
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
             seen.extend(value.decode() for name, value in scope.get("headers", []) if name == b"authorization")
@@ -409,6 +364,24 @@ def test_a_stream_is_read_whatever_its_pieces(pieces: int, end: bytes) -> None:
     assert (first, number) == (b": comment", b"id: 7")
     content = orjson.loads(data.removeprefix(b"data: "))["result"]["content"]
     assert content == [{"type": "text", "text": "haltline: Think again."}]
+    assert guards.ends() == [("rm", Outcome.OK)]
+
+
+def test_a_result_for_which_its_client_had_to_come_back_is_reported() -> None:
+    guards, session = Guards(lambda _: Level.ALLOW), {"Mcp-Session-Id": "a"}
+    events = {"POST": b"id: 1\ndata: \n\n", "GET": b'id: 2\ndata: {"jsonrpc":"2.0","id":1,"result":{"content":[]}}\n\n'}
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(body=events[request.method], content_type="text/event-stream")
+
+    async def talk(http: Http) -> bytes:
+        await post(http, A_CALL, **session)
+        assert guards.ends() == []
+        async with http.get("/mcp", headers=session | {"Last-Event-ID": "1"}) as response:
+            return await response.read()
+
+    output, _ = with_echo(talk, guards, answer)
+    assert b'"result"' in output
     assert guards.ends() == [("rm", Outcome.OK)]
 
 

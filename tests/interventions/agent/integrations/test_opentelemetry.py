@@ -2,7 +2,7 @@ import multiprocessing
 from typing import Any
 
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Tracer
 
@@ -32,6 +32,12 @@ def run_agent(tracer: Tracer) -> None:
             pass
 
 
+def provider_of(processor: SpanProcessor) -> TracerProvider:
+    provider = TracerProvider()
+    provider.add_span_processor(processor)
+    return provider
+
+
 def settings_for(broker: EmbeddedBroker) -> GuardSettings:
     return GuardSettings(bootstrap=broker.bootstrap)
 
@@ -39,9 +45,10 @@ def settings_for(broker: EmbeddedBroker) -> GuardSettings:
 @pytest.mark.parametrize("which", ["processor", "exporter"])
 def test_spans_are_events_of_their_conversation(embedded: EmbeddedBroker, which: str) -> None:
     settings = settings_for(embedded)
-    processor = HaltlineSpanProcessor(settings) if which == "processor" else None
-    provider = TracerProvider()
-    provider.add_span_processor(processor or BatchSpanProcessor(HaltlineSpanExporter(settings)))
+    exporting = which == "exporter"
+    provider = provider_of(
+        BatchSpanProcessor(HaltlineSpanExporter(settings)) if exporting else HaltlineSpanProcessor(settings)
+    )
     with StandIn(embedded.bootstrap) as worker:
         run_agent(provider.get_tracer("agent"))
         assert provider.force_flush()
@@ -55,8 +62,7 @@ def test_spans_are_events_of_their_conversation(embedded: EmbeddedBroker, which:
 
 
 def test_the_processor_knows_what_is_above_a_span_that_has_not_ended(embedded: EmbeddedBroker) -> None:
-    provider = TracerProvider()
-    provider.add_span_processor(HaltlineSpanProcessor(settings_for(embedded)))
+    provider = provider_of(HaltlineSpanProcessor(settings_for(embedded)))
     tracer = provider.get_tracer("agent")
     with StandIn(embedded.bootstrap) as worker, tracer.start_as_current_span("invoke_agent", attributes=AGENT):
         with tracer.start_as_current_span("tool", attributes=TOOL):
@@ -72,8 +78,7 @@ def test_the_processor_knows_what_is_above_a_span_that_has_not_ended(embedded: E
 def test_with_the_broker_away_nothing_waits_and_what_is_lost_is_counted() -> None:
     settings = GuardSettings(bootstrap="127.0.0.1:9", kafka={"delivery.timeout.ms": 50})
     processor = HaltlineSpanProcessor(settings)
-    provider = TracerProvider()
-    provider.add_span_processor(processor)
+    provider = provider_of(processor)
     run_agent(provider.get_tracer("agent"))
     provider.force_flush(10_000)
     provider.shutdown()
@@ -82,9 +87,7 @@ def test_with_the_broker_away_nothing_waits_and_what_is_lost_is_counted() -> Non
 
 def test_a_span_that_cannot_be_read_is_counted_and_breaks_nothing(embedded: EmbeddedBroker) -> None:
     exporter = HaltlineSpanExporter(settings_for(embedded))
-    processor = BatchSpanProcessor(exporter)
-    provider = TracerProvider()
-    provider.add_span_processor(processor)
+    provider = provider_of(BatchSpanProcessor(exporter))
     bad: dict[str, Any] = {"gen_ai.usage.input_tokens": "many", "gen_ai.operation.name": "chat"}
     with StandIn(embedded.bootstrap) as worker:
         tracer = provider.get_tracer("agent")
@@ -102,8 +105,7 @@ def child(tracer: Tracer, provider: TracerProvider) -> None:
 
 
 def test_a_child_that_was_forked_is_covered_too(embedded: EmbeddedBroker) -> None:
-    provider = TracerProvider()
-    provider.add_span_processor(HaltlineSpanProcessor(settings_for(embedded)))
+    provider = provider_of(HaltlineSpanProcessor(settings_for(embedded)))
     tracer = provider.get_tracer("agent")
     with StandIn(embedded.bootstrap) as worker:
         process = multiprocessing.get_context("fork").Process(target=child, args=(tracer, provider))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from haltline.cli.agent import watch as command
@@ -180,6 +180,7 @@ INNER = LEAF | st.dictionaries(
     lines=st.lists(st.dictionaries(FIELDS, INNER, max_size=5), max_size=3),
     kinds=st.lists(KINDS | INNER, min_size=3, max_size=3),
 )
+@example(lines=[{}, {"total_cost_usd": 1}], kinds=["assistant", "result", ""])
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_no_line_of_any_shape_breaks_the_reader(lines: list[dict[str, object]], kinds: list[object]) -> None:
     reader = Lines()

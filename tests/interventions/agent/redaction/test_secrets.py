@@ -9,34 +9,9 @@ from hypothesis import strategies as st
 from haltline.interventions.agent.redaction.named import NAMES
 from haltline.interventions.agent.redaction.secrets import is_secret_name, may_hold_secrets, redact, redact_text
 from haltline.interventions.agent.testing import ScriptedGuard
-from tests.cases import cases
 
 KEY_BLOCK = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"
-
-
-@cases(
-    "text, expected",
-    {
-        "a fine-grained GitHub token": ("github_pat_" + "a1B2_" * 6, "[redacted:github_token]"),
-        "an API key of a model": ("use sk-proj-" + "a1B2" * 6, "use [redacted:api_key]"),
-        "a private key block": (f"a\n{KEY_BLOCK}\nb", "a\n[redacted:private_key]\nb"),
-        "a private key block that was cut": (KEY_BLOCK[:45], "[redacted:private_key]"),
-        "a bearer token": ("Bearer abcdefgh123", "Bearer [redacted:bearer]"),
-        "a password in an address": ("postgres://bob:hunter2@db/x", "postgres://[redacted:url_password]@db/x"),
-        "a variable of a command": ("PGPASSWORD=hunter2 psql", "PGPASSWORD=[redacted:password] psql"),
-        "a parameter of an address": ("?token=abc123&page=2", "?token=[redacted:token]&page=2"),
-        "a field of a JSON text": ('{"api_key": "abc123", "n": 1}', '{"api_key": "[redacted:api_key]", "n": 1}'),
-        "nothing in plain words": (
-            "the task-list for sk-learn says delete fact_sales",
-            "the task-list for sk-learn says delete fact_sales",
-        ),
-        "nothing in a path": ("/src/token.py", "/src/token.py"),
-    },
-)
-def test_a_text_is_reported_without(text: str, expected: str) -> None:
-    assert redact_text(text) == expected
-    assert redact_text(redact_text(text)) == expected
 
 
 @pytest.mark.parametrize(
@@ -65,10 +40,15 @@ def test_a_text_is_reported_without(text: str, expected: str) -> None:
         ("passphrase=hunter2", "passphrase=[redacted:passphrase]"),
         ('-d "{\\"password\\": \\"hunter2\\"}"', '-d "{\\"password\\": \\"[redacted:password]\\"}"'),
         ('{"auth": "abc123", "cookie": "abc"}', '{"auth": "[redacted:auth]", "cookie": "[redacted:cookie]"}'),
+        ("use sk-proj-" + "a1B2" * 6, "use [redacted:api_key]"),
+        (f"a\n{KEY_BLOCK}\nb", "a\n[redacted:private_key]\nb"),
+        (KEY_BLOCK[:45], "[redacted:private_key]"),
+        ("postgres://bob:hunter2@db/x", "postgres://[redacted:url_password]@db/x"),
+        ("?token=abc123&page=2", "?token=[redacted:token]&page=2"),
     ],
     ids=lambda text: text[:24],
 )
-def test_a_name_tells_a_secret_however_its_value_is_joined_to_it(text: str, expected: str) -> None:
+def test_a_text_is_reported_without_the_secret_that_a_form_or_a_name_tells(text: str, expected: str) -> None:
     assert redact_text(text) == expected
     assert redact_text(redact_text(text)) == expected
     assert orjson.loads(orjson.dumps(redact({"command": text}))) == {"command": expected}
@@ -122,14 +102,6 @@ def test_arguments_are_reported_without(value: object, expected: object) -> None
     assert redact(value) == expected
 
 
-def test_what_is_too_deep_is_cut() -> None:
-    deep: object = "AKIAIOSFODNN7EXAMPLE"
-    for _ in range(500):
-        deep = [deep]
-    assert "[cut]" in str(redact(deep))
-    assert "AKIA" not in str(redact(deep))
-
-
 def test_arguments_targets_error_and_output_of_a_call_are_reported_without_secrets() -> None:
     guard = ScriptedGuard()
     secret = "ghp_" + "a1B2" * 9
@@ -179,24 +151,6 @@ def test_no_name_is_overlooked_at_a_glance(name: str) -> None:
     for written in (name, name.upper()):
         assert may_hold_secrets(orjson.dumps({"a": f"x {written}' y"}).decode())
         assert may_hold_secrets(orjson.dumps({written: 1}).decode())
-
-
-@pytest.mark.parametrize("name", ["sec\u0280et", "pa\u017f\u017fword", "to\u212aen", "ap\u0130_key", "api_\u212aey"])
-def test_a_name_that_is_equal_when_case_is_ignored_is_not_overlooked(name: str) -> None:
-    assert is_secret_name(name) is None or may_hold_secrets(orjson.dumps({name: "x"}).decode())
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"new":"return 44","old":"return 43","path":"src/pkg3/module_44.py"}',
-        "def f():\n    return 43\n" * 40,
-        "Stra\u00dfe, \u00c4rger, \u4e2d\u6587, \U0001f600: nothing here",
-    ],
-    ids=["arguments", "a source file", "letters beyond ASCII"],
-)
-def test_ordinary_texts_are_not_looked_at_more_closely(text: str) -> None:
-    assert not may_hold_secrets(text)
 
 
 @pytest.mark.parametrize("text", ["\ud800", "pass\ud800word=hunter2", "a\udfff"])

@@ -2,20 +2,17 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from haltline.interventions.agent import ClientRules, Guard, GuardSettings, Level, Refused, Usage
+from haltline.interventions.agent import ClientRules, Guard, Level, Refused
 from haltline.interventions.agent.rules.settings import Arguments, Constraint, LoopRule, RateLimit
 from haltline.interventions.agent.rules.windows import Loop
 from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.interventions.agent.transport.local_decider import LocalDecider
 from haltline.schemas.events import Kind, Outcome
-from haltline.schemas.findings import Severity
-from tests.interventions.agent.attempts import attempt, attempts
-from tests.interventions.cases import some
+from tests.interventions.agent.attempts import attempt
 
 AT_MOST_500 = {"pay": (Arguments(properties={"usd": Constraint(maximum=500)}),)}
 
@@ -28,61 +25,19 @@ def code_of(call: Callable[[], object]) -> str | None:
     return None
 
 
-def test_a_refused_call_says_to_its_author_what_was_measured_and_to_the_model_what_to_do() -> None:
-    guard = ScriptedGuard(rules=ClientRules(argument_constraints=AT_MOST_500))
-
-    @guard.tool
-    def pay(usd: int) -> str:
-        raise AssertionError("must not run")
-
-    with pytest.raises(Refused) as refused:
-        pay(900)
-    decided = refused.value.decision
-    assert refused.value.code == "argument_constraint_violated"
-    assert refused.value.reason == (
-        "This call is not allowed with these arguments. Correct them, and do not repeat it as it is."
-        " (usd must be at most 500)"
-    )
-    assert decided is not None
-    assert some(decided.remediation).reason_code == "ARGUMENT_CONSTRAINT_VIOLATED"
-    assert some(decided.remediation).argument_violations == ("usd must be at most 500",)
-    assert decided.severity not in set(Severity)
-    # The worker sees the attempt, and is not asked; the decision is none of its own.
-    completed = [event for event in guard.events if event.kind is Kind.COMPLETED]
-    assert [(event.outcome, event.error) for event in completed] == [(Outcome.REFUSED, decided.code)]
-    assert not [event for event in guard.events if event.kind is Kind.PROPOSED]
-    assert guard.feedback == []
-
-
-def test_a_budget_counts_calls_and_turns_of_the_model_and_is_reported_to_the_worker() -> None:
-    received: list[str] = []
-    guard = ScriptedGuard(
-        rules=ClientRules(session_budget=1.0, prices={"search": 0.3}),
-        on_advice=lambda advice: received.append(advice.code),
-    )
-    search = guard.tool(name="search")(lambda q: q)
-    search("a")
-    guard.model_turn(usage=Usage(cost_usd=0.4))
-    search("b")
-    assert code_of(lambda: search("c")) == "budget_exceeded"
-    assert guard.spent_usd == 1.0
-    assert received == []
-    spent = [event.usage.cost_usd for event in guard.events if event.usage is not None]
-    assert spent == [0.3, 0.4, 0.3]
-    with guard.action("free"):
-        pass
-    assert received == ["budget_warning"]
-
-
-def test_what_a_call_really_cost_counts() -> None:
-    guard = ScriptedGuard(rules=ClientRules(run_budget=1.0))
+def test_what_a_call_really_cost_counts_and_the_next_one_is_warned() -> None:
+    warned: list[str] = []
+    rules = ClientRules(run_budget=1.0)
+    guard = ScriptedGuard(rules=rules, on_advice=lambda advice: warned.append(advice.code))
 
     def ask() -> None:
         with guard.action("ask", cost_usd=0.1) as action:
             action.cost(0.9)
 
     ask()
+    assert warned == []
     assert code_of(ask) is None
+    assert warned == ["budget_warning"]
     assert code_of(ask) == "budget_exceeded"
     guard.begin_run()
     assert code_of(ask) is None
@@ -150,14 +105,6 @@ def test_of_two_at_the_same_time_one_is_made() -> None:
     assert asyncio.run(both()) == ("a", "a")
 
 
-def test_rules_come_from_the_environment(tmp_path: Path) -> None:
-    file = tmp_path / "rules.json"
-    file.write_text('{"loop_rules": [{"threshold": 2, "window_seconds": 3600}]}')
-    settings = GuardSettings.from_env({"HALTLINE_AGENT_RULES": str(file), "HALTLINE_MODE": "local"})
-    assert settings.rules == ClientRules(loop_rules=(LoopRule(threshold=2, window_seconds=3600),))
-    assert attempts(Guard(settings), 2, "get_asset") == ["executed", "loop_detected"]
-
-
 def test_a_throttled_session_keeps_within_the_limits() -> None:
     limits = {"max_file_operations": 2.0, "batch_size": 4.0}
     guard = ScriptedGuard(lambda event: decision(Level.THROTTLE, event, limits=limits))
@@ -165,17 +112,6 @@ def test_a_throttled_session_keeps_within_the_limits() -> None:
     writes = [attempt(guard, "write_file", effect="write") for _ in range(3)]
     assert (writes, attempt(guard, "read_file")) == (["executed", "executed", "throttled"], "executed")
     assert guard.limits == limits
-
-
-def test_a_subagent_has_counts_of_its_own_and_knows_what_is_above_it() -> None:
-    guard = Guard(mode="local", session_id="above", rules=ClientRules(session_budget=1.0))
-    with guard, guard.subagent(agent_id="helper", session_id="below") as below:
-        assert below.settings.lineage == ("below", "above")
-        assert (below.settings.agent_id, below.settings.rules) == ("helper", guard.settings.rules)
-        pay = below.tool(name="get_paid", cost_usd=0.8)(lambda: None)
-        pay()
-        assert (below.spent_usd, guard.spent_usd) == (0.8, 0.0)
-        assert code_of(pay) == "budget_exceeded"
 
 
 def nested(depth: int) -> object:
@@ -216,18 +152,6 @@ def test_a_result_is_given_again_for_the_same_arguments_only() -> None:
     assert charge("tok_bob") == ["tok_bob"]
     charge("tok_alice").append("changed again")
     assert charge("tok_alice") == ["tok_alice"]
-
-
-def test_what_was_put_back_may_be_made_again() -> None:
-    made: list[int] = []
-    guard = ScriptedGuard(Level.ALLOW, lambda e: decision(Level.ROLLBACK, e, checkpoint="c1"))
-    write = guard.tool(name="write", once=["n"])(made.append)
-    write(1)
-    write(1)
-    assert made == [1]
-    assert code_of(guard.tool(name="look")(lambda: 1)) == "rollback"
-    write(1)
-    assert made == [1, 1]
 
 
 @pytest.mark.parametrize(

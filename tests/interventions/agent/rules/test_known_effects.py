@@ -18,19 +18,3 @@ def test_whatever_the_classifier_calls_destructive_is_so_without_it_in_any_spell
     spelled = ["deleteAsset", "delete-asset", "catalog.dropTable", "mcp__db__Purge-All"]
     assert {known_effect(action, None) for action in actions + spelled} == {Effect.DESTRUCTIVE}
     assert {Classifier(Policy()).tool(action).effect for action in spelled} == {Effect.DESTRUCTIVE}
-
-
-@pytest.mark.parametrize(
-    ("action", "hint", "expected"),
-    [
-        pytest.param("delete_asset", None, Effect.DESTRUCTIVE, id="a destructive name"),
-        pytest.param("DELETE_ASSET", None, Effect.DESTRUCTIVE, id="in capitals too"),
-        pytest.param("delete_asset", Effect.READ, Effect.DESTRUCTIVE, id="a hint does not lower it"),
-        pytest.param("get_asset", Effect.DESTRUCTIVE, Effect.DESTRUCTIVE, id="a hint raises it"),
-        pytest.param("frobnicate", None, Effect.EXEC, id="an unknown name may do anything"),
-        pytest.param("frobnicate", Effect.READ, Effect.READ, id="unless its producer says what it does"),
-        pytest.param("undelete_asset", None, Effect.EXEC, id="a name that only contains one"),
-    ],
-)
-def test_the_effect_of(action: str, hint: Effect | None, expected: Effect) -> None:
-    assert known_effect(action, hint) is expected

@@ -24,24 +24,6 @@ S = 1000  # ms
 
 
 @pytest.mark.parametrize(
-    ("limit", "prices", "passes"),
-    [
-        pytest.param(1.0, [0.5, 0.5, 0.01], [True, True, False], id="exactly the limit may be spent"),
-        pytest.param(1.0, [0.1] * 11, [True] * 10 + [False], id="ten times 0.1 is 1, though not in binary"),
-        pytest.param(0.0, [0.0, 0.01], [True, False], id="without a budget what is free may be done"),
-    ],
-)
-def test_a_budget(limit: float, prices: Sequence[float], passes: Sequence[bool]) -> None:
-    budget = Budget("session", limit)
-    actual = []
-    for usd in prices:
-        actual.append(budget.against(usd) is None)
-        if actual[-1]:
-            budget.spend(usd)
-    assert actual == passes
-
-
-@pytest.mark.parametrize(
     ("spent", "reported"),
     [
         pytest.param([0.7], [None], id="not before the threshold"),
@@ -69,10 +51,10 @@ def test_a_budget_is_warned_of(spent: Sequence[float], reported: Sequence[float 
     ),
 )
 def test_a_budget_is_never_overdrawn_by_calls_at_their_estimate(limit: int, calls: list[tuple[int, str]]) -> None:
-    book = RuleBook(ClientRules(session_budget=float(limit)))
+    book = RuleBook(ClientRules(session_budget=limit / 10))  # ten times 0.1 is 1, though not in binary
     held = spent = 0
     for cost, how in calls:
-        ticket = some(book.begin("act", {}, 0, cost_usd=float(cost)))
+        ticket = some(book.begin("act", {}, 0, cost_usd=cost / 10))
         assert (ticket.refused is None) is (held + spent + cost <= limit)
         if ticket.refused is not None or how == "release":
             book.release(ticket)
@@ -81,7 +63,8 @@ def test_a_budget_is_never_overdrawn_by_calls_at_their_estimate(limit: int, call
         else:
             book.end(ticket, 0, ok=how == "end")
             spent += cost
-        assert book.spent_usd == spent <= limit
+        assert spent <= limit
+        assert book.spent_usd == spent / 10
 
 
 @given(count=st.sampled_from((0, 1, 2, 5, 40)), gaps_ms=st.lists(st.integers(0, 4000) | st.just(5000), max_size=60))
@@ -235,16 +218,6 @@ def test_evidence(seen: Sequence[tuple[str, float]], now_s: float, code: str | N
     assert (objection.code if objection else None) == code
 
 
-def test_a_failed_look_is_no_evidence_and_a_new_run_has_seen_nothing() -> None:
-    book = RuleBook(ClientRules(evidence_requirements={"refund": ("lookup_*",)}))
-    found = []
-    for ok in (False, True):
-        book.end(some(book.begin("lookup_order", {}, 0)), 0, ok=ok)
-        found.append(code_of(book, "refund"))
-    book.begin_run()
-    assert [*found, code_of(book, "refund")] == ["missing_evidence", None, "missing_evidence"]
-
-
 def test_a_result_is_given_again_until_it_is_too_old() -> None:
     replays = Replays(ttl_s=3600)
     assert replays.begin("pay", "k", 0) is None
@@ -293,33 +266,6 @@ def test_limits_of_a_throttling(used: Sequence[Effect | Usage], effect: Effect, 
     assert throttled.against(effect, 300 * S) is None, "over"
 
 
-def test_a_throttling_that_ends_earlier_or_is_softer_takes_nothing_from_the_one_before() -> None:
-    throttled = Throttled(hold_s=300)
-    throttled.take({"max_file_operations": 2, "max_tokens": 100}, 0, 300 * S)
-    throttled.note(Effect.WRITE)
-    throttled.note(Effect.WRITE)
-    throttled.used(Usage(input_tokens=101))
-    throttled.take({"max_file_operations": 9, "batch_size": 4}, 10 * S, 20 * S)
-    objection = some(throttled.against(Effect.WRITE, 11 * S))
-    assert (objection.values, objection.thresholds) == ({"max_file_operations": 3}, {"max_file_operations": 2})
-    assert objection.retry_after_s == 289
-    assert throttled.limits(11 * S) == {"max_file_operations": 2, "max_tokens": 100, "batch_size": 4}
-    assert throttled.limits(21 * S) == {"max_file_operations": 2, "max_tokens": 100}
-    assert throttled.against(Effect.WRITE, 299 * S) is not None
-    assert throttled.limits(300 * S) == {}
-
-
-def test_of_two_limits_the_lower_holds_until_its_own_end_and_then_the_other() -> None:
-    throttled = Throttled(hold_s=300)
-    throttled.take({"max_tokens": 100, "batch_size": 4}, 0, 300 * S)
-    throttled.take({"max_tokens": 10, "batch_size": 8}, 0, 20 * S)
-    assert throttled.limits(1) == {"max_tokens": 10, "batch_size": 4}
-    throttled.used(Usage(input_tokens=50))
-    assert [throttled.against(Effect.WRITE, second * S) is None for second in (19, 20)] == [False, True]
-    throttled.used(Usage(input_tokens=51))
-    assert throttled.against(Effect.WRITE, 21 * S) is not None
-
-
 @given(
     taken=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 60), st.integers(0, 3)), min_size=1, max_size=40),
 )
@@ -365,12 +311,6 @@ def test_the_stricter_of_two_files_holds_in_everything() -> None:
     assert set(both.evidence_requirements["r"]) == {"l", "m"}
     assert len(both.rate_limits["a"]) == 2, "neither is stricter than the other: both hold"
     assert [name for name in ("get_a", "put_a", "del_a", "x", "y") if begun(both, name) is None] == ["put_a"]
-
-
-def test_what_is_not_strict_is_only_reported() -> None:
-    ticket = some(RuleBook(ClientRules(denied_actions=("x",), strict_mode=False)).begin("x", {}, 0))
-    assert ticket.refused is None
-    assert [(result.code, result.blocks) for result in ticket.objections] == [("denied_action", False)]
 
 
 def test_rules_are_read_from_files_and_merged(tmp_path: Any) -> None:

@@ -1,17 +1,13 @@
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 import pytest
 
 from haltline.interventions.agent import Guard, Level, Refused
 from haltline.interventions.agent.transport.local_decider import forget_kills
 from haltline.schemas.events import Kind, Usage
-from haltline.schemas.policy import Policy, Rule
-from haltline.streams.engine.core import Core
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from haltline.streams.policy import loader
 from tests.interventions.agent.attempts import attempt, attempts
 from tests.interventions.agent.stand_in import StandIn, standing
 from tests.waiting import wait_until
@@ -61,31 +57,6 @@ def test_a_session_that_spends_too_fast_is_frozen_and_then_killed_before_its_nex
     guard.model_turn(usage=Usage(cost_usd=70))  # of a turn that was on its way
     with pytest.raises(Refused, match="session_killed_spend_velocity"):
         guard.check()
-
-
-def test_the_policy_that_is_given_decides_and_one_that_cannot_be_used_is_refused_at_the_start() -> None:
-    rules = ("destructive_repeat", "destructive_volume", "repetition")
-    policy = Policy(rules=dict.fromkeys(rules, Rule(enabled=False)))
-    assert attempts(Guard(mode="local", policy=policy), 10) == ["executed"] * 10
-    with pytest.raises(ValueError, match="no_such_detector"):
-        Guard(mode="local", policy=Policy(rules={"no_such_detector": Rule()}))
-
-
-def test_detectors_are_built_once_for_a_policy_whatever_is_below(monkeypatch: pytest.MonkeyPatch) -> None:
-    built: list[Policy | None] = []
-
-    class Counted(Core):
-        def __init__(self, policy: Policy | None, *others: Any, **named: Any) -> None:
-            built.append(policy)
-            super().__init__(policy, *others, **named)
-
-    monkeypatch.setattr(loader, "Core", Counted)
-    policies = [Policy(name="own"), Policy(name="other")]
-    guard = Guard(mode="local", policy=policies[0])
-    assert attempts(guard.subagent().subagent(), 1) == ["executed"]
-    assert built == policies[:1]
-    assert Guard(mode="local", policy=policies[1]).session_id
-    assert built == policies
 
 
 def test_calls_from_many_threads_are_decided_one_after_the_other() -> None:

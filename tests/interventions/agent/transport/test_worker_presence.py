@@ -3,7 +3,6 @@ import pytest
 from haltline.interventions.agent.transport.worker_presence import (
     BEGIN_ANEW_WITHIN_S,
     GONE,
-    LOOK_EVERY_S,
     MADE_ANEW,
     MOVED,
     WorkerPresence,
@@ -60,10 +59,3 @@ def test_a_topic_that_is_gone_is_told_of_until_it_is_back_and_then_what_moved(wa
     assert watched.unwatched_reason(STAYS) == GONE
     watched.looked(6)
     assert [watched.unwatched_reason(name) for name in (MOVES, STAYS, None)] == [MOVED, None, MOVED]
-
-
-def test_it_is_looked_at_now_and_then(clock: Clock) -> None:
-    watched = WorkerPresence(now_s=clock)
-    assert [watched.is_due(), watched.is_due()] == [True, False]
-    clock.now_s += LOOK_EVERY_S
-    assert watched.is_due()
