@@ -2,7 +2,8 @@
 
 What a script does that the session wrote itself is read from its text, and such a script is its own.
 
-Misses: scripts whose names do not begin or end with a verb of the list; what a script does beside what it is called.
+Misses: scripts whose names do not begin or end with a verb of the list, or name nothing valuable, as a program under
+development is run after each edit; what a script does beside what it is called.
 """
 
 import re
@@ -16,14 +17,15 @@ from haltline.detectors.commands.scripts import INTERPRETERS
 from haltline.detectors.commands.wrappers import SHELLS
 from haltline.schemas.tool_names import words
 
-_VERBS = frozenset(
-    listed("delete destroy wipe purge nuke erase teardown obliterate decommission deprovision terminate")
-)
-_VERBS_OF_DATA = frozenset(("drop", "truncate", "reset", "flush"))
+_VERBS = frozenset(listed("destroy wipe purge nuke obliterate decommission deprovision"))
+_VERBS_OF_DATA = _VERBS | frozenset(listed("delete erase remove teardown terminate drop truncate reset flush"))
+"""Those of programs under development, too, which are run after each edit: only with a word of `_DATA`."""
 _DATA = frozenset(listed("""
     db database databases table tables schema all prod production collection collections index indices customers users
-    orders
+    orders user customer order account accounts payments invoices backups backup bucket buckets cluster production
+    everything
 """))  # fmt: skip
+"""Words of names for what is valuable."""
 _MILD = frozenset(listed("""
     test tests tmp temp cache caches local dev build dist pyc logs log mock sample example ci docs unused dead draft
     comments modules artifacts old stale branches fixture fixtures duplicates dupes e2e pycache output outputs coverage
@@ -63,19 +65,20 @@ def tasks(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _script(invocation: Invocation, file: str) -> Iterator[Destruction]:
-    if _takes_away(_SUFFIX.sub("", file.rpartition("/")[2])):
+    if _takes_away(_SUFFIX.sub("", file.rpartition("/")[2]), frozenset()):
         yield Destruction("run_script", f"path={invocation.path(file)}", Badness.PLAIN)
 
 
 def _tasks(named: list[str]) -> Iterator[Destruction]:
     for task in named:
-        if _TASK.fullmatch(task) is not None and _takes_away(task):
+        if _TASK.fullmatch(task) is not None and _takes_away(task, _VERBS):
             yield Destruction("run_task", f"task={task}", Badness.PLAIN)
 
 
-def _takes_away(name: str) -> bool:
+def _takes_away(name: str, alone: frozenset[str]) -> bool:
+    """Whether a name has a verb of `alone`, or any other one with a word for what is valuable."""
     parts = words(name)
     if not parts or parts[0] in _LOOKS or not _MILD.isdisjoint(parts) or is_test(name) or is_throwaway(name):
         return False
     ends = {parts[0], parts[-1]} if len(parts) > _FEW_WORDS else set(parts)
-    return not _VERBS.isdisjoint(ends) or (not _VERBS_OF_DATA.isdisjoint(ends) and not _DATA.isdisjoint(parts))
+    return not alone.isdisjoint(ends) or (not _VERBS_OF_DATA.isdisjoint(ends) and not _DATA.isdisjoint(parts))
