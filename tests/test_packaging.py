@@ -161,6 +161,7 @@ def installed(tmp_path: Path) -> Callable[[str], Path]:
     return install
 
 
+@pytest.mark.wide  # installs what the other tests import
 def test_the_base_alone_guards_an_agent_scans_its_histories_and_names_what_a_worker_needs(
     installed: Callable[[str], Path], built: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -180,6 +181,7 @@ def test_the_base_alone_guards_an_agent_scans_its_histories_and_names_what_a_wor
     assert (done.returncode, bool(re.fullmatch(needs, done.stderr))) == (2, True), done.stderr
 
 
+@pytest.mark.wide  # installs what the other tests import
 def test_the_installed_wheel_runs_the_demo_outside_of_the_repository(
     installed: Callable[[str], Path], built: tuple[Path, Path], tmp_path: Path
 ) -> None:
