@@ -139,7 +139,13 @@ class GroupMember:
                 self.id = ""
             self._give_up(lost=True)
         else:
-            self._world.after(_AGAIN_S, lambda: self._when_running(self.join))
+            turn = self._turn
+            self._world.after(_AGAIN_S, lambda: self._when_running(self._join_again, turn))
+
+    def _join_again(self, turn: int) -> None:
+        """What was joined may have come meanwhile: who has an assignment gives it up first."""
+        if turn == self._turn and self._assigned is None:
+            self.join()
 
     def _give_up(self, *, lost: bool) -> None:
         """Has the application give up what it has, then joins again."""

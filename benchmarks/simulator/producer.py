@@ -18,7 +18,7 @@ from haltline.streams.runtime.changelog import CLAIM_KEY
 _hashed: Final = lru_cache(murmur2)
 _LOST_ANSWER_SHARE: Final = 0.01
 """Of the batches: the answer is lost, the batch is sent again, and the broker knows it already."""
-_ABANDONED_S: Final = 9.0
+ABANDONED_S: Final = 9.0
 """How much later what a process that is gone or unreachable had handed over may land: others own by then."""
 _LATE_SHARE: Final = 0.8
 """Of such: something does."""
@@ -192,7 +192,7 @@ class _Pipe:
         self.lands_at, self.life = _NEVER, self.producer.broker.lives
         if self.handed_over and world.chance(_LATE_SHARE):
             healed_s = max(0.0, self.producer.broker.heals_at - world.now) + _HEALED_S * world.random()
-            late_s = min(_ABANDONED_S * world.random(), healed_s)
+            late_s = min(ABANDONED_S * world.random(), healed_s)
             self.lands_at = world.now + late_s
             world.after(late_s, self.arrives)
 

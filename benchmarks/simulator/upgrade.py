@@ -7,6 +7,7 @@ from benchmarks.simulator import old_rules
 from benchmarks.simulator.fleet import CHANGELOG, Traffic
 from benchmarks.simulator.history import History
 from benchmarks.simulator.log import New
+from benchmarks.simulator.producer import ABANDONED_S
 from benchmarks.simulator.workload import traffic
 from haltline.streams.runtime.changelog import Claim
 
@@ -67,12 +68,15 @@ class Upgrade(History):
             self.start_again(name)
 
     def stop_workers(self) -> None:
-        """All of them, by SIGTERM."""
+        """All of them, by SIGTERM; what one had handed over that ended otherwise may land for a while."""
         self.stopped = True
         workers = [self.running[name] for name in self.instances if name in self.running]
         for process in workers:
             process.terminate()
         self.until(lambda: not any(process.alive for process in workers))
+        landed_s = self.world.now + ABANDONED_S
+        self.world.after(ABANDONED_S, lambda: None)
+        self.until(lambda: self.world.now >= landed_s)
 
     def release_partitions(self) -> None:
         """As `haltline changelog release`."""

@@ -30,6 +30,7 @@ _log = logging.getLogger(__name__)
 
 _STOP_SEEN_WITHIN_S: Final = 0.2
 _AGAIN_AFTER_S: Final = 0.05
+_STOOD_STILL_S: Final = 0.5
 _AT_ONCE: Final = 500
 _CONFIRM_WITHIN_S: Final = 1.0
 _GONE: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART})
@@ -347,11 +348,15 @@ class AuditSink:
         """The first offset of the log and the one behind its last.
 
         One that is before the end of the table is asked for again: after a restart a broker's ends lag for a moment.
+        The wait begins anew with an answer long after the one before: the broker or this process stood still meanwhile.
         """
-        deadline_s = self._system.monotonic() + self._settings.answer_within_s
+        deadline_s = answered_s = 0.0
         while True:
             first, end = self._watermarks(consumer, place)
-            if written is None or written < end or self._system.monotonic() > deadline_s:
+            before_s, answered_s = answered_s, self._system.monotonic()
+            if answered_s - before_s > _STOOD_STILL_S:
+                deadline_s = answered_s + self._settings.answer_within_s
+            if written is None or written < end or answered_s > deadline_s:
                 return first, end
             self._system.sleep(_AGAIN_AFTER_S)
 
