@@ -1,5 +1,6 @@
 """Two policies on the same sessions, and one policy with several values of a setting: what would be different. Pure."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -122,7 +123,7 @@ class Sweep:
         rule, _, setting = self.place.removeprefix("rules.").rpartition(".settings.")
         settings = document.setdefault("rules", {}).setdefault(rule, {}).setdefault("settings", {})
         settings[setting] = value
-        return parse_policy(orjson.dumps(document).decode(), f"--sweep {self.place}={value}", plugins)
+        return parse_policy(json.dumps(document), f"--sweep {self.place}={value}", plugins)
 
     def run(
         self, policy: Policy, results: Callable[[Policy], Sequence[Result]], plugins: Plugins = NO_PLUGINS

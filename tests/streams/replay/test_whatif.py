@@ -55,6 +55,7 @@ def test_a_broker_and_the_table_and_a_file_say_the_same(night: LiveLog, table: P
     [
         pytest.param(["--sweep", "max_deletes=2"], "expected rules.NAME.settings.X", id="no place"),
         pytest.param(["--sweep", f"{SWEEP}=0"], "same_target_prior", id="a value out of bounds"),
+        pytest.param(["--sweep", f"{SWEEP}={2**70}"], "exceeds 64-bit range", id="a value beyond 64 bits"),
         pytest.param(["--sweep", "rules.nothing.settings.x=1"], "nothing", id="no such rule"),
         pytest.param(["--plot", "x.svg"], "--plot with --sweep", id="a plot of nothing"),
         pytest.param(["--sweep", f"{SWEEP}=1,2", "--plot", "x.png"], "expected a file FILE.svg", id="another format"),
