@@ -8,6 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from haltline.cli.app import app
+from haltline.schemas.policy import Policy
+from haltline.streams.policy.loader import BadPolicy
+from haltline.streams.replay.whatif import Sweep
 from tests.mock_cluster import QuickBroker
 from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, label_of
 from tests.streams.replay.test_kafka_range import put
@@ -55,7 +58,6 @@ def test_a_broker_and_the_table_and_a_file_say_the_same(night: LiveLog, table: P
     [
         pytest.param(["--sweep", "max_deletes=2"], "expected rules.NAME.settings.X", id="no place"),
         pytest.param(["--sweep", f"{SWEEP}=0"], "same_target_prior", id="a value out of bounds"),
-        pytest.param(["--sweep", f"{SWEEP}={2**70}"], "exceeds 64-bit range", id="a value beyond 64 bits"),
         pytest.param(["--sweep", "rules.nothing.settings.x=1"], "nothing", id="no such rule"),
         pytest.param(["--plot", "x.svg"], "--plot with --sweep", id="a plot of nothing"),
         pytest.param(["--sweep", f"{SWEEP}=1,2", "--plot", "x.png"], "expected a file FILE.svg", id="another format"),
@@ -67,3 +69,8 @@ def test_a_broker_and_the_table_and_a_file_say_the_same(night: LiveLog, table: P
 def test_what_cannot_be_swept_or_compared_is_reported(table: Path, arguments: list[str], text: str) -> None:
     code, output = run(table, *arguments)
     assert (code, text in output) == (1 if "--from" in arguments else 2, True), output
+
+
+def test_a_value_beyond_64_bits_is_no_policy() -> None:
+    with pytest.raises(BadPolicy, match="exceeds 64-bit range"):
+        Sweep(SWEEP, (2**70,)).run(Policy(), lambda _: [])
