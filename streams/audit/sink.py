@@ -31,6 +31,8 @@ _log = logging.getLogger(__name__)
 _STOP_SEEN_WITHIN_S: Final = 0.2
 _AGAIN_AFTER_S: Final = 0.05
 _STOOD_STILL_S: Final = 0.5
+_AT_MOST_TIMES: Final = 6
+"""A broker whose every answer is slow does not make the wait endless."""
 _AT_ONCE: Final = 500
 _CONFIRM_WITHIN_S: Final = 1.0
 _GONE: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART})
@@ -351,12 +353,13 @@ class AuditSink:
         The wait begins anew with an answer long after the one before: the broker or this process stood still meanwhile.
         """
         deadline_s = answered_s = 0.0
+        latest_s = self._system.monotonic() + _AT_MOST_TIMES * self._settings.answer_within_s
         while True:
             first, end = self._watermarks(consumer, place)
             before_s, answered_s = answered_s, self._system.monotonic()
             if answered_s - before_s > _STOOD_STILL_S:
                 deadline_s = answered_s + self._settings.answer_within_s
-            if written is None or written < end or answered_s > deadline_s:
+            if written is None or written < end or answered_s > min(deadline_s, latest_s):
                 return first, end
             self._system.sleep(_AGAIN_AFTER_S)
 
