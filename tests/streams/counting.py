@@ -73,7 +73,7 @@ class CountingWorker:
         self.wait()
 
 
-def get(port: int, path: str) -> tuple[int, str]:
+def get(port: int | None, path: str) -> tuple[int, str]:
     """Status and body of a worker's own server; status 0 while it does not answer."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:

@@ -139,7 +139,7 @@ def test_what_cannot_be_read_of_a_recording_is_reported_by_its_place(
     )
 
 
-def test_half_a_surrogate_pair_is_read_in_lines_and_in_one_value(tmp_path: Path) -> None:
+def test_half_a_surrogate_pair_is_read_and_a_moment_is_or_none(tmp_path: Path) -> None:
     lines, whole = tmp_path / "lines.jsonl", tmp_path / "whole.traj"
     document = json.loads(json.dumps(CLAUDE).replace('"ls"', '"ls \\ud83d"'))
     lines.write_text("\n".join(map(json.dumps, document)))
@@ -149,9 +149,6 @@ def test_half_a_surrogate_pair_is_read_in_lines_and_in_one_value(tmp_path: Path)
         texts = [str(event.args) for event in imported.events() if event.kind is Kind.PROPOSED]
         assert ["ls ?" in text for text in texts] == [True]
         assert imported.skipped == []
-
-
-def test_a_moment_is_read_or_none() -> None:
     for value in ("2025-06-16T12:00:00Z", "2025-06-16T12:00:00", 1750075200):
         assert moment(value) == NOON_MS
     for no_time in (None, True, "noon", 1e300, -5):

@@ -5,9 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Kind
@@ -15,6 +13,7 @@ from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
 from haltline.streams.replay.label_precision import by_rule, recorded, suggest
 from tests.builders import call, event
+from tests.streams.commands import haltline
 from tests.streams.learning.recorded import LabelledLog
 from tests.streams.replay.recorded import label_of
 
@@ -42,7 +41,7 @@ class Table(LabelledLog):
         return self
 
     def ask(self, *arguments: str) -> tuple[int, str]:
-        done = CliRunner().invoke(app, ["audit", *arguments, "--table", str(self.uri)], env={"COLUMNS": "200"})
+        done = haltline("audit", *arguments, "--table", self.uri)
         return done.exit_code, done.stdout
 
     def json(self, *arguments: str) -> Any:
@@ -74,7 +73,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Table:
     return table.write()
 
 
-def test_records_are_found_by_type_outcome_and_risk(stopped: Table) -> None:
+def test_records_are_found_and_what_was_prevented_is_counted_once(stopped: Table) -> None:
     assert stopped.json("interventions", "--type", "warning")["total"] == 1
     assert stopped.json("interventions", "--outcome", "blocked", "--limit", "2")["skip"] == 2
     assert stopped.ask("interventions", "--type", "pii_blocked")[0] == Exit.NO
@@ -82,9 +81,6 @@ def test_records_are_found_by_type_outcome_and_risk(stopped: Table) -> None:
     assert stopped.json("interventions", "--action", "delete_asset", "--since", "2025-06-15")["total"] == 5
     for nothing in (("--session", "nobody"), ("--action", "look_up"), ("--until", "2025-06-15"), ("--agent", "nobody")):
         assert stopped.ask("interventions", *nothing)[0] == Exit.NO
-
-
-def test_the_statistics_count_what_was_prevented_once(stopped: Table) -> None:
     stats = stopped.json("interventions", "--stats")
     (advice,) = stats.pop("advice")
     assert (advice["rule"], advice["hints"], advice["stopped"]) == ("destructive_repeat", 1, 1)
@@ -155,7 +151,9 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Table:
     return table.write()
 
 
-def test_a_threshold_is_suggested_and_never_applied(labelled: Table, tmp_path: Path) -> None:
+def test_a_threshold_is_suggested_and_never_applied_and_a_rule_that_misses_is_offered_a_stricter_one(
+    labelled: Table, tmp_path: Path
+) -> None:
     policy = tmp_path / "policy.yaml"
     text = SOON.model_dump_json(include={"rules"})
     policy.write_text(text)
@@ -164,9 +162,6 @@ def test_a_threshold_is_suggested_and_never_applied(labelled: Table, tmp_path: P
     assert (suggestion["confirmed_kept"], suggestion["confirmed"], suggestion["false_alarms"]) == (2, 2, 3)
     assert suggestion["policy"].startswith("rules: {error_repetition: {settings: {")
     assert policy.read_text() == text
-
-
-def test_a_rule_that_misses_is_offered_a_stricter_threshold() -> None:
     (of,) = by_rule([label_of("long", "missed", rule="error_repetition")], [])
     late = Policy.model_validate(
         {"rules": {"error_repetition": {"settings": {"medium": 9, "high": 10, "critical": 11}}}}

@@ -63,7 +63,7 @@ class Stumbling(Core):
         return outcome
 
 
-def test_an_event_that_the_core_stumbles_over_is_kept_and_the_session_goes_on() -> None:
+def test_an_event_that_the_core_stumbles_over_is_kept_and_a_kill_that_was_decided_stands() -> None:
     worker = Bench(core=Stumbling())
     worker.put(TOPICS.actions, event(0, action="stumble"))
     for second in (1, 2, 3):
@@ -72,9 +72,6 @@ def test_an_event_that_the_core_stumbles_over_is_kept_and_the_session_goes_on() 
     assert len(worker.sent.of(TOPICS.dead_letter)) == 1
     assert any("KILL" in reported for reported in worker.counted.told)
     assert state_codec.decode(worker.checkpoint()[SESSION.encode()] or b"").standing.killed is not None
-
-
-def test_a_kill_that_was_decided_stands_on_the_control_topic_although_saying_it_failed() -> None:
     worker = Bench(core=Stumbling())
     for number in range(3):
         fields: dict[str, Any] = {"action": "delete_asset", "args": {"asset_id": "a"}, "agent_id": "stumbles-at-a-kill"}

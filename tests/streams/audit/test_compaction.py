@@ -69,7 +69,7 @@ def test_few_files_are_left_alone_and_many_become_few_and_nothing_of_the_proof_i
     assert audit.verify().ok, "the chains go on behind it"
 
 
-def test_what_fails_is_reported_and_tried_again(tmp_path: Path) -> None:
+def test_what_fails_is_reported_and_tried_again_and_settings_that_cannot_work_are_refused(tmp_path: Path) -> None:
     often: dict[str, Any] = {"compact_commits": 2, "compact_every_s": 0.0, "vacuum_hours": None}
     compactor = Compactor(AuditSettings(bootstrap="x:1", table=str(tmp_path / "none"), **often))
     ended: list[Ended] = []
@@ -88,9 +88,6 @@ def test_what_fails_is_reported_and_tried_again(tmp_path: Path) -> None:
         wait_until(looks, "a run has ended", deadline_s=60)
         assert "No such file or directory" in str(ended[0].what)
     compactor.close()
-
-
-def test_settings_that_cannot_work_are_refused() -> None:
     for wrong in ({"compact_commits": 1}, {"compact_every_s": -1.0}, {"vacuum_hours": -1}):
         with pytest.raises(ValueError, match="expected"):
             AuditSettings(bootstrap="x:1", **wrong)

@@ -9,21 +9,20 @@ from typing import ClassVar
 import orjson
 import pytest
 from arro3.io import read_parquet
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.streams.audit.export import cef, post
 from tests.http_server import served
 from tests.streams.audit.records import TOPICS
 from tests.streams.audit.tables import AT_7, Audit
+from tests.streams.commands import haltline
 
 
 def run(*arguments: object) -> tuple[int, bytes, str]:
-    result = CliRunner().invoke(app, ["audit", *map(str, arguments)])
+    result = haltline("audit", *arguments)
     return result.exit_code, result.stdout_bytes, result.output
 
 
-def test_json_and_csv_have_every_row_that_is_asked_for(audit: Audit) -> None:
+def test_json_and_csv_have_every_row_that_is_asked_for_and_cef_escapes_what_would_end_a_field(audit: Audit) -> None:
     code, result, _ = run("export", "--table", audit.uri, "--where", "session_id = 's1'")
     rows = [orjson.loads(line) for line in result.splitlines()]
     assert (code, len(rows), {row["session_id"] for row in rows}) == (0, 27, {"s1"})
@@ -31,6 +30,11 @@ def test_json_and_csv_have_every_row_that_is_asked_for(audit: Audit) -> None:
     code, result, _ = run("export", "--table", audit.uri, "--where", "session_id = 's1'", "--format", "csv")
     table = list(csv.DictReader(io.StringIO(result.decode())))
     assert [row["event_id"] for row in table] == [row["event_id"] for row in rows]
+    row = {"kind": "decision", "code": "a|b", "severity": "critical", "session_id": "s=1", "level": "KILL"}
+    line = cef(row | {"summary": "one\ntwo\\"})
+    assert line.startswith("CEF:0|haltline|haltline|1|decision|a\\|b|10|")
+    assert "cs1=s\\=1" in line
+    assert line.endswith("msg=one\\ntwo\\\\")
 
 
 def test_files_are_those_that_other_programs_read_also_of_no_rows_and_stay_where_an_export_fails(
@@ -62,19 +66,10 @@ def test_a_condition_that_does_not_hold_is_answered_in_one_line(audit: Audit, fo
         ("session_id = ", "expected an expression, got )"),
         ("CAST(session_id AS int) = 1", "got: Cannot cast string 's"),  # found while it is read
     ):
-        given = ["audit", "export", "--table", str(audit.uri), "--where", where, "--format", form]
-        done = CliRunner().invoke(app, given)
+        done = haltline("audit", "export", "--table", audit.uri, "--where", where, "--format", form)
         errors = done.stderr
         assert (done.exit_code, text in errors, errors.count("\n")) == (2, True, 1), errors
         assert errors.startswith(f"haltline: audit export: --where {where!r}: expected "), errors
-
-
-def test_a_line_of_cef_escapes_what_would_end_a_field() -> None:
-    row = {"kind": "decision", "code": "a|b", "severity": "critical", "session_id": "s=1", "level": "KILL"}
-    line = cef(row | {"summary": "one\ntwo\\"})
-    assert line.startswith("CEF:0|haltline|haltline|1|decision|a\\|b|10|")
-    assert "cs1=s\\=1" in line
-    assert line.endswith("msg=one\\ntwo\\\\")
 
 
 class Siem(BaseHTTPRequestHandler):
@@ -134,9 +129,6 @@ def test_the_commands_make_keys_prove_erase_and_find_what_was_done_behind_their_
     code, _, output = run("verify", *mine)
     assert code == 1
     assert f"WRONG  {TOPICS.actions}[0] at offset 8: it was written behind offset 7" in output
-
-
-def test_a_witness_that_is_none_is_named_with_its_line(audit: Audit, tmp_path: Path) -> None:
     for line in (b'{"a":1}', b"[]", b"nothing"):
         (tmp_path / "kept.jsonl").write_bytes(line)
         code, _, output = run("verify", "--table", audit.uri, "--witness", tmp_path / "kept.jsonl")

@@ -68,7 +68,7 @@ def test_what_only_looks_alike_stays_byte_by_byte_and_what_goes_under_a_telling_
         assert orjson.loads(row["raw"])["args"]["max_tokens"] == 7
 
 
-def test_ids_and_who_did_it_stay_and_so_do_policies() -> None:
+def test_ids_and_who_did_it_stay_and_headers_and_what_cannot_be_read_are_looked_through() -> None:
     result = event(session_id="ada@example.org", event_id=TOKEN, error="ada@example.org")
     row = stored(result.to_json())
     assert (row["session_id"], row["event_id"], row["error"]) == ("ada@example.org", TOKEN, "[redacted:email]")
@@ -77,9 +77,6 @@ def test_ids_and_who_did_it_stay_and_so_do_policies() -> None:
     assert by == "ada@example.org"
     document = policy().to_json()[:-1] + b',"note":"ada@example.org"}'
     assert reader.row(record(TOPICS.policies, document), NOW_MS)["raw"] == document
-
-
-def test_a_record_that_cannot_be_read_and_headers_are_looked_through_too() -> None:
     row = stored(
         b'{"password": "hunter2", "to": ada@example.org', headers=(("authorization", b"Bearer x"), ("n", None))
     )
@@ -106,7 +103,7 @@ def test_a_duplicate_name_hides_nothing(raw: bytes, kept: bytes) -> None:
     assert (value, "repeated_name" in (kinds or "")) == (kept, True)
 
 
-def test_a_card_s_number_that_is_a_number_and_an_option_s_value_are_taken_out() -> None:
+def test_a_card_and_an_option_s_value_are_taken_out_and_only_the_chosen_kinds() -> None:
     result = {"card": 4111111111111111, "no": 4111111111111112, "at": 1780000000000, "argv": ["-x", "--token", "abc"]}
     value, _, kinds = everything.of(orjson.dumps(result))
     assert value == orjson.dumps(
@@ -120,9 +117,6 @@ def test_a_card_s_number_that_is_a_number_and_an_option_s_value_are_taken_out() 
     assert (everything.is_suspicious(in_hex), everything.may_be_found(in_hex.decode())) == (True, False)
     assert everything.of(in_hex) == (in_hex, (), None)
     assert Redaction(["email"]).of(orjson.dumps(result)) == (orjson.dumps(result), (), None)
-
-
-def test_only_the_chosen_kinds_are_taken_out_and_an_unknown_one_is_refused() -> None:
     raw = event(error=f"{KEY} ada@example.org 078-05-1120").to_json()
     value, _, kinds = Redaction(["email"]).of(raw)
     assert (value, kinds) == (raw.replace(b"ada@example.org", b"[redacted:email]"), "email")

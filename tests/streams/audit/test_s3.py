@@ -1,6 +1,5 @@
 """The audit table in a store with the interface of S3: sinks race, and each record is there once."""
 
-import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ from haltline.streams.audit.verify import Verifier
 from haltline.streams.audit.writer import AuditWriter, Place
 from tests.streams.audit.records import NOW_MS, TOPICS
 from tests.streams.audit.tables import FIRST, OTHER, add, writer
+from tests.streams.counting import get, unused_port
 from tests.waiting import wait_until
 
 URI = "s3://audit/table"
@@ -26,28 +26,16 @@ Options = dict[str, str]
 @pytest.fixture
 def store() -> Iterator[Options]:
     # As a process of its own: the table's library does not let other threads run while it waits for an answer.
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    port, nowhere = unused_port(), subprocess.DEVNULL
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(command, stdout=nowhere, stderr=nowhere)
     endpoint = f"http://127.0.0.1:{port}"
-    wait_until(lambda: server.poll() is None and _answers(port), "the store answers", deadline_s=60)
+    wait_until(lambda: server.poll() is None and get(port, "/")[0] > 0, "the store answers", deadline_s=60)
     urllib.request.urlopen(urllib.request.Request(f"{endpoint}/audit", method="PUT")).close()
     options = {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
     yield options | {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any"}
     server.kill()
     server.wait()
-
-
-def _answers(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
 
 
 def sink(store: Options, *places: Place) -> AuditWriter:

@@ -20,18 +20,6 @@ def row(offset: int, topic: str = TOPICS.actions) -> dict[str, object]:
     return READER.row(record(topic, VALUE, offset), NOW_MS)
 
 
-def test_rows_and_versions_are_there_together_and_not_in_what_was_opened_before(
-    table: AuditTable, positions: Positions
-) -> None:
-    before = table.open()
-    assert (before.version("a"), positions(table)) == (None, [])
-    table.open().append([row(0), row(1)], {"a": 1, "b": 7})
-    assert (before.version("a"), before.chain_ends("audit", {(TOPICS.actions, 0): 0})) == (None, {})
-    opened = table.open()
-    assert (opened.version("a"), opened.version("b"), opened.version("c")) == (1, 7, None)
-    assert positions(table) == [(TOPICS.actions, 0, 0), (TOPICS.actions, 0, 1)]
-
-
 @pytest.mark.parametrize("first", [False, True], ids=["a later version", "the first one"])
 def test_a_version_that_another_has_committed_since_is_refused_with_its_rows_and_those_of_others_do_not_matter(
     table: AuditTable, positions: Positions, first: bool
@@ -48,7 +36,7 @@ def test_a_version_that_another_has_committed_since_is_refused_with_its_rows_and
     assert (table.open().version("a"), table.open().version("b")) == (1, None)
 
 
-def test_of_rows_that_break_off_none_is_written_and_what_broke_them_off_is_raised(
+def test_rows_and_versions_are_there_together_and_of_rows_that_break_off_none(
     table: AuditTable, positions: Positions
 ) -> None:
     def rows() -> Iterator[Row]:
@@ -59,6 +47,13 @@ def test_of_rows_that_break_off_none_is_written_and_what_broke_them_off_is_raise
         table.open().append(rows(), {"a": 1})
     assert positions(table) == []
     assert table.open().version("a") is None
+    before = table.open()
+    assert (before.version("a"), positions(table)) == (None, [])
+    table.open().append([row(0), row(1)], {"a": 1, "b": 7})
+    assert (before.version("a"), before.chain_ends("audit", {(TOPICS.actions, 0): 0})) == (None, {})
+    opened = table.open()
+    assert (opened.version("a"), opened.version("b"), opened.version("c")) == (1, 7, None)
+    assert positions(table) == [(TOPICS.actions, 0, 0), (TOPICS.actions, 0, 1)]
 
 
 def test_a_disk_that_is_full_is_an_error_and_leaves_the_table_as_it_was(tmp_path: Path, positions: Positions) -> None:

@@ -1,8 +1,6 @@
 import threading
 import time
 from pathlib import Path
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -14,17 +12,10 @@ from haltline.streams.audit.writer import Place
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.runtime.metrics import Metrics
 from tests.streams.audit.log import Log, wait_for_rows
+from tests.streams.counting import get
 from tests.waiting import wait_until
 
 ACTIONS = Place("haltline.actions", 0)
-
-
-def get(observer: SinkTelemetry, path: str) -> tuple[int, str]:
-    try:
-        with urlopen(f"http://127.0.0.1:{observer.port}{path}", timeout=10) as answer:
-            return answer.status, answer.read().decode()
-    except HTTPError as error:
-        return error.code, error.read().decode()
 
 
 def samples(text: str) -> dict[tuple[str, ...], float]:
@@ -43,22 +34,22 @@ def test_what_a_sink_does_is_measured_and_served(embedded: EmbeddedBroker, tmp_p
     with telemetry(settings) as observer:
         sink = AuditSink(settings, observer=observer)
         observer.follow(sink)
-        assert get(observer, "/readyz")[0] == 503
+        assert get(observer.port, "/readyz")[0] == 503
         thread = threading.Thread(target=sink.run)
         thread.start()
         wait_for_rows(tmp_path, 10)
-        wait_until(lambda: get(observer, "/readyz")[0] == 200, "it is ready")
-        wait_until(lambda: "consumer_high_watermark{" in get(observer, "/metrics")[1], "its ends are followed")
+        wait_until(lambda: get(observer.port, "/readyz")[0] == 200, "it is ready")
+        wait_until(lambda: "consumer_high_watermark{" in get(observer.port, "/metrics")[1], "its ends are followed")
         sink.stop()
         thread.join()
-        reported = samples(get(observer, "/metrics")[1])
+        reported = samples(get(observer.port, "/metrics")[1])
     assert reported["sink_rows_total", "haltline.actions"] == 2
     assert reported["sink_rows_total", "haltline.dead-letter"] == 1
     assert reported["sink_unreadable_rows_total", "haltline.actions"] == 1
     assert reported["sink_commits_total",] == reported["sink_commit_seconds_count",] >= 1
 
 
-def test_lag_losses_and_repeats_are_reported_by_topic() -> None:
+def test_lag_losses_and_repeats_are_reported_by_topic_and_a_sink_that_stands_still_is_not_alive(tmp_path: Path) -> None:
     metrics = Metrics()
     observer = SinkTelemetry(metrics, stuck_after_s=60)
     observer.on_assigned(frozenset({ACTIONS}))
@@ -77,9 +68,6 @@ def test_lag_losses_and_repeats_are_reported_by_topic() -> None:
     reported = samples(metrics.exposition().decode())
     assert ("consumer_lag_records", "haltline.actions", "0") not in reported
     assert reported["assigned_partitions",] == reported["ready",] == 0
-
-
-def test_a_sink_that_does_not_come_round_or_whose_lag_nobody_follows_is_not_alive(tmp_path: Path) -> None:
     sink = AuditSink(AuditSettings(bootstrap="x:1", table=str(tmp_path)))
     observer, blind = SinkTelemetry(Metrics(), stuck_after_s=60), SinkTelemetry(Metrics(), stuck_after_s=60)
     observer.follow(sink)

@@ -3,13 +3,15 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from arro3.core import Table
-from deltalake import QueryBuilder, write_deltalake
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from haltline.schemas.keys import make_keys
 from haltline.streams.audit.row_consistency import difference
+from tests.cases import cases
 from tests.streams.audit.records import NOW_MS, TOPICS, event
 from tests.streams.audit.tables import AT_7, FIRST, OF_FIRST, READER, Audit, add, writer
 
@@ -29,31 +31,17 @@ def test_a_verification_says_what_it_proved_over_several_sinks(audit: Audit, tmp
     assert any("a file is missing or damaged" in problem.what for problem in audit.verify().problems)
 
 
-def change(column: str, value: str) -> Callable[[Audit], None]:
-    def tamper(audit: Audit) -> None:
-        audit.table().update(updates={f'"{column}"': value}, predicate=AT_7)
-
-    return tamper
+def change(column: str, value: str, where: str = AT_7) -> Callable[[DeltaTable], object]:
+    return lambda table: table.update(updates={f'"{column}"': value}, predicate=where)
 
 
-def remove(audit: Audit) -> None:
-    audit.table().delete(predicate=AT_7)
+def remove(where: str) -> Callable[[DeltaTable], object]:
+    return lambda table: table.delete(predicate=where)
 
 
-def behead(audit: Audit) -> None:
-    audit.table().delete(predicate=f'{OF_FIRST} AND "offset" < 5')
-
-
-def repeat(audit: Audit) -> None:
-    again = list(QueryBuilder().register("audit", audit.table()).execute(f"SELECT * FROM audit WHERE {AT_7}"))
-    write_deltalake(audit.table(), Table.from_batches(again), mode="append")
-
-
-def swap(audit: Audit) -> None:
-    audit.table().update(
-        updates={'"offset"': 'CASE WHEN "offset" = 7 THEN 8 ELSE 7 END'},
-        predicate=f'{OF_FIRST} AND "offset" IN (7, 8)',
-    )
+def repeat(table: DeltaTable) -> None:
+    again = list(QueryBuilder().register("audit", table).execute(f"SELECT * FROM audit WHERE {AT_7}"))
+    write_deltalake(table, Table.from_batches(again), mode="append")
 
 
 def make_anew(audit: Audit) -> None:
@@ -67,23 +55,24 @@ def make_anew(audit: Audit) -> None:
     sink.flush(NOW_MS)
 
 
-@pytest.mark.parametrize(
-    ("tamper", "offset", "what"),
-    [
-        pytest.param(change("raw", "'{}'"), 7, "its key, time, headers or value were changed", id="another value"),
-        pytest.param(change("chain_hash", "'00'"), 7, "its hash does not follow", id="another hash"),
-        pytest.param(change("session_id", "'s9'"), 7, "its column session_id says 's9'", id="another session's"),
-        pytest.param(change("chain_hash", "NULL"), 7, "a row without a hash", id="taken out of the chain"),
-        pytest.param(remove, 8, "it was written behind offset 7, and stands behind 6: rows were removed", id="removed"),
-        pytest.param(behead, 5, "it was written behind offset 4, and stands behind None: rows", id="the first removed"),
-        pytest.param(repeat, 7, "it comes again, or in another order", id="doubled"),
-        pytest.param(swap, 7, "", id="two in another order"),
-    ],
+SWAP = change("offset", 'CASE WHEN "offset" = 7 THEN 8 ELSE 7 END', f'{OF_FIRST} AND "offset" IN (7, 8)')
+
+
+@cases(
+    "tamper, offset, what",
+    {
+        "another value": (change("raw", "'{}'"), 7, "its key, time, headers or value were changed"),
+        "another hash": (change("chain_hash", "'00'"), 7, "its hash does not follow"),
+        "another session's": (change("session_id", "'s9'"), 7, "its column session_id says 's9'"),
+        "taken out of the chain": (change("chain_hash", "NULL"), 7, "a row without a hash"),
+        "removed": (remove(AT_7), 8, "it was written behind offset 7, and stands behind 6: rows were removed"),
+        "the first removed": (remove(f'{OF_FIRST} AND "offset" < 5'), 5, "it was written behind offset 4, and stands "),
+        "doubled": (repeat, 7, "it comes again, or in another order"),
+        "two in another order": (SWAP, 7, ""),
+    },
 )
-def test_the_first_record_that_breaks_is_named(
-    audit: Audit, tamper: Callable[[Audit], None], offset: int, what: str
-) -> None:
-    tamper(audit)
+def test_the_first_record_that_breaks_is_named(audit: Audit, tamper: Any, offset: int, what: str) -> None:
+    tamper(audit.table())
     first = audit.verify(signed=False).problems[0]
     assert (first.place, first.offset) == (f"{TOPICS.actions}[0]", offset)
     assert what in first.what
@@ -151,9 +140,8 @@ def test_one_session_s_content_is_gone_and_the_rest_is_still_proved(audit: Audit
 
 
 def test_content_that_was_erased_without_a_statement_is_a_problem(audit: Audit) -> None:
-    audit.table().update(
-        updates={"kind": "'erased'", "raw": "NULL", "summary": "'erased by statement x'"}, predicate=AT_7
-    )
+    erased = {"kind": "'erased'", "raw": "NULL", "summary": "'erased by statement x'"}
+    audit.table().update(updates=erased, predicate=AT_7)
     problem, left = audit.verify().problems
     assert "and its content was erased" in left.what
     assert (problem.offset, problem.what) == (7, "its content is gone, and no statement says who erased it")

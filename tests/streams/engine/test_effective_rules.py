@@ -103,7 +103,7 @@ def test_mode_and_enabled_merge_to_the_strictest(
     assert {name: getattr(found, name) for name in expected} == expected
 
 
-def test_an_exempted_override_says_what_holds_wherever_it_stands() -> None:
+def test_an_exempted_override_says_what_holds_and_settings_without_effect_are_reported() -> None:
     loose = said(exempted=True, mode=Mode.SHADOW, settings={"max_deletes": 50}, levels={Severity.CRITICAL: Level.NUDGE})
     strict = said(settings={"max_deletes": 2, "window_s": 600})
     for overrides in ((loose, strict), (strict, loose)):
@@ -112,9 +112,6 @@ def test_an_exempted_override_says_what_holds_wherever_it_stands() -> None:
         assert found.levels[Severity.CRITICAL] is Level.NUDGE
     pair = [said(exempted=True, settings={"max_deletes": n}) for n in (50, 9)]
     assert merged(None, *pair).settings == {"max_deletes": 9}, "of two the last holds"
-
-
-def test_settings_without_effect_are_reported() -> None:
     policy = Policy(
         overrides=(
             said(
@@ -160,7 +157,9 @@ def exempted_errors(agent: str, **settings: int) -> Override:
     return said(exempted=True, agent=agent, rule="error_repetition", settings=settings)
 
 
-def test_overrides_that_are_wrong_only_together_are_found_among_many() -> None:
+def test_overrides_that_are_wrong_only_together_or_can_meet_in_too_many_ways_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     others = [exempted_errors(f"agent-{n}", high=5) for n in range(40)]
     wrong = [
         exempted_errors("x*", high=8, critical=9),
@@ -170,9 +169,6 @@ def test_overrides_that_are_wrong_only_together_are_found_among_many() -> None:
     EffectiveRules(Policy(overrides=(*others, *wrong[:2])))
     with pytest.raises(ValueError, match=r"overrides\.42\.rules\.error_repetition"):
         EffectiveRules(Policy(overrides=(*others, *wrong)))
-
-
-def test_overrides_that_can_meet_in_too_many_ways_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(effective_rules, "MAX_MEETINGS", 100)
     many = tuple(said(settings={"max_deletes": 2}) for _ in range(7))
     with pytest.raises(ValueError, match="expected at most 100 ways"):

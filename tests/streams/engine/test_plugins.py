@@ -4,14 +4,13 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.streams.engine.core import Core
 from haltline.streams.engine.plugins import installed
 from haltline.streams.policy.loader import BadPolicy, parse_policy
 from tests.builders import event
+from tests.streams.commands import haltline
 from tests.streams.sessions.bench import Bench
 
 DETECTOR = '''
@@ -121,6 +120,6 @@ def test_two_packages_of_one_name_are_refused_by_the_command(site: Path, tmp_pat
         ValueError, match=r"expected one detector of the name 'table_locks', got .*_pack 1.2 and .*_pack"
     ):
         installed()
-    result = CliRunner().invoke(app, ["backtest", str(tmp_path / "none.jsonl")])
+    result = haltline("backtest", tmp_path / "none.jsonl")
     assert result.exit_code == Exit.USAGE
     assert "expected one detector of the name 'table_locks'" in result.output.replace("\n", " ")

@@ -44,18 +44,13 @@ def each_after_a_prompt(number: int, events: Callable[[float], list[ActionEvent]
     return result
 
 
-def test_what_a_person_asks_for_once_more_is_no_loop() -> None:
+def test_what_a_person_asks_for_once_more_is_no_loop_but_a_loop_after_a_prompt_is_and_harm_counts_on() -> None:
     assert decided(each_after_a_prompt(8, failing, told=True)) == []
     assert [level for _, level in decided(each_after_a_prompt(8, failing, told=False))][-1] >= Level.PAUSE
-
-
-def test_a_loop_after_a_prompt_is_one() -> None:
     looping = [one for n in range(8) for one in failing(65 + 5 * n)]
     levels = [level for _, level in decided([prompt(0, 1), *failing(5), prompt(60, 2), *looping])]
     assert levels[-1] >= Level.PAUSE
 
-
-def test_harm_counts_on_over_prompts() -> None:
     def destroy(second: float) -> list[ActionEvent]:
         return list(call(second, "delete_asset", "asset_id=fact_sales", args={"asset_id": "fact_sales"}))
 
@@ -66,29 +61,6 @@ def test_harm_counts_on_over_prompts() -> None:
 
 Act = tuple[str, dict[str, object], str]
 """A tool, its arguments and its result; one that begins with `Error` failed."""
-
-
-def order(number: int, status: str) -> str:
-    item = f'{{"name": "Water Bottle", "product_id": "8310926033", "item_id": "{number * 7919}", "price": {number}.5}}'
-    return f'{{"order_id": "#W{number}", "user_id": "mia_li_3668", "status": "{status}", "items": [{item}]}}'
-
-
-def looks_every_order_up() -> Iterator[Act]:
-    """The name is misspelt, three orders are wrong, and in the end one item is exchanged."""
-    for name in ("Mia Lee", "Mia Ly", "Mia Li"):
-        found = "mia_li_3668" if name == "Mia Li" else "Error: user not found"
-        yield "find_user_id_by_name_zip", {"first_name": "Mia", "last_name": name[4:], "zip": "95119"}, found
-    yield "get_user_details", {"user_id": "mia_li_3668"}, '{"name": "Mia Li", "orders": ["#W1", "#W2", "#W3", "#W4"]}'
-    for number in range(1, 9):
-        yield "get_order_details", {"order_id": f"#W{number}"}, order(number, "delivered" if number % 2 else "pending")
-    for number in range(12):
-        yield (
-            "get_product_details",
-            {"product_id": f"{8310926033 + number}"},
-            f'{{"name": "Bottle", "variants": {number}}}',
-        )
-    yield "calculate", {"expression": "12.5 - 11.5"}, "1.0"
-    yield "exchange_delivered_order_items", {"order_id": "#W3", "new": ["7918"]}, order(3, "exchange requested")
 
 
 def seeks_a_flight() -> Iterator[Act]:
@@ -118,14 +90,11 @@ def unlocks_a_phone() -> Iterator[Act]:
     yield "check_network_status", {"line_id": "L1002"}, "Connected, 4G"
 
 
-SERVICE = [looks_every_order_up, seeks_a_flight]
-
-
 @pytest.mark.parametrize(
     ("acts", "every"),
     [
-        *(pytest.param(acts, 0, id=f"{acts.__name__}, without prompts") for acts in SERVICE),
-        *(pytest.param(acts, 4, id=f"{acts.__name__}, with prompts") for acts in SERVICE),
+        pytest.param(seeks_a_flight, 0, id="seeks_a_flight, without prompts"),
+        pytest.param(seeks_a_flight, 4, id="seeks_a_flight, with prompts"),
         # Only the prompts tell it from an agent that looks at the same line again and again.
         pytest.param(unlocks_a_phone, 3, id="unlocks_a_phone, with prompts"),
     ],

@@ -50,22 +50,29 @@ def test_subagents_of_subagents_are_below_each_other_and_tools_within_tools_are_
     assert len(list(part.steps)) == 5, "spans that are within each other in a circle end"
 
 
-def test_a_run_that_is_posted_and_then_patched_is_one_call(tmp_path: Path) -> None:
+def test_a_run_that_is_posted_and_patched_is_one_call_and_one_that_has_not_ended_is_proposed(tmp_path: Path) -> None:
     post = {"id": "r1", "trace_id": "t1", "run_type": "tool", "name": "delete", "start_time": NOON, "inputs": {"id": 1}}
     patch = {"id": "r1", "trace_id": "t1", "run_type": "tool", "end_time": "2025-06-16T12:00:01", "error": "no"}
     for recording, lines in (({"post": [post], "patch": [patch]}, False), ([post, patch], True)):
         asked, ended = imported(tmp_path, recording, lines=lines)
         assert (asked.session_id, asked.time, asked.args) == ("t1", NOON_MS, {"id": 1})
         assert (ended.outcome, ended.error, ended.duration_ms) == (Outcome.ERROR, "no", 1000)
-
-
-def test_a_run_has_its_children_and_a_call_that_has_not_ended_is_only_proposed(tmp_path: Path) -> None:
     child = {"id": "r2", "trace_id": "t1", "run_type": "tool", "name": "delete", "start_time": NOON}
     run = {"id": "t1", "trace_id": "t1", "run_type": "chain", "name": "agent", "child_runs": [child]}
     assert [(e.kind, e.action) for e in imported(tmp_path, {"runs": [run]})] == [(Kind.PROPOSED, "delete")]
 
 
-def test_the_arguments_of_an_observed_function_are_unwrapped(tmp_path: Path) -> None:
+def test_calls_of_inspect_end_in_several_ways_and_arguments_of_an_observed_function_are_unwrapped(
+    tmp_path: Path,
+) -> None:
+    call = {"event": "tool", "id": "c1", "function": "rm", "arguments": {"path": "attachment://a1"}, "timestamp": NOON}
+    outcomes = {"timeout": Outcome.TIMEOUT, "approval": Outcome.REFUSED, "parsing": Outcome.ERROR}
+    for error, outcome in outcomes.items():
+        ended = {"completed": NOON, "result": "", "error": {"type": error, "message": "no"}}
+        sample = {"id": 7, "epoch": 2, "events": [call | ended], "attachments": {"a1": "/srv/data"}}
+        asked, end = imported(tmp_path, {"eval": {"task": "t"}, "samples": [sample]})
+        assert (asked.session_id, asked.args) == ("7_epoch_2", {"path": "/srv/data"})
+        assert (end.outcome, end.error) == (outcome, f"{error}: no")
     for given, args in (
         ('{"args": [], "kwargs": {"asset_id": "x"}}', {"asset_id": "x"}),
         ('{"args": ["x"], "kwargs": {"force": true}}', {"force": True, "args": ["x"]}),
@@ -75,17 +82,6 @@ def test_the_arguments_of_an_observed_function_are_unwrapped(tmp_path: Path) -> 
         tool = {"id": "o", "traceId": "t", "type": "TOOL", "name": "delete_asset", "startTime": NOON, "input": given}
         (asked,) = imported(tmp_path, [tool])
         assert asked.args == args
-
-
-def test_calls_of_inspect_end_in_several_ways_and_long_texts_are_beside_them(tmp_path: Path) -> None:
-    call = {"event": "tool", "id": "c1", "function": "rm", "arguments": {"path": "attachment://a1"}, "timestamp": NOON}
-    outcomes = {"timeout": Outcome.TIMEOUT, "approval": Outcome.REFUSED, "parsing": Outcome.ERROR}
-    for error, outcome in outcomes.items():
-        ended = {"completed": NOON, "result": "", "error": {"type": error, "message": "no"}}
-        sample = {"id": 7, "epoch": 2, "events": [call | ended], "attachments": {"a1": "/srv/data"}}
-        asked, end = imported(tmp_path, {"eval": {"task": "t"}, "samples": [sample]})
-        assert (asked.session_id, asked.args) == ("7_epoch_2", {"path": "/srv/data"})
-        assert (end.outcome, end.error) == (outcome, f"{error}: no")
 
 
 def test_ids_that_are_too_long_or_empty_do_not_end_an_import(tmp_path: Path) -> None:

@@ -34,14 +34,10 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_every_event_of_a_history_is_read(name: str) -> None:
+def test_every_event_of_a_history_is_read_and_it_is_of_one_format(name: str) -> None:
     form, rows, session_id = EXPECTED[name]
     events = check(HOMES / name, form, rows)
     assert {event.session_id for event in events} == {session_id}
-
-
-@pytest.mark.parametrize("name", EXPECTED)
-def test_no_history_is_of_two_formats(name: str) -> None:
     content = content_of(HOMES / name, [])
     assert [form for form, is_it in DETECTORS.items() if is_it(content)] == [EXPECTED[name][0]]
 
@@ -202,9 +198,13 @@ def test_a_history_of_aider_has_the_turns_edits_and_commands_of_each_chat(tmp_pa
     assert events[0].time == 1_795_510_800_000
 
 
-def test_a_database_of_opencode_has_what_its_files_had(tmp_path: Path) -> None:
+def test_a_database_has_what_files_had_and_a_part_that_is_no_json_costs_that_part(tmp_path: Path) -> None:
     events = check(opencode_database(tmp_path / "opencode.db"), "opencode", history(cost=0.004))
     assert {event.session_id for event in events} == {SESSION}
+    file = opencode_database(tmp_path / "opencode.db")
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE part SET data = '{' WHERE id = 'prt_12'")
+    assert len(list(Imported(file).events())) == len(history()) - 2
 
 
 def test_a_database_of_goose_has_what_its_lines_had_and_the_turns(tmp_path: Path) -> None:
@@ -230,13 +230,6 @@ def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
         database.execute("CREATE TABLE people (name)")
     with pytest.raises(NotReadable, match=r"other\.db: expected a recording of "):
         Imported(file)
-
-
-def test_a_part_of_a_database_that_is_no_json_costs_that_part(tmp_path: Path) -> None:
-    file = opencode_database(tmp_path / "opencode.db")
-    with closing(sqlite3.connect(file)) as database, database:
-        database.execute("UPDATE part SET data = '{' WHERE id = 'prt_12'")
-    assert len(list(Imported(file).events())) == len(history()) - 2
 
 
 @pytest.mark.parametrize(

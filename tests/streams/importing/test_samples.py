@@ -166,9 +166,12 @@ def shortened(row: Row) -> Row:
     return row._replace(text=row.text.partition(" It is model output")[0])
 
 
-def test_each_sample_is_in_the_table() -> None:
+def test_each_sample_is_in_the_table_and_a_subagent_of_another_file_is_below_its_session() -> None:
     files = {file.name for file in SAMPLES.iterdir() if file.suffix in (".json", ".jsonl", ".eval")}
     assert files == set(FORM_OF) == set(EXPECTED)
+    (session,) = {e.session_id for e in Imported(SAMPLES / "claude_agent_sdk.jsonl").events()}
+    (above,) = {e.parent_session_id for e in Imported(SAMPLES / "claude_agent_sdk_subagent.jsonl").events()}
+    assert above == session
 
 
 def check(file: Path, form: str, expected: list[Row]) -> list[ActionEvent]:
@@ -200,10 +203,17 @@ def test_every_event_of_a_sample_is_read(name: str) -> None:
     check(SAMPLES / name, FORM_OF[name], EXPECTED[name])
 
 
-@pytest.mark.parametrize("name", sorted(set(FORM_OF) - {"inspect.eval"}))  # known by its archive
-def test_no_sample_is_of_two_formats(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(set(EXPECTED) - {"inspect.eval"}))  # the archive has what the JSON has
+def test_a_sample_is_of_one_format_and_its_secrets_are_taken_out(name: str, tmp_path: Path) -> None:
     content = content_of(SAMPLES / name, [])
     assert [form for form, is_it in DETECTORS.items() if is_it(content)] == [FORM_OF[name]]
+    file = tmp_path / name
+    file.write_text(
+        (SAMPLES / name).read_text().replace(STILL, "token=abcdef123456").replace("fact_", "password=abcdef123456")
+    )
+    events = list(Imported(file).events())
+    assert len(events) == len(EXPECTED[name])
+    assert "abcdef123456" not in "".join(event.to_json().decode() for event in events)
 
 
 @pytest.mark.parametrize("name", MAIN)
@@ -221,12 +231,6 @@ def test_a_backtest_of_a_sample_stops_it_at_the_third_delete(name: str) -> None:
     assert {subagent.level for subagent in subagents} <= {"KILL"}, "it descends from a session that was killed"
 
 
-def test_another_file_with_the_subagent_of_a_session_is_below_it() -> None:
-    (session,) = {e.session_id for e in Imported(SAMPLES / "claude_agent_sdk.jsonl").events()}
-    (above,) = {e.parent_session_id for e in Imported(SAMPLES / "claude_agent_sdk_subagent.jsonl").events()}
-    assert above == session
-
-
 def test_a_name_for_several_sessions_leaves_them_apart(tmp_path: Path) -> None:
     session = json.loads((SAMPLES / "google_adk.json").read_text())
     file = tmp_path / "sessions.jsonl"
@@ -235,14 +239,3 @@ def test_a_name_for_several_sessions_leaves_them_apart(tmp_path: Path) -> None:
         events = list(Imported(file, session_id=given).events())
         assert list(dict.fromkeys(event.session_id for event in events)) == named
         assert len({event.event_id for event in events}) == len(events)
-
-
-@pytest.mark.parametrize("name", sorted(set(EXPECTED) - {"inspect.eval"}))  # the archive has what the JSON has
-def test_secrets_of_a_recording_are_taken_out(name: str, tmp_path: Path) -> None:
-    file = tmp_path / name
-    file.write_text(
-        (SAMPLES / name).read_text().replace(STILL, "token=abcdef123456").replace("fact_", "password=abcdef123456")
-    )
-    events = list(Imported(file).events())
-    assert len(events) == len(EXPECTED[name])
-    assert "abcdef123456" not in "".join(event.to_json().decode() for event in events)

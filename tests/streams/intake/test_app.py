@@ -18,7 +18,7 @@ from haltline.streams.intake.app import Intake
 from haltline.streams.intake.otlp import MAX_SPANS, NotOtlp, spans_of
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import StandIn, decision, now_ms, third_delete_kills
-from tests.streams.intaking import Post, with_intake
+from tests.streams.intaking import asking, with_intake
 from tests.waiting import wait_until
 
 BOMB = gzip.compress(b" " * 64 * 1024 * 1024)
@@ -32,25 +32,24 @@ CLOUD = {
 }  # fmt: skip
 
 
-ACCEPTED: list[tuple[str, Any, str, int]] = [
-    ("a batch", {"events": [TOOL, TOOL]}, "application/json", 2),
-    ("a list", [TOOL], "application/json", 1),
-    ("one event", TOOL, "application/json", 1),
-    ("lines", orjson.dumps(TOOL) + b"\n\n" + orjson.dumps(TOOL), "application/x-ndjson", 2),
-    ("a CloudEvent", CLOUD, "application/cloudevents+json", 1),
-    ("CloudEvents", [CLOUD | {"id": "e2"}, CLOUD | {"id": "e3"}], "application/cloudevents-batch+json", 2),
-    ("nothing", [], "application/json", 0),
-    ("secrets", TOOL | SECRETS, "application/json", 1),
+JSON, LINES, CE = "application/json", "application/x-ndjson", "application/cloudevents+json"
+ACCEPTED: list[tuple[Any, str, int]] = [
+    ({"events": [TOOL, TOOL]}, JSON, 2),
+    ([TOOL], JSON, 1),
+    (TOOL, JSON, 1),
+    (orjson.dumps(TOOL) + b"\n\n" + orjson.dumps(TOOL), LINES, 2),
+    (CLOUD, CE, 1),
+    ([CLOUD | {"id": "e2"}, CLOUD | {"id": "e3"}], "application/cloudevents-batch+json", 2),
+    ([], JSON, 0),
+    (TOOL | SECRETS, JSON, 1),
 ]
 
 
 def test_events_are_accepted_when_the_broker_has_them(embedded: EmbeddedBroker) -> None:
-    async def talk(post: Post) -> dict[str, Any]:
-        return {name: await post("/v1/events", body, kind) for name, body, kind, _ in ACCEPTED}
-
+    asked = [("/v1/events", body, {"Content-Type": kind}) for body, kind, _ in ACCEPTED]
     with StandIn(embedded.bootstrap) as worker:
-        result = with_intake(embedded.bootstrap, talk)
-        assert result == {name: (202, {"accepted": count}) for name, _, _, count in ACCEPTED}
+        result = with_intake(embedded.bootstrap, asking(*asked))
+        assert result == [(202, {"accepted": count}) for *_, count in ACCEPTED]
         wait_until(lambda: len(worker.events) == sum(count for *_, count in ACCEPTED), "the worker reads them")
         assert {e.session_id for e in worker.events} == {"s1"}
         assert len({e.event_id for e in worker.events}) == len(worker.events)
@@ -60,7 +59,6 @@ def test_events_are_accepted_when_the_broker_has_them(embedded: EmbeddedBroker) 
         assert read.args_digest is not None
 
 
-JSON, LINES, CE = "application/json", "application/x-ndjson", "application/cloudevents+json"
 UNREADABLE: list[tuple[Any, str, int, str]] = [
     (b"{", JSON, 400, "the body: expected JSON, got"),
     (7, JSON, 400, "the body: expected a list of events, got int"),
@@ -84,17 +82,11 @@ PACKED: list[tuple[bytes, str, str, int, str]] = [
 ]
 
 
-def test_what_cannot_be_read_or_is_too_much_is_reported_by_its_place_and_nothing_is_accepted(
-    embedded: EmbeddedBroker,
-) -> None:
-    async def talk(post: Post) -> list[tuple[int, Any]]:
-        result = [await post("/v1/events", body, kind) for body, kind, *_ in UNREADABLE]
-        result += [await post("/v1/events", body, kind, **{"Content-Encoding": how}) for body, kind, how, *_ in PACKED]
-        await post("/v1/events", TOOL | {"session_id": "s2"})
-        return result
-
+def test_what_cannot_be_read_or_is_too_much_is_reported_and_nothing_is_accepted(embedded: EmbeddedBroker) -> None:
+    asked = [("/v1/events", body, {"Content-Type": kind}) for body, kind, *_ in UNREADABLE]
+    asked += [("/v1/events", body, {"Content-Type": kind, "Content-Encoding": how}) for body, kind, how, *_ in PACKED]
     with StandIn(embedded.bootstrap) as worker:
-        found = with_intake(embedded.bootstrap, talk)
+        *found, _ = with_intake(embedded.bootstrap, asking(*asked, ("/v1/events", TOOL | {"session_id": "s2"})))
         for (*_, status, expected), (actual, result) in zip([*UNREADABLE, *PACKED], found, strict=True):
             assert (actual, expected in result["errors"][0]) == (status, True), result
         wait_until(lambda: worker.events, "a good one is read")
@@ -124,48 +116,37 @@ def test_a_verdict_says_what_the_model_should_hear_and_what_must_change(embedded
         verdict = VERDICTS[int(event.session_id)][0]
         return decision(verdict["level"], event).model_copy(update=verdict)
 
-    async def talk(post: Post) -> list[tuple[int, Any]]:
-        call = {"action": "write_file", "args": {"path": "x", "force": True}, "call_id": "c"}
-        return [await post("/v1/verdict", call | {"session_id": str(number)}) for number in range(len(VERDICTS))]
-
+    call = {"action": "write_file", "args": {"path": "x", "force": True}, "call_id": "c"}
+    asked = [("/v1/verdict", call | {"session_id": str(number)}) for number in range(len(VERDICTS))]
     with StandIn(embedded.bootstrap, say):
-        result = with_intake(embedded.bootstrap, talk)
+        result = with_intake(embedded.bootstrap, asking(*asked))
     assert result == [(200, {"allowed": True, "call_id": "c", "killed": False} | expected) for _, expected in VERDICTS]
 
 
+ASKED = {"session_id": "s", "action": "a"}
 QUESTIONS: list[tuple[str, Any, int, str]] = [
     ("/v1/end", {"session_id": "s"}, 404, "session_id: expected a session that was asked about, got 's'"),
     ("/v1/verdict", [], 400, "the body: expected an object, got list"),
     ("/v1/verdict", {"action": "a"}, 400, "session_id: expected a text, got None"),
     ("/v1/verdict", {"session_id": "s"}, 400, "action: expected a text, got None"),
-    ("/v1/verdict", {"session_id": "s", "action": "a", "args": 7}, 400, "args: expected an object, got int"),
-    ("/v1/verdict", {"session_id": "s", "action": "a", "targets": 7}, 400, "targets: expected a list of texts"),
-    ("/v1/verdict", {"session_id": "s", "action": "a", "effect": "bad"}, 400, "effect: expected one of read"),
-    ("/v1/verdict", {"session_id": "s", "action": "a", "effect": []}, 400, "effect: expected a text, got []"),
+    ("/v1/verdict", ASKED | {"args": 7}, 400, "args: expected an object, got int"),
+    ("/v1/verdict", ASKED | {"targets": 7}, 400, "targets: expected a list of texts"),
+    ("/v1/verdict", ASKED | {"effect": "bad"}, 400, "effect: expected one of read"),
+    ("/v1/verdict", ASKED | {"effect": []}, 400, "effect: expected a text, got []"),
     ("/v1/verdict", {"session_id": "t", "action": "a", "agent_id": 7}, 400, "agent_id"),
     ("/v1/result", {"session_id": "s", "call_id": "c"}, 404, "expected a call of session s that was asked about"),
     ("/v1/traces", {"resourceSpans": 7}, 400, "expected an OTLP request"),
-    ("/v1/verdict", {"session_id": "s", "action": "a", "mode": "fast"}, 400, "mode: expected one of async, block"),
-    (
-        "/v1/verdict",
-        {"session_id": "s", "action": "a", "mode": "local"},
-        400,
-        "got 'local': this intake decides by",
-    ),
+    ("/v1/verdict", ASKED | {"mode": "fast"}, 400, "mode: expected one of async, block"),
+    ("/v1/verdict", ASKED | {"mode": "local"}, 400, "got 'local': this intake decides by"),
     ("/v1/verdict", {"session_id": "u", "action": "a", "session_mode": 7}, 400, "session_mode: expected one of"),
-    ("/v1/verdict", {"session_id": "s", "action": "a", "loop_key": 7}, 400, "loop_key: expected a text, got 7"),
-    ("/v1/verdict", {"session_id": "s", "action": "a", "unread_from": 9}, 400, "args_digest: expected 8 to 64 hex"),
+    ("/v1/verdict", ASKED | {"loop_key": 7}, 400, "loop_key: expected a text, got 7"),
+    ("/v1/verdict", ASKED | {"unread_from": 9}, 400, "args_digest: expected 8 to 64 hex"),
     ("/v1/verdict", {"session_id": "v", "action": "a", "ancestors": [7]}, 400, "ancestors: expected at most 64"),
     ("/v1/start", {"session_id": "w", "task": 7}, 400, "task: expected an object, got int"),
     ("/v1/turn", {"session_id": "s", "usage": {"input_tokens": -1}}, 400, "usage.input_tokens: expected"),
     ("/v1/turn", {"session_id": "s", "usage": {"prompt_tokens": 9, "output_tokens": 4}}, 400, "got 'prompt_tokens'"),
     ("/v1/turn", {"session_id": "s", "described": {"bytes": -1}}, 400, "described.bytes: expected a whole number"),
-    (
-        "/v1/result",
-        {"session_id": "s", "call_id": "c", "outcome": "bad"},
-        400,
-        "outcome: expected one of ok, error",
-    ),
+    ("/v1/result", {"session_id": "s", "call_id": "c", "outcome": "bad"}, 400, "outcome: expected one of ok, "),
     ("/v1/result", {"session_id": "s", "call_id": "c", "described": 7}, 400, "described: expected an object"),
     ("/v1/nothing", {}, 404, "expected POST /v1/events, /v1/traces, /v1/verdict, /v1/result, /v1/turn, /v1/start"),
     ("/healthz", {}, 405, "got POST /healthz"),
@@ -173,10 +154,7 @@ QUESTIONS: list[tuple[str, Any, int, str]] = [
 
 
 def test_a_question_that_cannot_be_read_is_reported(embedded: EmbeddedBroker) -> None:
-    async def talk(post: Post) -> list[tuple[int, Any]]:
-        return [await post(path, body) for path, body, *_ in QUESTIONS]
-
-    found = with_intake(embedded.bootstrap, talk, close_budget_s=0.0)
+    found = with_intake(embedded.bootstrap, asking(*(asked[:2] for asked in QUESTIONS)), close_budget_s=0.0)
     for (path, _, status, expected), (actual, result) in zip(QUESTIONS, found, strict=True):
         assert (actual, expected in str(result.get("errors"))) == (status, True), (path, result)
 
@@ -189,18 +167,15 @@ def test_without_a_token_it_has_to_be_meant(embedded: EmbeddedBroker) -> None:
         "[": 421,  # by something that is no name
     }
 
-    async def talk(post: Post) -> dict[str, int]:
-        return {host: (await post("/v1/events", [], Host=host, Authorization="Bearer x"))[0] for host in hosts}
-
-    async def with_token(post: Post) -> int:
-        status, _ = await post("/v1/events", [], Host="intake.internal", Authorization="Bearer secret")
-        return status
-
-    assert with_intake(embedded.bootstrap, talk) == hosts
-    assert with_intake(embedded.bootstrap, with_token, token="secret") == 202
+    asked: list[Any] = [("/v1/events", [], {"Host": host, "Authorization": "Bearer x"}) for host in hosts]
+    found = with_intake(embedded.bootstrap, asking(*asked))
+    assert [status for status, _ in found] == list(hosts.values())
+    internal: Any = ("/v1/events", [], {"Host": "intake.internal", "Authorization": "Bearer secret"})
+    ((status, _),) = with_intake(embedded.bootstrap, asking(internal), token="secret")
+    assert status == 202
 
 
-def test_with_the_broker_away_it_says_so() -> None:
+def test_with_the_broker_away_it_says_so_and_spans_are_counted_before_they_are_made() -> None:
     async def talk() -> int:
         settings = GuardSettings(bootstrap="127.0.0.1:9", mode="blocking", close_budget_s=0)
         async with (
@@ -211,6 +186,9 @@ def test_with_the_broker_away_it_says_so() -> None:
             return response.status
 
     assert asyncio.run(talk()) == 503
+    body = orjson.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [{}] * (MAX_SPANS + 1)}]}]})
+    with pytest.raises(NotOtlp, match=f"expected at most {MAX_SPANS} spans"):
+        spans_of(body, JSON)
 
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "http_agent.mjs"
@@ -227,16 +205,7 @@ def test_an_agent_in_javascript_is_stopped_at_its_third_delete(embedded: Embedde
             done = subprocess.run(["node", str(EXAMPLE), address], capture_output=True, text=True, check=False)
             intake.send_signal(signal.SIGTERM)
         assert intake.returncode == 0
-        assert done.stdout.splitlines() == [
-            "deleted fact_sales",
-            "deleted fact_sales",
-            "stopped: session_killed_loop_guard",
-        ], done.stderr
+        printed = [*["deleted fact_sales"] * 2, "stopped: session_killed_loop_guard"]
+        assert done.stdout.splitlines() == printed, done.stderr
         assert worker.of(Kind.MODEL_TURN)[0].time <= now_ms()
         assert Level.KILL.value in {f.decision_id.split("-")[0] for f in worker.feedback}
-
-
-def test_spans_that_are_too_many_are_counted_before_they_are_made() -> None:
-    body = orjson.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [{}] * (MAX_SPANS + 1)}]}]})
-    with pytest.raises(NotOtlp, match=f"expected at most {MAX_SPANS} spans"):
-        spans_of(body, JSON)

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -22,7 +23,7 @@ from haltline.schemas.events import Kind, Novelty, Outcome, Usage
 from haltline.streams.intake import otlp
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import StandIn
-from tests.streams.intaking import Post, serving, with_intake
+from tests.streams.intaking import asking, serving, with_intake
 from tests.waiting import wait_until
 
 
@@ -35,17 +36,13 @@ def one_run(tracer: Tracer) -> None:
             chat.set_attribute("gen_ai.usage.input_tokens", 900)
             chat.set_attribute("gen_ai.usage.cache_read.input_tokens", 500)
             chat.set_attribute("gen_ai.usage.output_tokens", 40)
-        tool = {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": "delete_asset",
-            "gen_ai.tool.call.id": "c1",
-            "gen_ai.tool.call.arguments": '{"asset_id": "fact_sales", "password": "hunter2"}',
-        }
+        arguments = '{"asset_id": "fact_sales", "password": "hunter2"}'
+        tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "delete_asset"}
+        tool |= {"gen_ai.tool.call.id": "c1", "gen_ai.tool.call.arguments": arguments}
         with tracer.start_as_current_span("execute_tool delete_asset", attributes=tool) as span:
             span.set_attribute("gen_ai.tool.call.result", "still there")
-        with tracer.start_as_current_span(
-            "execute_tool delete_asset", attributes=tool | {"error.type": "Locked"}
-        ) as span:
+        failed = tool | {"error.type": "Locked"}
+        with tracer.start_as_current_span("execute_tool delete_asset", attributes=failed) as span:
             span.set_status(StatusCode.ERROR, "asset is locked")
         with tracer.start_as_current_span("GET", attributes={"http.request.method": "GET"}):
             pass
@@ -88,15 +85,21 @@ def test_spans_of_the_official_exporter_are_events_however_they_are_packed(embed
         assert whole.kind is Kind.HEARTBEAT
 
 
-def request_of(spans: int, *, without_id: int = 0) -> pb.ExportTraceServiceRequest:
+CHAT = {"gen_ai.operation.name": "chat"}
+
+
+def request_of(
+    spans: int, attributes: Mapping[str, str] = CHAT, *, without_id: int = 0
+) -> pb.ExportTraceServiceRequest:
+    """So many spans with these attributes; the first of them without a time."""
     request = pb.ExportTraceServiceRequest()
     scope = request.resource_spans.add().scope_spans.add()
     for number in range(spans):
         span = scope.spans.add(trace_id=bytes(16), span_id=number.to_bytes(8, "big"), name="chat")
         if number >= without_id:
             span.start_time_unix_nano, span.end_time_unix_nano = 1_750_000_000_000_000_000, 1_750_000_001_000_000_000
-        entry = span.attributes.add(key="gen_ai.operation.name")
-        entry.value.string_value = "chat"
+        for name, text in attributes.items():
+            span.attributes.add(key=name).value.string_value = text
     return request
 
 
@@ -175,16 +178,11 @@ def test_events_of_the_official_sdk_are_accepted_and_a_binary_event_is_read_or_r
 ) -> None:
     event = CloudEvent(ATTRIBUTES | {"datacontenttype": "application/json"}, DATA)
 
-    async def talk(post: Post) -> list[tuple[int, Any]]:
-        found = []
-        for message in (to_binary_event(event), to_structured_event(event)):
-            headers = {name: text for name, text in message.headers.items() if name.lower() != "content-type"}
-            kind = next(text for name, text in message.headers.items() if name.lower() == "content-type")
-            found.append(await post("/v1/events", message.body, kind, **headers))
-        return [*found, *[await post("/v1/events", body, **{**CE, **headers}) for body, headers, *_ in BINARY]]
-
+    messages: list[Any] = [to_binary_event(event), to_structured_event(event)]
+    asked = [("/v1/events", m.body, {name.title(): text for name, text in m.headers.items()}) for m in messages]
+    asked += [("/v1/events", body, CE | headers) for body, headers, *_ in BINARY]
     with StandIn(embedded.bootstrap) as worker:
-        first, second, *found = with_intake(embedded.bootstrap, talk)
+        first, second, *found = with_intake(embedded.bootstrap, asking(*asked))
         assert first == second == (202, {"accepted": 1})
         for (*_, status, expected), (actual, result) in zip(BINARY, found, strict=True):
             assert (actual, expected in orjson.dumps(result).decode()) == (status, True), result

@@ -1,30 +1,28 @@
 import asyncio
-import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
 import pytest
-from aiohttp.test_utils import TestServer
 from grpc import aio
 from grpc_health.v1 import health_pb2
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as pb
 from opentelemetry.sdk.trace.export import SpanExportResult
 
-from haltline.interventions.agent.settings import GuardSettings
 from haltline.streams.intake.app import Intake
-from haltline.streams.intake.otlp_grpc import HEALTH, TRACES, TraceServer
+from haltline.streams.intake.otlp_grpc import HEALTH, TRACES
 from haltline.streams.intake.requests import MAX_BODY_BYTES
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import StandIn
 from tests.streams.intake.test_app_formats import recorded, request_of
+from tests.streams.intaking import taking
 from tests.waiting import wait_until
 
 EXPORT = f"/{TRACES}/Export"
@@ -37,20 +35,9 @@ def method(channel: aio.Channel, path: str) -> Callable[..., Awaitable[bytes]]:
     return unary
 
 
-@contextlib.asynccontextmanager
-async def taking(bootstrap: str) -> AsyncIterator[tuple[int, Intake]]:
-    """An intake that takes traces over gRPC: the port, and itself."""
-    intake = Intake(GuardSettings(bootstrap=bootstrap, mode="blocking"), token="secret")
-    app = intake.app()
-    server = TraceServer(intake.writer, intake.admission, intake.count_request, "127.0.0.1", 0)
-    server.beside(app)
-    async with TestServer(app):
-        yield server.port, intake
-
-
 def answered(bootstrap: str, talk: Callable[[aio.Channel, Intake], Awaitable[Any]]) -> Any:
     async def run() -> Any:
-        async with taking(bootstrap) as (port, intake):
+        async with taking(bootstrap, token="secret") as (_, port, intake):
             options = [("grpc.max_send_message_length", -1)]
             async with aio.insecure_channel(f"127.0.0.1:{port}", options=options) as channel:
                 return await talk(channel, intake)

@@ -36,14 +36,7 @@ def test_what_is_kept_is_bounded_and_what_has_no_answer_yet_is_kept() -> None:
 
     waiting = (202, {"waiting": True})
     answers, made = asyncio.run(run())
-    assert answers == [
-        waiting,
-        (200, {"made": 1}),
-        (200, {"made": 2}),
-        (200, {"made": 3}),
-        waiting,
-        (200, {"slow": True}),
-    ]
+    assert answers == [waiting, *((200, {"made": n}) for n in (1, 2, 3)), waiting, (200, {"slow": True})]
     assert made == 3
 
 

@@ -29,12 +29,19 @@ def deletes(session: FrameworkSession, call_id: str, *, ends: bool = True) -> st
     return None if refused is None else refused.code
 
 
-def test_a_session_named_none_is_above_no_other() -> None:
+def test_a_session_named_none_is_above_no_other_and_counts_are_kept_for_an_hour() -> None:
     sessions = Sessions(LOCAL, 10)
     sessions.of({"session_id": "None", "agent_id": "another", "mission_id": "m"})
     settings = sessions.of({"session_id": "s1"}).guard.settings
     assert (settings.parent_session_id, settings.lineage) == (None, ("s1",))
     assert (settings.agent_id, settings.mission_id) == (LOCAL.agent_id, None)
+    now_s = [0.0]
+    sessions, found = Sessions(LOCAL, 10, clock=lambda: now_s[0]), []
+    for number in range(4):
+        found.append(deletes(sessions.of({"session_id": "s1"}), f"c{number}"))
+        asyncio.run(sessions.end("s1"))
+        now_s[0] += 3600.0 if number == 1 else 3599.0
+    assert found == [None] * 4
 
 
 @pytest.mark.parametrize("below", [{}, {"parent_session_id": "above"}], ids=["alone", "below another one"])
@@ -45,16 +52,6 @@ def test_a_session_that_ends_and_begins_again_keeps_its_counts(below: dict[str, 
         found.append(deletes(sessions.of({"session_id": "s1"} | below), f"c{number}"))
         assert asyncio.run(sessions.end("s1"))
     assert found == [None, None, "session_killed_loop_guard"]
-
-
-def test_counts_are_kept_for_an_hour() -> None:
-    now_s = [0.0]
-    sessions, found = Sessions(LOCAL, 10, clock=lambda: now_s[0]), []
-    for number in range(4):
-        found.append(deletes(sessions.of({"session_id": "s1"}), f"c{number}"))
-        asyncio.run(sessions.end("s1"))
-        now_s[0] += 3600.0 if number == 1 else 3599.0
-    assert found == [None] * 4
 
 
 @pytest.mark.parametrize("rules", [None, ClientRules()])

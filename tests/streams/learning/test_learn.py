@@ -2,14 +2,13 @@
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.detectors.session.stagnation import SHIPPED
 from haltline.schemas.decisions import Level, Mode
@@ -20,6 +19,7 @@ from haltline.streams.learning.comparing import prior_of
 from haltline.streams.policy.loader import load_policy
 from haltline.streams.replay.backtest import backtest
 from haltline.streams.replay.label_precision import recorded
+from tests.streams.commands import said
 from tests.streams.learning.recorded import checks, digs, labelled_log, loops
 
 POLICY = "name: night\nversion: 4\ncooldown_s: 60\nrules: {cycle: {mode: warn}}\n"
@@ -30,11 +30,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return labelled_log().log.audited(tmp_path_factory.mktemp("labelled") / "audit")
 
 
-def run(*arguments: object) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["learn", *map(str, arguments)], env={"COLUMNS": "200"})
-    return done.exit_code, done.output
-
-
+run = partial(said, "learn")
 LEARNED = SHIPPED.version + 1
 
 

@@ -1,5 +1,6 @@
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.topics import create_topics
 from haltline.streams.local import kafka_jars
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.kafka_jars import LocalKafkaError, fetch
 from tests.conftest import require_kafka
@@ -64,16 +66,13 @@ def test_a_folder_or_a_port_in_use_is_named_and_nothing_is_harmed(
     assert admin.list_topics("mistyped", timeout=10).topics["mistyped"].error is not None, "none is made by asking"
 
 
-def test_using_one_that_is_not_started_is_an_error(tmp_path: Path) -> None:
+def test_one_that_is_not_started_and_commands_that_are_missing_are_errors_and_leave_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     node = LocalKafka(tmp_path, 1234)
     for use in (node.stop, node.kill, node.wait, lambda: node.pid):
         with pytest.raises(LocalKafkaError, match=r"Kafka at 127\.0\.0\.1:1234: expected one that was started"):
             use()
-
-
-def test_fetch_says_which_commands_are_missing_or_what_maven_printed_and_leaves_nothing_behind(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
     monkeypatch.setattr(kafka_jars, "_jars_folder", lambda _pom=None: tmp_path / "cache" / "jars")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LocalKafkaError, match=r"expected java \(17 or newer.*\) and mvn .* no such command on PATH"):
@@ -105,3 +104,16 @@ def _read_first(bootstrap: str, topic: str) -> bytes | None:
     assert record is not None
     assert record.error() is None
     return record.value()
+
+
+def test_ends_when_the_block_ends_and_knows_no_other_one() -> None:
+    with EmbeddedBroker() as broker, EmbeddedBroker() as other:
+        broker.ensure_topic("only-here")
+        assert AdminClient({"bootstrap.servers": other.bootstrap}).list_topics(timeout=10).topics == {}
+        host, port = broker.bootstrap.split(":")
+        assert host == "127.0.0.1", "it listens on loopback only"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)), timeout=5)
+    broker.close()  # a second time is fine
+    with pytest.raises(RuntimeError, match=r"asked for topic haltline\.actions after it was closed"):
+        broker.ensure_topics(Topics())

@@ -4,9 +4,8 @@ from typing import Any
 
 import orjson
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.control import CommandKind
@@ -15,15 +14,13 @@ from haltline.schemas.events import ActionEvent, Kind
 from haltline.streams.operator.blast_radius import blast_radius_of
 from haltline.streams.operator.client import Operator
 from haltline.streams.operator.command_factory import NotAllowed
+from tests.builders import at
+from tests.streams.commands import haltline
 from tests.waiting import wait_until
-
-T0_MS = 1_750_000_000_000
-BY_ADA = ("--by", "ada", "--reason", "so")
 
 
 def event(second: float, session: str, kind: Kind = Kind.PROPOSED, **fields: Any) -> ActionEvent:
-    at = T0_MS + int(second * 1000)
-    result = {"event_id": f"{session}@{second}", "kind": kind, "session_id": session, "time": at}
+    result = {"event_id": f"{session}@{second}", "kind": kind, "session_id": session, "time": at(second)}
     return ActionEvent.model_validate(result | fields)
 
 
@@ -53,9 +50,8 @@ def test_whom_a_kill_would_stop(scope: ScopeKind, scope_id: str, sessions: list[
     assert [seen.session_id for seen in blast_radius_of(scope, scope_id, EVENTS).sessions] == sessions
 
 
-def haltline(bootstrap: str, *arguments: str) -> Result:
-    arguments = (*arguments, *BY_ADA, "--bootstrap", bootstrap, "--timeout", "30")
-    return CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+def by_ada(bootstrap: str, *arguments: str) -> Result:
+    return haltline(*arguments, "--by", "ada", "--reason", "so", "--bootstrap", bootstrap, "--timeout", "30")
 
 
 def guard_of(bootstrap: str, session: str, agent: str) -> Guard:
@@ -77,15 +73,15 @@ def refusal(guard: Guard) -> str | None:
 def test_an_agents_kill_is_previewed_carried_out_and_listed(system: str) -> None:
     guards = [guard_of(system, f"p{number}", "previewed") for number in (1, 2)]
     other = guard_of(system, "p3", "another")
-    preview = haltline(system, "kill", "--scope", "agent", "previewed", "--preview")
+    preview = by_ada(system, "kill", "--scope", "agent", "previewed", "--preview")
     assert (preview.exit_code, "this would stop 2 sessions of 1 agent" in preview.output) == (Exit.OK, True)
     assert refusal(guards[0]) is None
-    killed = haltline(system, "kill", "--scope", "agent", "previewed", "--until-stopped", "--json")
+    killed = by_ada(system, "kill", "--scope", "agent", "previewed", "--until-stopped", "--json")
     assert killed.exit_code == Exit.OK, killed.output
     document = orjson.loads(killed.stdout)
     assert (set(document["stopped_ms"]), document["silent"]) == ({"p1", "p2"}, [])
     assert [refusal(guard) for guard in (*guards, other)] == ["agent_killed_by_operator"] * 2 + [None]
-    released = haltline(system, "reset", "--scope", "agent", "previewed", "--only", "p1")
+    released = by_ada(system, "reset", "--scope", "agent", "previewed", "--only", "p1")
     assert released.exit_code == Exit.OK, released.output
     with guard_of(system, "p1", "previewed") as again:
         assert refusal(again) is None
@@ -108,12 +104,12 @@ def test_the_fleet_takes_two_operators(system: str) -> None:
 
 
 def test_of_a_declared_batch_it_is_known_how_much_is_used(system: str) -> None:
-    declared = haltline(system, "batch", "bulk-1", "--max-deletes", "40", "--targets", "asset_id=stg_*")
+    declared = by_ada(system, "batch", "bulk-1", "--max-deletes", "40", "--targets", "asset_id=stg_*")
     assert declared.exit_code == Exit.OK, declared.output
     with Guard(session_id="bulk-1", bootstrap=system, mode="blocking", budget_s=30.0, start_budget_s=30.0) as guard:
         for number in range(4):
             with guard.action("delete_asset", targets=[f"asset_id=stg_{number}"]):
                 pass
-    done = CliRunner().invoke(app, ["batches", "--json", "--bootstrap", system])
+    done = haltline("batches", "--json", "--bootstrap", system)
     (batch,) = [b for b in orjson.loads(done.stdout) if b["session_id"] == "bulk-1"]
     assert (batch["by"], batch["used"], batch["batch"]["max_deletes"]) == ("ada", 4, 40)

@@ -8,9 +8,8 @@ import orjson
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.partitioner import partition_of
@@ -24,18 +23,13 @@ from haltline.streams.runtime.changelog import CLAIM_KEY, EPOCH_HEADER, TOPIC_ID
 from haltline.streams.runtime.topic_ids import Logs, TopicIds
 from haltline.streams.sessions import state_codec
 from tests.conftest import PARTITIONS, changelog_of
+from tests.streams.commands import haltline
 from tests.streams.counting import Log
 from tests.waiting import wait_until
 
-LOST, WENT_ON = (
-    "lost",
-    next(
-        name
-        for name in (f"other-{n}" for n in range(100))
-        if partition_of(name, PARTITIONS) == partition_of("lost", PARTITIONS)
-    ),
-)
+LOST = "lost"
 HOME = partition_of(LOST, PARTITIONS)
+WENT_ON = next(name for name in (f"other-{n}" for n in range(100)) if partition_of(name, PARTITIONS) == HOME)
 
 
 class Site:
@@ -90,8 +84,7 @@ class Site:
         return 0 if state is None else state.events
 
     def run(self, *arguments: str) -> Result:
-        here = ["--bootstrap", self.bootstrap, "--prefix", self.topics.prefix]
-        return CliRunner().invoke(app, ["changelog", *arguments, *here])
+        return haltline("changelog", *arguments, "--bootstrap", self.bootstrap, "--prefix", self.topics.prefix)
 
     def json(self, *arguments: str, exit_code: Exit = Exit.OK) -> Any:
         done = self.run(*arguments, "--json")
@@ -105,8 +98,8 @@ class Site:
 
     def doctor(self) -> str:
         """What it finds in the changelogs."""
-        here = ["--bootstrap", self.bootstrap, "--prefix", self.topics.prefix, "--json"]
-        checks = orjson.loads(CliRunner().invoke(app, ["doctor", *here]).stdout)
+        done = haltline("doctor", "--bootstrap", self.bootstrap, "--prefix", self.topics.prefix, "--json")
+        checks = orjson.loads(done.stdout)
         return next(str(check["found"]) for check in checks if check["what"] == "changelogs")
 
     def worker(self, children: Children) -> Child:

@@ -109,23 +109,20 @@ def test_what_becomes_of_a_dropped_state(log: Log, expected: list[tuple[bytes, O
     assert outcomes(log) == expected
 
 
-def test_the_newest_state_that_was_dropped_comes_back_with_its_logs() -> None:
+def test_the_newest_dropped_state_comes_back_with_its_logs_also_of_bytes_that_9484a9e_wrote() -> None:
     log = Log().old(282, b"a", BEFORE, logs=b"logs..").old(144, b"a", state(1, 2, 3), logs=b"logs..")
     (found,) = read(log.old(173, b"a", DROPPED, logs=b"logs..")).report().states
     assert (found.dropped.value, found.dropped.logs, found.dropped.offset) == (DROPPED, b"logs..", 2)
     assert (found.dropped_offsets, found.counted_offsets, found.name) == ({"actions": 4}, {"actions": 2}, "a")
-
-
-def test_bytes_that_9484a9e_wrote_are_read_and_reported_by_owner() -> None:
     higher, lower = (
         (("haltline-epoch", bytes.fromhex(epoch)), ("haltline-logs", b"abcdef"))
         for epoch in ("000000000000011a0000019aae70817b", "00000000000000900000019aaea77148")
     )
-    log = [
+    bytes_of_then = [
         Record("haltline-sessions-changelog", 3, 0, 5, b"a", BEFORE, higher),
         Record("haltline-sessions-changelog", 3, 1, 6, b"a", DROPPED, lower),
     ]
-    report = read(log).report()
+    report = read(bytes_of_then).report()
     (row,) = report.dropped
     assert (row.above, row.epoch) == (Epoch(282, 1_763_863_200_123), Epoch(144, 1_763_866_800_456))
     assert (row.late, row.first, row.last, row.records, len(row.keys), row.first_ms) == (False, 1, 1, 1, 1, 6)

@@ -13,7 +13,7 @@ from haltline.streams.kafka.log_reader import LogReader, NoSuchTopic
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.operator.client import Operator
 from haltline.streams.operator.command_factory import NotAllowed
-from haltline.streams.operator.ids import NotFound
+from haltline.streams.operator.ids import Ambiguous, NotFound, resolve
 from tests.streams.running import running_worker
 from tests.waiting import wait_until
 
@@ -45,7 +45,9 @@ def a_decision(decision_id: str, session_id: str, detector: str = "destructive_r
     )  # fmt: skip
 
 
-def test_a_kill_stands_with_who_and_why_and_a_second_one_leaves_it(operator: Operator) -> None:
+def test_a_kill_stands_with_who_and_why_a_second_one_leaves_it_and_the_agents_side_is_waited_for(
+    operator: Operator, system: str
+) -> None:
     first = operator.command(KILL, SESSION, "kill-1", by="ada", reason="deletes the wrong schema")
     assert (first.answered, first.before) == (True, None)
     (standing,) = [record for record in operator.standing() if record.id == "kill-1"]
@@ -58,9 +60,6 @@ def test_a_kill_stands_with_who_and_why_and_a_second_one_leaves_it(operator: Ope
     assert (second.after.decision_id, second.after.by, second.after.reason, second.after.since) == (
         standing.decision_id, "ada", "deletes the wrong schema", standing.since,
     )  # fmt: skip
-
-
-def test_until_stopped_waits_for_the_agents_side(system: str, operator: Operator) -> None:
     killed = operator.command(KILL, SESSION, "stop-1", by="ada", reason="loops").after
     assert killed is not None
     assert killed.decided_at is not None
@@ -124,3 +123,23 @@ def test_without_a_worker_the_command_is_kept_and_carried_out_later(embedded: Em
         Operator(embedded.bootstrap, topics=Topics("other.")).standing()
     with running_worker(embedded.bootstrap, tmp_path):
         wait_until(lambda: [record.id for record in hasty.standing()] == ["later"], "the kill stands")
+
+
+IDS = ("night", "night-7", "night-8", "day-1")
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "says"),
+    [
+        pytest.param(
+            "n", Ambiguous, "session n: .* of one id: night, night-7, night-8$", id="the beginning of several"
+        ),
+        pytest.param("noon", NotFound, "session not found: noon; try another$", id="the beginning of none"),
+        pytest.param("NIGHT-7", NotFound, "session not found: NIGHT-7", id="in other letters"),
+        pytest.param("", NotFound, "session not found: ", id="nothing is the beginning of nothing"),
+    ],
+)
+def test_what_is_not_found_is_reported(given: str, error: type[Exception], says: str) -> None:
+    assert resolve("session", "night", IDS) == "night", "a whole id may also be the beginning of others"
+    with pytest.raises(error, match=says):
+        resolve("session", given, IDS, hint="try another")

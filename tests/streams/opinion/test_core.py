@@ -27,7 +27,7 @@ def hinted(given: Policy | None = None) -> Session:
     return session
 
 
-def test_runaway_pauses_the_next_call_once_with_the_models_words() -> None:
+def test_runaway_pauses_the_next_call_once_and_sound_silences_nothing_beyond_the_upper_threshold() -> None:
     session = hinted()
     assert session(answer(session.requested[0])).followup == "opinion_runaway"
     assert session.read(4) == [PAUSED, HINT]
@@ -36,6 +36,11 @@ def test_runaway_pauses_the_next_call_once_with_the_models_words() -> None:
     assert "runaway: the same file is read again" in paused.reason
     assert paused.approval is not None
     assert session.read(5)[-1] == HINT
+    session = hinted(policy(upper=Severity.HIGH, hold_actions=1000))
+    session(answer(session.requested[0], SOUND))
+    levels = session.read(*range(4, 13))
+    assert levels[:-1] == ["ALLOW"] * 8
+    assert levels[-1] == "REINFORCE identical_calls"
 
 
 @pytest.mark.parametrize(
@@ -69,14 +74,6 @@ def test_sound_withdraws_the_hint_and_silences_the_rule_for_a_while() -> None:
     assert len(session.requested) == 2
 
 
-def test_sound_silences_nothing_beyond_the_upper_threshold() -> None:
-    session = hinted(policy(upper=Severity.HIGH, hold_actions=1000))
-    session(answer(session.requested[0], SOUND))
-    levels = session.read(*range(4, 13))
-    assert levels[:-1] == ["ALLOW"] * 8
-    assert levels[-1] == "REINFORCE identical_calls"
-
-
 @pytest.mark.parametrize(
     ("without", "third", "late"),
     [
@@ -91,10 +88,18 @@ def test_without_an_answer_the_policy_says_what_follows(without: WithoutAnswer, 
     assert session.read(5)[0] == late
 
 
-def test_an_answer_that_there_is_none_is_as_the_end_of_the_time() -> None:
+def test_an_answer_that_there_is_none_or_that_is_late_or_second_is_none() -> None:
     session = hinted(policy(without_answer=WithoutAnswer.PAUSE))
     assert session(answer(session.requested[0], OpinionOutcome.ERROR)).followup == "opinion_none"
     assert session.read(4)[0] == PAUSED
+    late = hinted(policy(timeout_s=1))
+    late.read(4)
+    first = late.requested[0]
+    assert late(answer(first)).followup == "opinion_late"
+    twice = hinted()
+    twice(answer(twice.requested[0]))
+    assert twice(answer(twice.requested[0], SOUND)).followup == "opinion_repeated"
+    assert twice.read(4)[0] == PAUSED
 
 
 @pytest.mark.parametrize(
@@ -108,17 +113,6 @@ def test_an_answer_to_something_else_changes_nothing(changed: dict[str, Any], fo
     session = hinted()
     assert session(answer(session.requested[0], **changed)).followup == followup
     assert session.read(4) == [HINT]
-
-
-def test_an_answer_that_is_late_or_second_changes_nothing() -> None:
-    late = hinted(policy(timeout_s=1))
-    late.read(4)
-    first = late.requested[0]
-    assert late(answer(first)).followup == "opinion_late"
-    twice = hinted()
-    twice(answer(twice.requested[0]))
-    assert twice(answer(twice.requested[0], SOUND)).followup == "opinion_repeated"
-    assert twice.read(4)[0] == PAUSED
 
 
 def test_no_verdict_releases_what_is_killed_or_pauses_on_probation() -> None:

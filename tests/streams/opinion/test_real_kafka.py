@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision, Level
@@ -25,6 +23,7 @@ from haltline.streams.local.system import start_audit, start_worker, wait_until_
 from haltline.streams.replay.label_precision import FALSE_ALARM
 from tests.builders import T0_MS
 from tests.conftest import PARTITIONS
+from tests.streams.commands import haltline
 from tests.streams.opinion.cases import SESSION, policy, reads
 from tests.streams.opinion.judges import KEY, RUNAWAY, serving
 from tests.waiting import wait_until
@@ -96,8 +95,8 @@ def test_a_finding_in_doubt_is_asked_about_decided_on_and_judged_by_an_operator(
         wait_until(lambda: [d for d in decisions(SESSION) if d.code == "second_opinion"], "it is decided on")
         read(LONG, *range(1, 15))
         wait_until(audited, "a stop by the rule itself is in the audit table", deadline_s=90)
-        arguments = ["calibrate", *here, "--table", str(table), "--budget", "1/9", "--judge", "--by", "ada"]
-        judged = CliRunner().invoke(app, arguments, input="n\n" * 5)
+        arguments = ["calibrate", *here, "--table", table, "--budget", "1/9", "--judge", "--by", "ada"]
+        judged = haltline(*arguments, given="n\n" * 5)
 
     assert judged.exit_code == Exit.OK, judged.output
     assert "false_alarm: is recorded" in judged.output

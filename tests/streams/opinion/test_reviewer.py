@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.findings import Evidence
 from haltline.schemas.opinions import Opinion, OpinionOutcome
@@ -24,6 +22,7 @@ from haltline.streams.replay.diff import replay_and_compare
 from haltline.streams.replay.policies import one
 from haltline.streams.runtime.metrics import Metrics
 from tests.mock_cluster import QuickBroker
+from tests.streams.commands import haltline
 from tests.streams.opinion.cases import policy, reads
 from tests.streams.opinion.judges import KEY, RUNAWAY, SOUND, Server, drips, obeys, reply, send, serving
 from tests.streams.replay.recorded import TOPICS, LiveLog
@@ -149,17 +148,6 @@ def test_a_server_that_says_nothing_is_waited_for_no_longer_than_the_policy_says
     assert opinion.seconds < 10
 
 
-def test_a_text_that_tells_the_judge_what_to_answer_does_not_decide(
-    broker: str, log: LiveLog, server: Server, tmp_path: Path
-) -> None:
-    server.answer = lambda handler: obeys(handler, server)
-    with reviewing(broker, server, tmp_path) as (reviewer, _):
-        hostile, plain = (reviewer.opinion_on(requested(log, session)) for session in ("hostile", "plain"))
-    assert WISH in server.text()
-    assert (hostile.outcome, hostile.verdict) == (Outcome.SUSPECT, None)
-    assert plain.outcome is Outcome.RUNAWAY
-
-
 @pytest.mark.parametrize(
     ("rules", "limit"),
     [
@@ -191,13 +179,19 @@ def test_the_model_is_not_called_beyond_the_limit_not_even_after_a_restart(
     assert len(server.requests) == 2
 
 
-def test_without_the_sessions_events_no_model_is_called(
+def test_a_text_that_tells_the_judge_what_to_answer_does_not_decide_and_without_events_none_is_called(
     broker: str, log: LiveLog, server: Server, tmp_path: Path
 ) -> None:
     nowhere = requested(log).model_copy(update={"evidence": (Evidence(event_id="r3"),)})
     with reviewing(broker, server, tmp_path) as (reviewer, _):
         assert reviewer.opinion_on(nowhere).outcome is Outcome.NO_STEPS
     assert server.requests == []
+    server.answer = lambda handler: obeys(handler, server)
+    with reviewing(broker, server, tmp_path) as (reviewer, _):
+        hostile, plain = (reviewer.opinion_on(requested(log, session)) for session in ("hostile", "plain"))
+    assert WISH in server.text()
+    assert (hostile.outcome, hostile.verdict) == (Outcome.SUSPECT, None)
+    assert plain.outcome is Outcome.RUNAWAY
 
 
 def test_a_replay_makes_the_same_decisions_and_no_request(server: Server, tmp_path: Path) -> None:
@@ -247,6 +241,6 @@ def test_a_replay_makes_the_same_decisions_and_no_request(server: Server, tmp_pa
     ],
 )
 def test_a_command_that_cannot_ask_ends_at_once(words: list[str], expected: str) -> None:
-    done = CliRunner().invoke(app, ["opinion", "--model", "judge-1", *words], env={"HALTLINE_OPINION_API_KEY": KEY})
+    done = haltline("opinion", "--model", "judge-1", *words, env={"HALTLINE_OPINION_API_KEY": KEY})
     assert (done.exit_code, KEY in done.output) == (2, False)
     assert expected in " ".join(done.output.split())

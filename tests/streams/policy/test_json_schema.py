@@ -90,16 +90,22 @@ def test_a_document_is_loaded_when_the_schema_takes_it(document: str, good: bool
         assert VALIDATOR.is_valid(as_json) is good
 
 
-def test_a_preset_is_a_document_like_any_other() -> None:
+def test_a_preset_is_a_document_like_any_other_and_what_a_document_says_comes_before_it() -> None:
     for preset in Preset:
         text = (Path(presets.__file__).parent / f"{preset}.yaml").read_text(encoding="utf-8")
         VALIDATOR.validate(yaml.safe_load(text))
         spelled_out = parse_policy(f"{{preset: {preset}}}")
         assert (spelled_out.preset, spelled_out.rules) == (None, parse_policy(text).rules)
     assert parse_policy("{preset: standard}") == Policy(preset=None), "standard is what holds without a word"
+    policy = parse_policy(
+        "{preset: regulated, cooldown_s: 9, rules: {destructive_volume: {settings: {max_deletes: 7}, mode: warn}}}"
+    )
+    rule = policy.rules["destructive_volume"]
+    assert (rule.mode, rule.settings["max_deletes"], rule.settings["window_s"]) == (Mode.WARN, 7, 300)
+    assert (policy.cooldown_s, policy.kill_grace_s) == (9, 5)
 
 
-def test_starter_enforces_only_what_is_certain_to_be_harm() -> None:
+def test_starter_enforces_only_certain_harm_and_regulated_is_stricter_than_standard() -> None:
     policy = parse_policy("{preset: starter}")
     assert set(policy.rules) == set(PATTERNS), "each rule has its mode in starter.yaml"
     modes = {detector.id: rule_of(policy, detector, ()).mode for detector in ALL}
@@ -111,9 +117,6 @@ def test_starter_enforces_only_what_is_certain_to_be_harm() -> None:
         "own_release",
     }
     assert {name for name, mode in modes.items() if mode is Mode.ENFORCE} == enforced
-
-
-def test_regulated_is_stricter_than_standard() -> None:
     policies = [parse_policy(f"{{preset: {preset}}}") for preset in ("regulated", "standard")]
     for detector in ALL:
         if detector is StagnationCandidate:
@@ -129,12 +132,3 @@ def test_regulated_is_stricter_than_standard() -> None:
             stricter_one = stricter(declared, getattr(plain, name), getattr(strict, name))
             assert stricter_one == getattr(strict, name), f"{detector.id}.{name}"
         assert ours != standard
-
-
-def test_what_a_document_says_comes_before_its_preset() -> None:
-    policy = parse_policy(
-        "{preset: regulated, cooldown_s: 9, rules: {destructive_volume: {settings: {max_deletes: 7}, mode: warn}}}"
-    )
-    rule = policy.rules["destructive_volume"]
-    assert (rule.mode, rule.settings["max_deletes"], rule.settings["window_s"]) == (Mode.WARN, 7, 300)
-    assert (policy.cooldown_s, policy.kill_grace_s) == (9, 5)

@@ -61,7 +61,9 @@ def version(news: News) -> int:
     return news.policy.version
 
 
-def test_a_file_that_is_wrong_or_being_saved_is_refused_with_its_line_and_read_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_that_is_wrong_is_refused_with_its_line_and_what_it_says_in_vain_is_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text("version: 1\n", encoding="utf-8")
     source = PolicyFile(file)
@@ -88,11 +90,6 @@ def test_a_file_that_is_wrong_or_being_saved_is_refused_with_its_line_and_read_w
         assert version(looked('{"version": 2, "cooldown_s": 30}')) == 2
     finally:
         source.close()
-
-
-def test_what_a_policy_says_in_vain_is_in_the_log_and_an_empty_file_is_none(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
     file = tmp_path / "policy.yaml"
     file.touch()
     with pytest.raises(BadPolicy, match="got an empty document"):
@@ -102,19 +99,16 @@ def test_what_a_policy_says_in_vain_is_in_the_log_and_an_empty_file_is_none(
     assert "overrides.0.rules.cycle.mode: shadow is looser than enforce, which holds" in caplog.text
 
 
-def test_the_topic_is_read_to_its_end_before_anything_is_decided(bootstrap: str) -> None:
+def test_the_topic_is_read_to_its_end_and_documents_that_can_all_not_be_used_are_no_start(bootstrap: str) -> None:
+    put(bootstrap, TOPICS.policies, document(2, nonsense=1))
+    with pytest.raises(BadPolicy, match=r"haltline\.policies \d:0:1: nonsense: "):
+        PolicyTopic(bootstrap, TOPICS.policies, fetch_wait_ms=10)
     put(bootstrap, TOPICS.policies, document(2), document(9, "other"), document(3), ("default", b"{nonsense"))
     source = PolicyTopic(bootstrap, TOPICS.policies, fetch_wait_ms=10)
     try:
         assert source.core.policy.version == 3, "the last one that can be used"
     finally:
         source.close()
-
-
-def test_documents_that_can_all_not_be_used_are_no_start(bootstrap: str) -> None:
-    put(bootstrap, TOPICS.policies, document(2, nonsense=1))
-    with pytest.raises(BadPolicy, match=r"haltline\.policies \d:0:1: nonsense: "):
-        PolicyTopic(bootstrap, TOPICS.policies, fetch_wait_ms=10)
 
 
 def test_what_comes_on_the_topic_holds_or_is_refused_whole(bootstrap: str) -> None:
@@ -172,7 +166,7 @@ def published(bootstrap: str, text: str) -> Policy:
     return policy
 
 
-def test_a_published_document_says_who_and_why_and_only_what_was_set(bootstrap: str) -> None:
+def test_a_published_document_says_who_and_why_and_a_version_is_published_once(bootstrap: str) -> None:
     text = "rules: {cycle: {mode: warn}}\noverrides: [{agent: a, rules: {budget: {settings: {limits: {calls: 9}}}}}]"
     assert published(bootstrap, text).version == 2
     (record,) = current(bootstrap, TOPICS.policies).values()
@@ -185,9 +179,6 @@ def test_a_published_document_says_who_and_why_and_only_what_was_set(bootstrap: 
         "published": {"by": "ada", "reason": "as agreed", "time": T0_MS},
     }
     assert parse_policy((record.value or b"").decode()) == published(bootstrap, text).model_copy(update={"version": 2})
-
-
-def test_a_version_is_published_once(bootstrap: str) -> None:
     assert published(bootstrap, "version: 7").version == 7
     with pytest.raises(BadPolicy, match=r"version: expected more than 7, which is there under 'default', got 7"):
         published(bootstrap, "version: 7")

@@ -1,20 +1,20 @@
+from functools import partial
 from pathlib import Path
 
 import orjson
 import pytest
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
+from tests.builders import at
+from tests.streams.commands import said
 
-T0_MS = 1_750_000_000_000
+run = partial(said, "backtest")
 
 
 def rows(session: str, *seconds: float, action: str = "delete_asset") -> list[dict[str, object]]:
     common: dict[str, object] = {"kind": "action.proposed", "session_id": session, "action": action}
     common["targets"] = ["asset_id=fact_sales"]
     return [
-        common | {"event_id": f"{session}@{second}", "time": T0_MS + round(second * 1000), "call_id": f"c{second}"}
-        for second in seconds
+        common | {"event_id": f"{session}@{second}", "time": at(second), "call_id": f"c{second}"} for second in seconds
     ]
 
 
@@ -24,11 +24,6 @@ def recorded(tmp_path: Path) -> Path:
     events = [*rows("loops", 0, 6, 12, 18), *rows("works", 0, 6, 12, 18, action="read_file")]
     file.write_bytes(b"\n".join(orjson.dumps(event) for event in events))
     return file
-
-
-def run(*arguments: object) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["backtest", *map(str, arguments)])
-    return result.exit_code, result.output
 
 
 def test_json_has_one_object_for_each_session(recorded: Path) -> None:
@@ -42,15 +37,12 @@ def test_json_has_one_object_for_each_session(recorded: Path) -> None:
     assert {f["detector"] for f in loops["findings"]} == {"destructive_repeat", "destructive_volume"}
 
 
-def test_a_policy_that_cannot_be_used_is_named(recorded: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_used_is_named(recorded: Path, tmp_path: Path) -> None:
     code, output = run("--against", tmp_path / "none.yaml", recorded)
     assert (code, "none.yaml" in output) == (2, True)
     (tmp_path / "bad.yaml").write_text("rules:\n  destructive_repaet: {}\n")
     code, output = run("--policy", tmp_path / "bad.yaml", recorded)
     assert (code, "bad.yaml:2: rules.destructive_repaet" in output) == (2, True)
-
-
-def test_a_line_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     file = tmp_path / "sessions.jsonl"
     for text, result in (("{", "sessions.jsonl:1:"), ('{"event_id": "e"}', "session_id")):
         file.write_text(text)

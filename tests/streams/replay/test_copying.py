@@ -1,22 +1,23 @@
 """Recorded records onto another topic: as they were, where they were, from where they were left."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import orjson
 import pytest
 from confluent_kafka import Message
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.streams.kafka.log_reader import LogReader
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.replay.copying import Pace, Progress
 from haltline.streams.replay.records import Span
 from tests.builders import at
+from tests.streams.commands import said
 from tests.streams.replay.recorded import TOPICS, LiveLog, a_night
 from tests.streams.replay.test_kafka_range import put
 
+run = partial(said, "replay", "kafka", "--bootstrap")
 BY = ("--by", "ada", "--reason", "try it")
 
 
@@ -32,11 +33,6 @@ def broker(night: LiveLog) -> Iterator[EmbeddedBroker]:
         broker.ensure_topic("lab")
         put(broker.bootstrap, night)
         yield broker
-
-
-def run(bootstrap: str, *arguments: object) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["replay", "kafka", "--bootstrap", bootstrap, *map(str, arguments)])
-    return done.exit_code, done.output
 
 
 def on(bootstrap: str, topic: str) -> list[Message]:

@@ -1,13 +1,12 @@
 """A recorded log through the core once more: the same decisions, or the first that is not."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision
 from haltline.schemas.policy import Policy
@@ -15,8 +14,10 @@ from haltline.streams.replay.diff import Replayed, replay_and_compare
 from haltline.streams.replay.policies import one, published
 from haltline.streams.replay.records import LogRecord
 from tests.builders import at
+from tests.streams.commands import said
 from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, deletes, works
 
+run = partial(said, "replay")
 QUIET = Policy.model_validate({"rules": {"destructive_repeat": {"levels": {"low": "PAUSE"}}}})
 
 
@@ -25,7 +26,7 @@ def again(log: LiveLog, policy: Policy | None = None, **more: Any) -> Replayed:
     return replay_and_compare(log, in_force, **more)
 
 
-def test_the_same_policy_makes_every_decision_again_word_for_word_and_each_once() -> None:
+def test_the_same_policy_makes_every_decision_again_and_another_diverges() -> None:
     log = a_night()
     found = again(log, exact=True).compared
     assert found.ok
@@ -36,9 +37,6 @@ def test_the_same_policy_makes_every_decision_again_word_for_word_and_each_once(
     twice = Decision.model_validate_json(kept[-1].value or b"").model_copy(update={"decided_at": at(1)})
     kept.append(kept[-1]._replace(offset=len(kept), value=twice.to_json()))  # delivered twice
     assert again(log, exact=True).compared.ok
-
-
-def test_another_policy_diverges_and_the_first_divergence_is_named() -> None:
     found = again(a_night(), QUIET).compared
     assert found.first is not None
     assert sorted(found.first_by_session) == ["night-1", "night-2"]
@@ -48,16 +46,7 @@ def test_another_policy_diverges_and_the_first_divergence_is_named() -> None:
     assert found.first.time == at(6)
 
 
-def test_a_policy_that_was_published_meanwhile_holds_from_then_on() -> None:
-    log = LiveLog().events(deletes("before", 0, 6, 12))
-    log.publish(QUIET.model_copy(update={"version": 2}))
-    log.events(deletes("after", 200, 206, 212))
-    assert again(log, exact=True).compared.ok
-    found = again(log, Policy()).compared
-    assert list(found.first_by_session) == ["after"]
-
-
-def test_operators_are_part_of_what_is_replayed_and_what_the_clock_brought_about_is_left_out_on_both_sides() -> None:
+def test_what_operators_and_the_clock_did_and_other_policies_are_part_of_a_replay() -> None:
     log = LiveLog().events(works("s", 3))
     log.command(Command(command_id="k", kind=CommandKind.KILL, id="s", by="ada", reason="enough", time=at(9)))
     log.events(works("s", 3, begin=60))
@@ -65,10 +54,15 @@ def test_operators_are_part_of_what_is_replayed_and_what_the_clock_brought_about
         log.tick(60_000)
     kept = log.records[TOPICS.actions, 0]
     kept.append(LogRecord(TOPICS.actions, 0, len(kept), at(500), b"x", b"{"))
-    found = again(log, exact=True)
-    assert (found.compared.ok, found.compared.by_clock > 0, found.compared.recorded > 1) == (True, True, True)
-    assert found.compared.incidents.left_out == 1
-    assert found.unreadable == 1
+    whole = again(log, exact=True)
+    assert (whole.compared.ok, whole.compared.by_clock > 0, whole.compared.recorded > 1) == (True, True, True)
+    assert (whole.compared.incidents.left_out, whole.unreadable) == (1, 1)
+    log = LiveLog().events(deletes("before", 0, 6, 12))
+    log.publish(QUIET.model_copy(update={"version": 2}))
+    log.events(deletes("after", 200, 206, 212))
+    assert again(log, exact=True).compared.ok
+    found = again(log, Policy()).compared
+    assert list(found.first_by_session) == ["after"]
 
 
 def test_incidents_are_compared_too_and_the_first_revision_that_differs_is_named() -> None:
@@ -91,11 +85,6 @@ def test_incidents_are_compared_too_and_the_first_revision_that_differs_is_named
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return a_night().audited(tmp_path_factory.mktemp("night") / "audit")
-
-
-def run(*arguments: object) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["replay", *map(str, arguments)], env={"COLUMNS": "200"})
-    return done.exit_code, done.output
 
 
 def test_a_range_in_time_or_of_a_session_leaves_out_the_rest_and_one_of_nothing_is_not_a_success(table: Path) -> None:

@@ -1,4 +1,4 @@
-"""A range of a log on a broker: frozen before it is read, and read beside the workers."""
+"""A range of a log on a broker: its moments, frozen before it is read, and read beside the workers."""
 
 from collections.abc import Iterator
 
@@ -6,17 +6,16 @@ import orjson
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.log_reader import Gone
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.replay.kafka_range import KafkaRange
 from haltline.streams.replay.records import Span
-from haltline.streams.replay.time_range import BadMoment, Moment
+from haltline.streams.replay.time_range import OPEN, BadMoment, Moment, parse_moment, parse_range
 from tests.builders import at
+from tests.streams.commands import said
 from tests.streams.replay.recorded import TOPICS, LiveLog, a_night
 
 
@@ -47,11 +46,6 @@ def bootstrap(night: LiveLog) -> Iterator[str]:
         broker.ensure_topics(TOPICS)
         put(broker.bootstrap, night)
         yield broker.bootstrap
-
-
-def run(bootstrap: str, *arguments: str) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["replay", "kafka", "--bootstrap", bootstrap, *arguments])
-    return done.exit_code, done.output
 
 
 def test_offsets_of_actions_cut_the_other_topics_at_their_times(bootstrap: str, night: LiveLog) -> None:
@@ -101,8 +95,41 @@ def test_a_range_in_time_of_the_real_kafka_is_what_the_broker_says_it_is_and_no_
     assert actual == [(named(r.topic, kafka_topics), r.partition, r.offset) for r in expected]
     groups = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_consumer_groups
     before = {group.group_id for group in groups().result().valid}
-    code, output = run(kafka.bootstrap, "--prefix", kafka_topics.prefix, "--json")
+    code, output = said("replay", "kafka", "--bootstrap", kafka.bootstrap, "--prefix", kafka_topics.prefix, "--json")
     document = orjson.loads(output)
     decided = night.count(TOPICS.interventions)
     assert (code, document["first_divergence"], document["same"]) == (0, None, decided), output
     assert {group.group_id for group in groups().result().valid} == before
+
+
+NOW_MS = 1_750_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("", OPEN, id="nothing is open"),
+        pytest.param("-90m", Moment(NOW_MS - 5_400_000), id="how long ago"),
+        pytest.param("-1d2h", Moment(NOW_MS - 93_600_000), id="in several units"),
+        pytest.param("2025-06-15T15:06:40Z", Moment(NOW_MS), id="in UTC"),
+        pytest.param("2025-06-15T17:06:40+02:00", Moment(NOW_MS), id="in another zone"),
+        pytest.param("2025-06-15T15:06:40", Moment(NOW_MS), id="no zone is UTC"),
+        pytest.param("0:12,3:7", Moment(offsets={0: 12, 3: 7}), id="offsets of two partitions"),
+    ],
+)
+def test_a_moment_is_a_time_or_offsets(text: str, expected: Moment) -> None:
+    assert parse_moment(text, NOW_MS) == expected
+
+
+@pytest.mark.parametrize("text", ["soon", "-", "12", "0:1,", "-90", "0:-1"])
+def test_what_is_neither_is_refused_with_what_was_expected(text: str) -> None:
+    with pytest.raises(BadMoment, match="expected a time"):
+        parse_moment(text, NOW_MS)
+
+
+def test_a_range_may_be_open_at_either_end_and_one_that_ends_before_it_begins_is_refused() -> None:
+    assert parse_range("", "-1s", 5_000) == (Moment(), Moment(4_000))
+    assert parse_range("0:9", "1:5", 0) == (Moment(offsets={0: 9}), Moment(offsets={1: 5}))
+    for since, until in (("-10m", "-10m"), ("-1m", "-10m"), ("0:9,1:5", "1:5")):
+        with pytest.raises(BadMoment, match=f"--from {since}: expected a moment before --to, got --to {until}"):
+            parse_range(since, until, 0)

@@ -1,20 +1,21 @@
 """Two policies on one history, and one setting with several values: on the audit table, a broker and files."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.schemas.policy import Policy
 from haltline.streams.policy.loader import BadPolicy
 from haltline.streams.replay.whatif import Sweep
 from tests.mock_cluster import QuickBroker
+from tests.streams.commands import said
 from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, label_of
 from tests.streams.replay.test_kafka_range import put
 
+run = partial(said, "backtest")
 SWEEP = "rules.destructive_repeat.settings.same_target_prior"
 
 
@@ -30,11 +31,6 @@ def night() -> LiveLog:
 @pytest.fixture(scope="module")
 def table(night: LiveLog, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return night.audited(tmp_path_factory.mktemp("night") / "audit")
-
-
-def run(*arguments: object) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["backtest", *map(str, arguments)], env={"COLUMNS": "200"})
-    return done.exit_code, done.output
 
 
 def lines(output: str) -> list[dict[str, Any]]:

@@ -199,7 +199,7 @@ def owner() -> PartitionState:
     return part
 
 
-def test_own_records_land_one_after_the_other_and_one_that_does_not_tells_of_another_writer() -> None:
+def test_own_records_land_one_after_the_other_and_where_one_landed_is_proven_by_the_end() -> None:
     part = owner()
     for offset in (2, 3):
         part.check_end_offset(offset)
@@ -214,9 +214,6 @@ def test_own_records_land_one_after_the_other_and_one_that_does_not_tells_of_ano
     for elsewhere in (3, 5):
         with pytest.raises(ForeignWrite, match=rf"partition 0: expected our record at offset 4, got {elsewhere}"):
             part.record_confirmed(elsewhere)
-
-
-def test_a_record_of_which_the_broker_does_not_say_where_it_landed_is_proven_by_the_end() -> None:
     part = owner()
     part.record_sent()
     part.record_confirmed(-1)  # it was sent twice, and the broker knew it

@@ -40,7 +40,7 @@ def test_a_record_that_the_broker_refuses_is_named_and_whoever_waits_for_it_hear
         outbox.poll()  # and it stays so
 
 
-def test_a_broker_that_is_away_for_a_while_loses_nothing(cluster: MockCluster) -> None:
+def test_a_broker_that_is_away_loses_nothing_and_is_named(cluster: MockCluster) -> None:
     outbox = ConfirmedProducer(cluster.bootstrap)
     outbox.send("out", key=b"k", value=b"1", partition=0)
     outbox.flush(30)
@@ -51,6 +51,12 @@ def test_a_broker_that_is_away_for_a_while_loses_nothing(cluster: MockCluster) -
     cluster.set_up()
     outbox.flush(30)
     assert [message.value() for message in there(cluster)] == [b"1", b"2"]
+    outbox = ConfirmedProducer(cluster.bootstrap)
+    assert outbox.partitions("out") == 12
+    cluster.set_down()
+
+    with pytest.raises(RuntimeError, match=r"topic out: expected its metadata within 0 s, got "):
+        outbox.partitions("out", within_s=0.2)
 
 
 def test_a_queue_that_stays_full_is_an_error_and_never_a_loss(cluster: MockCluster) -> None:
@@ -78,12 +84,3 @@ def test_a_dead_letter_of_13_mib_is_carried_and_what_is_larger_than_any_topic_ta
     assert len(there(cluster, "dead")) == 1
     with pytest.raises(DeliveryFailed, match="topic out, partition None: expected a record of 15728640 bytes sent"):
         outbox.send("out", key=b"k", value=bytes(15 * 1024 * 1024))
-
-
-def test_partitions_are_counted_and_a_broker_that_is_away_is_named(cluster: MockCluster) -> None:
-    outbox = ConfirmedProducer(cluster.bootstrap)
-    assert outbox.partitions("out") == 12
-    cluster.set_down()
-
-    with pytest.raises(RuntimeError, match=r"topic out: expected its metadata within 0 s, got "):
-        outbox.partitions("out", within_s=0.2)

@@ -93,15 +93,12 @@ def served() -> Iterator[Served]:
     served.server.close()
 
 
-def test_a_healthy_worker_answers_200_with_its_metrics_and_says_which_paths_there_are(served: Served) -> None:
+def test_a_healthy_worker_answers_with_its_metrics_and_a_stuck_one_says_where(served: Served) -> None:
     served.metrics.counter("rebalances_total").inc(3)
     assert [served.get(path)[0] for path in ("/healthz", "/readyz")] == [200, 200]
     status, body = served.get("/metrics")
     assert (status, "haltline_rebalances_total 3.0" in body) == (200, True)
     assert served.get("/nothing") == (404, "expected one of /healthz, /readyz, /metrics\n")
-
-
-def test_a_stuck_worker_answers_503_and_says_where(served: Served) -> None:
     served.verdict = judge({("b", 3): WAITS}, T0_S + 70, stuck_after_s=60.0, recovered=True)
     status, body = served.get("/healthz")
 

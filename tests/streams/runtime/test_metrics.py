@@ -21,7 +21,7 @@ def exposed(metrics: Metrics) -> set[str]:
     return {family.name for family in text_string_to_metric_families(metrics.exposition().decode())}
 
 
-def test_what_alerts_wait_for_stands_at_0_before_it_happens_first_and_what_a_process_does_not_keep_does_not() -> None:
+def test_what_alerts_wait_for_stands_at_0_and_what_is_not_in_the_table_is_an_error() -> None:
     metrics = Metrics("worker")
     assert {name for name in exposed(metrics) if name.startswith(PREFIX)} == {"haltline_build_info"}
     build = r'haltline_build_info\{component="worker",python="3\.\d+\.\d+",version="[^"]+"\} 1\.0'
@@ -36,9 +36,6 @@ def test_what_alerts_wait_for_stands_at_0_before_it_happens_first_and_what_a_pro
         meter.finding(Finding.model_validate({**found, "code": code}))
     assert metrics.registry.get_sample_value("haltline_followups_total", {"what": "activity_after_kill"}) == 1
     assert _sum(metrics, "haltline_findings_total", detector="killed") == 2
-
-
-def test_asking_for_another_kind_or_for_what_is_not_in_the_table_is_an_error() -> None:
     with pytest.raises(TypeError, match="metric rebalances_total: expected a Gauge, got a Counter"):
         Metrics().gauge("rebalances_total")
     with pytest.raises(KeyError, match="no_such"):

@@ -51,7 +51,19 @@ def test_what_is_written_line_by_line_leads_to_what_a_whole_file_leads_to(tmp_pa
     assert slow.poll() == [], "nothing has changed"
 
 
-def test_what_was_there_before_is_read_but_not_told_and_what_follows_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"\x00\x01", b"{", b"[1, 2]"])
+def test_what_is_no_history_yet_is_passed_over(tmp_path: Path, content: bytes) -> None:
+    desk = Desk(tmp_path)
+    desk.file.write_bytes(content)
+    assert (desk.poll(), desk.events) == ([], [])
+
+
+def test_what_was_there_before_is_not_told_and_a_line_says_what_would_be(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    desk.write(stuck())
+    title, text = line_of(list(desk.following.poll())[-1])
+    assert title.startswith("claude-code -srv-shop 11111111-2222-3333-4444-555555555555 PAUSE ")
+    assert "Would be told: " in text
     transcript = stuck()
     after = len(transcript.lines)
     transcript.later(60)
@@ -67,18 +79,3 @@ def test_what_was_there_before_is_read_but_not_told_and_what_follows_it_is(tmp_p
     levels = [level for _, level in desk.poll()]
     assert [level for level in levels if level >= Level.PAUSE] == levels[-1:], "one stop, of the second prompt"
     assert min(event.time for event in desk.events) >= since_ms > BEGAN * 1000
-
-
-@pytest.mark.parametrize("content", [b"\x00\x01", b"{", b"[1, 2]"])
-def test_what_is_no_history_yet_is_passed_over(tmp_path: Path, content: bytes) -> None:
-    desk = Desk(tmp_path)
-    desk.file.write_bytes(content)
-    assert (desk.poll(), desk.events) == ([], [])
-
-
-def test_a_line_says_who_what_why_and_what_would_be_told(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    desk.write(stuck())
-    title, text = line_of(list(desk.following.poll())[-1])
-    assert title.startswith("claude-code -srv-shop 11111111-2222-3333-4444-555555555555 PAUSE ")
-    assert "Would be told: " in text

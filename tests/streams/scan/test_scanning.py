@@ -1,9 +1,16 @@
+from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
 import pytest
+from genai_prices import Usage as Counted
+from genai_prices import calc_price
+from hypothesis import given
+from hypothesis import strategies as st
 
+from haltline.schemas.events import Usage
 from haltline.schemas.policy import Policy
+from haltline.streams.scan.prices import Prices
 from haltline.streams.scan.report import Report
 from haltline.streams.scan.scanning import Known, ScannedFile, project_of, read_file, scan, sessions_in
 from haltline.streams.scan.waste import IDLE_MS, Scanned
@@ -31,7 +38,7 @@ def test_what_came_after_the_stop_is_wasted(tmp_path: Path) -> None:
     assert any(step.number == waste.number for step in waste.around)
 
 
-def test_waste_ends_with_the_next_prompt_and_the_session_is_judged_anew(tmp_path: Path) -> None:
+def test_waste_ends_with_the_next_prompt_or_progress_and_of_a_pause_five_minutes_count(tmp_path: Path) -> None:
     once = scanned(stuck(), tmp_path).waste[0]
     again = stuck().prompt("now the docs").call("ls docs", "index.md")
     for _ in range(12):
@@ -39,9 +46,6 @@ def test_waste_ends_with_the_next_prompt_and_the_session_is_judged_anew(tmp_path
     first, second = scanned(again, tmp_path).waste
     assert first.steps == once.steps
     assert second.number > first.number + first.steps
-
-
-def test_waste_ends_with_the_next_progress(tmp_path: Path) -> None:
     ended = stuck()
     ended.call("sed -i s/-lssl// Makefile", "")
     for number in range(12):
@@ -49,9 +53,6 @@ def test_waste_ends_with_the_next_progress(tmp_path: Path) -> None:
             f"cat part{number}.txt", f"{number} some quite other text in each of the parts of it: {number * 7919}"
         )
     assert scanned(ended, tmp_path).waste[0].steps == scanned(stuck(), tmp_path).waste[0].steps + 1, "the edit itself"
-
-
-def test_of_a_pause_five_minutes_count(tmp_path: Path) -> None:
     short, long = stuck(), stuck()
     short.later(0).call("make build", "error: cannot find -lssl", failed=True)
     long.later(86_400).call("make build", "error: cannot find -lssl", failed=True)
@@ -141,3 +142,36 @@ def test_a_project_is_named_after_its_folder(agent: str, file: str, content: str
     path.parent.mkdir(parents=True)
     path.write_text(content)
     assert project_of(agent, path) == project
+
+
+MODELS = (
+    "claude-sonnet-4-5",
+    "gpt-5",
+    "gpt-4o",
+    "gemini-2.5-pro",
+    "deepseek-chat",
+    "claude-3-opus-latest",
+)
+tokens = st.integers(0, 40_000) | st.integers(0, 2_000_000)
+
+
+@given(
+    model=st.sampled_from(MODELS),
+    fresh=tokens,
+    cached=tokens,
+    output=tokens,
+    minute=st.integers(28_800_000, 29_900_000),
+)
+def test_a_turn_costs_what_the_table_says(model: str, fresh: int, cached: int, output: int, minute: int) -> None:
+    usage = Usage(input_tokens=fresh, cache_read_tokens=cached, output_tokens=output)
+    counted = Counted(input_tokens=fresh + cached, cache_read_tokens=cached, output_tokens=output)
+    said = calc_price(counted, model, genai_request_timestamp=datetime.fromtimestamp(minute * 60, UTC))
+    assert Prices().of(model, usage, minute * 60_000) == pytest.approx(float(said.total_price))
+
+
+def test_a_model_without_a_price_is_named_and_its_tokens_are_counted() -> None:
+    prices = Prices()
+    for model in ("gpt-of-my-own", ""):
+        assert prices.of(model, Usage(input_tokens=3, output_tokens=4), 1_760_000_000_000) is None
+    assert prices.tokens == {"gpt-of-my-own": 7, "(not told)": 7}
+    assert prices.unknown == {"gpt-of-my-own", "(not told)"}

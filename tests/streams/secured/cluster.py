@@ -15,12 +15,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented 
     UserScramCredentialAlteration,
     UserScramCredentialUpsertion,
 )
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.schemas.topics import Topics
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.kafka_jars import fetch
+from tests.streams.commands import haltline
 from tests.streams.counting import unused_port
 from tests.streams.secured.pki import Authority
 from tests.waiting import wait_until
@@ -83,7 +82,7 @@ class Cluster:
 
     def run(self, user: str, *command: str) -> tuple[int, str]:
         """Exit code and output of `haltline ...` as this user."""
-        done = CliRunner().invoke(app, [*command], env=self.environment(user))
+        done = haltline(*command, env=self.environment(user))
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
         return done.exit_code, done.output

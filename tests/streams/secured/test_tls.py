@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.console.access.keys import digest_of, new_key
 from haltline.interventions.agent import Guard, Refused
 from haltline.interventions.agent.settings import GuardSettings
@@ -20,6 +18,7 @@ from haltline.schemas.keys import make_keys
 from haltline.streams.audit.query import open_query
 from haltline.streams.local.subprocesses import Child, Children
 from haltline.streams.local.system import wait_until_ready
+from tests.streams.commands import haltline
 from tests.streams.secured.cluster import USERS, Cluster, password_of
 from tests.streams.secured.pki import Authority
 from tests.waiting import wait_until
@@ -199,7 +198,7 @@ def test_what_is_not_right_is_reported_at_once_by_every_command(cluster: Cluster
     ):
         env = wrong(cluster, changes)
         for command in asking:
-            done = CliRunner().invoke(app, [*command], env=env)
+            done = haltline(*command, env=env)
             expected = f"haltline: broker {cluster.bootstrap}: expected an answer within 5 s, got "
             assert (done.exit_code, done.stderr.startswith(expected)) == (3, True), f"{command}: {done.output}"
             assert why in done.stderr

@@ -75,7 +75,7 @@ def test_a_binary_cloudevent_on_the_wrong_partition_can_be_sent_again_from_its_d
     assert bench.decisions[0].session_id == ELSEWHERE
 
 
-def test_sessions_beyond_the_bound_stay_as_bytes_and_lose_nothing() -> None:
+def test_sessions_beyond_the_bound_stay_as_bytes_and_a_policy_that_is_refused_is_kept() -> None:
     bench = Bench(max_live_sessions=1)
     for second in (0, 6, 12):
         for session in OTHERS[:5]:
@@ -85,6 +85,16 @@ def test_sessions_beyond_the_bound_stay_as_bytes_and_lose_nothing() -> None:
     assert bench.pipeline.live == 1
     kills = [value for value in bench.sent.of(TOPICS.interventions) if value and b'"KILL"' in value]
     assert len(kills) == 5
+    bench = Bench()
+    record = PolicyRecord(TOPICS.policies, 2, 17, T0_MS, b"default", b"{nonsense", ())
+    bench.news += [Refusal("haltline.policies 2:17:1: not YAML", record), Refusal("policy.yaml:3: no")]
+    bench.checkpoint()
+    assert bench.counted.told.count("policy refused") == 2
+    (letter,) = bench.letters
+    assert (letter.reason, letter.topic, letter.partition, letter.offset) == (BadRecord.INVALID, TOPICS.policies, 2, 17)
+    assert (letter.key, letter.raw, letter.detail) == (b"default", b"{nonsense", "haltline.policies 2:17:1: not YAML")
+    bench.put(TOPICS.actions, delete(0))
+    assert bench.counted.policies == [("default", 1)]
 
 
 @pytest.mark.parametrize("days", [0.01, 400], ids=["a quarter of an hour", "a year"])
@@ -97,16 +107,3 @@ def test_one_record_from_the_future_makes_no_session_idle_nor_a_command_ahead_of
     bench.checkpoint()
     assert bench.checkpoint() == {}, "states are given out once when they changed"
     assert bench.table.keys() == {SESSION.encode(), OTHERS[0].encode()}
-
-
-def test_a_policy_that_is_refused_is_counted_and_kept_and_the_old_one_holds() -> None:
-    bench = Bench()
-    record = PolicyRecord(TOPICS.policies, 2, 17, T0_MS, b"default", b"{nonsense", ())
-    bench.news += [Refusal("haltline.policies 2:17:1: not YAML", record), Refusal("policy.yaml:3: no")]
-    bench.checkpoint()
-    assert bench.counted.told.count("policy refused") == 2
-    (letter,) = bench.letters
-    assert (letter.reason, letter.topic, letter.partition, letter.offset) == (BadRecord.INVALID, TOPICS.policies, 2, 17)
-    assert (letter.key, letter.raw, letter.detail) == (b"default", b"{nonsense", "haltline.policies 2:17:1: not YAML")
-    bench.put(TOPICS.actions, delete(0))
-    assert bench.counted.policies == [("default", 1)]

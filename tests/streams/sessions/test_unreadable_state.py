@@ -89,13 +89,10 @@ def test_what_cannot_be_read_and_is_without_further_records_is_dropped_when_it_i
     assert b'{"due_ms":1,' in bench.sent.of(TOPICS.dead_letter)
 
 
-def test_a_state_of_a_later_release_still_ends_the_process() -> None:
+def test_a_state_forgets_offsets_and_nothing_else_and_one_of_a_later_release_ends_the_process() -> None:
     bench = read_from(SESSION.encode(), GOOD.replace(b'"v":2', b'"v":3'))
     with pytest.raises(CorruptState, match="expected 2 or less, got 3"):
         bench.put(TOPICS.actions, delete(0))
-
-
-def test_a_state_forgets_offsets_that_are_not_below_an_end_and_nothing_else() -> None:
     bench = Bench()
     key, before = SESSION.encode(), state_codec.shown(state_codec.decode(GOOD))
     assert before["offsets"] == {TOPICS.actions: 2}
