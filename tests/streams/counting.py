@@ -18,6 +18,7 @@ import orjson
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from benchmarks.cluster import answered
+from haltline.streams.kafka.log_reader import LogReader
 from haltline.streams.runtime.changelog import CLAIM_KEY
 from tests.waiting import wait_until
 
@@ -124,16 +125,7 @@ class Log:
         self._consumer = self._join("none")
 
     def _join(self, group: str) -> Consumer:
-        return Consumer(
-            {
-                "bootstrap.servers": self._bootstrap,
-                "group.id": group,
-                "enable.auto.commit": False,
-                "enable.partition.eof": False,
-                "fetch.wait.max.ms": 10,
-                "fetch.message.max.bytes": 16_000_000,
-            }
-        )
+        return Consumer({"bootstrap.servers": self._bootstrap, "group.id": group, "enable.auto.commit": False})
 
     def close(self) -> None:
         self._consumer.close()
@@ -141,29 +133,13 @@ class Log:
     def ends(self, topic: str) -> dict[int, int]:
         """By partition: the offset that the next record will get."""
         partitions = answered(lambda: self._consumer.list_topics(topic, timeout=10)).topics[topic].partitions
-        return {number: self._watermarks(topic, number)[1] for number in partitions}
-
-    def _watermarks(self, topic: str, partition: int) -> tuple[int, int]:
-        return answered(lambda: self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10))
+        ask = self._consumer.get_watermark_offsets
+        return {n: answered(partial(ask, TopicPartition(topic, n), timeout=10))[1] for n in partitions}
 
     def records(self, topic: str) -> list[Message]:
-        """All there are now, partition by partition."""
-        found: list[Message] = []
-        for number, end in self.ends(topic).items():
-            start, _ = self._watermarks(topic, number)
-            if start < end:
-                self._consumer.assign([TopicPartition(topic, number, start)])
-                wait_until(partial(self._read_to, end, found), f"{topic} partition {number} is read up to {end}")
-                self._consumer.unassign()
-        return found
-
-    def _read_to(self, end: int, found: list[Message]) -> bool:
-        message = self._consumer.poll(0.1)
-        while message is not None:
-            assert message.error() is None, message.error()
-            found.append(message)
-            message = self._consumer.poll(0)
-        return any(tp.offset >= end for tp in self._consumer.position(self._consumer.assignment()))
+        """All there are now; those of a partition in their order."""
+        with LogReader(self._bootstrap, [topic]) as reader:
+            return list(reader.to_end())
 
     def counts(self, changelog: str) -> Counter[str]:
         """By key: how many records its last state in the changelog counts, in the order of the log."""

@@ -9,7 +9,6 @@ import sys
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -159,9 +158,7 @@ class Gateway:
         except OSError:  # not yet
             return False
 
-    def __exit__(
-        self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self._proxy.terminate()
         try:
             self._proxy.wait(30)

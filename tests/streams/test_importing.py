@@ -11,7 +11,6 @@ from tests.cases import cases
 
 NOON_MS = 1_750_075_200_000
 USED = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}
-
 CLAUDE: list[dict[str, Any]] = [
     {"type": "summary", "summary": "x"},
     {
@@ -68,8 +67,6 @@ SPAN = {
     ],
 }  # fmt: skip
 OTEL = {"resourceSpans": [{"scopeSpans": [{"spans": [{"spanId": "2"}, SPAN]}]}]}
-
-
 RECORDINGS = {
     "claude.jsonl": CLAUDE, "openhands.json": OPENHANDS, "typed.jsonl": TYPED, "mini.json": MINI, "mini-2.json": MINI_2,
     "swe.json": SWE, "otel.json": OTEL,

@@ -15,7 +15,6 @@ from tests.streams.audit.tables import proof_of
 from tests.waiting import wait_until
 
 Position = tuple[str, int, int]
-
 QUIET = logging.getLogger("tests.brokers")  # for clients of brokers that come and go
 QUIET.setLevel(logging.CRITICAL)
 

@@ -1,7 +1,8 @@
-"""The ready questions, and how answers are shown: whole, bounded, and with what is wrong in our words."""
+"""Questions to the table, and how answers are shown: whole, bounded, and with what is wrong in our words."""
 
 import csv
 import io
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,14 @@ import orjson
 import pytest
 
 from haltline.schemas.control import Feedback, Stage
-from haltline.schemas.decisions import Decision
+from haltline.streams.audit.query import QueryFailed, literal, open_query, session_story
 from haltline.streams.audit.questions import QUESTIONS
+from haltline.streams.audit.reading import KafkaRecord
+from haltline.streams.audit.table import DeltaAuditTable
 from tests.builders import at
+from tests.streams.audit import records
+from tests.streams.audit.records import NOW_MS, record
+from tests.streams.audit.tables import READER
 from tests.streams.commands import haltline
 from tests.streams.replay.recorded import TOPICS, a_night, deletes, label_of
 
@@ -19,10 +25,7 @@ from tests.streams.replay.recorded import TOPICS, a_night, deletes, label_of
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log = a_night()
-    kill, nudge = (
-        next(d for r in log.decided() if (d := Decision.model_validate_json(r.value or b"")).level.value == level)
-        for level in ("KILL", "NUDGE")
-    )
+    kill, nudge = (next(d for d in log.decisions() if d.level.value == level) for level in ("KILL", "NUDGE"))
     stopped = Feedback(
         feedback_id="f", decision_id=kill.decision_id, session_id=kill.session_id, stage=Stage.STOPPED, time=at(200),
         decided_at=kill.decided_at,
@@ -143,3 +146,42 @@ def test_a_store_that_does_not_answer_is_reported_in_one_line() -> None:
     done = haltline("audit", "query", "SELECT 1", "--table", "s3://none/audit", *arguments)
     expected = "haltline: audit table s3://none/audit: expected a table"
     assert (done.exit_code, done.stderr.startswith(expected)) == (2, True)
+
+
+def write(table: Path, *kept: KafkaRecord) -> None:
+    DeltaAuditTable(table).open().append([READER.row(each, NOW_MS) for each in kept], {"a": 0})
+
+
+@pytest.fixture(scope="module")
+def one_of_each(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table that is only read."""
+    table = tmp_path_factory.mktemp("one") / "audit"
+    write(table, *records.one_of_each())
+    return table
+
+
+def test_a_session_by_any_name_is_found_and_a_time_without_a_zone_is_refused(tmp_path: Path) -> None:
+    names = ["it's", "' OR 1=1 --", '"; DROP TABLE audit', "\\' OR 1=1 --", "ünï\n\U0001f600"]
+    events = [records.event(session_id=name).to_json() for name in names]
+    write(tmp_path, *(record(TOPICS.actions, value, n, key=b"x") for n, value in enumerate(events)))
+    assert [[row["session_id"] for row in session_story(tmp_path, name)] for name in names] == [[n] for n in names]
+    with pytest.raises(ValueError, match="expected a time with its zone, got 2026-05-28 20:26:40"):
+        literal(datetime(2026, 5, 28, 20, 26, 40))  # noqa: DTZ001  # that it has none is the point
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "COPY audit TO '{folder}/stolen.parquet'",
+        "-- SELECT\nCOPY audit TO '{folder}/stolen.parquet'",
+        "/* SELECT */ EXPLAIN ANALYZE COPY audit TO '{folder}/stolen.parquet'",
+        "CREATE EXTERNAL TABLE stolen STORED AS CSV LOCATION '/etc/hosts'",
+        "SELECT 1; COPY audit TO '{folder}/stolen.parquet'",
+        "DROP TABLE audit",
+        "",
+    ],
+)
+def test_a_question_can_only_read_the_table(one_of_each: Path, tmp_path: Path, sql: str) -> None:
+    with pytest.raises(QueryFailed):
+        open_query(one_of_each).rows(sql.format(folder=tmp_path))
+    assert not (tmp_path / "stolen.parquet").exists()

@@ -19,7 +19,6 @@ from tests.waiting import wait_until
 
 URI = "s3://audit/table"
 FLUSHES = 3
-
 Options = dict[str, str]
 
 

@@ -1,17 +1,33 @@
-"""The sink on the embedded broker and a Delta table: what it writes, where it begins, how it ends."""
+"""The sink on the embedded broker and a Delta table: what it writes, where it begins, how it ends, what it reports."""
 
+import re
+import threading
+import time
+import urllib.request
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
+from prometheus_client.parser import text_string_to_metric_families
 
+from haltline.cli.operator.audit.verify_periodically import verify_again
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.query import open_query, session_story
 from haltline.streams.audit.run import EXIT_FAILED, run_audit, running_audit
+from haltline.streams.audit.settings import AuditSettings
+from haltline.streams.audit.sink import AuditSink
+from haltline.streams.audit.telemetry import SinkTelemetry, telemetry
+from haltline.streams.audit.verify import Problem, Verification
+from haltline.streams.audit.writer import Place
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.runtime.metrics import Metrics
 from tests.mock_cluster import ApiKey, MockCluster
 from tests.streams.audit.log import Log, assert_each_once, wait_for_rows
 from tests.streams.audit.records import REASON, one_of_each
+from tests.streams.counting import get
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -76,3 +92,103 @@ def test_a_broker_or_a_table_that_is_not_there_or_forbids_to_read_ends_it_with_a
     cluster.fail_next(ApiKey.LIST_OFFSETS, [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 200)
     assert run_audit(log.settings(tmp_path)) == EXIT_FAILED
     assert "TOPIC_AUTHORIZATION_FAILED" in caplog.text
+
+
+ACTIONS = Place("haltline.actions", 0)
+
+
+def samples(text: str) -> dict[tuple[str, ...], float]:
+    """The value of each sample by its name and its labels' values, topic before partition."""
+    every = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    labels = [[one.labels[label] for label in sorted(one.labels, reverse=True)] for one in every]
+    return {(one.name.removeprefix("haltline_"), *of): one.value for one, of in zip(every, labels, strict=True)}
+
+
+def test_what_a_sink_does_is_measured_and_served(embedded: EmbeddedBroker, tmp_path: Path) -> None:
+    with Log(embedded.bootstrap, Topics()) as log:
+        log.send_one_of_each()
+        log.send(log.topics.actions, b"not an event")
+        log.flush()
+        settings = log.settings(tmp_path, metrics_port=0)
+    with telemetry(settings) as observer:
+        sink = AuditSink(settings, observer=observer)
+        observer.follow(sink)
+        assert get(observer.port, "/readyz")[0] == 503
+        thread = threading.Thread(target=sink.run)
+        thread.start()
+        wait_for_rows(tmp_path, 10)
+        wait_until(lambda: get(observer.port, "/readyz")[0] == 200, "it is ready")
+        wait_until(lambda: "consumer_high_watermark{" in get(observer.port, "/metrics")[1], "its ends are followed")
+        sink.stop()
+        thread.join()
+        reported = samples(get(observer.port, "/metrics")[1])
+    assert reported["sink_rows_total", "haltline.actions"] == 2
+    assert reported["sink_rows_total", "haltline.dead-letter"] == 1
+    assert reported["sink_unreadable_rows_total", "haltline.actions"] == 1
+    assert reported["sink_commits_total",] == reported["sink_commit_seconds_count",] >= 1
+
+
+def test_lag_losses_and_repeats_are_reported_by_topic_and_a_sink_that_stands_still_is_not_alive(tmp_path: Path) -> None:
+    metrics = Metrics()
+    observer = SinkTelemetry(metrics, stuck_after_s=60)
+    observer.on_assigned(frozenset({ACTIONS}))
+    observer.on_position(ACTIONS, 7, 10)
+    observer.on_lost(ACTIONS, 12)
+    observer.on_skipped("haltline.actions", 3)
+    reported = samples(metrics.exposition().decode())
+    assert reported["consumer_lag_records", "haltline.actions", "0"] == observer.verdict().lag_records == 3
+    assert reported["consumer_committed_offset", "haltline.actions", "0"] == 7
+    assert reported["sink_lost_records_total", "haltline.actions"] == 12
+    assert reported["sink_skipped_rows_total", "haltline.actions"] == 3
+    observer.on_assigned(frozenset({Place("haltline.feedback", 0)}))  # and another sink has the other one
+    reported = samples(metrics.exposition().decode())
+    assert reported["sink_lost_records_total", "haltline.feedback"] == 0, "its first loss would not be an increase"
+    observer.on_assigned(frozenset())
+    reported = samples(metrics.exposition().decode())
+    assert ("consumer_lag_records", "haltline.actions", "0") not in reported
+    assert reported["assigned_partitions",] == reported["ready",] == 0
+    sink = AuditSink(AuditSettings(bootstrap="x:1", table=str(tmp_path)))
+    observer, blind = SinkTelemetry(Metrics(), stuck_after_s=60), SinkTelemetry(Metrics(), stuck_after_s=60)
+    observer.follow(sink)
+    blind.follow(sink)
+    assert observer.verdict().alive
+    blind.on_blind(ValueError("a mistake of ours"))
+    assert (blind.verdict().alive, "a mistake of ours" in blind.verdict().reasons[0]) == (False, True)
+    sink.last_turn_s = time.monotonic() - 61
+    verdict = observer.verdict()
+    assert (verdict.alive, verdict.ready) == (False, False)
+    assert "the sink has not come round for 61 s" in verdict.reasons[0]
+
+
+def test_the_last_verification_is_reported_and_a_table_that_is_away_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    well = Verification(rows=7, unsigned=2)
+    broken = Verification(rows=9, problems=[Problem("haltline.actions[0]", 3, "changed")])
+    results = iter((well, OSError("no table"), broken))
+    reported: list[str] = []
+    text = ""
+
+    def once() -> Verification:
+        nonlocal text
+        text += capsys.readouterr().err
+        port = re.search(r"serves /metrics on port (\d+)", text)
+        assert port is not None
+        with urllib.request.urlopen(f"http://127.0.0.1:{port[1]}/metrics", timeout=10) as answer:
+            reported.append(answer.read().decode())
+        result = next(results, None)
+        if result is None:
+            raise KeyboardInterrupt
+        if isinstance(result, OSError):
+            raise result
+        return result
+
+    with pytest.raises(KeyboardInterrupt):
+        verify_again(timedelta(milliseconds=1), "127.0.0.1", 0, once)
+    assert "haltline_audit_chain_intact" not in reported[0], "nothing was verified yet"
+    for sample in ("chain_intact 1.0", "verified_rows 7.0", "unsigned_rows 2.0"):
+        assert [f"haltline_audit_{sample}" in one for one in reported[1:3]] == [True, True]
+    moments = [re.search(r"verification_timestamp_seconds (\S+)", one) for one in reported[1:]]
+    assert moments[0] is not None
+    assert moments[1] is not None
+    assert moments[0][1] == moments[1][1], "what could not be verified is no verification"
+    assert "haltline_audit_chain_intact 0.0" in reported[3]
+    assert "no table" in text

@@ -68,8 +68,6 @@ ALLOWED = "ALLOW allowed"
 SUSPECTED = "NUDGE loop_suspected"
 KILLED = "KILL session_killed_loop_guard"
 ASKED = "PAUSE destructive_volume"
-
-
 A_LONG_WINDOW = Policy(rules={"destructive_repeat": Rule(settings={"window_s": 600_000})})
 A_DAY = 86_400
 
@@ -169,7 +167,6 @@ OF_REVIEWS = {
     "name": "reviewed", "type": "event_count", "select": {"found": {"finding": "step_review"}}, "timespan": "1m",
     "condition": {"gte": 1},
 }  # fmt: skip
-
 DRIFTING = [
     event(0, "", kind=Kind.SESSION_STARTED, outcome=None, task={"goal": "Repair invoice export rounding"}),
     *(event(s, "edit", args={"what": "repair rounding invoice export"}) for s in range(1, 5)),
@@ -204,11 +201,7 @@ def test_a_worker_runs_what_is_in_shadow_and_what_was_measured_is_forgotten_when
     assert steps_measured(state, Policy(), [bash(2, "ls", output_head="a b")]).calls.novelty.steps == 1
 
 
-@pytest.mark.parametrize(
-    ("status", "runs"),
-    [("stable", True), ("test", True), ("experimental", False)],
-    ids=["enforced", "that warns", "in shadow itself"],
-)
+@pytest.mark.parametrize(("status", "runs"), [("stable", True), ("test", True), ("experimental", False)])
 def test_what_a_correlation_goes_by_is_looked_for(status: str, *, runs: bool) -> None:
     assert ("step_review" in looked(correlating(status), alone=True)) is runs
 

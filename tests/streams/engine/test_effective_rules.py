@@ -32,25 +32,35 @@ def merged(base: Rule | None, *overrides: Override, rule: str = VOLUME) -> Rule:
     return rule_of(policy, BY_ID[rule], overrides)
 
 
+def deletes(most: int, **more: object) -> dict[str, Any]:
+    return {"settings": {"max_deletes": most, **more}}
+
+
 @cases(
-    "base, overrides, settings",
+    "base, overrides, expected",
     {
-        "the lower threshold of two": ({"max_deletes": 5}, [{"max_deletes": 2}], {"max_deletes": 2}),
-        "a looser one is not heard": ({"max_deletes": 2}, [{"max_deletes": 5}], {"max_deletes": 2}),
-        "nor one looser than the default": (None, [{"max_deletes": 50}], {"max_deletes": 3}),
-        "the longer window of two": ({"window_s": 60}, [{"window_s": 600}], {"window_s": 600.0}),
-        "setting by setting over several": (
-            {"max_deletes": 5},
-            [{"max_deletes": 4, "window_s": 10}, {"max_deletes": 3, "window_s": 90}],
-            {"max_deletes": 3, "window_s": 90.0},
+        "the lower threshold of two": (Rule(**deletes(5)), [deletes(2)], deletes(2)),
+        "a looser one is not heard": (Rule(**deletes(2)), [deletes(5)], deletes(2)),
+        "nor one looser than the default": (None, [deletes(50)], deletes(3)),
+        "the longer window of two": (
+            Rule(settings={"window_s": 60}), [{"settings": {"window_s": 600}}], {"settings": {"window_s": 600.0}},
         ),
-        "whatever the order": ({"max_deletes": 5}, [{"max_deletes": 3}, {"max_deletes": 4}], {"max_deletes": 3}),
+        "setting by setting over several": (
+            Rule(**deletes(5)), [deletes(4, window_s=10), deletes(3, window_s=90)], deletes(3, window_s=90.0),
+        ),
+        "whatever the order": (Rule(**deletes(5)), [deletes(3), deletes(4)], deletes(3)),
+        "the stronger mode": (Rule(mode=Mode.WARN), [{"mode": Mode.ENFORCE}], {"mode": Mode.ENFORCE}),
+        "a weaker mode is not heard": (Rule(mode=Mode.WARN), [{"mode": Mode.SHADOW}], {"mode": Mode.WARN}),
+        "on wins": (Rule(enabled=False), [{"enabled": True}], {"enabled": True}),
+        "off is not heard": (Rule(), [{"enabled": False}], {"enabled": True}),
+        "what is off stays off unsaid": (Rule(enabled=False), [deletes(2)], {"enabled": False}),
     },
-)
-def test_settings_merge_to_the_strictest(
-    base: dict[str, Any] | None, overrides: list[dict[str, Any]], settings: dict[str, Any]
+)  # fmt: skip
+def test_settings_mode_and_enabled_merge_to_the_strictest(
+    base: Rule | None, overrides: list[dict[str, Any]], expected: dict[str, Any]
 ) -> None:
-    assert merged(Rule(settings=base) if base else None, *(said(settings=s) for s in overrides)).settings == settings
+    found = merged(base, *(said(**override) for override in overrides))
+    assert {name: getattr(found, name) for name in expected} == expected
 
 
 @cases(
@@ -86,23 +96,6 @@ def test_every_kind_of_setting_merges(
         assert found == settings
 
 
-@cases(
-    "base, override, expected",
-    {
-        "the stronger mode": (Rule(mode=Mode.WARN), {"mode": Mode.ENFORCE}, {"mode": Mode.ENFORCE}),
-        "a weaker mode is not heard": (Rule(mode=Mode.WARN), {"mode": Mode.SHADOW}, {"mode": Mode.WARN}),
-        "on wins": (Rule(enabled=False), {"enabled": True}, {"enabled": True}),
-        "off is not heard": (Rule(), {"enabled": False}, {"enabled": True}),
-        "what is off stays off unsaid": (Rule(enabled=False), {"settings": {"max_deletes": 2}}, {"enabled": False}),
-    },
-)
-def test_mode_and_enabled_merge_to_the_strictest(
-    base: Rule, override: dict[str, Any], expected: dict[str, Any]
-) -> None:
-    found = merged(base, said(**override))
-    assert {name: getattr(found, name) for name in expected} == expected
-
-
 def test_an_exempted_override_says_what_holds_and_settings_without_effect_are_reported() -> None:
     loose = said(exempted=True, mode=Mode.SHADOW, settings={"max_deletes": 50}, levels={Severity.CRITICAL: Level.NUDGE})
     strict = said(settings={"max_deletes": 2, "window_s": 600})
@@ -114,9 +107,7 @@ def test_an_exempted_override_says_what_holds_and_settings_without_effect_are_re
     assert merged(None, *pair).settings == {"max_deletes": 9}, "of two the last holds"
     policy = Policy(
         overrides=(
-            said(
-                settings={"max_deletes": 50, "window_s": 90}, mode=Mode.SHADOW, levels={Severity.CRITICAL: Level.NUDGE}
-            ),
+            said(**deletes(50, window_s=90), mode=Mode.SHADOW, levels={Severity.CRITICAL: Level.NUDGE}),
             said(exempted=True, settings={"max_deletes": 50}),
             said(rule="budget", settings={"limits": {"tokens": 5}}),
         )

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import pytest
-
 from haltline.interventions.agent.novelty import SeenWords
 from haltline.interventions.levels.default_levels import is_ask
 from haltline.schemas.decisions import Level
@@ -57,27 +55,8 @@ def test_what_a_person_asks_for_once_more_is_no_loop_but_a_loop_after_a_prompt_i
     assert decided(each_after_a_prompt(3, destroy, told=True))[-1] == ("destructive_repeat", Level.KILL)
 
 
-# Customer service: what a person says is not an event of older recordings, so each session holds without prompts too.
-
 Act = tuple[str, dict[str, object], str]
-"""A tool, its arguments and its result; one that begins with `Error` failed."""
-
-
-def seeks_a_flight() -> Iterator[Act]:
-    """Days and connections are looked up one after another, mostly without a flight, and a payment is refused twice."""
-    yield (
-        "get_reservation_details",
-        {"reservation_id": "XEWRD9"},
-        '{"origin": "LAX", "destination": "ATL", "paid": 812}',
-    )
-    for day in range(13, 22):
-        for to in ("ATL", "DFW"):
-            flights = f'[{{"flight_number": "HAT{day}{len(to)}", "price": {day * 9}}}]' if day % 3 == 0 else "[]"
-            yield "search_direct_flight", {"origin": "LAX", "destination": to, "date": f"2024-05-{day}"}, flights
-    for paid, result in ((640, "Error: payment amount does not add up"), (652, "Error: payment amount does not add up"),
-                         (655, '{"reservation": "XEWRD9", "total": 655}')):  # fmt: skip
-        yield "update_reservation_flights", {"reservation_id": "XEWRD9", "amount": paid}, result
-    yield "send_certificate", {"user_id": "james_lee_6136", "amount": 50}, "ok"
+"""A tool, its arguments and its result."""
 
 
 def unlocks_a_phone() -> Iterator[Act]:
@@ -90,26 +69,14 @@ def unlocks_a_phone() -> Iterator[Act]:
     yield "check_network_status", {"line_id": "L1002"}, "Connected, 4G"
 
 
-@pytest.mark.parametrize(
-    ("acts", "every"),
-    [
-        pytest.param(seeks_a_flight, 0, id="seeks_a_flight, without prompts"),
-        pytest.param(seeks_a_flight, 4, id="seeks_a_flight, with prompts"),
-        # Only the prompts tell it from an agent that looks at the same line again and again.
-        pytest.param(unlocks_a_phone, 3, id="unlocks_a_phone, with prompts"),
-    ],
-)
-def test_customer_service_is_never_stopped(acts: Callable[[], Iterator[Act]], every: int) -> None:
+def test_customer_service_is_never_stopped() -> None:
+    """Only the prompts tell it from an agent that looks at the same line again and again."""
     seen, events = SeenWords(), [prompt(0, 1)]
-    for number, (tool, args, result) in enumerate(acts()):
-        if every and number % every == 0:
+    for number, (tool, args, result) in enumerate(unlocks_a_phone()):
+        if number and number % 3 == 0:
             events.append(prompt(30 * number + 1, 2 + number))
-        error = result if result.startswith("Error") else None
-        fields: dict[str, Any] = {
-            "output_head": result,
-            "output_bytes": len(result),
-            "output_novelty": seen.take(result, error, args=args),
-        }
-        events += call(30 * number + 5, f"mcp__shop__{tool}", args=args, error=error, **fields)
+        fields: dict[str, Any] = {"output_head": result, "output_bytes": len(result)}
+        novelty = seen.take(result, None, args=args)
+        events += call(30 * number + 5, f"mcp__shop__{tool}", args=args, output_novelty=novelty, **fields)
     stops = [(rule, level) for rule, level in decided(events) if level >= Level.PAUSE and not is_ask(rule, level)]
     assert stops == []

@@ -102,7 +102,6 @@ def test_ids_that_are_too_long_or_empty_do_not_end_an_import(tmp_path: Path) -> 
     assert (ids[0], ids[1], len(ids[0])) == (ids[3], ids[2], 256)
     assert ids[0] != ids[1]
     assert (len(events[4].session_id), events[4].parent_session_id) == (256, "s")
-
     ended = {"kind": "AgentErrorEvent", "tool_call_id": "", "error": "x", "timestamp": "2026-01-01T00:00:00"}
     file.write_text(json.dumps([ended]))
     assert [event.call_id for event in Imported(file, form="openhands").events()] == [None]

@@ -46,9 +46,8 @@ class Row(NamedTuple):
 def row_of(event: ActionEvent) -> Row:
     """The event; an id of a call that the format does not have is left out."""
     call_id = event.call_id or ""
-    name = (
-        "" if event.kind is TURN else f"{event.action.removeprefix('mcp__t__')} {call_id if len(call_id) < 9 else ''}"
-    )
+    own_id = call_id if len(call_id) < 9 else ""
+    name = "" if event.kind is TURN else f"{event.action.removeprefix('mcp__t__')} {own_id}"
     target = str(next(iter((event.args or {}).values()), ""))
     below = SUBAGENT if event.parent_session_id is not None else ""
     cost = 0.0
@@ -125,15 +124,8 @@ def claude() -> list[Row]:
     deletes = [row for number in range(3) for row in delete(number) + turn()]
     report = "[Subagent hand-back] The text below is the final report of a subagent this session delegated to."
     delegated = call("Agent call_a3", "clean", report) + turn()
-    return (
-        deletes
-        + delegated
-        + call("describe_asset call_a4", "none", "no such asset: none", failed=True)
-        + [
-            *turn(),
-            *turn("I am done."),
-        ]
-    )
+    failed = call("describe_asset call_a4", "none", "no such asset: none", failed=True)
+    return deletes + delegated + failed + turn() + turn("I am done.")
 
 
 def history(*, calls_first: bool = False, cost: float = 0.0, why: str = "no such asset: none") -> list[Row]:

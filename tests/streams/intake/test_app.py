@@ -24,14 +24,10 @@ from tests.waiting import wait_until
 BOMB = gzip.compress(b" " * 64 * 1024 * 1024)
 TOOL = {"kind": "action.proposed", "session_id": "s1", "action": "bash"}
 SECRETS = {"args": {"password": "hunter2"}, "targets": ["url=http://a:pw123@b"], "error": "token=abcdef"}
-
-
 CLOUD = {
     "specversion": "1.0", "id": "e1", "source": "a", "subject": "s1", "type": "model.turn",
     "time": "2025-06-16T12:00:00Z",
 }  # fmt: skip
-
-
 JSON, LINES, CE = "application/json", "application/x-ndjson", "application/cloudevents+json"
 ACCEPTED: list[tuple[Any, str, int]] = [
     ({"events": [TOOL, TOOL]}, JSON, 2),
@@ -166,7 +162,6 @@ def test_without_a_token_it_has_to_be_meant(embedded: EmbeddedBroker) -> None:
         "rebound.example": 421,  # by a name that was made to lead here
         "[": 421,  # by something that is no name
     }
-
     asked: list[Any] = [("/v1/events", [], {"Host": host, "Authorization": "Bearer x"}) for host in hosts]
     found = with_intake(embedded.bootstrap, asking(*asked))
     assert [status for status, _ in found] == list(hosts.values())

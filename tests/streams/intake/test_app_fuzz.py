@@ -17,6 +17,7 @@ from haltline.schemas import cloudevents, otel
 from haltline.streams.intake import otlp
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import StandIn
+from tests.streams.intake.test_app import CLOUD, JSON, LINES
 from tests.streams.intake.test_app_formats import request_of
 from tests.streams.intaking import serving
 from tests.streams.mangling import ODD, mangled
@@ -28,10 +29,6 @@ EVENT: dict[str, Any] = {
     "kind": "action.completed", "session_id": "s1", "agent_id": "a", "action": "bash", "args": {"command": "ls"},
     "time": "2025-06-16T12:00:00Z", "usage": {"input_tokens": 7}, "targets": ["x=1"], "error": "no", "v": 1,
     "output_head": "x", "task": {"goal": "tidy"}, "duration_ms": 0.5, "event_id": "e",
-}  # fmt: skip
-CLOUD = {
-    "specversion": "1.0", "id": "e1", "source": "a", "subject": "s1", "type": "model.turn", "data": {"action": "m"},
-    "time": "2025-06-16T12:00:00Z",
 }  # fmt: skip
 MORE = {
     "session_id": "s2", "action": "bash", "call_id": "c", "agent_id": "a", "mode": "async", "session_mode": "async",
@@ -46,12 +43,12 @@ SPAN = {
     "attributes": [{"key": "gen_ai.operation.name", "value": {"stringValue": "execute_tool"}},
                    {"key": "gen_ai.conversation.id", "value": {"stringValue": "s1"}}],
 }  # fmt: skip
-JSON, LINES, BATCH = "application/json", "application/x-ndjson", "application/cloudevents-batch+json"
+DATA, BATCH = CLOUD | {"data": {"action": "m"}}, "application/cloudevents-batch+json"
 GOOD: dict[tuple[str, str], Any] = {
     ("/v1/events", JSON): [EVENT, EVENT],
     ("/v1/events", LINES): [EVENT, EVENT],
-    ("/v1/events", cloudevents.STRUCTURED): CLOUD,
-    ("/v1/events", BATCH): [CLOUD, CLOUD],
+    ("/v1/events", cloudevents.STRUCTURED): DATA,
+    ("/v1/events", BATCH): [DATA, DATA],
     **{(f"/v1/{route}", JSON): MORE for route in ("verdict", "result", "turn", "start", "end")},
     ("/v1/traces", JSON): {"resourceSpans": [{"scopeSpans": [{"spans": [SPAN, SPAN]}]}]},
     ("/v1/traces", otlp.PROTOBUF): request_of(2).SerializeToString(),
@@ -93,9 +90,8 @@ def test_every_request_has_a_clear_answer_and_what_was_accepted_is_on_the_topic(
                 async with http.post(path, data=body, headers=headers) as response:
                     return response.status, response.content_type, await response.read()
 
-            await asyncio.to_thread(
-                _ask_all, lambda *result: asyncio.run_coroutine_threadsafe(ask(*result), loop).result(30)
-            )
+            wait = asyncio.run_coroutine_threadsafe
+            await asyncio.to_thread(_ask_all, lambda *request: wait(ask(*request), loop).result(30))
 
     def _ask_all(ask: Callable[[str, bytes, dict[str, str]], tuple[int, str, bytes]]) -> None:
         @given(request=requests(), is_compressed=st.booleans())
@@ -115,9 +111,8 @@ def test_every_request_has_a_clear_answer_and_what_was_accepted_is_on_the_topic(
             elif status == 200 and path == "/v1/traces":
                 accepted += len(otel.of_agents(otlp.spans_of(body, kind))) - _rejected(kind, result)
             elif status >= 400:
-                reported = (
-                    result.decode(errors="replace") if answered == otlp.PROTOBUF else orjson.loads(result)["errors"][0]
-                )
+                is_text = answered == otlp.PROTOBUF
+                reported = result.decode(errors="replace") if is_text else orjson.loads(result)["errors"][0]
                 assert re.search("expected|invalid|needs|not_json", reported), reported
 
         any_request()

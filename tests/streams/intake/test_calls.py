@@ -156,7 +156,6 @@ def test_a_call_that_was_allowed_is_refused_by_its_key_once_its_session_was_kill
 def test_an_intake_beside_its_agent_decides_in_its_own_process(mode: str) -> None:
     forget_kills()
     delete = {"session_id": "s1", "agent_id": "js", "action": "delete_asset", "args": {"asset_id": "x"}, "mode": mode}
-
     below = {"session_id": "below", "parent_session_id": "s1", "kind": "model.turn"}
     asked: list[Any] = [("/v1/verdict", delete | {"call_id": f"c{n}"}) for n in range(3)]
     asked += [("/v1/end", delete), ("/v1/verdict", delete | {"action": "read"}), ("/v1/verdict", delete | below)]
@@ -171,7 +170,6 @@ def test_an_intake_beside_its_agent_decides_in_its_own_process(mode: str) -> Non
 def test_a_call_that_may_destroy_something_waits_in_mode_async_too(*, holds: bool, waits: list[bool]) -> None:
     guard = ScriptedGuard()
     settings = GuardSettings(bootstrap="127.0.0.1:9", mode="blocking")
-
     asked = [("/v1/verdict", CALL | {"action": action, "mode": "async"}) for action in ("drop_table", "send")]
     scripted(guard, asking(*asked), settings=settings, holds_mode=holds)
     assert [e.await_verdict for e in guard.events if e.kind is Kind.PROPOSED] == waits
@@ -180,7 +178,6 @@ def test_a_call_that_may_destroy_something_waits_in_mode_async_too(*, holds: boo
 def test_a_secret_that_a_client_has_sent_as_a_result_is_recognized_where_it_leaves_also_below() -> None:
     token = "gh" + "p_" + "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzZ12"
     sends = {"action": "http_post", "args": {"url": "https://example.org", "body": token[::-1]}}
-
     read = {"action": "read_file", "args": {"path": ".env"}}
     asked: list[Any] = [("/v1/verdict", CALL | read | {"session_id": session_id}) for session_id in ("s1", "s2")]
     asked.append(("/v1/result", {"session_id": "s1", "call_id": "c1", "output": f"T={token}"}))
@@ -206,7 +203,6 @@ def test_a_secret_that_a_client_has_sent_as_a_result_is_recognized_where_it_leav
 )
 def test_a_client_that_sends_no_secrets_tells_which_it_has_recognized(given: Any, code: str, kinds: list[str]) -> None:
     guard = ScriptedGuard()
-
     ((status, answer),) = scripted(guard, asking(("/v1/verdict", CALL | {"secrets_sent": given})))
     assert (status == 200) is not bool(code)
     assert code in str(answer.get("errors", ""))

@@ -163,7 +163,6 @@ def test_what_cannot_be_used_is_blocked_or_an_error(embedded: EmbeddedBroker) ->
         (calling(call(arguments="x" * (MAX_ARGUMENTS_CHARS + 1))), 200, "arguments: expected at most"),
         (calling(call(arguments="[" * 500_001)), 413, "at most 500000 values"),
     ]
-
     answers = with_intake(embedded.bootstrap, posting(*(body for body, *_ in cases)))
     for (_, status, expected), (found, answer) in zip(cases, answers, strict=True):
         assert (found, expected in (answer.get("blocked_reason") or str(answer["errors"]))) == (status, True), answer
@@ -178,7 +177,6 @@ def test_litellm_s_key_is_the_token(embedded: EmbeddedBroker) -> None:
         (LITELLM, {"x-api-key": "secret", "Authorization": "Bearer another"}, 401),
         ("/v1/verdict", {"x-api-key": "secret"}, 401),
     ]
-
     talk = asking(*((path, asked(), header) for path, header, _ in cases))
     with StandIn(embedded.bootstrap):
         found = with_intake(embedded.bootstrap, talk, token="secret")

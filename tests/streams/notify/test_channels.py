@@ -3,6 +3,7 @@
 import json
 import ssl
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,12 @@ def sender(folder: Path, kind: str, url: str, **fields: Any) -> Sender:
     return sender_of("c", Config.model_validate(document).channels["c"])
 
 
+def send(folder: Path, kind: str, url: str, record: IncidentRecord, **fields: Any) -> None:
+    """Sends a message of one change by a sender of its own."""
+    with closing(sender(folder, kind, url, **fields)) as made:
+        made.send(message(record))
+
+
 HTTP = ("webhook", "slack", "teams", "pagerduty", "alertmanager")
 
 
@@ -71,9 +78,7 @@ def channel(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[st
         made.close()
 
 
-def test_a_receiver_takes_every_change_and_a_digest_as_its_schema_has_it(
-    channel: tuple[str, Receiver, Sender],
-) -> None:
+def test_a_receiver_takes_every_change_and_a_digest_as_its_schema_has_it(channel: tuple[str, Receiver, Sender]) -> None:
     kind, there, made = channel
     for what in ("opened", "escalated", "approval_wanted", "acknowledged", "resolved", "counted"):
         made.send(message(change(what)))
@@ -107,25 +112,18 @@ def test_what_an_answer_means(
 
 def test_nobody_at_the_address_is_asked_again_and_the_address_is_not_reported(tmp_path: Path) -> None:
     for kind in (*HTTP, "apprise"):
-        url = "http://127.0.0.1:1/5ecret-path"
-        made = sender(tmp_path, kind, "json://127.0.0.1:1/5ecret-path" if kind == "apprise" else url)
         with pytest.raises(Failed) as failed:
-            made.send(message(change()))
-        made.close()
+            send(tmp_path, kind, f"{'json' if kind == 'apprise' else 'http'}://127.0.0.1:1/5ecret-path", change())
         assert failed.value.again, kind
         assert "5ecret" not in failed.value.detail, kind
     with receiver("json") as there:
-        made = sender(tmp_path, "apprise", there.url.replace("http://", "json://"))
-        made.send(message(change()))
-        made.close()
+        send(tmp_path, "apprise", there.url.replace("http://", "json://"), change())
     assert there.heard[0].body["title"].startswith("Incident opened: repetition in session s1")
 
 
 def test_a_webhook_is_a_signed_cloud_event_and_a_redirect_is_not_followed(tmp_path: Path) -> None:
     with receiver("webhook") as there:
-        made = sender(tmp_path, "webhook", there.url)
-        made.send(message(change("approval_wanted", session_id="a/b")))
-        made.close()
+        send(tmp_path, "webhook", there.url, change("approval_wanted", session_id="a/b"))
     (received,) = there.heard
     event = from_structured_event(HTTPMessage(received.headers, json.dumps(received.body).encode()), JSONFormat())
     assert event.get_id() == received.headers["webhook-id"] == "ntf_inc-1_1"
@@ -139,10 +137,8 @@ def test_a_webhook_is_a_signed_cloud_event_and_a_redirect_is_not_followed(tmp_pa
         there.answers.append((307, {"Location": elsewhere.url}, ""))
         secrets = tmp_path / "secrets"
         secrets.write_text(f"whsec_{'A' * 32}\n{SECRET}\n")
-        made = sender(tmp_path, "webhook", there.url, secret_file=secrets)
         with pytest.raises(Failed, match="got 307"):
-            made.send(message(change()))
-        made.close()
+            send(tmp_path, "webhook", there.url, change(), secret_file=secrets)
     assert elsewhere.heard == []
     assert len(there.heard[0].headers["webhook-signature"].split()) == 2
 
@@ -151,18 +147,14 @@ def test_a_button_of_slack_opens_the_approval_and_a_throttled_connector_of_teams
     tmp_path: Path,
 ) -> None:
     with receiver("slack") as there:
-        made = sender(tmp_path, "slack", there.url)
-        made.send(message(change("approval_wanted")))
-        made.close()
+        send(tmp_path, "slack", there.url, change("approval_wanted"))
     (actions,) = [block for block in there.heard[0].body["blocks"] if block["type"] == "actions"]
     token = actions["elements"][0]["url"].partition("?token=")[2]
     assert LinkKey("k" * 32).request_of(token, now_s=1_750_000_000) == "apr_5d0c"
     with receiver("teams") as there:
-        made = sender(tmp_path, "teams", there.url)
         there.answers.append((200, {}, "delivery failed with error: Microsoft Teams endpoint returned HTTP error 429"))
         with pytest.raises(Failed) as failed:
-            made.send(message(change()))
-        made.close()
+            send(tmp_path, "teams", there.url, change())
     assert failed.value.again
 
 
@@ -232,8 +224,7 @@ def test_a_mail_goes_encrypted_and_with_a_password_and_threads_by_incident(
     tmp_path: Path, mail: tuple[Mailbox, dict[str, Any]]
 ) -> None:
     box, fields = mail
-    made = sender(tmp_path, "email", "", **fields)
-    made.send(message(change("approval_wanted", **(ODD | {"agent_id": "cleaner"}))))
+    send(tmp_path, "email", "", change("approval_wanted", **(ODD | {"agent_id": "cleaner"})), **fields)
     content = box.mails[0].content
     text = content.decode() if isinstance(content, bytes) else str(content)
     assert box.mails[0].rcpt_tos == ["ada@example.org", "bob@example.org"]
@@ -241,20 +232,14 @@ def test_a_mail_goes_encrypted_and_with_a_password_and_threads_by_incident(
         assert header in text
 
 
-@pytest.mark.parametrize(
-    ("answer", "again"),
-    [
-        pytest.param("451 later", True, id="later: again"),
-        pytest.param("554 no", False, id="never: not again"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "again"), [("451 later", True), ("554 no", False)])
 def test_what_a_mail_server_says_decides(
     tmp_path: Path, mail: tuple[Mailbox, dict[str, Any]], answer: str, again: bool
 ) -> None:
     box, fields = mail
     box.answer = answer
     with pytest.raises(Failed, match=answer) as failed:
-        sender(tmp_path, "email", "", **fields).send(message(change()))
+        send(tmp_path, "email", "", change(), **fields)
     assert failed.value.again is again
 
 
@@ -263,9 +248,9 @@ def test_a_certificate_that_cannot_be_checked_ends_it_before_the_password_and_a_
 ) -> None:
     box, fields = mail
     with pytest.raises(Failed, match="expected a valid certificate"):
-        sender(tmp_path, "email", "", **(fields | {"ca_file": None})).send(message(change()))
+        send(tmp_path, "email", "", change(), **(fields | {"ca_file": None}))
     (tmp_path / "password").write_text("wr0ng")
     with pytest.raises(Failed) as failed:
-        sender(tmp_path, "email", "", **fields).send(message(change()))
+        send(tmp_path, "email", "", change(), **fields)
     assert (failed.value.again, "wr0ng" in failed.value.detail) == (False, False), failed.value.detail
     assert box.mails == []

@@ -139,7 +139,6 @@ def test_states_that_readers_drop_are_brought_back_and_workers_go_on_from_them(s
     assert {name: dropped[name] for name in ("first", "last", "above_era", "era", "records", "keys", "late")} == {
         "first": 2, "last": 3, "above_era": 282, "era": 144, "records": 2, "keys": 2, "late": False,
     }  # fmt: skip
-
     with Children(tmp_path / "damaged") as children:
         site.worker(children)
         site.act(WENT_ON)
@@ -150,7 +149,6 @@ def test_states_that_readers_drop_are_brought_back_and_workers_go_on_from_them(s
             assert refused.exit_code == Exit.NO
             assert f"group {site.group}: expected no members, got" in refused.stderr
     site.wait_until_stopped()
-
     before = site.log.ends(site.changelog)
     listed = site.json("repair", exit_code=Exit.NO)
     assert {one["id"]: one["outcome"] for one in listed["states"]} == {
@@ -159,7 +157,6 @@ def test_states_that_readers_drop_are_brought_back_and_workers_go_on_from_them(s
     assert site.log.ends(site.changelog) == before, "nothing is written without --yes"
     assert site.json("repair", "--yes")["written"] == 1
     assert site.home(exit_code=Exit.NO)["states"] == {"went on without": 1}
-
     with Children(tmp_path / "repaired") as children:
         site.worker(children)
         site.act(LOST)

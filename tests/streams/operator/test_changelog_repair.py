@@ -6,14 +6,7 @@ from dataclasses import dataclass, field
 from haltline.streams.engine.log_position import is_first
 from haltline.streams.engine.session_state import MAX_SEEN, SessionState
 from haltline.streams.operator.changelog_repair import Outcome, PartitionReading
-from haltline.streams.runtime.changelog import (
-    EPOCH_HEADER,
-    OWNER_HEADER,
-    TOPIC_IDS_HEADER,
-    Claim,
-    Epoch,
-    Owner,
-)
+from haltline.streams.runtime.changelog import EPOCH_HEADER, OWNER_HEADER, TOPIC_IDS_HEADER, Claim, Epoch, Owner
 from haltline.streams.runtime.source_reader import Record
 from haltline.streams.sessions import state_codec
 from tests.cases import cases

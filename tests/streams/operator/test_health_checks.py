@@ -2,6 +2,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
+from typing import Any
 
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
@@ -23,25 +24,14 @@ from tests.http_server import served
 
 TOPICS = Topics()
 AGENT = "User:agent"
-SHIPPED = [
-    grant.binding()
-    for grant in grants(
-        {role: f"User:{role}" for role in Role},
-        TOPICS,
-        changelogs=("c", "d"),
-        group="haltline",
-        audit_group="haltline-audit",
-    )
-]
+PRINCIPALS = {role: f"User:{role}" for role in Role}
+GROUPS = {"group": "haltline", "audit_group": "haltline-audit"}
+SHIPPED = [grant.binding() for grant in grants(PRINCIPALS, TOPICS, changelogs=("c", "d"), **GROUPS)]
+LITERAL, PREFIXED = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
 
 
-def allowed(
-    principal: str,
-    name: str,
-    operation: AclOperation = AclOperation.WRITE,
-    pattern: ResourcePatternType = ResourcePatternType.LITERAL,
-) -> AclBinding:
-    return AclBinding(ResourceType.TOPIC, name, pattern, principal, "*", operation, AclPermissionType.ALLOW)
+def allowed(who: str, name: str, what: AclOperation = AclOperation.WRITE, by: Any = LITERAL) -> AclBinding:
+    return AclBinding(ResourceType.TOPIC, name, by, who, "*", what, AclPermissionType.ALLOW)
 
 
 @cases(
@@ -50,7 +40,7 @@ def allowed(
         "those that are shipped": ([], Verdict.OK),
         "an agent that may release itself": ([allowed(AGENT, TOPICS.control)], Verdict.BAD),
         "everybody may command": ([allowed("User:*", TOPICS.commands)], Verdict.BAD),
-        "by the prefix": ([allowed(AGENT, "haltline.", pattern=ResourcePatternType.PREFIXED)], Verdict.BAD),
+        "by the prefix": ([allowed(AGENT, "haltline.", by=PREFIXED)], Verdict.BAD),
         "reading is another thing": ([allowed(AGENT, TOPICS.control, AclOperation.READ)], Verdict.OK),
     },
 )

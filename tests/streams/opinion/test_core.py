@@ -102,16 +102,10 @@ def test_an_answer_that_there_is_none_or_that_is_late_or_second_is_none() -> Non
     assert twice.read(4)[0] == PAUSED
 
 
-@pytest.mark.parametrize(
-    ("changed", "followup"),
-    [
-        pytest.param({"event_id": "r2"}, UNREQUESTED, id="another event"),
-        pytest.param({"detector": "stagnation"}, UNREQUESTED, id="another rule"),
-    ],
-)
-def test_an_answer_to_something_else_changes_nothing(changed: dict[str, Any], followup: str) -> None:
+@pytest.mark.parametrize("other", [{"event_id": "r2"}, {"detector": "stagnation"}], ids=str)
+def test_an_answer_to_something_else_changes_nothing(other: dict[str, Any]) -> None:
     session = hinted()
-    assert session(answer(session.requested[0], **changed)).followup == followup
+    assert session(answer(session.requested[0], **other)).followup == UNREQUESTED
     assert session.read(4) == [HINT]
 
 

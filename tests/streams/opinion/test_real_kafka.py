@@ -97,7 +97,6 @@ def test_a_finding_in_doubt_is_asked_about_decided_on_and_judged_by_an_operator(
         wait_until(audited, "a stop by the rule itself is in the audit table", deadline_s=90)
         arguments = ["calibrate", *here, "--table", table, "--budget", "1/9", "--judge", "--by", "ada"]
         judged = haltline(*arguments, given="n\n" * 5)
-
     assert judged.exit_code == Exit.OK, judged.output
     assert "false_alarm: is recorded" in judged.output
     labels = [Command.model_validate_json(value) for value in values(kafka, topics.commands)]

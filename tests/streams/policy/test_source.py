@@ -4,6 +4,7 @@ import os
 import signal
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import orjson
@@ -18,12 +19,12 @@ from haltline.streams.local.system import health_url
 from haltline.streams.policy.loader import BadPolicy, parse_policy
 from haltline.streams.policy.publish import publish
 from haltline.streams.policy.source import News, PolicyFile, PolicySource, PolicyTopic, Refusal, current
+from tests.builders import T0_MS
 from tests.mock_cluster import ApiKey, MockCluster, QuickBroker
 from tests.streams.running import running_worker
 from tests.waiting import wait_until
 
 TOPICS = Topics()
-T0_MS = 1_750_000_000_000
 
 
 @pytest.fixture
@@ -56,6 +57,10 @@ def next_of(source: PolicySource) -> News:
     return found[0]
 
 
+def followed(bootstrap: str) -> "closing[PolicyTopic]":
+    return closing(PolicyTopic(bootstrap, TOPICS.policies, fetch_wait_ms=10))
+
+
 def version(news: News) -> int:
     assert isinstance(news, Core), news
     return news.policy.version
@@ -69,14 +74,11 @@ def test_a_file_that_is_wrong_is_refused_with_its_line_and_what_it_says_in_vain_
     source = PolicyFile(file)
 
     def looked(text: str | None) -> News:
-        if text is None:
-            file.unlink()
-        else:
-            file.write_text(text, encoding="utf-8")
+        file.unlink() if text is None else file.write_text(text, encoding="utf-8")
         source.look()
         return next_of(source)
 
-    try:
+    with closing(source):
         for text, problem in {
             "": "got an empty document",
             "version: 2\nrules:\n": "rules",
@@ -88,9 +90,7 @@ def test_a_file_that_is_wrong_is_refused_with_its_line_and_what_it_says_in_vain_
             assert isinstance(refused, Refusal)
             assert problem in refused.detail
         assert version(looked('{"version": 2, "cooldown_s": 30}')) == 2
-    finally:
-        source.close()
-    file = tmp_path / "policy.yaml"
+    file = tmp_path / "in-vain.yaml"
     file.touch()
     with pytest.raises(BadPolicy, match="got an empty document"):
         PolicyFile(file)
@@ -102,25 +102,20 @@ def test_a_file_that_is_wrong_is_refused_with_its_line_and_what_it_says_in_vain_
 def test_the_topic_is_read_to_its_end_and_documents_that_can_all_not_be_used_are_no_start(bootstrap: str) -> None:
     put(bootstrap, TOPICS.policies, document(2, nonsense=1))
     with pytest.raises(BadPolicy, match=r"haltline\.policies \d:0:1: nonsense: "):
-        PolicyTopic(bootstrap, TOPICS.policies, fetch_wait_ms=10)
+        followed(bootstrap)
     put(bootstrap, TOPICS.policies, document(2), document(9, "other"), document(3), ("default", b"{nonsense"))
-    source = PolicyTopic(bootstrap, TOPICS.policies, fetch_wait_ms=10)
-    try:
+    with followed(bootstrap) as source:
         assert source.core.policy.version == 3, "the last one that can be used"
-    finally:
-        source.close()
 
 
 def test_what_comes_on_the_topic_holds_or_is_refused_whole(bootstrap: str) -> None:
-    source = PolicyTopic(bootstrap, TOPICS.policies, fetch_wait_ms=10)
-    try:
+    with followed(bootstrap) as source:
         assert (source.core.policy, source.take()) == (Policy(), [])
         put(bootstrap, TOPICS.policies, document(9, "other"), document(2, preset="starter"))
-        followed = next_of(source)
-        assert isinstance(followed, Core)
-        assert (followed.policy.version, followed.policy.preset) == (2, None)
-        assert "destructive_volume" in followed.policy.rules
-
+        core = next_of(source)
+        assert isinstance(core, Core)
+        assert (core.policy.version, core.policy.preset) == (2, None)
+        assert "destructive_volume" in core.policy.rules
         bad = orjson.dumps({"version": 3, "rules": {"destructive_volume": {"settings": {"max_deletes": 0}}}})
         put(bootstrap, TOPICS.policies, ("default", bad))
         refused = next_of(source)
@@ -128,26 +123,21 @@ def test_what_comes_on_the_topic_holds_or_is_refused_whole(bootstrap: str) -> No
         assert "rules.destructive_volume.settings.max_deletes: expected " in refused.detail
         assert refused.record is not None
         assert refused.record.value == bad
-
         put(bootstrap, TOPICS.policies, ("default", orjson.dumps({"name": "other"})))
         refused = next_of(source)
         assert isinstance(refused, Refusal)
         assert "name: expected 'default' as the record's key says, got 'other'" in refused.detail
-
         put(bootstrap, TOPICS.policies, ("default", None))
         taken_away = next_of(source)
         assert isinstance(taken_away, Core)
         assert taken_away.policy == Policy()
-    finally:
-        source.close()
 
 
 def test_the_topic_is_followed_on_when_a_worker_is_refused_or_loses_the_broker_for_a_while() -> None:
     with MockCluster() as cluster:
         cluster.create_topic(TOPICS.policies)
         put(cluster.bootstrap, TOPICS.policies, document(2))
-        source = PolicyTopic(cluster.bootstrap, TOPICS.policies, fetch_wait_ms=10)
-        try:
+        with followed(cluster.bootstrap) as source:
             cluster.fail_next(ApiKey.FETCH, [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 3)
             put(cluster.bootstrap, TOPICS.policies, document(3))
             assert version(next_of(source)) == 3, "and what was known already is not told again"
@@ -155,8 +145,6 @@ def test_the_topic_is_followed_on_when_a_worker_is_refused_or_loses_the_broker_f
             cluster.set_up()
             put(cluster.bootstrap, TOPICS.policies, document(4))
             assert version(next_of(source)) == 4
-        finally:
-            source.close()
 
 
 def published(bootstrap: str, text: str) -> Policy:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.opinions import Opinion
 from haltline.schemas.partitioner import partition_of
@@ -50,12 +51,7 @@ class LiveLog:
         )  # fmt: skip
 
     def send(
-        self,
-        topic: str,
-        *,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[tuple[str, bytes | None]] = (),
+        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
     ) -> None:
         """Puts a record on a topic, a millisecond after the one before it."""
         self.now_ms += 1
@@ -127,6 +123,9 @@ class LiveLog:
     def decided(self) -> Iterable[LogRecord]:
         return self._of(TOPICS.interventions)
 
+    def decisions(self) -> list[Decision]:
+        return [Decision.model_validate_json(record.value or b"") for record in self.decided()]
+
     def incidents(self) -> Iterable[LogRecord]:
         return self._of(TOPICS.incidents)
 
@@ -143,13 +142,9 @@ class LiveLog:
         """The audit table of it."""
         writer = AuditWriter(DeltaAuditTable(folder), Reader(TOPICS, "audit"), "audit", signer=signer, sign_every=10)
         writer.assign([Place(*place) for place in self.records])
-        for (topic, partition), kept in self.records.items():
-            for record in kept:
-                headers = tuple((name, text) for name, text in record.headers)
-                result = KafkaRecord(
-                    topic, partition, record.offset, record.timestamp, record.key, record.value, headers
-                )
-                writer.add(result)
+        for place, kept in self.records.items():
+            for one in kept:
+                writer.add(KafkaRecord(*place, one.offset, one.timestamp, one.key, one.value, tuple(one.headers)))
         writer.flush(self.now_ms, closing=True)
         return folder
 

@@ -4,8 +4,9 @@ import random
 import signal
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,16 +19,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented 
 )
 
 from benchmarks.cluster import answered
+from haltline.schemas.keys import make_keys
 from haltline.streams.local.kafka import LocalKafka
-from tests.streams.counting import (
-    CountingWorker,
-    Log,
-    expected_tellings,
-    get,
-    produce,
-    shows,
-    unused_port,
-)
+from haltline.streams.runtime.worker_process import EXIT_FAILED
+from tests.mock_cluster import MockCluster
+from tests.streams.commands import haltline
+from tests.streams.counting import CountingWorker, Log, expected_tellings, get, produce, shows, unused_port
 from tests.waiting import wait_until
 
 KEYS = [f"session-{n}" for n in range(200)]
@@ -111,7 +108,6 @@ def test_each_record_counts_once_whatever_becomes_of_workers_and_the_broker(site
             site.wait_until_done()
             second.stop()
     site.check_exact()
-
     port = unused_port()
     with site.worker(session_timeout_s=30, metrics_port=port, watermark_interval_s=0.2) as worker:
         wait_until(lambda: get(port, "/readyz")[0] == 200, "it is ready")
@@ -192,3 +188,21 @@ def allow_transactions(producer: Producer) -> None:
         return True
 
     wait_until(ready, "transactions can be begun", deadline_s=60)
+
+
+def test_topics_that_cannot_be_joined_by_partition_are_refused(mock_cluster: Callable[[], MockCluster]) -> None:
+    cluster = mock_cluster()
+    for topic, partitions in (("events", 4), ("commands", 4), ("counting-sessions-changelog", 3)):
+        cluster.create_topic(topic, partitions)
+    with CountingWorker(cluster.bootstrap, topics=("commands", "events"), output="told", group="counting") as worker:
+        assert worker.wait() == EXIT_FAILED
+    assert (
+        "expected the same number of partitions in each, "
+        "got {'commands': 4, 'events': 4, 'counting-sessions-changelog': 3}" in worker.stderr
+    )
+
+
+def test_a_key_that_is_none_is_refused_before_the_worker_starts(tmp_path: Path) -> None:
+    public = make_keys(tmp_path / "worker.pem")
+    done = haltline("worker", "--sealing-key", public, "--bootstrap", "127.0.0.1:9")
+    assert (done.exit_code, "expected an ed25519 private key" in done.stderr) == (2, True)
