@@ -1,77 +1,37 @@
 """Counting workers as processes of their own, and what they leave on the broker."""
 
-import itertools
-import os
-import signal
 import socket
-import subprocess
-import sys
-import threading
 import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from itertools import chain
+from typing import Any
 
 import orjson
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from benchmarks.cluster import answered
 from haltline.streams.kafka.log_reader import LogReader
+from haltline.streams.local.subprocesses import Child, Children
 from haltline.streams.runtime.changelog import CLAIM_KEY
 from tests.waiting import wait_until
 
 
-class CountingWorker:
+def start_counting(
+    children: Children, name: str, bootstrap: str, *, topics: Sequence[str], output: str, group: str, **options: object
+) -> Child:
     """`python -m tests.streams.counting_worker` with a broker's topics; options as keywords."""
+    settings = {"bootstrap": bootstrap, "topics": ",".join(topics), "output": output, "group": group, **options}
+    arguments = [[f"--{name.replace('_', '-')}", str(value)] for name, value in settings.items()]
+    return children.start_module(name, "tests.streams.counting_worker", [*chain(*arguments)], must_run=False)
 
-    def __init__(self, bootstrap: str, *, topics: Sequence[str], output: str, group: str, **options: object) -> None:
-        settings = {"bootstrap": bootstrap, "topics": ",".join(topics), "output": output, "group": group, **options}
-        arguments = [[f"--{name.replace('_', '-')}", str(value)] for name, value in settings.items()]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.streams.counting_worker", *itertools.chain(*arguments)],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self._lines: list[str] = []
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
 
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        self._lines.extend(self.process.stderr)
-
-    def send(self, number: signal.Signals) -> None:
-        """Send a signal to it."""
-        os.kill(self.process.pid, number)
-
-    def wait(self, *, deadline_s: float = 60.0) -> int:
-        """Its exit code."""
-        code = self.process.wait(deadline_s)
-        self._reader.join()
-        return code
-
-    def stop(self) -> None:
-        """SIGTERM, and it must end cleanly."""
-        self.send(signal.SIGTERM)
-        code = self.wait()
-        assert code == 0, self.stderr
-
-    @property
-    def stderr(self) -> str:
-        """What it has said so far."""
-        return "".join(self._lines)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        if failure[0] is not None:
-            print(self.stderr)  # what the worker saw, beside what the test missed
-        if self.process.poll() is None:
-            self.send(signal.SIGKILL)
-        self.wait()
+def stop(worker: Child) -> None:
+    """SIGTERM, and it must end cleanly."""
+    code = worker.stop(within_s=60)
+    assert code == 0, worker.last_lines(100)
 
 
 def get(port: int | None, path: str) -> tuple[int, str]:

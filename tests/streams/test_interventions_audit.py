@@ -132,7 +132,7 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Table:
     return table.write()
 
 
-def test_a_threshold_is_suggested_and_never_applied_and_a_rule_that_misses_is_offered_a_stricter_one(
+def test_a_threshold_is_suggested_for_false_alarms_and_misses_and_never_applied(
     labelled: Table, tmp_path: Path
 ) -> None:
     policy = tmp_path / "policy.yaml"

@@ -192,7 +192,10 @@ def test_any_arguments_are_taken_in_and_the_state_comes_back(
         state = kept(outcome)
         decision = outcome.decision
         if decision is not None and decision.approval is not None:
-            state = kept(core.on_command(state, _answer(answer, decision, T0_MS + number * 1000)))
+            seen = {"request_id": decision.approval.request_id, "nonce": decision.approval.nonce}
+            said = {"command_id": f"k{number}", "kind": answer, "id": "s", "by": "ada", "reason": "why?"}
+            command = Command.model_validate(said | seen | {"time": T0_MS + number * 1000})
+            state = kept(core.on_command(state, command))
     assert state is not None
     for _ in range(5):
         state = kept(core.on_tick(state, max(state.due_ms, T0_MS)))
@@ -209,10 +212,3 @@ def kept(outcome: Effects) -> SessionState:
     again = state_codec.decode(state_codec.encode(outcome.state))
     assert again == outcome.state
     return again
-
-
-def _answer(kind: str, decision: Decision, time_ms: int) -> Command:
-    assert decision.approval is not None
-    seen = {"request_id": decision.approval.request_id, "nonce": decision.approval.nonce}
-    fields = {"command_id": f"k{time_ms}", "kind": kind, "id": "s", "by": "ada", "reason": "why?", "time": time_ms}
-    return Command.model_validate(fields | seen)

@@ -79,7 +79,7 @@ def test_every_question_can_be_asked_and_counts_what_it_is_about(table: Path) ->
     assert [(one["by"], one["kind"], one["commands"]) for one in ask(table, "operators")] == [("ada", "label", 4)]
 
 
-def test_a_long_story_is_reported_from_its_end_and_what_cannot_be_asked_too(
+def test_a_long_story_is_shown_from_its_end_and_a_wrong_question_refused(
     table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("haltline.cli.operator.audit.query._STORY_SHOWN", 3)

@@ -63,17 +63,6 @@ def repeat(table: DeltaTable) -> None:
     write_deltalake(table, Table.from_batches(again), mode="append")
 
 
-def make_anew(audit: Audit) -> None:
-    """Changes a record, and makes all that follows from it anew, as whoever knows how it is done can."""
-    value = event(event_id="another", session_id="s1").to_json()
-    shutil.rmtree(audit.uri)
-    sink = writer(audit.uri, FIRST)
-    for n in range(40):
-        result = event(event_id=f"e{2 * n}", session_id=f"s{2 * n % 3}").to_json()
-        add(sink, FIRST, n, value=value if n == 7 else result)
-    sink.flush(NOW_MS)
-
-
 SWAP = change("offset", 'CASE WHEN "offset" = 7 THEN 8 ELSE 7 END', f'{OF_FIRST} AND "offset" IN (7, 8)')
 
 
@@ -111,7 +100,14 @@ def test_each_column_that_follows_from_the_record_is_derived_again(audit: Audit)
 
 def test_a_chain_that_was_recreated_is_not_the_one_that_was_signed(audit: Audit) -> None:
     kept = audit.checkpoints()
-    make_anew(audit)
+    # Whoever knows how it is done can change a record, and make all that follows from it anew.
+    shutil.rmtree(audit.uri)
+    sink = writer(audit.uri, FIRST)
+    for n in range(40):
+        own = {"event_id": "another", "session_id": "s1"}
+        fields = own if n == 7 else {"event_id": f"e{2 * n}", "session_id": f"s{2 * n % 3}"}
+        add(sink, FIRST, n, value=event(**fields).to_json())
+    sink.flush(NOW_MS)
     assert audit.verify(signed=False).ok
     problems = audit.verify(witness=kept).problems
     assert "its hash is not the one that was signed" in problems[0].what

@@ -148,7 +148,7 @@ def exempted_errors(agent: str, **settings: int) -> Override:
     return said(exempted=True, agent=agent, rule="error_repetition", settings=settings)
 
 
-def test_overrides_that_are_wrong_only_together_or_can_meet_in_too_many_ways_are_refused(
+def test_overrides_that_are_wrong_together_or_meet_in_too_many_ways_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     others = [exempted_errors(f"agent-{n}", high=5) for n in range(40)]

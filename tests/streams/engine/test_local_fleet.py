@@ -86,7 +86,9 @@ def test_a_killed_agent_that_goes_on_and_what_a_killed_session_started_are_kille
     going_on.command(operator(CommandKind.RESET, ScopeKind.AGENT, "cleaner", 70))
     assert decided(going_on.event(begins(100, "newer"))) == []
     assert going_on.killed == ["new"]
-    family = tree()
+    family = fleet()
+    for number, (session, parent) in enumerate([("root", None), ("a", "root"), ("b", "a"), ("c", "root")]):
+        family.event(begins(number, session, parent, "root"))
     family.command(operator(CommandKind.KILL, ScopeKind.SESSION, "a", 10))
     assert family.killed == ["a", "b"]
     family.event(begins(20, "d", "b", "root"))
@@ -99,13 +101,6 @@ def test_a_killed_agent_that_goes_on_and_what_a_killed_session_started_are_kille
     family.command(operator(CommandKind.RESET, ScopeKind.SESSION, "a", 40))
     family.event(begins(50, "new", "a", "root"))
     assert family.killed == ["b", "d"], "who was released may start others again, and its descendants stay killed"
-
-
-def tree() -> Restarted:
-    family = fleet()
-    for number, (session, parent) in enumerate([("root", None), ("a", "root"), ("b", "a"), ("c", "root")]):
-        family.event(begins(number, session, parent, "root"))
-    return family
 
 
 def spends(seconds: float, session: str, cost_usd: float, **fields: Any) -> ActionEvent:

@@ -18,9 +18,9 @@ from haltline.schemas import wire
 from haltline.streams.importing import archive, reading
 from haltline.streams.importing.formats import FORMATS, Imported
 from haltline.streams.importing.reading import NotReadable
+from tests.streams.importing.test_formats import RECORDINGS
 from tests.streams.importing.test_samples import EXPECTED, SAMPLES
 from tests.streams.mangling import mangled
-from tests.streams.test_importing import RECORDINGS
 
 LOG, RUNS = SAMPLES / "inspect.eval", SAMPLES / "langsmith_runs.jsonl"
 MEMBER = "samples/night-7_epoch_1.json"
@@ -31,7 +31,7 @@ def skipped(file: Path) -> tuple[int, list[str]]:
     return len(list(imported.events())), imported.skipped
 
 
-def test_lines_have_no_bound_together_and_what_cannot_be_read_is_reported_by_its_place(
+def test_lines_have_no_bound_together_and_what_is_wrong_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = json.loads((SAMPLES / "langfuse_observations.json").read_text())
@@ -93,9 +93,7 @@ def log_of(path: Path, count: int) -> Path:
     return path
 
 
-def test_an_archive_whose_files_share_bytes_is_refused_and_all_its_files_have_one_bound(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_archive_s_files_share_no_bytes_and_have_one_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log.eval"
     with zipfile.ZipFile(path, "w") as written:
         written.writestr("header.json", "{}")

@@ -153,11 +153,6 @@ EXPECTED = {
 MAIN = sorted(set(EXPECTED) - {"claude_agent_sdk_subagent.jsonl"})
 
 
-def shortened(row: Row) -> Row:
-    """Claude Code's report of a subagent has the subagent's id behind it."""
-    return row._replace(text=row.text.partition(" It is model output")[0])
-
-
 def test_each_sample_is_in_the_table_and_a_subagent_of_another_file_is_below_its_session() -> None:
     files = {file.name for file in SAMPLES.iterdir() if file.suffix in (".json", ".jsonl", ".eval")}
     assert files == set(FORM_OF) == set(EXPECTED)
@@ -170,7 +165,8 @@ def check(file: Path, form: str, expected: list[Row]) -> list[ActionEvent]:
     """Reads a recording whose every event is known; the events."""
     imported = Imported(file)
     events = list(imported.events())
-    assert [shortened(row_of(event)) for event in events] == expected
+    rows = map(row_of, events)  # behind Claude Code's report of a subagent is its id
+    assert [row._replace(text=row.text.partition(" It is model output")[0]) for row in rows] == expected
     assert (imported.form, imported.untimed, imported.skipped) == (form, 0, [])
     assert len({event.event_id for event in events}) == len(events)
     times = [event.time for event in events]

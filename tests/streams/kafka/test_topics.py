@@ -87,7 +87,8 @@ def test_create_adds_what_is_missing_and_names_where_what_was_expected_and_what_
 ) -> None:
     at_least = {"max.message.bytes": str(16 * 1024 * 1024)}
     for name, (partitions, settings, _) in DIFFERENT.items():
-        _make(admin, NewTopic(no_topics.prefix + name, partitions, 1, config=at_least | settings))
+        before = NewTopic(no_topics.prefix + name, partitions, 1, config=at_least | settings)
+        admin.create_topics([before])[before.topic].result()
     expected = {f"topic {no_topics.prefix}{name}: {what}" for name, (*_, what) in DIFFERENT.items() if what}
     made = _create(admin, no_topics, partitions=2)
     assert {r.topic for r in made if not r.created} == {no_topics.prefix + name for name in DIFFERENT}
@@ -97,11 +98,6 @@ def test_create_adds_what_is_missing_and_names_where_what_was_expected_and_what_
 
 def _create(admin: AdminClient, topics: Topics, partitions: int) -> list[TopicReport]:
     return create_topics(admin, topics, partitions, replication=1, changelogs=[changelog_of(topics)])
-
-
-def _make(admin: AdminClient, topic: NewTopic) -> None:
-    for made in admin.create_topics([topic]).values():
-        made.result()
 
 
 def _settings(admin: AdminClient, topic: str) -> dict[str, str]:

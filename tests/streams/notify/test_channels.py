@@ -1,7 +1,12 @@
-"""Each channel against a receiver of its kind on this machine."""
+"""Each channel against a receiver of its kind on this machine, and a real Alertmanager."""
 
 import json
+import os
+import shutil
 import ssl
+import subprocess
+import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -23,6 +28,7 @@ from haltline.streams.notify.notification_text import Change, Message
 from tests.deploy.tools import free_port
 from tests.streams.notify.receivers import ROUTING_KEY, SECRET, Receiver, receiver
 from tests.streams.notify.records import change
+from tests.waiting import wait_until
 
 LINKS = Links("https://console.example/", LinkKey("k" * 32), 86_400_000)
 ODD: dict[str, Any] = {
@@ -70,15 +76,18 @@ def send(folder: Path, kind: str, url: str, record: IncidentRecord, **fields: An
 HTTP = ("webhook", "slack", "teams", "pagerduty", "alertmanager")
 
 
+Channel = tuple[str, Receiver, Sender]
+
+
 @pytest.fixture(params=HTTP)
-def channel(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Receiver, Sender]]:
+def channel(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Channel]:
     with receiver(request.param) as there:
         made = sender(tmp_path, request.param, there.url)
         yield request.param, there, made
         made.close()
 
 
-def test_a_receiver_takes_every_change_and_a_digest_as_its_schema_has_it(channel: tuple[str, Receiver, Sender]) -> None:
+def test_a_receiver_takes_every_change_and_a_digest_as_its_schema_has_it(channel: Channel) -> None:
     kind, there, made = channel
     for what in ("opened", "escalated", "approval_wanted", "acknowledged", "resolved", "counted"):
         made.send(message(change(what)))
@@ -98,9 +107,7 @@ def test_a_receiver_takes_every_change_and_a_digest_as_its_schema_has_it(channel
         pytest.param((404, {}, "no_service"), False, None, id="a hook that is gone: not again"),
     ],
 )
-def test_what_an_answer_means(
-    channel: tuple[str, Receiver, Sender], answer: Any, again: bool, after_s: float | None
-) -> None:
+def test_what_an_answer_means(channel: Channel, answer: Any, again: bool, after_s: float | None) -> None:
     kind, there, made = channel
     there.answers.append((answer[0], answer[1], f"{answer[2]} {there.url} {SECRET} {ROUTING_KEY}"))
     with pytest.raises(Failed) as failed:
@@ -197,8 +204,11 @@ class Mailbox:
         return self.answer
 
 
+Mail = tuple[Mailbox, dict[str, Any]]
+
+
 @pytest.fixture
-def mail(tmp_path: Path) -> Iterator[tuple[Mailbox, dict[str, Any]]]:
+def mail(tmp_path: Path) -> Iterator[Mail]:
     """A server with STARTTLS and a password, and what a channel needs for it."""
     authority = CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -220,9 +230,7 @@ def mail(tmp_path: Path) -> Iterator[tuple[Mailbox, dict[str, Any]]]:
     controller.stop()
 
 
-def test_a_mail_goes_encrypted_and_with_a_password_and_threads_by_incident(
-    tmp_path: Path, mail: tuple[Mailbox, dict[str, Any]]
-) -> None:
+def test_a_mail_goes_encrypted_and_with_a_password_and_threads_by_incident(tmp_path: Path, mail: Mail) -> None:
     box, fields = mail
     send(tmp_path, "email", "", change("approval_wanted", **(ODD | {"agent_id": "cleaner"})), **fields)
     content = box.mails[0].content
@@ -233,9 +241,7 @@ def test_a_mail_goes_encrypted_and_with_a_password_and_threads_by_incident(
 
 
 @pytest.mark.parametrize(("answer", "again"), [("451 later", True), ("554 no", False)])
-def test_what_a_mail_server_says_decides(
-    tmp_path: Path, mail: tuple[Mailbox, dict[str, Any]], answer: str, again: bool
-) -> None:
+def test_what_a_mail_server_says_decides(tmp_path: Path, mail: Mail, answer: str, again: bool) -> None:
     box, fields = mail
     box.answer = answer
     with pytest.raises(Failed, match=answer) as failed:
@@ -244,7 +250,7 @@ def test_what_a_mail_server_says_decides(
 
 
 def test_a_certificate_that_cannot_be_checked_ends_it_before_the_password_and_a_wrong_one_is_not_reported(
-    tmp_path: Path, mail: tuple[Mailbox, dict[str, Any]]
+    tmp_path: Path, mail: Mail
 ) -> None:
     box, fields = mail
     with pytest.raises(Failed, match="expected a valid certificate"):
@@ -254,3 +260,62 @@ def test_a_certificate_that_cannot_be_checked_ends_it_before_the_password_and_a_
         send(tmp_path, "email", "", change(), **fields)
     assert (failed.value.again, "wr0ng" in failed.value.detail) == (False, False), failed.value.detail
     assert box.mails == []
+
+
+_NAMES = ("prometheus-alertmanager", "alertmanager")
+_TEMPLATES = Path("/usr/share/prometheus/alertmanager/default.tmpl")
+"""Debian's has none of its own in it."""
+
+
+@pytest.fixture
+def alertmanager(tmp_path: Path) -> Iterator[str]:
+    """Debian's, which tells nobody."""
+    found = next(filter(None, map(shutil.which, _NAMES)), None)
+    if found is None or (found.endswith(_NAMES[0]) and not _TEMPLATES.exists()):
+        reason = f"needs Alertmanager: Debian's prometheus-alertmanager, unpacked, and {_TEMPLATES} of it"
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"CI=true: {reason}", pytrace=False)
+        pytest.skip(reason)
+    (tmp_path / "alertmanager.yml").write_text("route: {receiver: nobody}\nreceivers: [{name: nobody}]\n")
+    address = f"127.0.0.1:{free_port()}"
+    command = [found, f"--config.file={tmp_path / 'alertmanager.yml'}", f"--storage.path={tmp_path / 'data'}"]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [*command, f"--web.listen-address={address}", "--cluster.listen-address="], stdout=log, stderr=log
+        )
+    try:
+
+        def ready() -> bool:
+            assert process.poll() is None, (tmp_path / "log").read_text()
+            try:
+                urllib.request.urlopen(f"http://{address}/-/ready", timeout=10).close()
+            except OSError:
+                return False
+            return True
+
+        wait_until(ready, "Alertmanager answers")
+        yield f"http://{address}"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def active(address: str) -> dict[str, Any]:
+    """The alerts that fire, by severity."""
+    with urllib.request.urlopen(f"{address}/api/v2/alerts", timeout=10) as answer:
+        return {alert["labels"]["severity"]: alert for alert in json.load(answer)}
+
+
+def test_an_incident_is_one_alert_that_gets_worse_and_ends(alertmanager: str, tmp_path: Path) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    times: dict[str, Any] = {"first_at": now_ms - 60_000, "last_at": now_ms, "changed_at": now_ms}
+    made = sender(tmp_path, "alertmanager", alertmanager, labels={"team": "ops"})
+    made.send(message(change(severity="high", **times)))
+    wait_until(lambda: active(alertmanager), "the alert fires")
+    made.send(message(change("escalated", 2, severity="critical", **times)))
+    wait_until(lambda: active(alertmanager).keys() == {"critical"}, "it fires as critical, and no longer as high")
+    labels = active(alertmanager)["critical"]["labels"]
+    assert labels.items() >= {"alertname": "HaltlineIncident", "incident_id": "inc-1", "team": "ops"}.items()
+    made.send(message(change("resolved", 3, severity="critical", **times)))
+    wait_until(lambda: not active(alertmanager), "none fires")
+    made.close()

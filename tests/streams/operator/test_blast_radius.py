@@ -199,9 +199,7 @@ def a_decision(decision_id: str, session_id: str, detector: str = "destructive_r
     )  # fmt: skip
 
 
-def test_a_kill_stands_with_who_and_why_a_second_one_leaves_it_and_the_agents_side_is_waited_for(
-    operator: Operator, system: str
-) -> None:
+def test_a_kill_stands_with_who_and_why_and_the_agents_side_is_waited_for(operator: Operator, system: str) -> None:
     first = operator.command(KILL, SESSION, "kill-1", by="ada", reason="deletes the wrong schema")
     assert (first.answered, first.before) == (True, None)
     (standing,) = [record for record in operator.standing() if record.id == "kill-1"]

@@ -56,10 +56,6 @@ def read(log: Log | Iterable[Record]) -> PartitionReading:
     return reading
 
 
-def outcomes(log: Log) -> list[tuple[bytes, Outcome]]:
-    return [(found.key, found.outcome) for found in read(log).report().states]
-
-
 BEFORE, DROPPED, LATER = state(1, 2), state(1, 2, 3, 4), state(1, 2, 3, 4, 9)
 OTHER = state(1, 2, 9)
 BACK = [(b"a", Outcome.BRING_BACK)]
@@ -99,7 +95,7 @@ WENT_ON = [(b"a", Outcome.WENT_ON)]
     },
 )
 def test_what_becomes_of_a_dropped_state(log: Log, expected: list[tuple[bytes, Outcome]]) -> None:
-    assert outcomes(log) == expected
+    assert [(found.key, found.outcome) for found in read(log).report().states] == expected
 
 
 def test_the_newest_dropped_state_comes_back_with_its_logs_also_of_bytes_that_9484a9e_wrote() -> None:

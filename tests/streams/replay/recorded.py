@@ -4,6 +4,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from confluent_kafka import Producer
+
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent
@@ -184,3 +186,19 @@ def a_night(policy: Policy | None = None) -> LiveLog:
     ]
     events = sorted((one for session in sessions for one in session), key=lambda one: one.time)
     return log.events(events)
+
+
+def named(topic: str, topics: Topics) -> str:
+    """The topic by the names of other topics."""
+    return topics.prefix + topic.removeprefix(TOPICS.prefix)
+
+
+def put(bootstrap: str, log: LiveLog, topics: Topics = TOPICS) -> None:
+    """The whole log, as it was, onto a broker."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for (topic, partition), kept in log.records.items():
+        for record in kept:
+            producer.produce(
+                named(topic, topics), record.value, record.key, partition=partition, timestamp=record.timestamp
+            )
+    assert producer.flush(10) == 0

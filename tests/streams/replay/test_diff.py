@@ -90,11 +90,6 @@ def test_incidents_are_compared_too_and_the_first_revision_that_differs_is_named
     assert again(log, detectors=["destructive_repeat"]).compared.ok
 
 
-@pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return a_night().audited(tmp_path_factory.mktemp("night") / "audit")
-
-
 def test_a_range_in_time_or_of_a_session_leaves_out_the_rest_and_one_of_nothing_is_not_a_success(table: Path) -> None:
     for choice in (["--from", "2025-06-15T15:08:00Z"], ["--session", "night-2"]):
         code, output = run(table, *choice, "--json")
@@ -146,19 +141,13 @@ def neighbour(session: str, number: int = 0) -> str:
     return next(name for name in names if partition_of(name, PARTITIONS) == partition_of(session, PARTITIONS))
 
 
-def on_probation(log: LiveLog, session: str) -> LiveLog:
-    log.events(works(session, 2))
-    for kind, seconds in ((CommandKind.KILL, 30), (CommandKind.RESET, 40)):
-        by, name = "ada", f"{session}-{kind.value}"
-        log.command(Command(command_id=name, kind=kind, id=session, by=by, reason="enough", time=at(seconds)))
-    return log
-
-
 @pytest.mark.parametrize("busy", [True, False], ids=["its partition went on", "its partition was quiet"])
 def test_a_bundle_forgets_the_session_where_its_worker_did_without_the_others_records(
     busy: bool, tmp_path: Path
 ) -> None:
-    log = on_probation(LiveLog(), "s")
+    log = LiveLog().events(works("s", 2))
+    for kind, second in ((CommandKind.KILL, 30), (CommandKind.RESET, 40)):
+        log.command(Command(command_id=kind.value, kind=kind, id="s", by="ada", reason="enough", time=at(second)))
     if busy:
         log.events(works(neighbour("s"), 1, begin=1.1 * DAY))
     log.events(deletes("s", *(1.2 * DAY + second for second in (0, 6))))

@@ -2,7 +2,6 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -13,8 +12,7 @@ from haltline.streams.replay.whatif import Sweep
 from tests.builders import at
 from tests.mock_cluster import QuickBroker
 from tests.streams.commands import said
-from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, label_of
-from tests.streams.replay.test_kafka_range import put
+from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, label_of, put
 
 run = partial(said, "backtest")
 SWEEP = "rules.destructive_repeat.settings.same_target_prior"
@@ -34,10 +32,6 @@ def table(night: LiveLog, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return night.audited(tmp_path_factory.mktemp("night") / "audit")
 
 
-def lines(output: str) -> list[dict[str, Any]]:
-    return [orjson.loads(line) for line in output.splitlines()]
-
-
 def test_a_broker_and_the_table_and_a_file_say_the_same(night: LiveLog, table: Path, tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
     file.write_bytes(b"\n".join(r.value or b"" for r in night.inputs() if r.topic == TOPICS.actions))
@@ -45,7 +39,9 @@ def test_a_broker_and_the_table_and_a_file_say_the_same(night: LiveLog, table: P
         broker.ensure_topics(TOPICS)
         put(broker.bootstrap, night)
         outputs = [run(*source, "--json") for source in ((table,), ("kafka", "--bootstrap", broker.bootstrap), (file,))]
-    stops = [{one["session_id"]: one["first"] for one in lines(output)} for _, output in outputs]
+    stops = [
+        {one["session_id"]: one["first"] for one in map(orjson.loads, output.splitlines())} for _, output in outputs
+    ]
     assert stops[0] == stops[1] == stops[2]
     assert sum(first is not None for first in stops[0].values()) == 2
 

@@ -118,7 +118,7 @@ def test_nothing_is_written_anew_where(read: list[tuple[bytes, int | None]]) -> 
     assert worker.written_anew() == []
 
 
-def test_claims_of_another_changelog_are_not_compared_and_what_is_remembered_is_bounded(
+def test_claims_of_another_changelog_are_not_compared_and_memory_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     worker = Worker(own=8)

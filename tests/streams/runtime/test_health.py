@@ -3,8 +3,10 @@
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import closing
 from functools import partial
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -34,6 +36,10 @@ def sample(next_offset: int, end_offset: int, last_record_ms: int | None = None)
     return Sample(next_offset=next_offset, end_offset=end_offset, last_record_ms=last_record_ms)
 
 
+def after_ms(seconds: float) -> int:
+    return int((T0_S + seconds) * 1000)
+
+
 def followed(*samples: tuple[float, Sample]) -> Progress:
     """Progress after samples at so many seconds from T0."""
     progress = None
@@ -46,20 +52,16 @@ def followed(*samples: tuple[float, Sample]) -> Progress:
 @cases(
     "samples, now_s, lag_s",
     {
-        "at first, since the process looks at it": ([(0, sample(5, 9, int((T0_S - 30) * 1000)))], 10.0, 10.0),
+        "at first, since the process looks at it": ([(0, sample(5, 9, after_ms(-30)))], 10.0, 10.0),
         "behind a backlog, since the time of the last record": (
-            [(0, sample(5, 900)), (10, sample(50, 900, int((T0_S + 3) * 1000)))],
-            12.0,
-            9.0,
+            [(0, sample(5, 900)), (10, sample(50, 900, after_ms(3)))], 12.0, 9.0,
         ),
         "after a quiet day, since none waited": (
-            [(0, sample(5, 5, int((T0_S - 86_400) * 1000))), (5, sample(5, 6, int((T0_S - 86_400) * 1000)))],
-            6.0,
-            6.0,
+            [(0, sample(5, 5, after_ms(-86_400))), (5, sample(5, 6, after_ms(-86_400)))], 6.0, 6.0,
         ),
-        "a producer's clock that is ahead": ([(0, sample(5, 6, int((T0_S + 3600) * 1000)))], 6.0, 0.0),
+        "a producer's clock that is ahead": ([(0, sample(5, 6, after_ms(3600)))], 6.0, 0.0),
     },
-)
+)  # fmt: skip
 def test_lag_in_seconds_is_how_long_the_oldest_waiting_record_can_have_waited(
     samples: list[tuple[float, Sample]], now_s: float, lag_s: float
 ) -> None:
@@ -85,36 +87,21 @@ def test_verdict(progress: dict[Partition, Progress], now_s: float, recovered: b
     assert bool(verdict.reasons) != ready
 
 
-class Served:
-    """A server whose verdict a test sets."""
-
-    def __init__(self) -> None:
-        self.verdict = judge({("a", 0): QUIET}, T0_S, stuck_after_s=60.0, recovered=True)
-        self.metrics = Metrics()
-        self.server = HealthServer("127.0.0.1", 0, verdict=lambda: self.verdict, exposition=self.metrics.exposition)
-        self.get = partial(get, self.server.port)
-
-
-@pytest.fixture
-def served() -> Iterator[Served]:
-    served = Served()
-    yield served
-    served.server.close()
-
-
-def test_a_healthy_worker_answers_with_its_metrics_and_a_stuck_one_says_where(served: Served) -> None:
-    served.metrics.counter("rebalances_total").inc(3)
-    assert [served.get(path)[0] for path in ("/healthz", "/readyz")] == [200, 200]
-    status, body = served.get("/metrics")
-    assert (status, "haltline_rebalances_total 3.0" in body) == (200, True)
-    assert served.get("/nothing") == (404, "expected one of /healthz, /readyz, /metrics\n")
-    served.verdict = judge({("b", 3): WAITS}, T0_S + 70, stuck_after_s=60.0, recovered=True)
-    status, body = served.get("/healthz")
+def test_a_healthy_worker_answers_with_its_metrics_and_a_stuck_one_says_where() -> None:
+    verdicts, metrics = [judge({("a", 0): QUIET}, T0_S, stuck_after_s=60.0, recovered=True)], Metrics()
+    with closing(HealthServer("127.0.0.1", 0, verdict=lambda: verdicts[-1], exposition=metrics.exposition)) as server:
+        metrics.counter("rebalances_total").inc(3)
+        assert [get(server.port, path)[0] for path in ("/healthz", "/readyz")] == [200, 200]
+        status, body = get(server.port, "/metrics")
+        assert (status, "haltline_rebalances_total 3.0" in body) == (200, True)
+        assert get(server.port, "/nothing") == (404, "expected one of /healthz, /readyz, /metrics\n")
+        verdicts.append(judge({("b", 3): WAITS}, T0_S + 70, stuck_after_s=60.0, recovered=True))
+        status, body = get(server.port, "/healthz")
+        assert get(server.port, "/readyz?verbose")[0] == 503
     assert status == 503
     assert json.loads(body)["stuck"] == [
         {"topic": "b", "partition": 3, "next_offset": 5, "lag_records": 4, "since_s": T0_S}
     ]
-    assert served.get("/readyz?verbose")[0] == 503
 
 
 REFUSED = 29  # TOPIC_AUTHORIZATION_FAILED
@@ -142,33 +129,25 @@ class Here:
 
 
 def watch(cluster: MockCluster, place: Here, failures: list[BaseException], metrics: Metrics | None = None) -> LagWatch:
-    return LagWatch(
-        {"bootstrap.servers": cluster.bootstrap},
-        place,
-        metrics or Metrics(),
-        interval_s=0.01,
-        stuck_after_s=60.0,
-        on_failure=failures.append,
-    )
+    client: dict[str, Any] = {"bootstrap.servers": cluster.bootstrap}
+    settings: dict[str, Any] = {"interval_s": 0.01, "stuck_after_s": 60.0}
+    return LagWatch(client, place, metrics or Metrics(), on_failure=failures.append, **settings)
 
 
 def test_an_exception_that_nobody_expects_is_reported_and_the_thread_ends(
-    mock_cluster: Callable[[], MockCluster],
+    cluster: MockCluster,
 ) -> None:
     failures: list[BaseException] = []
     place = Here(ValueError("a mistake of ours"))
-    watching = watch(mock_cluster(), place, failures)
+    watching = watch(cluster, place, failures)
     wait_until(lambda: failures, "the failure is told")
     watching.close()
     assert [repr(failure) for failure in failures] == ["ValueError('a mistake of ours')"]
     assert place.asked == 1
 
 
-def test_a_broker_that_does_not_answer_is_retried(
-    mock_cluster: Callable[[], MockCluster], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_broker_that_does_not_answer_is_retried(cluster: MockCluster, caplog: pytest.LogCaptureFixture) -> None:
     failures: list[BaseException] = []
-    cluster = mock_cluster()
     cluster.create_topic("events", 1)
     cluster.fail_next(ApiKey.LIST_OFFSETS, [REFUSED])
     watching = watch(cluster, Here(), failures)
@@ -179,9 +158,9 @@ def test_a_broker_that_does_not_answer_is_retried(
 
 
 def test_a_process_that_starts_behind_says_where_the_ends_are_and_how_long_its_first_record_waits_already(
-    mock_cluster: Callable[[], MockCluster],
+    cluster: MockCluster,
 ) -> None:
-    cluster, written_s = mock_cluster(), time.time() - 600
+    written_s = time.time() - 600
     failures: list[BaseException] = []
     cluster.create_topic("events", 1)
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
@@ -191,7 +170,8 @@ def test_a_process_that_starts_behind_says_where_the_ends_are_and_how_long_its_f
     for _ in range(2):  # it starts again, and has done nothing in between
         metrics = Metrics()
         watching = watch(cluster, Here(), failures, metrics)
-        wait_until(partial(lags_behind, metrics, 600.0), "the lag in seconds is that of the first waiting record")
+        lag = partial(shown, metrics, "lag_seconds")
+        wait_until(lambda: (lag() or 0.0) >= 600, "the lag in seconds is that of the first waiting record")  # noqa: B023
         watching.close()
         assert [shown(metrics, f"{name}_watermark") for name in ("low", "high")] == [0, 3]
         assert shown(metrics, "lag_records") == 3
@@ -202,17 +182,10 @@ def shown(metrics: Metrics, name: str) -> float | None:
     return metrics.registry.get_sample_value(f"haltline_consumer_{name}", {"topic": "events", "partition": "0"})
 
 
-def lags_behind(metrics: Metrics, seconds: float) -> bool:
-    return (shown(metrics, "lag_seconds") or 0.0) >= seconds
-
-
-def exposed(metrics: Metrics) -> set[str]:
-    return {family.name for family in text_string_to_metric_families(metrics.exposition().decode())}
-
-
 def test_what_alerts_wait_for_stands_at_0_and_what_is_not_in_the_table_is_an_error() -> None:
     metrics = Metrics("worker")
-    assert {name for name in exposed(metrics) if name.startswith(PREFIX)} == {"haltline_build_info"}
+    exposed = {family.name for family in text_string_to_metric_families(metrics.exposition().decode())}
+    assert {name for name in exposed if name.startswith(PREFIX)} == {"haltline_build_info"}
     build = r'haltline_build_info\{component="worker",python="3\.\d+\.\d+",version="[^"]+"\} 1\.0'
     assert re.search(build, metrics.exposition().decode())
     meter = SessionMetrics(metrics)

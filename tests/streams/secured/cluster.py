@@ -123,13 +123,9 @@ def running_cluster(folder: Path) -> Iterator[Cluster]:
             _succeed(cluster, ("topics", *command.split()))
         # What is made is in force a moment later; until then nobody may do anything.
         for user, topic in (("agent", TOPICS.feedback), ("worker", TOPICS.control), ("canary", TOPICS.policies)):
-            wait_until(partial(is_taken, cluster, user, topic), f"{user} may write {topic}", deadline_s=60)
+            taken = partial(cluster.taken, user, topic)
+            wait_until(lambda: taken() == 0, f"{user} may write {topic}", deadline_s=60)  # noqa: B023  # waited for here
         yield cluster
-
-
-def is_taken(cluster: Cluster, user: str, topic: str) -> bool:
-    """Whether this user may write there."""
-    return cluster.taken(user, topic) == 0
 
 
 def _succeed(cluster: Cluster, command: Sequence[str]) -> None:
