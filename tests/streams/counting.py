@@ -128,11 +128,8 @@ class Log:
     def wait_until_committed(self, group: str, topics: Iterable[str], *, deadline_s: float = 60.0) -> None:
         """Until the group has committed all there is in the topics."""
         for topic in topics:
-            wait_until(
-                partial(self._is_committed, group, topic),
-                f"group {group} has committed all of {topic}",
-                deadline_s=deadline_s,
-            )
+            all_is = partial(self._is_committed, group, topic)
+            wait_until(all_is, f"group {group} has committed all of {topic}", deadline_s=deadline_s)
 
     def _is_committed(self, group: str, topic: str) -> bool:
         return self.committed(group, topic) == self.ends(topic)

@@ -113,9 +113,8 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
         return self.kept.standing.killed is not None
 
     def _command(self, kind: CommandKind, by: str, **result: Any) -> Followed:
-        return self._both(
-            Command(command_id=f"k{self.offset}", kind=kind, id="s1", by=by, reason="so", time=self.now_ms, **result)
-        )
+        about = {"command_id": f"k{self.offset}", "kind": kind, "id": "s1", "by": by, "reason": "so"}
+        return self._both(Command.model_validate(about | {"time": self.now_ms} | result))
 
     # What happens.
 

@@ -142,17 +142,11 @@ VALUES = st.recursive(
     max_leaves=8,
 )
 USAGES = st.fixed_dictionaries({}, optional=dict.fromkeys(("input_tokens", "output_tokens"), st.integers(0, 2**53)))
+LEVELS = (Level.PAUSE, Level.PAUSE, Level.ROLLBACK, Level.THROTTLE, Level.REINFORCE, Level.BLOCK)
+CHANGES = Modification(action="*", put={"dry_run": True}, cap={"limit": 10.0}, remove=("overwrite",))
 STOPPING = Policy(
-    rules={
-        detector.id: Rule(levels=dict.fromkeys(Severity, level))
-        for number, detector in enumerate(ALL)
-        for level in [
-            (Level.PAUSE, Level.PAUSE, Level.ROLLBACK, Level.THROTTLE, Level.REINFORCE, Level.BLOCK)[number % 6]
-        ]
-    },
-    interventions=Interventions(
-        modifications=(Modification(action="*", put={"dry_run": True}, cap={"limit": 10.0}, remove=("overwrite",)),)
-    ),
+    rules={rule.id: Rule(levels=dict.fromkeys(Severity, LEVELS[number % 6])) for number, rule in enumerate(ALL)},
+    interventions=Interventions(modifications=(CHANGES,)),
 )
 CORES = [
     pytest.param(Core(Policy()), id="the default policy"),

@@ -152,11 +152,8 @@ def test_overrides_that_are_wrong_together_or_meet_in_too_many_ways_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     others = [exempted_errors(f"agent-{n}", high=5) for n in range(40)]
-    wrong = [
-        exempted_errors("x*", high=8, critical=9),
-        exempted_errors("*y", medium=7, high=8, critical=9),
-        exempted_errors("x?y", high=5),
-    ]
+    wrong = [exempted_errors("x*", high=8, critical=9), exempted_errors("*y", medium=7, high=8, critical=9)]
+    wrong.append(exempted_errors("x?y", high=5))
     EffectiveRules(Policy(overrides=(*others, *wrong[:2])))
     with pytest.raises(ValueError, match=r"overrides\.42\.rules\.error_repetition"):
         EffectiveRules(Policy(overrides=(*others, *wrong)))

@@ -58,12 +58,8 @@ def fleet(**rules: Rule) -> Restarted:
 
 
 def decided(followed: list[Followed]) -> list[str]:
-    return [
-        f"{d.level.value} {d.scope.value} {d.scope_id or d.session_id}: {d.code}"
-        for one in followed
-        for d in decisions_of(one)
-        if d.level is not Level.ALLOW or d.flag
-    ]
+    told = (d for one in followed for d in decisions_of(one) if d.level is not Level.ALLOW or d.flag)
+    return [f"{d.level.value} {d.scope.value} {d.scope_id or d.session_id}: {d.code}" for d in told]
 
 
 def controls(followed: list[Followed]) -> list[ControlRecord]:

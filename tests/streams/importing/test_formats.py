@@ -166,25 +166,14 @@ def span(name: str, parent: str | None = None, kind: str = "", at: float = 0.0) 
 
 
 def test_subagents_of_subagents_are_below_each_other_and_tools_within_tools_are_not_subagents() -> None:
-    spans = [
-        span("root"),
-        span("ask", "root", TOOL),
-        span("helper", "ask"),
-        span("turn", "helper", MODEL, 1),
-        span("again", "helper", TOOL, 2),
-        span("deep", "again", MODEL, 3),
-        span("build", "root", TOOL, 4),
-        span("compile", "build", TOOL, 5),
-    ]
+    spans = [span("root"), span("ask", "root", TOOL), span("helper", "ask"), span("turn", "helper", MODEL, 1)]
+    spans += [span("again", "helper", TOOL, 2), span("deep", "again", MODEL, 3)]
+    spans += [span("build", "root", TOOL, 4), span("compile", "build", TOOL, 5)]
     (part,) = parts(spans)
     where = [(step.kind.value, step.action, step.below) for step in part.steps]
     assert part.session_id == "t"
-    assert [(action, below) for kind, action, below in where if kind == "action.proposed"] == [
-        ("ask", None),
-        ("again", "ask"),
-        ("build", None),
-        ("compile", None),
-    ]
+    asked = [(action, below) for kind, action, below in where if kind == "action.proposed"]
+    assert asked == [("ask", None), ("again", "ask"), ("build", None), ("compile", None)]
     assert [below for kind, _, below in where if kind == "model.turn"] == ["ask", "ask/again"]
     (part,) = parts([span("a", "b", TOOL), span("b", "a", TOOL), span("c", "a", MODEL)])
     assert len(list(part.steps)) == 5, "spans that are within each other in a circle end"

@@ -20,21 +20,12 @@ NONE = (200, {"action": "NONE"})
 
 def asked(kind: str = "request", session_id: str | None = "s1", **fields: Any) -> dict[str, Any]:
     """As LiteLLM 1.106.2 sends it."""
-    return {
-        "input_type": kind,
-        "litellm_call_id": "turn-1",
-        "litellm_trace_id": session_id or "made-by-litellm",
-        "request_headers": {} if session_id is None else {"x-litellm-session-id": session_id},
-        "request_data": {"user_api_key_alias": "cleaner", "user_api_key_user_id": "u1"},
-        "texts": [],
-        "images": None,
-        "tools": None,
-        "tool_calls": None,
-        "structured_messages": None,
-        "model": "gpt-4o",
-        "additional_provider_specific_params": {},
-        **fields,
-    }
+    about = {"input_type": kind, "litellm_call_id": "turn-1", "litellm_trace_id": session_id or "made-by-litellm"}
+    headers = {} if session_id is None else {"x-litellm-session-id": session_id}
+    data = {"user_api_key_alias": "cleaner", "user_api_key_user_id": "u1"}
+    empty: dict[str, Any] = {"texts": [], **dict.fromkeys(("images", "tools", "tool_calls", "structured_messages"))}
+    more = {"request_headers": headers, "request_data": data, "additional_provider_specific_params": {}}
+    return {**about, **more, **empty, "model": "gpt-4o", **fields}
 
 
 def call(call_id: str = "c1", name: Any = "delete_asset", arguments: Any = '{"asset_id": "a"}') -> dict[str, Any]:

@@ -38,15 +38,10 @@ ODD: dict[str, Any] = {
 
 
 def message(*records: IncidentRecord) -> Message:
-    changes = [
-        Change(
-            notification_id=f"ntf_{record.incident_id}_{record.revision}",
-            record=record,
-            session_link=LINKS.session(record),
-            approval_link=LINKS.approval(record, record.changed_at),
-        )
-        for record in records
-    ]
+    changes = []
+    for one in records:
+        links = {"session_link": LINKS.session(one), "approval_link": LINKS.approval(one, one.changed_at)}
+        changes.append(Change(notification_id=f"ntf_{one.incident_id}_{one.revision}", record=one, **links))
     return Message.of(changes, max(record.changed_at for record in records))
 
 

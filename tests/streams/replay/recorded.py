@@ -169,23 +169,16 @@ def label_of(
 
 def works(session: str, count: int = 20, begin: float = 0.0) -> list[ActionEvent]:
     """A session that looks at one thing after the other."""
-    return [
-        one
-        for number in range(count)
-        for one in call(begin + number, "look_up", f"asset_id=a{number}", session=session)
-    ]
+    looks = (call(begin + n, "look_up", f"asset_id=a{n}", session=session) for n in range(count))
+    return [one for look in looks for one in look]
 
 
 def a_night(policy: Policy | None = None) -> LiveLog:
     """Six sessions, of which two delete one table again and again."""
     log = LiveLog(policy)
-    sessions = [
-        deletes("night-1", 0, 6, 12, 18, 24),
-        deletes("night-2", 100, 106, 112, 118),
-        *(works(f"day-{number}", begin=number * 3) for number in range(4)),
-    ]
-    events = sorted((one for session in sessions for one in session), key=lambda one: one.time)
-    return log.events(events)
+    sessions = [deletes("night-1", 0, 6, 12, 18, 24), deletes("night-2", 100, 106, 112, 118)]
+    sessions += [works(f"day-{number}", begin=number * 3) for number in range(4)]
+    return log.events(sorted((one for session in sessions for one in session), key=lambda one: one.time))
 
 
 def named(topic: str, topics: Topics) -> str:

@@ -30,12 +30,9 @@ def written(folder: Path) -> Path:
             writer.lost(FIRST, 7, 9)
             writer.flush(NOW_MS)
         for offset in range(start, start + count):
-            result = event(
-                event_id=f"e{offset}", session_id=f"s{offset % 2}", action="look_up", targets=[f"t={offset}"]
-            )
-            writer.add(
-                record(TOPICS.actions, result.to_json(), offset, key=result.session_id.encode(), headers=HEADERS)
-            )
+            of = {"event_id": f"e{offset}", "session_id": f"s{offset % 2}", "targets": [f"t={offset}"]}
+            value, key = event(action="look_up", **of).to_json(), f"s{offset % 2}".encode()
+            writer.add(record(TOPICS.actions, value, offset, key=key, headers=HEADERS))
         writer.flush(NOW_MS)
     return folder
 

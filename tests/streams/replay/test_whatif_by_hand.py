@@ -18,6 +18,7 @@ import orjson
 import pytest
 
 from haltline.detectors import ALL
+from haltline.schemas.events import Outcome
 from tests.streams.commands import said
 from tests.streams.replay.recorded import LiveLog, deletes, label_of
 
@@ -38,10 +39,8 @@ def policy(name: str, **rule: Any) -> dict[str, Any]:
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log = LiveLog()
     for session, seconds in SECONDS.items():
-        log.events(
-            one if one.outcome is None else one.model_validate({**one.model_dump(), "usage": {"cost_usd": 2}})
-            for one in deletes(session, *seconds)
-        )
+        costs = {None: {}, Outcome.OK: {"usage": {"cost_usd": 2}}}
+        log.events(e.model_validate(e.model_dump() | costs[e.outcome]) for e in deletes(session, *seconds))
     for session, label in LABELS.items():
         name, rule = (None, "destructive_repeat") if label == "missed" else (f"of {session}", None)
         log.command(label_of(session, label, name, rule=rule))

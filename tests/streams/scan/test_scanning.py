@@ -124,11 +124,8 @@ def test_a_second_scan_reads_only_what_is_new(tmp_path: Path, monkeypatch: pytes
 def test_several_processes_find_what_one_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [("claude-code", stuck(10 + n).write(tmp_path / f"{n}.jsonl")) for n in range(3)]
     monkeypatch.setattr("haltline.streams.scan.scanning._SMALL_BYTES", 0)
-    alone, beside = (
-        sorted((one.path, one.sessions) for one in scan(files, POLICY, Known(None, POLICY), processes=count))
-        for count in (1, 2)
-    )
-    assert alone == beside
+    alone, beside = (scan(files, POLICY, Known(None, POLICY), processes=count) for count in (1, 2))
+    assert sorted((one.path, one.sessions) for one in alone) == sorted((one.path, one.sessions) for one in beside)
 
 
 @pytest.mark.parametrize(

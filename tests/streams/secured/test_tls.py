@@ -35,10 +35,8 @@ class System:
         self.table = folder / "audit"
         (folder / "keys.yaml").write_text(f"- {{name: ada, role: admin, sha256: {digest_of(self.key)}}}\n")
         public = make_keys(folder / "worker-key.pem")
-        self.seals, self.verifies = (
-            {"HALTLINE_SEALING_KEY": f"{folder}/worker-key.pem"},
-            {"HALTLINE_VERIFY_KEY": str(public)},
-        )
+        self.seals = {"HALTLINE_SEALING_KEY": f"{folder}/worker-key.pem"}
+        self.verifies = {"HALTLINE_VERIFY_KEY": str(public)}
         database = f"sqlite:///{folder}/console.db"
         free = ("--metrics-port", "0")
         worker = self.start("worker", "worker", "--checkpoint-interval", "0.2", *free, **self.seals)
