@@ -194,19 +194,21 @@ def test_a_history_of_aider_has_the_turns_edits_and_commands_of_each_chat(tmp_pa
     assert events[0].time == 1_795_510_800_000
 
 
-def test_a_database_has_what_files_had_and_a_part_that_is_no_json_costs_that_part(tmp_path: Path) -> None:
+def test_databases_have_what_files_had_and_another_one_is_refused(tmp_path: Path) -> None:
     events = check(opencode_database(tmp_path / "opencode.db"), "opencode", history(cost=0.004))
     assert {event.session_id for event in events} == {SESSION}
     file = tmp_path / "opencode.db"
     with closing(sqlite3.connect(file)) as database, database:
         database.execute("UPDATE part SET data = '{' WHERE id = 'prt_12'")
     assert len(list(Imported(file).events())) == len(history()) - 2
-
-
-def test_a_database_of_goose_has_what_its_lines_had_and_the_turns(tmp_path: Path) -> None:
     rows = [row._replace(text="") if row.kind is TURN else row for row in history(calls_first=True, cost=0.004)]
     events = check(goose_database(tmp_path / "sessions.db"), "goose", rows)
     assert {event.session_id for event in events} == {"20261124_1"}
+    file = tmp_path / "other.db"
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("CREATE TABLE people (name)")
+    with pytest.raises(NotReadable, match=r"other\.db: expected a recording of "):
+        Imported(file)
 
 
 @pytest.mark.parametrize("end", [20, 100, 5000], ids=str)
@@ -218,14 +220,6 @@ def test_a_database_that_is_cut_off_is_refused(make: Callable[[Path], Path], end
     file.write_bytes(file.read_bytes()[:end])
     with pytest.raises(NotReadable, match=r"whole\.db: expected a"):
         list(Imported(file).events())
-
-
-def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "other.db"
-    with closing(sqlite3.connect(file)) as database, database:
-        database.execute("CREATE TABLE people (name)")
-    with pytest.raises(NotReadable, match=r"other\.db: expected a recording of "):
-        Imported(file)
 
 
 @pytest.mark.parametrize(

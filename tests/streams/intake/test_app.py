@@ -159,13 +159,10 @@ QUESTIONS: list[tuple[str, Any, int, str]] = [
 ]
 
 
-def test_a_question_that_cannot_be_read_is_reported(embedded: EmbeddedBroker) -> None:
+def test_a_question_that_cannot_be_read_is_reported_and_no_token_has_to_be_meant(embedded: EmbeddedBroker) -> None:
     found = with_intake(embedded.bootstrap, asking(*(asked[:2] for asked in QUESTIONS)), close_budget_s=0.0)
     for (path, _, status, expected), (actual, result) in zip(QUESTIONS, found, strict=True):
         assert (actual, expected in str(result.get("errors"))) == (status, True), (path, result)
-
-
-def test_without_a_token_it_has_to_be_meant(embedded: EmbeddedBroker) -> None:
     hosts = {
         "localhost:1": 202,  # by its name
         "[::1]": 202,  # by another address of this machine

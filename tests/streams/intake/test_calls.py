@@ -62,13 +62,21 @@ def test_a_session_starts_once_and_ends_when_its_client_says_so(embedded: Embedd
     assert started.task.goal == "tidy, password=[redacted:password]"
 
 
-def test_another_prompt_of_the_user_is_told_with_whatever_request_comes_next() -> None:
+def test_another_prompt_is_told_with_whatever_comes_next_and_cut_arguments_are_known() -> None:
     guard = ScriptedGuard()
     asks = [("/v1/start", "p1"), ("/v1/verdict", "p1"), ("/v1/verdict", "p2"), ("/v1/turn", "p3"), ("/v1/turn", 3)]
     found = scripted(guard, asking(*((path, {**CALL, "prompt": prompt}) for path, prompt in asks)))
     assert statuses(found) == [200, 200, 200, 200, 400]
     told = [event.task.prompts for event in guard.events if event.kind is Kind.SESSION_STARTED and event.task]
     assert told == [2, 3]
+    guard = ScriptedGuard()
+    cut = {"args": {"command": "x" * 20}, "args_digest": "0123456789abcdef", "unread_from": 16, "loop_key": "k"}
+    first = ("/v1/verdict", CALL | cut | {"args_digest": "ffffffffffffffff", "unread_from": None})
+    assert statuses(scripted(guard, asking(first, ("/v1/verdict", CALL | cut | {"effect": "write"})))) == [200, 200]
+    whole, proposed = (e for e in guard.events if e.kind is Kind.PROPOSED)
+    assert (proposed.args_digest, proposed.unread_from, proposed.loop_key) == ("0123456789abcdef", 16, "k")
+    assert (proposed.effect, whole.unread_from) == (Effect.WRITE, None)
+    assert whole.args_digest != "ffffffffffffffff", "of whole arguments the digest is made here"
 
 
 def test_a_result_that_its_client_describes_is_published_as_it_is_without_secrets() -> None:
@@ -94,18 +102,7 @@ def test_a_result_that_its_client_describes_is_published_as_it_is_without_secret
     assert older.output_novelty is None  # only its beginning is known
 
 
-def test_arguments_that_were_cut_are_known_to_be() -> None:
-    guard = ScriptedGuard()
-    cut = {"args": {"command": "x" * 20}, "args_digest": "0123456789abcdef", "unread_from": 16, "loop_key": "k"}
-    first = ("/v1/verdict", CALL | cut | {"args_digest": "ffffffffffffffff", "unread_from": None})
-    assert statuses(scripted(guard, asking(first, ("/v1/verdict", CALL | cut | {"effect": "write"})))) == [200, 200]
-    whole, proposed = (e for e in guard.events if e.kind is Kind.PROPOSED)
-    assert (proposed.args_digest, proposed.unread_from, proposed.loop_key) == ("0123456789abcdef", 16, "k")
-    assert (proposed.effect, whole.unread_from) == (Effect.WRITE, None)
-    assert whole.args_digest != "ffffffffffffffff", "of whole arguments the digest is made here"
-
-
-def test_a_request_that_is_sent_again_with_its_key_is_one() -> None:
+def test_a_request_with_its_key_is_one_and_a_call_that_has_ended_is_not_allowed_again() -> None:
     guard, mine = ScriptedGuard(Level.ALLOW, Level.KILL), key()
     call, other = ("/v1/verdict", CALL, mine), ("/v1/verdict", CALL | {"args": {"to": "y"}}, mine)
     found = scripted(guard, asking(call, call, call, other, ("/v1/verdict", CALL, {"Idempotency-Key": "1"})))
@@ -113,13 +110,6 @@ def test_a_request_that_is_sent_again_with_its_key_is_one() -> None:
     assert statuses(found[3:]) == [422, 400]
     assert found[3][1]["errors"] == ["Idempotency-Key: expected the request that it was first sent with, got another"]
     assert len([e for e in guard.events if e.kind is Kind.PROPOSED]) == 1
-
-
-ENDED = "Idempotency-Key: expected one for each call, got that of a call that has ended"
-OF_TURN = {"session_id": "s1", "kind": "model.turn"}
-
-
-def test_a_call_that_was_allowed_and_has_ended_is_not_allowed_again_by_its_key() -> None:
     guard = ScriptedGuard()
     call, turn = ("/v1/verdict", CALL, key()), ("/v1/verdict", OF_TURN, key())
     result = ("/v1/result", {"session_id": "s1", "call_id": "c1", "output": "ok"})
@@ -128,6 +118,10 @@ def test_a_call_that_was_allowed_and_has_ended_is_not_allowed_again_by_its_key()
     assert [verdict["allowed"] for _, verdict in found[:4]] == [True] * 4, "an answer was lost"
     assert [found[5], *found[8:]] == [(422, {"errors": [ENDED]})] * 3
     assert [e.call_id for e in guard.events if e.kind is Kind.PROPOSED] == ["c1", "c2"]
+
+
+ENDED = "Idempotency-Key: expected one for each call, got that of a call that has ended"
+OF_TURN = {"session_id": "s1", "kind": "model.turn"}
 
 
 def test_a_call_that_was_allowed_is_refused_by_its_key_once_its_session_was_killed() -> None:

@@ -42,6 +42,13 @@ def planned(record: IncidentRecord, at_ms: int, *routes: dict[str, Any]) -> list
     ]
 
 
+NUDGE = {"level": "NUDGE", "severity": "low", "causes": ["repetition"]}
+
+
+def escalated(**fields: Any) -> IncidentRecord:
+    return change("escalated", 2, **{"before": NUDGE, **fields})
+
+
 @cases(
     "match, record, reported",
     {
@@ -54,6 +61,14 @@ def planned(record: IncidentRecord, at_ms: int, *routes: dict[str, Any]) -> list
         "all conditions must hold": ({"level": "PAUSE", "cause": "x"}, change(), False),
         "another time of day": ({"during": [NIGHT]}, change(), False),
         "its time of day": ({"during": [{"from": "11:00", "to": "13:00"}]}, change(), True),
+        "what an escalation has become only now": ({"level": "PAUSE"}, escalated(), True),
+        "not again what it was already": ({"level": "NUDGE"}, escalated(), False),
+        "another cause": (
+            {"cause": "destr*"},
+            escalated(before={**NUDGE, "level": "PAUSE"}, causes=["repetition", "destruction"]),
+            True,
+        ),
+        "a person is asked": ({}, escalated(request_id="apr_5d0c", approval="pending"), True),
     },
 )
 def test_which_incidents_a_route_takes(match: dict[str, Any], record: IncidentRecord, reported: bool) -> None:
@@ -77,29 +92,6 @@ def test_which_incidents_a_route_takes(match: dict[str, Any], record: IncidentRe
 def test_which_changes_are_notified_without_asking(what: str, reported: bool) -> None:
     assert bool(planned(change(what), at("12:00"), {})) is reported
     assert planned(change(what), at("12:00"), {"changes": [what]}) == ["chat r0 +0"]
-
-
-NUDGE = {"level": "NUDGE", "severity": "low", "causes": ["repetition"]}
-
-
-@cases(
-    "match, fields, reported",
-    {
-        "what it has become only now": ({"level": "PAUSE"}, {"before": NUDGE}, True),
-        "not again what it was already": ({"level": "NUDGE"}, {"before": NUDGE}, False),
-        "another cause": (
-            {"cause": "destr*"}, {"before": {**NUDGE, "level": "PAUSE"}, "causes": ["repetition", "destruction"]}, True
-        ),
-        "a person is asked": (
-            {}, {"before": NUDGE, "request_id": "apr_5d0c", "approval": "pending"}, True
-        ),
-    },
-)  # fmt: skip
-def test_which_escalations_are_notified_without_asking(
-    match: dict[str, Any], fields: dict[str, Any], reported: bool
-) -> None:
-    record = change("escalated", 2, **fields)
-    assert planned(record, at("12:00"), {"match": match}) == (["chat r0 +0"] if reported else [])
 
 
 @cases(

@@ -80,7 +80,7 @@ def refusal(guard: Guard) -> str | None:
         return refused.code
 
 
-def test_an_agents_kill_is_previewed_carried_out_and_listed(system: str) -> None:
+def test_an_agents_kill_is_previewed_carried_out_and_listed_and_so_is_a_batch(system: str) -> None:
     guards = [guard_of(system, f"p{number}", "previewed") for number in (1, 2)]
     other = guard_of(system, "p3", "another")
     preview = by_ada(system, "kill", "--scope", "agent", "previewed", "--preview")
@@ -98,6 +98,15 @@ def test_an_agents_kill_is_previewed_carried_out_and_listed(system: str) -> None
     assert refusal(guards[1]) == "agent_killed_by_operator"
     for guard in (*guards, other):
         guard.close()
+    declared = by_ada(system, "batch", "bulk-1", "--max-deletes", "40", "--targets", "asset_id=stg_*")
+    assert declared.exit_code == Exit.OK, declared.output
+    with Guard(session_id="bulk-1", bootstrap=system, mode="blocking", budget_s=30.0, start_budget_s=30.0) as guard:
+        for number in range(4):
+            with guard.action("delete_asset", targets=[f"asset_id=stg_{number}"]):
+                pass
+    done = haltline("batches", "--json", "--bootstrap", system)
+    (batch,) = [b for b in orjson.loads(done.stdout) if b["session_id"] == "bulk-1"]
+    assert (batch["by"], batch["used"], batch["batch"]["max_deletes"]) == ("ada", 4, 40)
 
 
 def test_the_fleet_takes_two_operators(system: str) -> None:
@@ -111,18 +120,6 @@ def test_the_fleet_takes_two_operators(system: str) -> None:
     with pytest.raises(NotAllowed, match="expected one that is not killed"):
         operator.command(CommandKind.CONTAIN, ScopeKind.FLEET, "*", by="ada", reason="softer")
     assert operator.command(CommandKind.RESET, ScopeKind.FLEET, "*", by="ada", reason="over").answered
-
-
-def test_of_a_declared_batch_it_is_known_how_much_is_used(system: str) -> None:
-    declared = by_ada(system, "batch", "bulk-1", "--max-deletes", "40", "--targets", "asset_id=stg_*")
-    assert declared.exit_code == Exit.OK, declared.output
-    with Guard(session_id="bulk-1", bootstrap=system, mode="blocking", budget_s=30.0, start_budget_s=30.0) as guard:
-        for number in range(4):
-            with guard.action("delete_asset", targets=[f"asset_id=stg_{number}"]):
-                pass
-    done = haltline("batches", "--json", "--bootstrap", system)
-    (batch,) = [b for b in orjson.loads(done.stdout) if b["session_id"] == "bulk-1"]
-    assert (batch["by"], batch["used"], batch["batch"]["max_deletes"]) == ("ada", 4, 40)
 
 
 def test_many_trips_are_one_incident_that_a_person_closes(system: str) -> None:

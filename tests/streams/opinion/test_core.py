@@ -61,7 +61,7 @@ def test_runaway_leads_to_the_level_of_the_upper_threshold_and_to_a_pause_at_mos
     assert session.state.standing.killed is None
 
 
-def test_sound_withdraws_the_hint_and_silences_the_rule_for_a_while() -> None:
+def test_sound_withdraws_the_hint_for_a_while_and_releases_nothing_that_is_killed() -> None:
     session = hinted(policy(hold_actions=3))
     effects = session(answer(session.requested[0], SOUND))
     assert effects.followup == "opinion_sound"
@@ -72,6 +72,16 @@ def test_sound_withdraws_the_hint_and_silences_the_rule_for_a_while() -> None:
     assert session.state.standing.history.hints == 0
     assert session.read(4, 5, 6, 7) == ["ALLOW", "ALLOW", "ALLOW", HINT]
     assert len(session.requested) == 2
+    killed = hinted()
+    request = killed.requested[0]
+    kill = Command(command_id="k", kind=CommandKind.KILL, id=SESSION, by="ada", reason="enough", time=at(16))
+    killed.core.on_command(killed.state, kill)
+    assert killed(answer(request, SOUND)).followup == "opinion_late"
+    assert killed.read(4)[0].startswith("KILL")
+    reset = Command(command_id="r", kind=CommandKind.RESET, id=SESSION, by="ada", reason="go on", time=at(22))
+    killed.core.on_command(killed.state, reset)
+    assert killed.read(5, 6, 7) == ["ALLOW", "ALLOW", HINT]
+    assert killed.requested == [request]
 
 
 @pytest.mark.parametrize(
@@ -107,19 +117,6 @@ def test_an_answer_to_something_else_changes_nothing(other: dict[str, Any]) -> N
     session = hinted()
     assert session(answer(session.requested[0], **other)).followup == UNREQUESTED
     assert session.read(4) == [HINT]
-
-
-def test_no_verdict_releases_what_is_killed_or_pauses_on_probation() -> None:
-    killed = hinted()
-    request = killed.requested[0]
-    kill = Command(command_id="k", kind=CommandKind.KILL, id=SESSION, by="ada", reason="enough", time=at(16))
-    killed.core.on_command(killed.state, kill)
-    assert killed(answer(request, SOUND)).followup == "opinion_late"
-    assert killed.read(4)[0].startswith("KILL")
-    reset = Command(command_id="r", kind=CommandKind.RESET, id=SESSION, by="ada", reason="go on", time=at(22))
-    killed.core.on_command(killed.state, reset)
-    assert killed.read(5, 6, 7) == ["ALLOW", "ALLOW", HINT]
-    assert killed.requested == [request]
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_records_are_as_they_were_and_say_where_from_and_it_is_noted_who_replaye
     assert note["reason"].endswith("onto lab: try it")
 
 
-def test_a_dry_run_counts_only_what_is_asked_for_and_writes_nothing(broker: EmbeddedBroker) -> None:
+def test_a_dry_run_counts_what_is_asked_for_and_what_must_not_be_is_refused(broker: EmbeddedBroker) -> None:
     asked: dict[tuple[str, ...], int] = {
         ("--session", "night-1"): 10,
         ("--agent", "of night-2"): 8,
@@ -66,6 +66,19 @@ def test_a_dry_run_counts_only_what_is_asked_for_and_writes_nothing(broker: Embe
         if "night-1" in options:
             assert (document["first_ms"], document["last_ms"] >= at(24)) == (at(0) + 1, True)
     assert on(broker.bootstrap, "lab") == []
+    refused: dict[tuple[str, ...], str] = {
+        ("--onto", TOPICS.actions, *BY): "expected another topic",  # its own source
+        ("--onto", TOPICS.commands, *BY): "expected another topic",  # what workers read
+        ("--onto", "lab"): "--by and --reason",
+        ("--onto", "lab", "--of", "nothing", *BY): "--of: expected one of actions",
+        ("--onto", "lab", "--where", "1 +", *BY): "--where",
+        ("--speed", "2"): "expected --onto",
+    }
+    before = len(on(broker.bootstrap, TOPICS.actions))
+    for options, text in refused.items():
+        code, output = run(broker.bootstrap, *options)
+        assert (code, text in output) == (2, True), output
+    assert len(on(broker.bootstrap, TOPICS.actions)) == before
 
 
 def test_a_replay_that_was_interrupted_goes_on_where_it_was_and_no_other_does(
@@ -119,22 +132,6 @@ def test_an_interrupted_replay_is_noted_and_can_go_on(
     assert result == [
         f"{how}" for how in ("begins or goes on after 0", "interrupted after 5", "begins or goes on after 5", every)
     ]
-
-
-def test_what_must_not_be_is_refused(broker: EmbeddedBroker) -> None:
-    refused: dict[tuple[str, ...], str] = {
-        ("--onto", TOPICS.actions, *BY): "expected another topic",  # its own source
-        ("--onto", TOPICS.commands, *BY): "expected another topic",  # what workers read
-        ("--onto", "lab"): "--by and --reason",
-        ("--onto", "lab", "--of", "nothing", *BY): "--of: expected one of actions",
-        ("--onto", "lab", "--where", "1 +", *BY): "--where",
-        ("--speed", "2"): "expected --onto",
-    }
-    before = len(on(broker.bootstrap, TOPICS.actions))
-    for options, text in refused.items():
-        code, output = run(broker.bootstrap, *options)
-        assert (code, text in output) == (2, True), output
-    assert len(on(broker.bootstrap, TOPICS.actions)) == before
 
 
 @pytest.mark.parametrize(

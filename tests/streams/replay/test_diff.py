@@ -161,7 +161,7 @@ def test_a_bundle_forgets_the_session_where_its_worker_did_without_the_others_re
     assert checked.replayed.compared.same >= 2
 
 
-def test_a_kill_outlives_the_day_and_the_rest_does_not_stay_in_memory() -> None:
+def test_a_kill_outlives_the_day_and_states_held_as_bytes_decide_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     log = LiveLog().events(deletes("s", 0, 6, 12))
     for number in range(20):
         log.events(works(neighbour("s", number), 1, begin=(number + 1) * 1.1 * DAY))
@@ -173,9 +173,6 @@ def test_a_kill_outlives_the_day_and_the_rest_does_not_stay_in_memory() -> None:
     killed = replay.state("s")
     assert killed is not None
     assert killed["standing"]["killed"]["code"] == "session_killed_loop_guard"
-
-
-def test_states_that_are_held_as_bytes_decide_as_those_that_are_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay_worker, "MAX_LIVE", 0)
     monkeypatch.setattr(replay_worker, "_PUT_AWAY_AT_A_TIME", 0)
     sessions = [deletes(f"s{number}", *range(number, 60, 9)) for number in range(12)]

@@ -121,7 +121,7 @@ def test_a_state_of_who_is_not_the_owner_was_never_written(late: list[Record]) -
     assert part.fenced_keys == {b"k"}
 
 
-def test_reading_that_begins_behind_where_it_stands_is_an_error() -> None:
+def test_reading_has_no_gaps_and_states_of_an_older_release_count_by_their_epochs() -> None:
     part = read(Record(0, b"a", b"1"))
     part.apply([Record(5, b"a", b"2")], begins=1, following=6)  # compaction has taken what was between
     part.apply([], begins=6, following=8)  # an end that is no record, as the mark of a transaction
@@ -129,9 +129,6 @@ def test_reading_that_begins_behind_where_it_stands_is_an_error() -> None:
         part.apply([Record(9, b"a", b"3")], begins=9, following=10)
     part.apply([Record(5, b"a", b"2"), Record(8, b"a", b"3")], begins=-2, following=9)
     assert (part.values, part.position) == ({b"a": b"3"}, 9)
-
-
-def test_states_of_an_older_release_count_by_their_epochs_before_any_claim() -> None:
     part = read(
         written(0, b"a", b"1", era=1),
         written(1, b"a", b"2", era=2, since_ms=10),
@@ -171,7 +168,7 @@ def test_a_release_marker_lets_states_of_an_older_release_count_and_they_are_wri
     assert b"k" in read(claimed(0, "a"), released(1), written(2, b"k", b"1", era=9)).fenced_keys
 
 
-def test_a_partition_is_claimed_when_the_claim_is_read_and_until_another_is() -> None:
+def test_a_partition_is_claimed_until_another_is_and_own_records_land_one_after_the_other() -> None:
     part = expecting(read(claimed(0, "a")), "b")
     assert (part.claimed, part.superseded) == (False, False)
     with pytest.raises(RuntimeError, match="partition 0: expected a claim of this process, got none"):
@@ -182,16 +179,6 @@ def test_a_partition_is_claimed_when_the_claim_is_read_and_until_another_is() ->
     assert (part.claimed, part.superseded) == (False, True)
     expecting(part, "b2").apply([claimed(4, "b2")])
     assert part.claimed
-
-
-def owner() -> PartitionState:
-    part = expecting(read(claimed(0, "a")), "b")
-    part.apply([claimed(1, "b")])
-    assert part.claimed
-    return part
-
-
-def test_own_records_land_one_after_the_other_and_where_one_landed_is_proven_by_the_end() -> None:
     part = owner()
     for offset in (2, 3):
         part.check_end_offset(offset)
@@ -214,6 +201,13 @@ def test_own_records_land_one_after_the_other_and_where_one_landed_is_proven_by_
     for end, unproven in ((2, True), (3, False)):  # 2: of a broker that has just started again
         part.prove(end)
         assert part.unproven is unproven
+
+
+def owner() -> PartitionState:
+    part = expecting(read(claimed(0, "a")), "b")
+    part.apply([claimed(1, "b")])
+    assert part.claimed
+    return part
 
 
 CHANGELOG = "states"

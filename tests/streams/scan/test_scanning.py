@@ -32,7 +32,7 @@ def scanned(transcript: Transcript, folder: Path) -> Scanned:
     return session
 
 
-def test_what_came_after_the_stop_is_wasted(tmp_path: Path) -> None:
+def test_what_came_after_the_stop_is_wasted_and_a_broken_line_costs_that_line_only(tmp_path: Path) -> None:
     session = scanned(stuck(), tmp_path)
     [waste] = session.waste
     assert (waste.level, session.project, session.agent) == ("PAUSE", "-srv-shop", "claude-code")
@@ -41,6 +41,11 @@ def test_what_came_after_the_stop_is_wasted(tmp_path: Path) -> None:
     assert 0 < waste.cost_usd < session.cost_usd
     assert list(session.models) == [MODEL]
     assert any(step.number == waste.number for step in waste.around)
+    file = stuck().write(tmp_path / "a.jsonl")
+    file.write_bytes(file.read_bytes() + b'{"type": "assistant", "mess')
+    found = read_file("", file, POLICY)
+    assert [len(found.sessions), len(found.skipped), found.is_recording] == [1, 1, True]
+    assert "line 26" in found.skipped[0]
 
 
 def test_waste_ends_with_the_next_prompt_or_progress_and_of_a_pause_five_minutes_count(tmp_path: Path) -> None:
@@ -63,14 +68,6 @@ def test_waste_ends_with_the_next_prompt_or_progress_and_of_a_pause_five_minutes
     long.later(86_400).call("make build", "error: cannot find -lssl", failed=True)
     difference = scanned(long, tmp_path).waste[0].ms - scanned(short, tmp_path).waste[0].ms
     assert difference == IDLE_MS - 10_000
-
-
-def test_a_line_that_cannot_be_read_costs_that_line_only(tmp_path: Path) -> None:
-    file = stuck().write(tmp_path / "a.jsonl")
-    file.write_bytes(file.read_bytes() + b'{"type": "assistant", "mess')
-    found = read_file("", file, POLICY)
-    assert [len(found.sessions), len(found.skipped), found.is_recording] == [1, 1, True]
-    assert "line 26" in found.skipped[0]
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from tests.streams.sessions.bench import (
 )
 
 
-def test_a_kill_of_a_tool_is_written_to_control_without_a_session() -> None:
+def test_a_tool_is_killed_without_a_session_and_a_dead_letter_can_be_sent_again() -> None:
     bench = Bench()
     home = partition_of("drop_table", PARTITIONS)
     bench.put(TOPICS.commands, operator(CommandKind.KILL, ScopeKind.TOOL, "drop_table"), partition=home)
@@ -43,6 +43,16 @@ def test_a_kill_of_a_tool_is_written_to_control_without_a_session() -> None:
     bench.put(TOPICS.commands, operator(CommandKind.KILL, ScopeKind.TOOL, "drop_table"), partition=home)
     assert len(bench.sent.records) == 1, "it is killed already"
     assert list(bench.checkpoint()) == [SCOPE_KEY + b"tool:drop_table"]
+    fields = orjson.loads(delete(0, session=ELSEWHERE, await_verdict=True))
+    attributes = {"specversion": "1.0", "id": fields.pop("event_id"), "source": "here", "type": fields.pop("kind")}
+    headers = [("content-type", b"application/json"), *((f"ce_{name}", a.encode()) for name, a in attributes.items())]
+    bench = Bench()
+    bench.put(TOPICS.actions, orjson.dumps(fields), headers=headers)
+    (letter,) = bench.letters
+    assert letter.reason is BadRecord.WRONG_KEY
+    again = [(name, text) for name, text in letter.record_headers if text is not None]
+    bench.put(TOPICS.actions, letter.raw, partition=partition_of(ELSEWHERE, PARTITIONS), headers=again)
+    assert bench.decisions[0].session_id == ELSEWHERE
 
 
 @cases(
@@ -70,19 +80,6 @@ def test_a_bad_record_is_kept_whole_and_the_next_one_is_processed(value: bytes |
     assert f"dead letter {reason}" in bench.counted.told
     bench.put(TOPICS.actions, delete(2, await_verdict=True))
     assert len(bench.sent.of(TOPICS.interventions)) == 1
-
-
-def test_a_binary_cloudevent_on_the_wrong_partition_can_be_sent_again_from_its_dead_letter() -> None:
-    fields = orjson.loads(delete(0, session=ELSEWHERE, await_verdict=True))
-    attributes = {"specversion": "1.0", "id": fields.pop("event_id"), "source": "here", "type": fields.pop("kind")}
-    headers = [("content-type", b"application/json"), *((f"ce_{name}", a.encode()) for name, a in attributes.items())]
-    bench = Bench()
-    bench.put(TOPICS.actions, orjson.dumps(fields), headers=headers)
-    (letter,) = bench.letters
-    assert letter.reason is BadRecord.WRONG_KEY
-    again = [(name, text) for name, text in letter.record_headers if text is not None]
-    bench.put(TOPICS.actions, letter.raw, partition=partition_of(ELSEWHERE, PARTITIONS), headers=again)
-    assert bench.decisions[0].session_id == ELSEWHERE
 
 
 def test_sessions_beyond_the_bound_stay_as_bytes_and_a_policy_that_is_refused_is_kept() -> None:
