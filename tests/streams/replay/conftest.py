@@ -16,9 +16,10 @@ def night() -> LiveLog:
 
 @pytest.fixture
 def broker(night: LiveLog) -> Iterator[EmbeddedBroker]:
-    """One that has the night, of this test alone."""
+    """One that has the night and an empty topic, lab; of this test alone."""
     with QuickBroker() as broker:
         broker.ensure_topics(TOPICS)
+        broker.ensure_topic("lab")
         put(broker.bootstrap, night)
         yield broker
 
