@@ -5,11 +5,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from tests.clients.kafkajs import require_kafkajs
 from tests.clients.typescript import CLIENT, require_built
+from tests.interventions.cases import some
 
 _PROGRAM: Final = Path(__file__).with_name("kafka_agent.mjs")
 _END_WITHIN_S: Final = 60
@@ -17,8 +17,6 @@ _PATIENT: Final = {"budgetS": 20, "startBudgetS": 20, "fetchWaitMs": 10}  # a bu
 
 
 class Raised(Exception):
-    """What the session threw."""
-
     def __init__(self, name: str, code: str | None, reason: str) -> None:
         super().__init__(f"{name}: {code}: {reason}")
         self.code = code
@@ -54,13 +52,12 @@ class Agent:
         return self.answer()
 
     def ask(self, name: str, *given: Any) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps([name, *given]) + "\n")
-        self._process.stdin.flush()
+        stdin = some(self._process.stdin)
+        stdin.write(json.dumps([name, *given]) + "\n")
+        stdin.flush()
 
     def answer(self) -> Any:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        line = some(self._process.stdout).readline()
         assert line, "the agent's process has ended"
         answer = json.loads(line)
         if "raised" in answer:
@@ -81,9 +78,7 @@ class Agent:
         self(self._open)
         return self
 
-    def __exit__(
-        self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, exception_type: object, *_: object) -> None:
         if exception_type is not None:
             self._process.kill()  # its session goes on, and so would it
         else:
@@ -92,9 +87,8 @@ class Agent:
 
     def stop(self) -> None:
         """Waits until the process has ended by itself: there is nothing more to read."""
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                stream.close()
+        some(self._process.stdin).close()
+        some(self._process.stdout).close()
         try:
             self._process.wait(timeout=_END_WITHIN_S)
         finally:

@@ -10,7 +10,6 @@ from tests.waiting import wait_until
 
 
 def intake_of(agent: Agent) -> int:
-    """The process id of the only one that it has started."""
     (pid,) = living_below(agent.process.pid)
     return pid
 
