@@ -16,7 +16,7 @@ from haltline.interventions.agent.rules.settings import ClientRules
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
-from tests.clients.kafka_agent import Agent, Raised, local_agent
+from tests.clients.kafka_agent import Agent, Raised
 from tests.interventions.agent.attempts import guard_of
 from tests.interventions.agent.stand_in import Say, StandIn, decision
 from tests.mock_cluster import MockCluster
@@ -137,7 +137,7 @@ class TypeScript:
         named = {_camel(name): value for name, value in options.items()}
         if work is not None:
             named["work"] = str(work)
-        with local_agent(**named) if bootstrap is None else Agent(bootstrap, **named) as agent:
+        with Agent(bootstrap, **named) as agent:
             yield _TypeScriptSession(agent)
 
 
