@@ -15,7 +15,7 @@ Amount = Annotated[float, Field(ge=0, le=1e15)]
 
 
 class Kind(StrEnum):
-    """What an event reports."""
+    """The kind of an event."""
 
     SESSION_STARTED = "session.started"
     PROPOSED = "action.proposed"
@@ -48,7 +48,7 @@ class Effect(OrderedName):
 
 
 class Outcome(StrEnum):
-    """How an action ended."""
+    """The outcome of an action."""
 
     OK = "ok"
     ERROR = "error"
@@ -104,7 +104,7 @@ class SentSecret(Record):
 
 
 class Task(Record):
-    """What a session was asked to do."""
+    """The task of a session."""
 
     goal: Text = ""
     expected_paths: list[Name] = Field(default_factory=list, max_length=1000)

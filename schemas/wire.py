@@ -23,7 +23,7 @@ from haltline.schemas.signals import Signal
 try:
     from haltline.schemas import native
 except ModuleNotFoundError:  # msgspec is installed with the processor only; agents read no events
-    native = None  # type: ignore[assignment]  # asked for wherever it is used
+    native = None  # type: ignore[assignment]  # checked at each use
 
 VERSION = 1
 """The version of every record that is written."""
