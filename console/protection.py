@@ -1,4 +1,7 @@
-"""Whether agents are protected at present, judged by consumer groups, the broker and canaries."""
+"""Whether agents are protected at present, judged by consumer groups, the broker and canaries.
+
+Pure functions of observations and times; `protection_watch` makes the observations.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace

@@ -154,7 +154,7 @@ def act(
 ) -> IncidentActionResult:
     """Acknowledges, assigns, comments or resolves an incident. Resolving it closes its open request as refused.
 
-    A resolved incident stays resolved, and can be acknowledged only once (409).
+    409 for a resolved incident, which stays resolved, and for a second acknowledgement.
     """
     assignee = body.assignee if word == "assign" else None
     before = _one(here, incident_id)
