@@ -11,7 +11,7 @@ Fires: each of the following once until it has ended, after a baseline of `basel
     things, change what others rely on, or use the network, while the baseline never did.
 Quiet: sessions shorter than the baseline; slow agents, since all values are relative; a clock that advances in even
     steps; the phases of a task (explore, edit, test), since up to three new tools are learned as fast as they appear;
-    one large batch of parallel calls; slower work; polls; a declared batch; temporary files and what the session
+    one large batch of parallel calls; slower work; polls; a declared batch; scratch files and what the session
     created.
 Misses: a session that runs away from its first action on, or so slowly that the baseline adapts; more than one step
     within `together_s`; another use of the same tools; a program behind another one (`sh -c`, `xargs`) or after the
@@ -267,7 +267,7 @@ class BehavioralDrift(Detector[State]):
 
 
 def _tool(act: Observation) -> str:
-    """The program of a command line, or else the tool; of a long name the end, which is the most specific."""
+    """The program of a command line, the verb of a statement, or the tool; a long name is cut at its beginning."""
     if act.text and act.tool.reading is not _PLAIN:
         found = _PROGRAM.match(act.text, 0, _READ_CHARS)
         if found is not None:

@@ -107,7 +107,7 @@ def category_of(act: Observation) -> Category:
     if act.runs:
         return _category_of_program(act)
     if act.destroys:
-        return Category.MODIFICATION  # temporary, or created by the session itself
+        return Category.MODIFICATION  # scratch, or created by the session itself
     effect = act.effect
     if effect is Effect.READ and act.tool.effect is None and act.event.effect is None:
         return Category.UNKNOWN

@@ -4,7 +4,7 @@ Fires: on an attempt whose verdict is not `allow`: `review_warn` (low), `review_
     or critical if a side effect is). The verdict is the hardest of a matrix of risk and rationality with its overriding
     rules, and the rule sets (see `review`). The values of the finding are the scores and their inputs.
 Quiet: reading; work that builds on earlier steps, within the scope and near the goal; most actions that are new in the
-    session and would only get a warning; deletions that a declared batch covers; temporary files and what the session
+    session and would only get a warning; deletions that a declared batch covers; scratch files and what the session
     created.
 Misses: what `review.reading` misses; unrelated work that shares a word with the goal; a call counts as new again after
     24 different ones. It compares words and patterns, and often reports a risk for normal work. So it decides nothing
