@@ -7,7 +7,7 @@ Quiet: what one session does alone, which is left to its own rules; declared bat
     session created itself; what is local to a session's machine or checkout, such as files and branches, which differ
     between sandboxes. Agents with the default id are distinguished by host if it is reported.
 Misses: an agent that uses another id in each session. If one session creates what another destroys, both count as acts
-    on somebody's thing.
+    on others' things.
 """
 
 from dataclasses import dataclass, field

@@ -5,8 +5,8 @@ Fires: with at least two sessions, `mission_destroyed_again` on the `same_target
     `max_destructive` acts within `volume_window_s` on; both again on each further one.
 Quiet: what one session does alone, which is left to its own rules; declared batches; scratch files; what is local to
     a machine.
-Misses: sessions that name no mission. If one session creates what another destroys, both count as acts on somebody's
-    thing.
+Misses: sessions that name no mission. If one session creates what another destroys, both count as acts on others'
+    things.
 """
 
 from typing import ClassVar

@@ -6,7 +6,7 @@ Fires: with at least two sessions of the tree, `tree_destroyed_again` on the `sa
 Quiet: what one session does alone, which is left to its own rules; declared batches; scratch files, and what the
     session created.
 Misses: sessions that name neither their parent nor their root. If one session creates what another destroys, both count
-    as acts on somebody's thing.
+    as acts on others' things.
 """
 
 from typing import ClassVar

@@ -7,7 +7,7 @@ Fires: each of the following once until it has ended, after a baseline of `basel
     threshold is `rate_threshold`. Calls within `together_s` are one step: those of one model turn.
     `tool_mix_drift`: tools, or programs of command lines, that are rare in the session's mix. The value is their
     surprise in bits, whose mean is the entropy of the mix; the threshold is `mix_threshold`.
-    `capability_drift`: `new_capability_actions` in a row, or more with others between them, that destroy somebody's
+    `capability_drift`: `new_capability_actions` in a row, or more with others between them, that destroy others'
     things, change what others rely on, or use the network, while the baseline never did.
 Quiet: sessions shorter than the baseline; slow agents, since all values are relative; a clock that advances in even
     steps; the phases of a task (explore, edit, test), since up to three new tools are learned as fast as they appear;

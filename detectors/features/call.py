@@ -39,7 +39,7 @@ class Call(Struct):
     action: str
     effect: Effect
     losses: list[list[str]] = field(default_factory=list)
-    """`[verb, target, badness]` of each loss: a thing of somebody's that it would destroy. For other irreversible acts,
+    """`[verb, target, badness]` of each loss: a thing of others that it would destroy. For other irreversible acts,
     the effect is appended."""
     creates: list[str] = field(default_factory=list)
     head: str = ""

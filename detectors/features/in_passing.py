@@ -1,4 +1,4 @@
-"""Things that an action both creates and destroys: nobody had them before.
+"""Things that an action both creates and destroys: they did not exist before it.
 
 A command line that writes a file and then removes it; a program that removes a file and rewrites it; a test's own
 database or table that is recreated. A recreated folder does not count, as its content is lost.

@@ -45,7 +45,7 @@ class Trait(IntFlag):
     AGAIN = 8
     """The call was made before."""
     LOSS = 16
-    """The call would destroy something of somebody's, or has another irreversible effect."""
+    """The call would destroy things of others, or has another irreversible effect."""
     OTHER = 32
     """Not about a call: the session's start and end, a model turn, or a duplicate."""
     BEGUN = 64
@@ -268,7 +268,7 @@ class Observation(_Given):
 
     @property
     def losses(self) -> tuple[Destruction, ...]:
-        """What somebody would miss: without scratch and the session's own things."""
+        """What the action would destroy, without scratch and the session's own things."""
         return lost(self.irreversible)
 
     @lazy

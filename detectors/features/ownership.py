@@ -1,4 +1,4 @@
-"""Ownership of the things that a session touches: it may destroy its own, while destroying somebody's is a loss.
+"""Ownership of the things that a session touches: it may destroy its own, while destroying those of others is a loss.
 
 Its own is what it created and what did not exist before. This excludes what it only changed, and what a failed act was
 to create. The content of a folder that it created is also its own, unless it destroyed a thing of that name before; for
@@ -48,7 +48,7 @@ class Ownership(Struct):
     """The ownership of one session's targets. Plain JSON values: part of its state."""
 
     own: dict[str, bool] = field(default_factory=dict)
-    """By target: True, the session created it; False, it was somebody's when the session destroyed it."""
+    """By target: True, the session created it; False, it belonged to others when the session destroyed it."""
     removed: dict[str, int] = field(default_factory=dict)
     """By path, work tree or overwritten branch that the session removed: index of the action."""
     changed: int = 0
@@ -61,10 +61,10 @@ class Ownership(Struct):
     there: dict[str, int] = field(default_factory=dict)
     """Targets that the session read or changed before it created them: they existed before."""
     renamed: dict[str, str] = field(default_factory=dict)
-    """By new name: the original name of a thing of somebody's that the session renamed."""
+    """By new name: the original name of a thing of others that the session renamed."""
 
     def is_loss(self, destruction: Destruction) -> bool:
-        """Return whether somebody would miss it."""
+        """Return whether the destruction is a loss to others."""
         target = destruction.target
         if destruction.badness is not Badness.PLAIN:
             return destruction.badness is Badness.SEVERE and not self._made_database(target)
@@ -127,7 +127,7 @@ class Ownership(Struct):
         return ours and not any(fnmatchcase(known, f"path={pattern}") for known in self.there)
 
     def lost(self, destruction: Destruction) -> None:
-        """Record that the session is about to destroy a thing of somebody's."""
+        """Record that the session is about to destroy a thing of others."""
         _remember(self.own, destruction.target, value=False)
 
     def took_away(self, destruction: Destruction, index: int) -> None:
@@ -144,7 +144,7 @@ class Ownership(Struct):
         if target in self.there and target not in self.own:
             return
         if target.startswith(_TRANSIENT):
-            self.own.pop(target, None)  # a container that was somebody's is not the one that has its name now
+            self.own.pop(target, None)  # a container of others is not the one that has its name now
         _remember(self.own, target, value=True)
 
     def was_there(self, target: str) -> None:

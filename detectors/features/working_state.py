@@ -1,4 +1,4 @@
-"""Things that are removed in the course of normal work, so that nobody misses them, recognized by their kind.
+"""Things that are removed in the course of normal work and are no loss, recognized by their kind.
 
 An acknowledged message of a queue was processed; an archived or labelled one still exists; an item in a cart was not
 bought yet; a draft was not sent.

@@ -50,7 +50,7 @@ class Stopwatch:
         *,
         budget_ms: float = 5.0,
         overruns: int = 10,
-        tell: Callable[[str, float], None] = lambda detector, took_ms: None,  # noqa: ARG005 - says what is given
+        tell: Callable[[str, float], None] = lambda detector, took_ms: None,  # noqa: ARG005 - the names document what is passed
     ) -> None:
         if budget_ms <= 0 or not 0 <= overruns < _LAST_CALLS:
             raise ValueError(

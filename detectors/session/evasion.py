@@ -81,7 +81,7 @@ class Evasion(Detector[State]):
     """Actions after the refusal in which attempts count."""
 
     def concerns(self, act: Observation) -> bool:
-        """Attempts and results that would destroy or change something of somebody's."""
+        """Attempts and results that would destroy or change things of others."""
         if not (act.is_attempt or act.is_result):
             return False
         return bool(act.losses) or (not act.runs and act.effect is _MUTATE)

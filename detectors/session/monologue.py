@@ -70,7 +70,7 @@ _TALKS = frozenset((
     "sequential_thinking",
 ))  # fmt: skip
 _TO_SOMEBODY = ("to", "channel", "recipient", "recipients", "email", "chat_id", "phone")
-"""A message with one of these is sent to somebody, which is an action."""
+"""A message with one of these goes to a recipient, which is an action."""
 _TEXTS = ("text", "message", "content", "said", "thought", "thoughts", "response")
 _PERSONS = frozenset(("user", "human", "customer"))
 _CUT_MARKS = ("…[+", "[cut")

@@ -1,4 +1,4 @@
-"""A single act would be a catastrophe: on the production database, the backups, a home folder, the main branch.
+"""One act would be a catastrophe: on the production database, the backups, a home folder, the main branch.
 
 Fires: `severe_destruction`, on every attempt that would destroy something of badness SEVERE: high, and critical from
     the session's attempt number `critical` on.
