@@ -2,12 +2,7 @@
 
 import pytest
 
-from benchmarks.reporting.quiet import (
-    LOUD_FROM,
-    is_quiet,
-    note,
-    tree_ticks,
-)
+from benchmarks.reporting.quiet import LOUD_FROM, is_quiet, note, tree_ticks
 
 
 def stat(pid: int, parent: int, *ticks: int, name: str = "python") -> str:

@@ -90,11 +90,7 @@ def test_help_and_version_and_completion_load_nothing_heavy() -> None:
     groups = sorted({name.split()[0] for name in EVERY_COMMAND} - EVERY_COMMAND.keys())
     commands = ["--version", "--help", *(f"{name} --help" for name in [*groups, *EVERY_COMMAND]), "completion bash"]
     done = subprocess.run(
-        [sys.executable, "-c", HELP_OF_EACH],
-        input="\n".join(commands),
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", HELP_OF_EACH], input="\n".join(commands), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     loaded: list[str] = []

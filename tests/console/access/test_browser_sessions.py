@@ -119,10 +119,7 @@ def test_signing_out_ends_the_session_for_whoever_kept_the_cookie(browser: TestC
 
 def test_pages_ask_who_is_not_signed_in_to_do_so_and_who_may_not_look_is_sent_back(browser: TestClient) -> None:
     answer = browser.get("/interventions?type=hard_block")
-    assert (answer.status_code, answer.headers["Location"]) == (
-        303,
-        "/sign-in?next=/interventions%3Ftype%3Dhard_block",
-    )
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/sign-in?next=/interventions%3Ftype%3Dhard_block")
     for key, problem in (("nobody's", "key"), ("", "key"), (KEYS[Role.AGENT], "role")):
         answer = browser.post("/sign-in", data={"key": key, "next": "/kill"})
         assert answer.headers["Location"] == f"/sign-in?problem={problem}&next=/kill"

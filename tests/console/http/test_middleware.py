@@ -8,10 +8,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from haltline.console.http.middleware import (
-    RequestMetricsMiddleware,
-    ResponseHeadersMiddleware,
-)
+from haltline.console.http.middleware import RequestMetricsMiddleware, ResponseHeadersMiddleware
 from tests.cases import cases
 
 

@@ -14,7 +14,7 @@ from haltline.streams.engine.core import Core, Effects, Position, SessionState
 from haltline.streams.policy.json_schema import policy_schema
 from haltline.streams.policy.loader import BadPolicy, parse_policy
 from haltline.streams.sessions import state_codec
-from tests.builders import T0_MS, bash, call, delete, event
+from tests.builders import T0_MS, bash, call, delete, each, event
 from tests.cases import cases
 
 COUNT: dict[str, Any] = {
@@ -70,7 +70,7 @@ def fires_at(document: Policy, events: Sequence[ActionEvent]) -> list[float]:
         "exactly the timespan apart counts": ({}, exports(0, 30, 60), [60]),
         "further apart than the timespan": ({}, exports(0, 30, 61), []),
         "slow, within the last actions": ({"last_actions": 5}, exports(0, 300, 600), [600]),
-        "other actions": ({}, [event(s, "look") for s in range(9)], []),
+        "other actions": ({}, each(9, event, "look"), []),
         "a call counts once": ({}, [e for s in (0, 9, 18) for e in call(s, "export_x")], [18]),
         "more than three": ({"condition": {"gt": 3}}, exports(0, 1, 2, 3), [3]),
         "exactly two": ({"condition": {"eq": 2}}, exports(0, 1, 2), [1]),
@@ -102,7 +102,7 @@ def fires_at(document: Policy, events: Sequence[ActionEvent]) -> list[float]:
         ),
         "by kind": (
             {"select": {"turns": {"kind": "model.turn"}}},
-            [event(s, "", kind=Kind.MODEL_TURN, outcome=None) for s in range(3)],
+            each(3, event, "", kind=Kind.MODEL_TURN, outcome=None),
             [2],
         ),
         "grouped by target": (
@@ -127,7 +127,7 @@ def fires_at(document: Policy, events: Sequence[ActionEvent]) -> list[float]:
                 "condition": {"gte": 0.3, "field": "usage.cost_usd"},
                 "select": {"all": {"on": "event"}},
             },
-            [event(s, "read", usage={"cost_usd": 0.1}) for s in range(3)],
+            each(3, event, "read", usage={"cost_usd": 0.1}),
             [2],
         ),
         "a mean that is not low enough": (

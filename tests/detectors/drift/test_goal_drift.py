@@ -4,7 +4,7 @@ import pytest
 
 from haltline.detectors.drift.goal_drift import GoalDrift
 from haltline.schemas.events import ActionEvent, Kind, Outcome
-from tests.builders import Watched, event, findings, fires_at, nearness
+from tests.builders import Watched, each, event, findings, fires_at, nearness
 from tests.cases import cases
 
 DETECTOR = GoalDrift()
@@ -43,9 +43,9 @@ def off_goal(second: int) -> ActionEvent:
         "too few actions to judge": (
             [started(), *map(on_goal, range(1, 4)), *map(off_goal, range(4, 10))], []),
         "refused attempts": (
-            [started(), *(event(s, "x", outcome=Outcome.REFUSED, args={"w": "other things here"}) for s in range(30))],
+            [started(), *each(30, event, "x", outcome=Outcome.REFUSED, args={"w": "other things here"})],
             []),
-        "actions that say nothing": ([started(), *(event(s, "x") for s in range(1, 40))], []),
+        "actions that say nothing": ([started(), *each(range(1, 40), event, "x")], []),
         "towards another part of the goal": (
             [started("Greetings.\n\n" + GOAL + "\n\nTake holiday pictures, beautiful ones."),
              *map(on_goal, range(1, 5)), *map(off_goal, range(5, 30))],

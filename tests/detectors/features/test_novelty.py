@@ -6,7 +6,7 @@ from msgspec import msgpack
 from haltline.detectors.features.novelty import VALUES, WINDOW, Novelty, _words, checksums
 from haltline.detectors.session.stagnation import Stagnation
 from haltline.schemas.events import ActionEvent, Outcome
-from tests.builders import Watched, bash, call, event
+from tests.builders import Watched, bash, call, each, event
 from tests.cases import cases
 from tests.detectors.strategies import long_session, sessions
 
@@ -45,11 +45,11 @@ def test_a_session_that_did_nothing_has_the_values_of_the_start() -> None:
             {"fresh_20": 6, "stale_balance": 0, "repeats_12": 0, "since_edit": 6},
         ),
         "one file read six times is one fresh step and five that repeat it": (
-            [read(s, "/srv/a", "alpha beacon") for s in range(6)],
+            each(6, read, "/srv/a", "alpha beacon"),
             {"fresh_20": 1, "stale_balance": 5, "repeats_12": 5, "aligned_run": 5},
         ),
         "one command that fails alike four times fails in one new way": (
-            [bash(s, "make test", "Error 2: no rule", output_head="", output_bytes=0) for s in range(4)],
+            each(4, bash, "make test", "Error 2: no rule", output_head="", output_bytes=0),
             {"negative_20": 4, "new_failures_20": 1, "repeats_12": 3},
         ),
         "three hosts that do not resolve": (
@@ -79,7 +79,7 @@ def test_a_session_that_did_nothing_has_the_values_of_the_start() -> None:
             {"since_edit": 0, "stale_balance": 0},
         ),
         "one edit made six times is one": (
-            [bash(s, "sed -i s/a/b/ f.py", output_head="", output_bytes=0) for s in range(6)],
+            each(6, bash, "sed -i s/a/b/ f.py", output_head="", output_bytes=0),
             {"since_edit": 5, "repeats_12": 5},
         ),
     },

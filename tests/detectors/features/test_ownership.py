@@ -63,10 +63,7 @@ def shell(*commands: str) -> list[ActionEvent]:
             [],
         ),
         "an editor only showed it": (
-            [
-                event(0, "str_replace_editor", args={"command": "view", "path": "/srv/t.py"}),
-                bash(1, "rm /srv/t.py"),
-            ],
+            [event(0, "str_replace_editor", args={"command": "view", "path": "/srv/t.py"}), bash(1, "rm /srv/t.py")],
             ["path=/srv/t.py"],
         ),
         "it only read it": (

@@ -5,7 +5,7 @@ from typing import Any
 from haltline.detectors.session.after_refusal import AfterRefusal
 from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Watched, event
+from tests.builders import Watched, each, event
 from tests.cases import cases
 
 FEW = AfterRefusal(medium=3, high=5, critical=7)
@@ -25,13 +25,10 @@ def severities(events: list[Any], detector: AfterRefusal = FEW) -> list[Severity
 @cases(
     "events, expected",
     {
-        "the third refusal in a row is one": ([refused(s) for s in range(3)], [None, None, MEDIUM]),
-        "it is told once for each severity": (
-            [refused(s) for s in range(8)],
-            [None, None, MEDIUM, None, HIGH, None, CRITICAL, None],
-        ),
+        "the third refusal in a row is one": (each(3, refused), [None, None, MEDIUM]),
+        "it is told once for each severity": (each(8, refused), [None, None, MEDIUM, None, HIGH, None, CRITICAL, None]),
         "and again with as many more": (
-            [refused(s) for s in range(14)],
+            each(14, refused),
             [None, None, MEDIUM, None, HIGH, None, CRITICAL, *[None] * 6, CRITICAL],
         ),
         "whatever it was that was refused": ([refused(s, f"asset_id={s}") for s in range(3)], [None, None, MEDIUM]),
@@ -48,7 +45,7 @@ def severities(events: list[Any], detector: AfterRefusal = FEW) -> list[Severity
             [None] * 4 + [MEDIUM],
         ),
         "but not over hours": ([refused(0), event(1), refused(700), event(701), refused(1400)], [None] * 5),
-        "what was interrupted": ([refused(s, why="interrupted before it began") for s in range(4)], [None] * 4),
+        "what was interrupted": (each(4, refused, why="interrupted before it began"), [None] * 4),
     },
 )
 def test_refusals_are_counted(events: list[Any], expected: list[Severity | None]) -> None:

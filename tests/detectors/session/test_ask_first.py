@@ -139,10 +139,7 @@ def said(decision: Decision | None) -> str:
             "{preset: careful, rules: {ask_first: {settings: {allowed: ['asset_id=a*']}}}}",
             "ALLOW allowed",
         ),
-        "other effects": (
-            "{preset: careful, rules: {ask_first: {settings: {effects: [spends]}}}}",
-            "ALLOW allowed",
-        ),
+        "other effects": ("{preset: careful, rules: {ask_first: {settings: {effects: [spends]}}}}", "ALLOW allowed"),
     },
 )
 def test_presets(document: str, expected: str) -> None:

@@ -51,10 +51,7 @@ def found(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: Cycle
         "always another call": (looks("abcdefghij"), {}),
         "one call alone is no round": (looks("aaa"), {}),
         "other results are progress": ([look(s, "ab"[s % 2], f"{s}") for s in range(20)], {}),
-        "edit and look": (
-            in_turn(range(0, 24, 2), edit, look),
-            {},
-        ),
+        "edit and look": (in_turn(range(0, 24, 2), edit, look), {}),
         "sleep and look": (in_turn(range(0, 24, 2), lambda s: bash(s, "sleep 5", output_head=""), look), {}),
         "polling in between": (
             in_turn(range(0, 24, 2), lambda s: event(s, "job_status", "job=1", output_head="x"), look),
@@ -88,10 +85,7 @@ def test_three_rounds_are_a_stop_whatever_their_length(period: int) -> None:
         "all looked up once more is a hint": (looks("abcdefghijkl" * 2), "m"),
         "one new call in three": (looks("".join(f"ab{c}" for c in "cdefghijklmn")), "mmhhhhccccccccc"),
         "half of them new": (looks("".join(f"a{c}" for c in "bcdefghijk")), ""),
-        "one change in three": (
-            in_turn(range(0, 60, 3), edit, look, lambda s: look(s, "b")),
-            "",
-        ),
+        "one change in three": (in_turn(range(0, 60, 3), edit, look, lambda s: look(s, "b")), ""),
         "a quiz: answers repeat, questions do not": (
             in_turn(range(0, 40, 2), lambda s: event(s, "submit", "x=1", output_head="ok"), lambda s: look(s, f"q{s}")),
             "",

@@ -4,7 +4,7 @@ from haltline.detectors.session.destructive_volume import DestructiveVolume
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Outcome
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Watched, at, call, delete, event, evidence, findings, fires_at, nearness
+from tests.builders import Watched, at, call, delete, each, event, evidence, findings, fires_at, nearness
 from tests.cases import cases
 
 DETECTOR = DestructiveVolume()
@@ -29,7 +29,7 @@ def writes(first: float, count: int) -> list[ActionEvent]:
         "the first has left the window": (deletes(0, 30, 61), []),
         "exactly as old as the window still counts": (deletes(0, 30, 60), [(60, *FAST)]),
         "a millisecond older does not": (deletes(0, 30, 60.001), []),
-        "the same thing three times counts three times": ([delete(s) for s in (0, 6, 12)], [(12, *FAST)]),
+        "the same thing three times counts three times": (each((0, 6, 12), delete), [(12, *FAST)]),
         "in whatever order they come": (deletes(12, 6, 0), [(0, *FAST)]),
         "one with a clock far ahead hides nothing": (deletes(1000, 0, 30, 60), [(60, *FAST)]),
         "four slow ones are below the limit by actions": (deletes(*range(0, 400, 100)), []),

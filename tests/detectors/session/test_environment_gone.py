@@ -3,7 +3,7 @@ import pytest
 from haltline.detectors.session.environment_gone import EnvironmentGone, gone
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
-from tests.builders import bash, call, event, findings, nearness, severities
+from tests.builders import bash, call, each, event, findings, nearness, severities
 from tests.cases import cases
 
 DETECTOR = EnvironmentGone()
@@ -58,7 +58,7 @@ def gone_in(*errors: str) -> list[ActionEvent]:
         ),
         "other errors": ([event(s * 5, "read_file", None, "FileNotFoundError") for s in range(9)], ""),
         "results that tell of it": (
-            [bash(s, "ls", None, output_head="docker: no such container") for s in range(9)],
+            each(9, bash, "ls", None, output_head="docker: no such container"),
             "",
         ),
         "no connection, whatever the tool": (refused(9, *TOOLS), "mmhhhcc"),

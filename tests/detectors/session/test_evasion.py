@@ -4,7 +4,7 @@ from haltline.detectors.session.evasion import Evasion
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Outcome
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import at, bash, call, event, findings, fires_at, nearness, severities
+from tests.builders import at, bash, call, each, event, findings, fires_at, nearness, severities
 from tests.cases import cases
 
 DETECTOR = Evasion()
@@ -57,7 +57,7 @@ def sql(second: float, statement: str, error: str | None = NO) -> ActionEvent:
         ),
         "it is allowed later": ([refused(0), event(5, "delete_table", TABLE), refused(10, "drop_table")], ""),
         "changing what one may not destroy counts half": (
-            [refused(0), *(event(s, "update_table", TABLE) for s in (5, 10, 15, 20))],
+            [refused(0), *each((5, 10, 15, 20), event, "update_table", TABLE)],
             "lllh",
         ),
         "changes are high at most": (
@@ -67,10 +67,10 @@ def sql(second: float, statement: str, error: str | None = NO) -> ActionEvent:
         ),
         "long ago, and few actions ago": ([refused(0), refused(5_000, "drop_table")], "l"),
         "many actions ago, and not long ago": (
-            [refused(0), *(event(s, "read_file") for s in range(60)), refused(599, "drop_table")],
+            [refused(0), *each(60, event, "read_file"), refused(599, "drop_table")],
             "l",
         ),
-        "forgotten": ([refused(0), *(event(s, "read_file") for s in range(60)), refused(700, "drop_table")], ""),
+        "forgotten": ([refused(0), *each(60, event, "read_file"), refused(700, "drop_table")], ""),
         "nobody says what it is about": ([refused(0, target=""), refused(5, "drop_table", "")], ""),
     },
 )

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 from haltline.detectors.session.hallucination import Hallucination
 from haltline.schemas.events import ActionEvent, Kind
-from tests.builders import bash, event, findings, fires_at, nearness
+from tests.builders import bash, each, event, findings, fires_at, nearness
 from tests.cases import cases
 
 DETECTOR = Hallucination()
@@ -32,14 +32,14 @@ def nowhere(second: float, command: str, path: str) -> ActionEvent:
         "first guesses, one after another": ([missing(s, f"{s}.py") for s in range(5)], []),
         "one phantom file twice": ([missing(0, "a.py"), missing(1, "a.py")], []),
         "again and again what was said not to exist": (
-            [missing(s, "a.py") for s in range(5)],
+            each(5, missing, "a.py"),
             [(2, *MEDIUM), (3, *MEDIUM), (4, *HIGH)],
         ),
         "two of which it was said before": (
             [missing(s, name) for s, name in enumerate(("a.py", "b.py", "a.py", "b.py"))],
             [(3, *MEDIUM)],
         ),
-        "a script that nobody wrote": ([no_script(s, "fix.py") for s in range(3)], [(2, *MEDIUM)]),
+        "a script that nobody wrote": (each(3, no_script, "fix.py"), [(2, *MEDIUM)]),
         "programs that read": (
             [
                 nowhere(0, "cat src/a.py", "src/a.py"),
@@ -66,22 +66,19 @@ def nowhere(second: float, command: str, path: str) -> ActionEvent:
             [(2, *MEDIUM)],
         ),
         "what a program under work misses": (
-            [
-                bash(s, "python play.py", "FileNotFoundError: [Errno 2] No such file or directory: 'level.dat'")
-                for s in range(3)
-            ],
+            each(3, bash, "python play.py", "FileNotFoundError: [Errno 2] No such file or directory: 'level.dat'"),
             [],
         ),
         "asking whether it exists": (
             [
                 bash(0, "ls a.py", "ls: cannot access 'a.py': No such file or directory"),
-                *(bash(s, "rm a.py", "rm: cannot remove 'a.py': No such file or directory") for s in (1, 2)),
-                *(nowhere(s, "cat *.md", "'*.md'") for s in (3, 4, 5)),
+                *each((1, 2), bash, "rm a.py", "rm: cannot remove 'a.py': No such file or directory"),
+                *each((3, 4, 5), nowhere, "cat *.md", "'*.md'"),
             ],
             [],
         ),
         "what the session made and removed": (
-            [bash(0, "cat > fix.py <<'E'\nx\nE"), bash(1, "rm fix.py"), *(no_script(s, "fix.py") for s in (2, 3, 4))],
+            [bash(0, "cat > fix.py <<'E'\nx\nE"), bash(1, "rm fix.py"), *each((2, 3, 4), no_script, "fix.py")],
             [],
         ),
         "looking again after each change": (
@@ -90,7 +87,7 @@ def nowhere(second: float, command: str, path: str) -> ActionEvent:
         ),
         "tools": ([event(s, f"magic_{s}", None, f"Unknown tool: magic_{s}") for s in range(2)], [(1, *MEDIUM)]),
         "one tool that the harness does not have, called again": (
-            [event(s, "magic", None, "Error: tool 'magic' not found") for s in range(2)],
+            each(2, event, "magic", None, "Error: tool 'magic' not found"),
             [(1, *MEDIUM)],
         ),
         "symbols that a program does not have": (
@@ -101,11 +98,11 @@ def nowhere(second: float, command: str, path: str) -> ActionEvent:
             [],
         ),
         "a text that a file does not have": (
-            [event(s, "edit_file", "path=a.py", "String to replace not found in file.") for s in range(3)],
+            each(3, event, "edit_file", "path=a.py", "String to replace not found in file."),
             [],
         ),
         "a folder that a container does not have": (
-            [event(s, "put", "path=x/a", "Could not find the file /srv/x in container work") for s in range(3)],
+            each(3, event, "put", "path=x/a", "Could not find the file /srv/x in container work"),
             [],
         ),
         "records looked for one after another": (
@@ -113,12 +110,12 @@ def nowhere(second: float, command: str, path: str) -> ActionEvent:
             [],
         ),
         "a record that a tool did not find before": (
-            [event(s, "get_user", "user_id=u1", "Error: user not found") for s in range(3)],
+            each(3, event, "get_user", "user_id=u1", "Error: user not found"),
             [(2, *MEDIUM)],
         ),
-        "gone already is no error": ([event(s, "delete_asset", "asset_id=a", "not found") for s in range(3)], []),
-        "waiting for something": ([event(s, "job_status", "id=1", "not found") for s in range(4)], []),
-        "other errors": ([event(s, "get_user", "user_id=u1", "permission denied") for s in range(4)], []),
+        "gone already is no error": (each(3, event, "delete_asset", "asset_id=a", "not found"), []),
+        "waiting for something": (each(4, event, "job_status", "id=1", "not found"), []),
+        "other errors": (each(4, event, "get_user", "user_id=u1", "permission denied"), []),
         "what the producer has checked": (
             [event(0, "cite", "doc=7", exists=False), event(1, "claim", "x=1", verified=False)],
             [(1, *MEDIUM)],
@@ -128,12 +125,9 @@ def nowhere(second: float, command: str, path: str) -> ActionEvent:
             [(1, *MEDIUM)],
         ),
         "true assertions": ([event(s, "claim", f"x={s}", verified=True) for s in range(3)], []),
-        "too far apart": ([cite(0), *(event(s) for s in range(1, 20)), cite(20)], []),
-        "as far apart as counts": ([cite(0), *(event(s) for s in range(1, 19)), cite(19)], [(19, *MEDIUM)]),
-        "said so too long ago": (
-            [missing(0, "a.py"), *(event(s) for s in range(1, 20)), missing(20, "a.py"), cite(21)],
-            [],
-        ),
+        "too far apart": ([cite(0), *each(range(1, 20), event), cite(20)], []),
+        "as far apart as counts": ([cite(0), *each(range(1, 19), event), cite(19)], [(19, *MEDIUM)]),
+        "said so too long ago": ([missing(0, "a.py"), *each(range(1, 20), event), missing(20, "a.py"), cite(21)], []),
     },
 )
 def test_fires(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
@@ -141,7 +135,7 @@ def test_fires(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]
 
 
 def test_the_finding_says_how_often_how_sure_and_how_close_it_is() -> None:
-    events = [*(missing(s, "a.py") for s in (0, 1)), *(event(s) for s in range(2, 20)), cite(20)]
+    events = [*each((0, 1), missing, "a.py"), *each(range(2, 20), event), cite(20)]
     ((_, finding),) = findings(DETECTOR, events)
     assert finding.reason == "2 references within 20 actions to things that do not exist: path=a.py, doc=20"
     assert finding.confidence == 1.0
@@ -153,7 +147,7 @@ def test_the_finding_says_how_often_how_sure_and_how_close_it_is() -> None:
         "false_assertions": 0,
     }
     assert [e.event_id for e in finding.evidence] == ["s1@1 read_file path=a.py", "s1@20 cite doc=20"]
-    events = [cite(0), *(event(s) for s in range(1, 39)), cite(39)]
+    events = [cite(0), *each(range(1, 39), event), cite(39)]
     ((_, finding),) = findings(Hallucination(last_actions=40), events)
     assert finding.confidence == 0.5
     assert nearness(DETECTOR, [cite(0)]) == [0, 0.5]

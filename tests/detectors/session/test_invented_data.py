@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from haltline.detectors.session.invented_data import InventedData
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Watched, bash, call, event, evidence, findings, nearness, severities
+from tests.builders import Watched, bash, call, each, event, evidence, findings, nearness, severities
 from tests.cases import cases
 
 DETECTOR = InventedData()
@@ -30,27 +30,24 @@ def write(second: float, text: str = EMPTY, path: str = "app.zip", error: str | 
         ),
         "two in one action": ([write(0), write(1, EMPTY, "b.zip"), bash(2, "cat b.zip app.zip")], "mmh"),
         "other contents in between": (
-            [write(0), bash(1, "cat app.zip"), write(2, "real text"), *(bash(s, "cat app.zip") for s in range(3, 9))],
+            [write(0), bash(1, "cat app.zip"), write(2, "real text"), *each(range(3, 9), bash, "cat app.zip")],
             "mh",
         ),
         "downloaded in between": (
-            [write(0), bash(1, "wget -O app.zip http://h"), *(bash(s, "unzip app.zip") for s in range(2, 9))],
+            [write(0), bash(1, "wget -O app.zip http://h"), *each(range(2, 9), bash, "unzip app.zip")],
             "m",
         ),
         "listed, added and removed": (
             [write(0), bash(1, "ls -l app.zip"), bash(2, "git add app.zip"), bash(3, "rm app.zip")],
             "m",
         ),
-        "a fixture": ([write(0, path="tests/app.zip"), *(bash(s, "cat tests/app.zip") for s in range(1, 5))], ""),
-        "a stub": ([write(0, "# TODO\nprint(1)\n", "x.py"), *(bash(s, "python x.py") for s in range(1, 5))], ""),
-        "it could not be written": (
-            [write(0, error="permission denied"), *(bash(s, "cat app.zip") for s in range(1, 5))],
-            "",
-        ),
+        "a fixture": ([write(0, path="tests/app.zip"), *each(range(1, 5), bash, "cat tests/app.zip")], ""),
+        "a stub": ([write(0, "# TODO\nprint(1)\n", "x.py"), *each(range(1, 5), bash, "python x.py")], ""),
+        "it could not be written": ([write(0, error="permission denied"), *each(range(1, 5), bash, "cat app.zip")], ""),
         "its result tells that it was not written": (
             [
                 call(0, "createfile", error="denied", args={"path": "app.zip", "contents": EMPTY}),
-                *(bash(s, "cat app.zip") for s in range(1, 5)),
+                *each(range(1, 5), bash, "cat app.zip"),
             ],
             "m",
         ),
@@ -78,10 +75,7 @@ def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list
             "m",
         ),
         "a disassembler that is a tool": (
-            [
-                write(0, TEXT, "prog"),
-                *(event(s, "disassemble_function", args={"binary": "prog"}) for s in range(1, 4)),
-            ],
+            [write(0, TEXT, "prog"), *each(range(1, 4), event, "disassemble_function", args={"binary": "prog"})],
             "mc",
         ),
         "an archive that it packed": ([bash(0, "tar czf app.zip d"), *analyses()], ""),
@@ -92,13 +86,13 @@ def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list
             [
                 write(0, "int main(){}", "x.c"),
                 bash(1, "gcc x.c -o x"),
-                *(bash(s, "gdb ./x") for s in range(2, 6)),
-                *(bash(s, "strings x") for s in range(6, 9)),
+                *each(range(2, 6), bash, "gdb ./x"),
+                *each(range(6, 9), bash, "strings x"),
             ],
             "",
         ),
         "what ends the lines of a script": (
-            [write(0, "print(1)", "x.py"), *(bash(s, "file x.py; xxd x.py | head") for s in range(1, 6))],
+            [write(0, "print(1)", "x.py"), *each(range(1, 6), bash, "file x.py; xxd x.py | head")],
             "",
         ),
         "a text is encoded and counted": (

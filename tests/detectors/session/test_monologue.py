@@ -6,7 +6,7 @@ import pytest
 from haltline.detectors.session.monologue import Monologue, chant
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Severity
-from tests.builders import bash, call, event, findings, fires_at, nearness, severities
+from tests.builders import bash, call, each, event, findings, fires_at, nearness, severities
 from tests.cases import cases
 
 DETECTOR = Monologue()
@@ -31,14 +31,14 @@ def other_words(number: int) -> str:
 @cases(
     "events, found",
     {
-        "twice the same is below the count": ([turn(s) for s in (0, 5)], ""),
-        "the same again and again": ([turn(s) for s in range(7)], "mhhcc"),
-        "calls that only talk are messages": ([say(s) for s in range(3)], "m"),
-        "a tool named by its last part": ([say(s, action="FileSurfer:say") for s in range(3)], "m"),
+        "twice the same is below the count": (each((0, 5), turn), ""),
+        "the same again and again": (each(7, turn), "mhhcc"),
+        "calls that only talk are messages": (each(3, say), "m"),
+        "a tool named by its last part": (each(3, say, action="FileSurfer:say"), "m"),
         "said, told and thought": ([say(0), turn(1), call(2, "think", args={"thought": TEXT})], "m"),
-        "fields beside the arguments": ([say(s, to="ada@example.org") for s in range(3)], "m"),
-        "a message that goes out": ([call(s, "message", args={"text": TEXT, "to": "ada"}) for s in range(6)], ""),
-        "an act on a message": ([call(s, "delete_message", args={"text": TEXT}) for s in range(6)], ""),
+        "fields beside the arguments": (each(3, say, to="ada@example.org"), "m"),
+        "a message that goes out": (each(6, call, "message", args={"text": TEXT, "to": "ada"}), ""),
+        "an act on a message": (each(6, call, "delete_message", args={"text": TEXT}), ""),
         "only durations differ": ([turn(s, f"{TEXT} I waited {s} seconds.") for s in range(3)], "m"),
         "other numbers: half": ([turn(s, f"{TEXT} This is step {s}.") for s in range(8)], "mmhh"),
         "messages that differ": ([turn(s, other_words(s)) for s in range(8)], ""),
@@ -47,9 +47,9 @@ def other_words(number: int) -> str:
         "says what it does": ([x for s in range(9) for x in (turn(s), event(s + 0.5, "read_file"))], ""),
         "somebody is asked each time": ([turn(s * 121) for s in range(9)], ""),
         "a person's word": ([turn(0), turn(1), turn(2, "go on", agent_id="user"), turn(3), turn(4)], ""),
-        "turns without a text": ([turn(s, output_head=None, output_bytes=None) for s in range(9)], ""),
-        "only the digest is told": ([turn(s, "", output_head=None, output_digest="d") for s in range(3)], "m"),
-        "of messages that were cut: less": ([turn(s, output_bytes=5000) for s in range(4)], "m"),
+        "turns without a text": (each(9, turn, output_head=None, output_bytes=None), ""),
+        "only the digest is told": (each(3, turn, "", output_head=None, output_digest="d"), "m"),
+        "of messages that were cut: less": (each(4, turn, output_bytes=5000), "m"),
     },
 )
 def test_messages_that_are_alike(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
@@ -116,7 +116,7 @@ def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
     assert [e.event_id for e in finding.evidence] == ["turn 0", "turn 2", "turn 3"]
     assert finding.values == {"messages": 3, "counted": 3}
     assert finding.thresholds == {"medium": 3, "high": 4, "critical": 6, "likeness": 0.8, "pause_s": 120}
-    assert nearness(DETECTOR, [turn(second) for second in range(3)]) == [0, 0, 0.67, 1]
+    assert nearness(DETECTOR, each(3, turn)) == [0, 0, 0.67, 1]
 
 
 def echoes(count: int, start: float = 1) -> list[ActionEvent]:
@@ -140,7 +140,7 @@ def echoes(count: int, start: float = 1) -> list[ActionEvent]:
             ],
             "m",
         ),
-        "short ones": ([bash(0, "ls"), *(bash(n, "echo 'rm -rf /data would be wrong'") for n in range(1, 9))], ""),
+        "short ones": ([bash(0, "ls"), *each(range(1, 9), bash, "echo 'rm -rf /data would be wrong'")], ""),
         "model turns in between": (
             [bash(0, "ls"), *(e for s in range(1, 5) for e in (turn(s, other_words(s)), *echoes(1, s + 0.5)))],
             "mhc",
@@ -175,4 +175,4 @@ def test_talk_by_command(events: Sequence[ActionEvent | Sequence[ActionEvent]], 
     ],
 )
 def test_commands_that_do_something(command: str) -> None:
-    assert severities(DETECTOR, [bash(s, command) for s in range(9)]) == ""
+    assert severities(DETECTOR, each(9, bash, command)) == ""

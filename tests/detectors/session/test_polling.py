@@ -4,7 +4,7 @@ from typing import Any
 from haltline.detectors.session.polling import Polling
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Watched, bash, event, evidence, findings
+from tests.builders import Watched, bash, each, event, evidence, findings
 from tests.cases import cases
 
 DETECTOR = Polling()
@@ -70,7 +70,7 @@ def steps(events: Sequence[ActionEvent], detector: Polling = DETECTOR) -> dict[s
             [poll(s, ("queued", "pending")[s % 2]) for s in range(60)],
             {"medium": 10, "high": 14, "critical": 22},
         ),
-        "no poll at all": ([event(s, "get_order", "order=1", output_head="x") for s in range(60)], {}),
+        "no poll at all": (each(60, event, "get_order", "order=1", output_head="x"), {}),
         "work goes on while it waits": (
             [
                 e

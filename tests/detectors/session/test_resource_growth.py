@@ -4,7 +4,7 @@ from typing import Any
 from haltline.detectors.session.resource_growth import ResourceGrowth
 from haltline.schemas.events import ActionEvent, Kind, Task, Usage
 from haltline.schemas.findings import Severity
-from tests.builders import call, event, evidence, findings, fires_at, nearness
+from tests.builders import call, each, event, evidence, findings, fires_at, nearness
 from tests.cases import cases
 
 DETECTOR = ResourceGrowth()
@@ -83,7 +83,7 @@ def turn(second: float, calls: int) -> list[ActionEvent]:
     "events, found",
     {
         "more calls each turn, and more output": ([turn(s, n) for s, n in enumerate((1, 2, 4, 8))], "hmh"),
-        "as many calls each turn": ([turn(s, 3) for s in range(0, 90, 10)], ""),
+        "as many calls each turn": (each(range(0, 90, 10), turn, 3), ""),
         "turns told by the session, completed calls only": (
             [
                 [

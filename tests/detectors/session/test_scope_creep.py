@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 from haltline.detectors.session.scope_creep import ScopeCreep
 from haltline.schemas.events import ActionEvent, Kind, Outcome
-from tests.builders import Watched, bash, event, findings, fires_at, nearness
+from tests.builders import Watched, bash, each, event, findings, fires_at, nearness
 from tests.cases import cases
 
 DETECTOR = ScopeCreep()
@@ -34,7 +34,7 @@ def write(second: float, path: str) -> ActionEvent:
             [started("src/**"), *(read(s, f"other/{s}.py") for s in range(1, 6))],
             [(4, *CREEP), (5, *CREEP)]),
         "the same path again and again": (
-            [started("src/**"), *(read(s, "other/a.py") for s in range(1, 9))], []),
+            [started("src/**"), *each(range(1, 9), read, "other/a.py")], []),
         "three of ten outside is just allowed": (
             [started("src/**"), *inside(1, 8), *(read(s, f"o/{s}.py") for s in (8, 9, 10))],
             []),
@@ -63,7 +63,7 @@ def write(second: float, path: str) -> ActionEvent:
             [(4, *CREEP)]),
         "its own file by its whole path": (
             [started("src/**"), bash(1, "cat > a.py <<'E'\nx\nE"),
-             *(bash(s, "cd /w && python a.py") for s in range(2, 9)),
+             *each(range(2, 9), bash, "cd /w && python a.py"),
              *(read(s, f"/w/src/{s}.py") for s in range(9, 13)), read(13, "/w/o/a.txt"), read(14, "/w/a.py")],
             []),
         "what the session itself made": (

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from haltline.detectors.session.severe_destruction import SevereDestruction
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Outcome
-from tests.builders import at, call, event, findings
+from tests.builders import at, call, each, event, findings
 from tests.cases import cases
 
 DETECTOR = SevereDestruction()
@@ -54,18 +54,13 @@ def test_fires(events: Sequence[ActionEvent], reasons: list[str]) -> None:
 
 
 def test_the_first_is_high_and_each_further_one_critical() -> None:
-    severities = [
-        f.severity.value for _, f in findings(DETECTOR, [event(s, "drop_database", "database=sales") for s in range(3)])
-    ]
+    severities = [f.severity.value for _, f in findings(DETECTOR, each(3, event, "drop_database", "database=sales"))]
     assert severities == ["high", "critical", "critical"]
 
 
 @cases(
     "targets, found",
-    {
-        "a batch that names it": (["database=sales"], 0),
-        "a batch of anything does not cover a catastrophe": ([], 1),
-    },
+    {"a batch that names it": (["database=sales"], 0), "a batch of anything does not cover a catastrophe": ([], 1)},
 )
 def test_a_declared_batch(targets: list[str], found: int) -> None:
     batch = Batch(targets=targets, max_deletes=100, expires=at(3600))

@@ -8,7 +8,7 @@ from haltline.detectors.features.observation import Observation
 from haltline.detectors.session.spend_velocity import SpendVelocity, State
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding
-from tests.builders import Watched, event, findings, fires_at, nearness
+from tests.builders import Watched, each, event, findings, fires_at, nearness
 from tests.cases import cases
 
 MEDIUM, HIGH, CRITICAL = (("spend_velocity", severity) for severity in ("medium", "high", "critical"))
@@ -22,27 +22,27 @@ def paid(second: float, cost_usd: float = 0, tokens: int = 0, tool: str = "bash"
     "settings, events, fires",
     {
         "a large sum, slowly": ({}, [paid(s * 60, 9) for s in range(100)], []),
-        "more than ten dollars in a minute": ({}, [paid(s, 2) for s in range(1, 7)], [(6, *MEDIUM)]),
+        "more than ten dollars in a minute": ({}, each(range(1, 7), paid, 2), [(6, *MEDIUM)]),
         "three times as much at once": ({}, [paid(1, 30)], [(1, *HIGH)]),
         "ten times as much at once": ({}, [paid(1, 100)], [(1, *CRITICAL)]),
         "a higher severity is told at once, however little was added": (
             {},
-            [paid(s, 24) for s in range(1, 7)],
+            each(range(1, 7), paid, 24),
             [(1, *MEDIUM), (2, *HIGH), (3, *HIGH), (5, *CRITICAL)],
         ),
         "multiples of the policy's own": (
             {"high": 5, "critical": 8},
-            [paid(s, 24) for s in range(1, 7)],
+            each(range(1, 7), paid, 24),
             [(1, *MEDIUM), (2, *MEDIUM), (3, *HIGH), (4, *CRITICAL), (6, *CRITICAL)],
         ),
-        "again when half as fast again": ({}, [paid(s, 2) for s in range(1, 12)], [(6, *MEDIUM), (9, *MEDIUM)]),
+        "again when half as fast again": ({}, each(range(1, 12), paid, 2), [(6, *MEDIUM), (9, *MEDIUM)]),
         "again after it came down": ({}, [paid(1, 11), paid(100, 1), paid(200, 11)], [(1, *MEDIUM), (200, *MEDIUM)]),
-        "tokens": ({}, [paid(s, tokens=2_000_000) for s in range(1, 7)], [(6, *MEDIUM)]),
+        "tokens": ({}, each(range(1, 7), paid, tokens=2_000_000), [(6, *MEDIUM)]),
         "a longer window": ({"cost_usd_per_min": 1.0, "window_s": 600}, [paid(s * 60, 0.9) for s in range(30)], []),
-        "no limits": ({"cost_usd_per_min": None, "tokens_per_min": None}, [paid(s, 99, 10**9) for s in range(9)], []),
+        "no limits": ({"cost_usd_per_min": None, "tokens_per_min": None}, each(9, paid, 99, 10**9), []),
         "a late event of another window": ({}, [paid(500, 6), paid(0, 6)], []),
         "a late event of the same window": ({}, [paid(500, 6), paid(480, 6)], [(480, *MEDIUM)]),
-        "nothing said of what it cost": ({}, [event(s) for s in range(9)], []),
+        "nothing said of what it cost": ({}, each(9, event), []),
     },
 )
 def test_fires(settings: dict[str, Any], events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:

@@ -6,7 +6,7 @@ from haltline.detectors.features.novelty import VALUES
 from haltline.detectors.session.stagnation import SHIPPED, Stagnation
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
-from tests.builders import Watched, bash, event, findings, fires_at
+from tests.builders import Watched, bash, each, event, findings, fires_at
 from tests.cases import cases
 
 ANIMALS = ("badger", "cormorant", "dormouse", "eagle", "ferret", "goshawk", "heron", "ibex", "jackdaw", "kestrel")
@@ -39,7 +39,7 @@ def edit_and_test(rounds: int) -> list[ActionEvent]:
 
 
 def test_the_ladder_counts_scores_in_a_row() -> None:
-    events = [look(second, "a") for second in range(8)]
+    events = each(8, look, "a")
     assert fires_at(LADDER, events) == [
         (1.0, "stagnation", "medium"),
         (2.0, "stagnation", "medium"),
