@@ -218,6 +218,11 @@ def severities(detector: Detector[Any], events: Events, **context: Any) -> str:
     return "".join(finding.severity.value[0] for _, finding in findings(detector, events, **context))
 
 
+def when(detector: Detector[Any], events: Events, **context: Any) -> str:
+    """The findings, each by its second and the first letter of its severity: "6l 12c" of a low and a critical one."""
+    return " ".join(f"{second:g}{severity[0]}" for second, _, severity in fires_at(detector, events, **context))
+
+
 def nearness(detector: Detector[Any], events: Events) -> list[float]:
     """How close to a finding the detector says it is at the start, and after each event; rounded to hundredths."""
     watched = Watched(detector)
