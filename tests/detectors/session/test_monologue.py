@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -6,7 +5,7 @@ import pytest
 from haltline.detectors.session.monologue import Monologue, chant
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Severity
-from tests.builders import bash, call, each, event, findings, fires_at, nearness, severities
+from tests.builders import Events, bash, call, each, event, findings, fires_at, nearness, severities
 from tests.cases import cases
 
 DETECTOR = Monologue()
@@ -26,6 +25,13 @@ def say(second: float, text: str = TEXT, **fields: Any) -> tuple[ActionEvent, Ac
 
 def other_words(number: int) -> str:
     return " ".join(WORDS[(number * k + k) % len(WORDS)] for k in range(1, 12)) + f" {number}"
+
+
+def echoes(count: int, start: float = 1) -> list[ActionEvent]:
+    return [bash(start + n, f'echo "{other_words(n)}"') for n in range(count)]
+
+
+LOOKED = [bash(0, "ls")]
 
 
 @cases(
@@ -50,9 +56,27 @@ def other_words(number: int) -> str:
         "turns without a text": (each(9, turn, output_head=None, output_bytes=None), ""),
         "only the digest is told": (each(3, turn, "", output_head=None, output_digest="d"), "m"),
         "of messages that were cut: less": (each(4, turn, output_bytes=5000), "m"),
+        # by commands that only say something
+        "in a session that has acted": ([*LOOKED, *echoes(5)], "mhcc"),
+        "in a session that never acted": (echoes(5), "cc"),
+        "comments alone": (
+            [*LOOKED, *(bash(s, f"# I would now look at {other_words(s)}") for s in range(1, 5))],
+            "mhc",
+        ),
+        "several in one": (
+            [*LOOKED, bash(1, "echo one of us has to look"), bash(2, "# or wait\necho 'for them'; echo to do it")],
+            "m",
+        ),
+        "short ones": ([*LOOKED, *each(range(1, 9), bash, "echo 'rm -rf /data would be wrong'")], ""),
+        "model turns in between": (
+            [*LOOKED, *(e for s in range(1, 5) for e in (turn(s, other_words(s)), *echoes(1, s + 0.5)))],
+            "mhc",
+        ),
+        "actions between": ([*LOOKED, *echoes(1), bash(3, "ls"), *echoes(1, 4), bash(5, "ls")], ""),
+        "pauses": ([*LOOKED, *(bash(s * 121, "echo 'which one?'") for s in range(1, 9))], ""),
     },
 )
-def test_messages_that_are_alike(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
+def test_messages_that_are_alike(events: Events, found: str) -> None:
     assert severities(DETECTOR, events) == found
 
 
@@ -99,11 +123,8 @@ def test_a_passage_that_is_repeated(text: str, size: int, repeats: int) -> None:
 def test_chanting_gets_worse_with_each_message_and_ends() -> None:
     texts = [f"{w} {PASSAGE}" * 12 for w in ("amber", "basin", "cedar")]
     events = [e for s, text in enumerate(texts) for e in (turn(s, text), event(s + 0.5, "read_file"))]
-    assert [(code, severity) for _, code, severity in fires_at(DETECTOR, events)] == [
-        ("chanting", "medium"),
-        ("chanting", "high"),
-        ("chanting", "critical"),
-    ]
+    assert [code for _, code, _ in fires_at(DETECTOR, events)] == ["chanting"] * 3
+    assert severities(DETECTOR, events) == "mhc"
     assert severities(DETECTOR, [turn(0, PASSAGE * 60)]) == "h"
     between = [turn(s, other_words(s)) for s in range(1, 10)]
     assert severities(DETECTOR, [turn(0, PASSAGE * 12), *between, turn(11, f"x{PASSAGE}" * 12)]) == "mm"
@@ -119,60 +140,12 @@ def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
     assert nearness(DETECTOR, each(3, turn)) == [0, 0, 0.67, 1]
 
 
-def echoes(count: int, start: float = 1) -> list[ActionEvent]:
-    return [bash(start + n, f'echo "{other_words(n)}"') for n in range(count)]
-
-
-@cases(
-    "events, found",
-    {
-        "in a session that has acted": ([bash(0, "ls"), *echoes(5)], "mhcc"),
-        "in a session that never acted": (echoes(5), "cc"),
-        "comments alone": (
-            [bash(0, "ls"), *(bash(s, f"# I would now look at {other_words(s)}") for s in range(1, 5))],
-            "mhc",
-        ),
-        "several in one": (
-            [
-                bash(0, "ls"),
-                bash(1, "echo one of us has to look"),
-                bash(2, "# or wait\necho 'for them'; echo to do it"),
-            ],
-            "m",
-        ),
-        "short ones": ([bash(0, "ls"), *each(range(1, 9), bash, "echo 'rm -rf /data would be wrong'")], ""),
-        "model turns in between": (
-            [bash(0, "ls"), *(e for s in range(1, 5) for e in (turn(s, other_words(s)), *echoes(1, s + 0.5)))],
-            "mhc",
-        ),
-        "actions between": ([bash(0, "ls"), *echoes(1), bash(3, "ls"), *echoes(1, 4), bash(5, "ls")], ""),
-        "pauses": ([bash(0, "ls"), *(bash(s * 121, "echo 'which one?'") for s in range(1, 9))], ""),
-    },
+ACTS = (
+    *("echo $PATH", 'echo "$HOME"', "echo `id`", "echo *", "echo ~", "echo {1..9}", "echo a > x", "echo a | nc h 1"),
+    *("make && echo done", "echo start; make", "echo a\nls", "#!/bin/sh\nls", "# look\nls", "echo a &", "ls", ""),
 )
-def test_talk_by_command(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
-    assert severities(DETECTOR, events) == found
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "echo $PATH",
-        'echo "$HOME"',
-        "echo `id`",
-        "echo *",
-        "echo ~",
-        "echo {1..9}",
-        "echo a > x",
-        "echo a | nc h 1",
-        "make && echo done",
-        "echo start; make",
-        "echo a\nls",
-        "#!/bin/sh\nls",
-        "# look\nls",
-        "echo a &",
-        "ls",
-        "",
-    ],
-)
+@pytest.mark.parametrize("command", ACTS)
 def test_commands_that_do_something(command: str) -> None:
     assert severities(DETECTOR, each(9, bash, command)) == ""
