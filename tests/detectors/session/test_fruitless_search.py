@@ -129,10 +129,7 @@ def guessing(events: Events) -> str:
         "updates": ([event(s, "update_user", f"id={s}", output_head="updated") for s in range(9)], ""),
         "test runs": ([bash(s, f"pytest tests/{s}.py", output_head="0 failed, 3 passed") for s in range(9)], ""),
         "reading of such words": (
-            [
-                bash(s, f"grep -n wrong src/{s}.py", output_head=f"{s}: the {'abcdefghi'[s]} way is wrong")
-                for s in range(9)
-            ],
+            [bash(s, f"grep -n wrong {s}.py", output_head=f"{s}: the {'abcdefghi'[s]} way is wrong") for s in range(9)],
             "",
         ),
     },
@@ -155,6 +152,11 @@ def kinds(events: Events) -> str:
     return "".join(severity[0] for _, code, severity in fires_at(DETECTOR, events) if code in codes)
 
 
+METER = "  % Total    % Received  Current\n        Dload  Upload\n\r  0  0 "
+BAR = "\n100  61 --:--:-- --:--:-- 20333"
+PAGE = "<html><body>Please sign in to see what is here</body></html>"
+
+
 @cases(
     "events, found",
     {
@@ -173,20 +175,7 @@ def kinds(events: Events) -> str:
         "answers of a quiz": ([event(s, "submit_answer", f"a={s}", output_head="Wrong!") for s in range(3)], ""),
         "they get points": ([submit(s, f"{s}", f"Your score is {s}") for s in range(4)], ""),
         "forms": ([event(s, "submit_form", f"n={s}", output_head="created") for s in range(4)], ""),
-    },
-)
-def test_refused_submissions(events: Events, found: str) -> None:
-    assert kinds(events) == found
-
-
-METER = "  % Total    % Received  Current\n        Dload  Upload\n\r  0  0 "
-BAR = "\n100  61 --:--:-- --:--:-- 20333"
-PAGE = "<html><body>Please sign in to see what is here</body></html>"
-
-
-@cases(
-    "events, found",
-    {
+        # one answer to different calls
         "six different calls, one answer": (each(6, attempt, PAGE), ""),
         "seven are medium, ten high, twelve critical": (each(12, attempt, PAGE), "mmmhhc"),
         "the answers differ in numbers": ([attempt(s, PAGE + f" id={s:02d}") for s in range(7)], "m"),
@@ -213,20 +202,21 @@ PAGE = "<html><body>Please sign in to see what is here</body></html>"
             in_turn(range(0, 28, 4), lambda s: attempt(s, PAGE), grep_anew, grep_anew),
             "m",
         ),
-        "far apart": (in_turn(range(0, 108, 9), lambda s: attempt(s, PAGE), *[grep_anew] * 7), ""),
+        "one answer to calls that are far apart": (
+            in_turn(range(0, 108, 9), lambda s: attempt(s, PAGE), *[grep_anew] * 7),
+            "",
+        ),
     },
 )
-def test_uniform_answers(events: Events, found: str) -> None:
+def test_refused_submissions_and_uniform_answers(events: Events, found: str) -> None:
     assert kinds(events) == found
 
 
 _PIECES = (
-    *("Wrong", "incorrect", "Nope", "not right", "not", " ", "access denied", "try again", "try again later", "no",
-      "No"),
-    *("unauthorised", "invalid flag", "bad pin", "unknown user", "login failed", "unlocking unsuccessful", "fail",
-      "now"),
-    *("!", ".", "\n", "_", "1", "\x1b[31m", "\u017f", "wr", "ong", "piano", "ok"),
-)  # fmt: skip
+    *("Wrong", "incorrect", "Nope", "not right", "not", " ", "access denied", "try again", "try again later", "no"),
+    *("unauthorised", "invalid flag", "bad pin", "unknown user", "login failed", "unlocking unsuccessful", "fail"),
+    *("now", "No", "!", ".", "\n", "_", "1", "\x1b[31m", "\u017f", "wr", "ong", "piano", "ok"),
+)
 
 
 @given(st.lists(st.sampled_from(_PIECES), max_size=6).map("".join))
