@@ -44,11 +44,8 @@ def shell(*commands: str) -> list[ActionEvent]:
             ["path=/home/u/app/z"],
         ),
         "it may have been there before": (
-            [
-                bash(0, "mkdir -p /home/u/app/y"),
-                event(1, "rm_tree", args={"path": "/home/u/app/y"}, effect="destructive"),
-            ],
-            ["path=/home/u/app/y"],
+            [bash(0, "mkdir -p /srv/y"), event(1, "rm_tree", args={"path": "/srv/y"}, effect="destructive")],
+            ["path=/srv/y"],
         ),
         "several by an argument, one of them its own": (
             [bash(0, "mkdir /home/u/app/y"), event(1, "delete_files", args={"paths": ["/home/u/app/y/a", "/srv/b"]})],
@@ -84,15 +81,7 @@ def shell(*commands: str) -> list[ActionEvent]:
             [event(0, "Write", error="disk full", args={"file_path": "/a"}), bash(1, "rm /a")],
             ["path=/a"],
         ),
-    },
-)
-def test_what_the_session_made_is_its_own(events: Sequence[ActionEvent], lost: list[str]) -> None:
-    assert run(*events)[0] == lost
-
-
-@cases(
-    "events, lost",
-    {
+        # what came back after a program ran is its own
         "removed, and a program ran since": (shell("rm out.db", "python gen.py", "rm out.db"), []),
         "in one command": (shell("rm -f out.db && python gen.py", "rm -f out.db && python gen.py"), []),
         "below what it removed": (shell("rm -rf proj", "./make_it", "rm -rf proj/sub"), []),
@@ -107,15 +96,7 @@ def test_what_the_session_made_is_its_own(events: Sequence[ActionEvent], lost: l
             [delete(0), event(1, "run_code", args={"code": "x"}), delete(2)],
             ["asset_id=fact_sales"],
         ),
-    },
-)
-def test_what_came_back_after_a_program_ran_is_its_own(events: Sequence[ActionEvent], lost: list[str]) -> None:
-    assert run(*events)[0] == lost
-
-
-@cases(
-    "events, lost",
-    {
+        # undoing its own changes is no loss
         "somebody's changes": (shell("git checkout a.py"), ["path=a.py"]),
         "its own changes": (shell("sed -i s/a/b/ a.py", "git checkout a.py"), []),
         "what it has undone before": (shell("git checkout a.py", "git checkout a.py"), []),
@@ -124,7 +105,7 @@ def test_what_came_back_after_a_program_ran_is_its_own(events: Sequence[ActionEv
         "a file that it changed is not its own": (shell("sed -i s/a/b/ a.py", "rm a.py"), ["path=a.py"]),
     },
 )
-def test_undoing_its_own_changes_is_no_loss(events: Sequence[ActionEvent], lost: list[str]) -> None:
+def test_what_is_somebody_s_and_what_is_the_session_s_own(events: Sequence[ActionEvent], lost: list[str]) -> None:
     assert run(*events)[0] == lost
 
 

@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from haltline.schemas.control import Batch
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import at, bash, call, delete, each, event, findings, fires_at
+from tests.builders import Events, at, bash, call, delete, each, event, findings, fires_at
 from tests.cases import cases
 
 DETECTOR = StepReview()
@@ -34,13 +33,11 @@ def task(goal: str = "", *paths: str) -> ActionEvent:
     return event(-1, "", kind=Kind.SESSION_STARTED, outcome=None, task={"goal": goal, "expected_paths": list(paths)})
 
 
-def reviews(
-    events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: StepReview = DETECTOR, **context: Any
-) -> list[Finding]:
+def reviews(events: Events, detector: StepReview = DETECTOR, **context: Any) -> list[Finding]:
     return [finding for _, finding in findings(detector, events, **context)]
 
 
-def codes(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: StepReview = DETECTOR) -> list[str]:
+def codes(events: Events, detector: StepReview = DETECTOR) -> list[str]:
     return [finding.code.removeprefix("review_") for finding in reviews(events, detector)]
 
 
@@ -64,9 +61,8 @@ def test_risk(category: Category, out_of_scope: bool, risk: float, level: Severi
     assert (score, severity_of(score, THRESHOLDS) or LOW) == (risk, level)
 
 
-@pytest.mark.parametrize(("failed", "risk"), [(0, 0.1), (1, 0.2), (2, 0.3), (3, 0.5), (9, 0.5)])
-def test_each_failed_similar_action_adds_to_the_risk(failed: int, risk: float) -> None:
-    assert risk_score(Category.READ, failed_before=failed) == risk
+def test_each_failed_similar_action_adds_to_the_risk() -> None:
+    assert [risk_score(Category.READ, failed_before=n) for n in (0, 1, 2, 3, 9)] == [0.1, 0.2, 0.3, 0.5, 0.5]
 
 
 def test_sums_are_rounded_before_they_are_compared_and_the_hardest_of_several_counts() -> None:
@@ -222,10 +218,9 @@ def test_rule_sets(settings: dict[str, Any], found: list[str]) -> None:
 def test_file_operations_are_limited_and_looking_is_none() -> None:
     writes = [event(s, "write_file", f"path=a{s}", args={"path": f"a{s}"}) for s in range(4)]
     reads = [event(s + 0.5, "read_file", f"path=a{s}") for s in range(4)]
-    found = reviews([*writes, *reads], StepReview(max_file_operations=3))
-    assert [(f.code, f.values["rules"], f.target) for f in found] == [
-        ("review_block", "limit_file_operations", "path=a3")
-    ]
+    (finding,) = reviews([*writes, *reads], StepReview(max_file_operations=3))
+    told = (finding.code, finding.values["rules"], finding.target)
+    assert told == ("review_block", "limit_file_operations", "path=a3")
 
 
 @cases(
@@ -247,11 +242,7 @@ def test_a_policy_has_rules_of_its_own(rule: dict[str, str], action: str, found:
 
 def test_nothing_follows_unless_a_policy_says_so_and_a_producers_hint_makes_a_tool_risky() -> None:
     assert default_mode("step_review") is Mode.SHADOW
-    assert [default_level("step_review", severity) for severity in Severity] == [
-        Level.NUDGE,
-        Level.REINFORCE,
-        Level.BLOCK,
-        Level.BLOCK,
-    ]
+    levels = [Level.NUDGE, Level.REINFORCE, Level.BLOCK, Level.BLOCK]
+    assert [default_level("step_review", severity) for severity in Severity] == levels
     events = each((0, 60), event, "odd", "x=1", effect=Effect.DESTRUCTIVE)
     assert [f.values["category"] for f in reviews(events)] == ["file_deletion"]

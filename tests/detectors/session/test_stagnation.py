@@ -6,7 +6,7 @@ from haltline.detectors.features.novelty import VALUES
 from haltline.detectors.session.stagnation import SHIPPED, Stagnation
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
-from tests.builders import Watched, bash, each, event, findings, fires_at
+from tests.builders import bash, each, event, findings, fires_at, when
 from tests.cases import cases
 
 ANIMALS = ("badger", "cormorant", "dormouse", "eagle", "ferret", "goshawk", "heron", "ibex", "jackdaw", "kestrel")
@@ -40,15 +40,9 @@ def edit_and_test(rounds: int) -> list[ActionEvent]:
 
 def test_the_ladder_counts_scores_in_a_row() -> None:
     events = each(8, look, "a")
-    assert fires_at(LADDER, events) == [
-        (1.0, "stagnation", "medium"),
-        (2.0, "stagnation", "medium"),
-        (3.0, "stagnation", "high"),
-        (4.0, "stagnation", "high"),
-        (5.0, "stagnation", "high"),  # the first step of the two that pause it
-        (6.0, "stagnation", "critical"),
-        (7.0, "stagnation", "critical"),
-    ]
+    # The last of the high ones is the first of the two steps that pause it.
+    assert when(LADDER, events) == "1m 2m 3h 4h 5h 6c 7c"
+    assert {code for _, code, _ in fires_at(LADDER, events)} == {"stagnation"}
 
 
 def test_a_finding_names_what_repeats_and_gives_the_points_of_each_feature() -> None:
@@ -63,19 +57,10 @@ def test_a_finding_names_what_repeats_and_gives_the_points_of_each_feature() -> 
 
 
 def test_a_step_that_is_scored_low_breaks_the_row() -> None:
-    watched = Watched(
-        Stagnation(
-            model=model(negative_20=((), (0.0,)), aligned_run=((0.5,), (-5.0, 3.0))), least_steps=1, pause_steps=2
-        )
-    )
-    order = [
-        event(
-            s, "read_file", args={"path": what}, output_head=f"the {what}'s {'burrow' if what == 'badger' else 'hutch'}"
-        )
-        for s, what in enumerate(("badger", "badger", "ferret", "ferret", "ferret"))
-    ]
-    found = [watched(one) for one in order]
-    assert [f.severity.value if f else None for f in found] == [None, "high", None, "high", "critical"]
+    scored = model(negative_20=((), (0.0,)), aligned_run=((0.5,), (-5.0, 3.0)))
+    homes = ["badger's burrow"] * 2 + ["ferret's hutch"] * 3
+    order = [event(s, "read_file", args={"path": home}, output_head=f"the {home}") for s, home in enumerate(homes)]
+    assert when(Stagnation(model=scored, least_steps=1, pause_steps=2), order) == "1h 3h 4c"
 
 
 @cases(
