@@ -16,6 +16,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.policy.json_schema import policy_schema
+from tests.cases import cases
 from tests.mock_cluster import QuickBroker
 
 TOPICS = Topics()
@@ -36,28 +37,24 @@ def test_no_broker_is_exit_3_and_names_the_address() -> None:
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        pytest.param(("reset", "s1", "--by", "ada"), "Missing option '--reason'", id="a reset without a reason"),
-        pytest.param(("reset", "s1", "--by", "ada", "--reason", " "), "--reason': must not be empty",
-                     id="a reset with an empty reason"),
-        pytest.param(("kill", "s1", "--reason", "r"), "Missing option '--by'", id="a kill by nobody"),
-        pytest.param(("kill", *BY_ADA), "id: expected a text", id="a kill of nothing"),
-        pytest.param(("kill", "x" * 257, "--unknown", *BY_ADA), "id: String should have at most 256",
-                     id="an id that is too long"),
-        pytest.param(("batch", "s1", "--max-deletes", "3", "--for", "9h", *BY_ADA),
-                     "expected it to last up to 8:00:00, got 9:00:00", id="a batch for too long"),
-        pytest.param(("batch", "s1", "--max-deletes", "3", "--for", "soon", *BY_ADA),
-                     "expected a length of time such as 90s, 30m or 1h30m, got 'soon'",
-                     id="a batch for no length of time"),
-        pytest.param(("label", "d1", "perhaps", *BY_ADA), "expected one of confirmed, false_alarm",
-                     id="an unknown label"),
-        pytest.param(("tail", "--topic", "nothing"), "expected one of actions, detections", id="an unknown topic"),
-        pytest.param(("status", "--client-config", "no-such-file"), "no-such-file: expected a text file",
-                     id="no client config"),
-        pytest.param(("nothing",), "No such command", id="an unknown command"),
-    ],
+@cases(
+    "arguments, says",
+    {
+        "a reset without a reason": (("reset", "s1", "--by", "ada"), "Missing option '--reason'"),
+        "a reset with an empty reason": (("reset", "s1", "--by", "ada", "--reason", " "),
+            "--reason': must not be empty"),
+        "a kill by nobody": (("kill", "s1", "--reason", "r"), "Missing option '--by'"),
+        "a kill of nothing": (("kill", *BY_ADA), "id: expected a text"),
+        "an id that is too long": (("kill", "x" * 257, "--unknown", *BY_ADA), "id: String should have at most 256"),
+        "a batch for too long": (("batch", "s1", "--max-deletes", "3", "--for", "9h", *BY_ADA),
+            "expected it to last up to 8:00:00, got 9:00:00"),
+        "a batch for no length of time": (("batch", "s1", "--max-deletes", "3", "--for", "soon", *BY_ADA),
+            "expected a length of time such as 90s, 30m or 1h30m, got 'soon'"),
+        "an unknown label": (("label", "d1", "perhaps", *BY_ADA), "expected one of confirmed, false_alarm"),
+        "an unknown topic": (("tail", "--topic", "nothing"), "expected one of actions, detections"),
+        "no client config": (("status", "--client-config", "no-such-file"), "no-such-file: expected a text file"),
+        "an unknown command": (("nothing",), "No such command"),
+    },
 )  # fmt: skip
 def test_a_wrong_command_is_exit_2_and_says_what_was_expected(
     embedded: EmbeddedBroker, arguments: tuple[str, ...], says: str
@@ -77,12 +74,12 @@ def test_a_metrics_port_in_use_is_exit_2_and_is_named(embedded: EmbeddedBroker, 
     assert f"--metrics-port: expected port {port} of 127.0.0.1 free, got one in use" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        pytest.param("nonsense", "expected name=value", id="no setting"),
-        pytest.param("plugin.library.paths=a.so", "expected a setting that loads or runs no code", id="a plugin"),
-    ],
+@cases(
+    "line, problem",
+    {
+        "no setting": ("nonsense", "expected name=value"),
+        "a plugin": ("plugin.library.paths=a.so", "expected a setting that loads or runs no code"),
+    },
 )
 def test_a_client_config_names_the_line_that_is_wrong(tmp_path: Path, line: str, problem: str) -> None:
     config = tmp_path / "client.properties"
@@ -170,21 +167,19 @@ def mistaken(system: str) -> str:
     return system
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
-        pytest.param(("kill", "nosuch"), Exit.NO, "session not found: nosuch; no events of it were found; use --unk",
-                     id="a session without any events"),
-        pytest.param(("reset", "nosuch"), Exit.NO, "nothing is in force against it, and it has no events",
-                     id="to release it"),
-        pytest.param(("missed", "nosuch", "--rule", "cycle"), Exit.NO, "session not found: nosuch",
-                     id="to say that a rule missed it"),
-        pytest.param(("kill", "typo"), Exit.NO, "one id: typo-north, typo-south", id="the beginning of two sessions"),
-        pytest.param(("kill", "nosuch", "--unknown", "--until-stopped"), Exit.USAGE, "cannot be used with --unknown",
-                     id="to wait for nobody"),
-        pytest.param(("freeze", "--scope", "target", "asset_id=beforehand"), Exit.OK, "target asset_id=beforehand is f",
-                     id="a target is a name and may be held beforehand"),
-    ],
+@cases(
+    "arguments, code, says",
+    {
+        "a session without any events": (("kill", "nosuch"), Exit.NO,
+            "session not found: nosuch; no events of it were found; use --unk"),
+        "to release it": (("reset", "nosuch"), Exit.NO, "nothing is in force against it, and it has no events"),
+        "to say that a rule missed it": (("missed", "nosuch", "--rule", "cycle"), Exit.NO, "session not found: nosuch"),
+        "the beginning of two sessions": (("kill", "typo"), Exit.NO, "one id: typo-north, typo-south"),
+        "to wait for nobody": (("kill", "nosuch", "--unknown", "--until-stopped"), Exit.USAGE,
+            "cannot be used with --unknown"),
+        "a target is a name and may be held beforehand": (("freeze", "--scope", "target", "asset_id=beforehand"),
+            Exit.OK, "target asset_id=beforehand is f"),
+    },
 )  # fmt: skip
 def test_what_operators_mistype(mistaken: str, arguments: tuple[str, ...], code: Exit, says: str) -> None:
     done = haltline(*arguments, *BY_ADA, *PATIENT, "--bootstrap", mistaken)
@@ -254,15 +249,14 @@ def test_schemas_are_printed_and_written_by_topic_and_the_policys_by_itself(tmp_
     assert orjson.loads(file.read_bytes()) == SCHEMA
 
 
-@pytest.mark.parametrize(
-    ("text", "code", "says"),
-    [
-        pytest.param("{name: a, version: 3}", Exit.OK, "policy a, version 3, can be used", id="a good one"),
-        pytest.param("cooldown: 3", Exit.USAGE, ":1: cooldown: ", id="one that cannot be used"),
-        pytest.param("overrides: [{rules: {cycle: {mode: shadow}}}]", Exit.NO,
-                     "overrides.0.rules.cycle.mode: shadow is looser than enforce",
-                     id="one with an override that nobody exempted"),
-    ],
+@cases(
+    "text, code, says",
+    {
+        "a good one": ("{name: a, version: 3}", Exit.OK, "policy a, version 3, can be used"),
+        "one that cannot be used": ("cooldown: 3", Exit.USAGE, ":1: cooldown: "),
+        "one with an override that nobody exempted": ("overrides: [{rules: {cycle: {mode: shadow}}}]", Exit.NO,
+            "overrides.0.rules.cycle.mode: shadow is looser than enforce"),
+    },
 )  # fmt: skip
 def test_a_policy_is_checked(tmp_path: Path, text: str, code: Exit, says: str) -> None:
     file = tmp_path / "policy.yaml"

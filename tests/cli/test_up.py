@@ -19,6 +19,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.kafka_jars import fetch
 from haltline.streams.local.subprocesses import ChildDied, Children, TimedOut
+from tests.cases import cases
 from tests.conftest import require_kafka
 from tests.mock_cluster import QuickBroker
 from tests.waiting import wait_until
@@ -84,18 +85,16 @@ def test_up_with_a_real_kafka_keeps_what_is_killed_over_a_restart(
         assert CliRunner().invoke(app, ["status", "s1", "--bootstrap", bootstrap]).exit_code == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "problem"),
-    [
-        pytest.param('[kafka]\nbootstrap = "kafka-1:9092"', ("--kafka",),
-                     "--kafka: expected no kafka.bootstrap in haltline.toml, or 127.0.0.1:9092; got kafka-1:9092",
-                     id="a Kafka to start where another is named"),
-        pytest.param('[audit]\ntable = "filled"', (),
-                     "audit.table: expected a new folder for an embedded broker, which begins anew each time; got",
-                     id="a table of an earlier embedded broker"),
-        pytest.param('[kafka]\nbootstrap = "127.0.0.1:1"', (), "127.0.0.1:1", id="a named broker that does not answer"),
-        pytest.param('[kafka]\nbootstap = "x"', (), "did you mean bootstrap?", id="a file that cannot be used"),
-    ],
+@cases(
+    "text, options, problem",
+    {
+        "a Kafka to start where another is named": ('[kafka]\nbootstrap = "kafka-1:9092"', ("--kafka",),
+            "--kafka: expected no kafka.bootstrap in haltline.toml, or 127.0.0.1:9092; got kafka-1:9092"),
+        "a table of an earlier embedded broker": ('[audit]\ntable = "filled"', (),
+            "audit.table: expected a new folder for an embedded broker, which begins anew each time; got"),
+        "a named broker that does not answer": ('[kafka]\nbootstrap = "127.0.0.1:1"', (), "127.0.0.1:1"),
+        "a file that cannot be used": ('[kafka]\nbootstap = "x"', (), "did you mean bootstrap?"),
+    },
 )  # fmt: skip
 def test_up_starts_nothing_with_a_file_that_does_not_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, options: tuple[str, ...], problem: str
