@@ -9,7 +9,7 @@ from haltline.detectors.features.whole_results import MAX_STEPS, UNSURE, WholeRe
 from haltline.detectors.session.stagnation import Stagnation
 from haltline.schemas.events import ActionEvent, Kind, Novelty, Task
 from haltline.schemas.findings import Severity
-from tests.builders import Watched, bash, each, event, fires_at
+from tests.builders import Watched, bash, each, event, fires_at, in_turn
 from tests.cases import cases
 
 
@@ -101,35 +101,27 @@ def test_the_finding_says_what_was_counted() -> None:
 
 
 def test_an_edit_before_each_test_run_is_work() -> None:
-    events = []
-    for n in range(40):
-        events.append(bash(20 * n, f"sed -i s/{n}/{n + 1}/ src/app.py", **SILENT))
-        events.append(bash(20 * n + 9, "pytest -q", output_head=f"{n} failed, {n} passed", output_novelty=told(1)))
+    events = in_turn(
+        range(0, 800, 20),
+        lambda s: bash(s, f"sed -i s/{s}/{s + 1}/ src/app.py", **SILENT),
+        lambda s: bash(s, "pytest -q", output_head=f"{s} failed, {s} passed", output_novelty=told(1)),
+    )
     assert steps(events) <= 1
 
 
 def test_calls_of_one_turn_are_one_step() -> None:
-    events = []
-    for n in range(4):
-        for part in range(5):
-            events.append(look(n * 10 + part).model_copy(update={"time": look(n * 10).time, "duration_ms": 0.0}))
-    assert steps(events) == 4
+    turns = [(look(10 * n + part), look(10 * n).time) for n in range(4) for part in range(5)]
+    assert steps([one.model_copy(update={"time": time, "duration_ms": 0.0}) for one, time in turns]) == 4
 
 
-def test_another_task_begins_anew_and_the_same_told_again_does_not() -> None:
-    def asked(second: float, goal: str) -> ActionEvent:
-        return event(second, "", kind=Kind.SESSION_STARTED, task=Task(goal=goal))
+def test_another_task_or_prompt_of_the_user_begins_anew_and_the_same_told_again_does_not() -> None:
+    def prompted(second: float, prompts: int | None = None, goal: str = "fix it") -> ActionEvent:
+        return event(second, "", kind=Kind.SESSION_STARTED, task=Task(goal=goal, prompts=prompts))
 
-    first = [asked(0, "fix it"), *each(range(1, 29), look)]
-    assert steps([*first, asked(300, "fix it"), look(31)]) == 29
-    assert steps([*first, asked(300, "now write the docs"), look(31)]) == 1
-
-
-def test_another_prompt_of_the_user_begins_anew() -> None:
-    def prompted(second: float, prompts: int) -> ActionEvent:
-        return event(second, "", kind=Kind.SESSION_STARTED, task=Task(goal="fix it", prompts=prompts))
-
-    first = [prompted(0, 1), *each(range(1, 29), look)]
+    first = [prompted(0), *each(range(1, 29), look)]
+    assert steps([*first, prompted(300), look(31)]) == 29
+    assert steps([*first, prompted(300, goal="now write the docs"), look(31)]) == 1
+    first[0] = prompted(0, 1)
     assert steps([*first, prompted(300, 1), look(31)]) == 29
     assert steps([*first, prompted(300, 2), look(31)]) == 1
 

@@ -64,18 +64,12 @@ def test_fires(events: list[ActionEvent | Sequence[ActionEvent]], at: list[float
     assert fires_at(CAREFUL, events) == [(second, "ask_first", "high") for second in at]
 
 
-def test_by_default_it_asks_about_nothing() -> None:
+def test_by_default_it_asks_about_nothing_allowed_targets_are_free_and_effects_are_those_of_acts() -> None:
     assert AskFirst().idle
     assert fires_at(AskFirst(), [delete(0, A)]) == []
-
-
-def test_allowed_targets_are_free_and_others_of_the_same_call_are_not() -> None:
     detector = AskFirst(effects=("destroys",), allowed=("path=/srv/staging/*",))
     assert fires_at(detector, [bash(0, "rm /srv/staging/a")]) == []
     assert fires_at(detector, [bash(0, "rm /srv/staging/a /srv/live/b")]) == [(0, "ask_first", "high")]
-
-
-def test_the_effects_are_those_of_acts() -> None:
     assert set(get_args(Effect)) == {effect.value for effect in ActEffect}
     with pytest.raises(ValueError, match="destroys"):
         AskFirst(effects=("breaks",))  # type: ignore[arg-type]  # what a policy could have
@@ -203,14 +197,11 @@ def test_the_page_on_refusals_has_the_words_that_the_model_reads() -> None:
     assert rejected.message == table["`approval_rejected`"]
 
 
-def test_irreversible_acts_are_counted_by_default() -> None:
+def test_irreversible_acts_are_counted_by_default_and_on_the_worker_s_metrics_also_where_nothing_else_follows() -> None:
     outcome = Core().on_event(None, bash(0, "rm /srv/data/a && systemctl stop web"))
     assert [(act.effect.value, act.target) for act in outcome.irreversible] == [("destroys", "path=/srv/data/a")]
     assert Core().on_event(None, bash(0, "rm -rf build/")).irreversible == ()
     assert Core().on_event(None, bash(0, "rm /srv/data/a", outcome=Outcome.REFUSED)).irreversible == ()
-
-
-def test_they_are_on_the_worker_s_metrics_also_where_nothing_else_follows() -> None:
     metrics = Metrics()
     meter = SessionMetrics(metrics)
     outcome = Core().on_event(None, bash(0, "rm /srv/data/a"))

@@ -2,21 +2,7 @@ from haltline.detectors.session.destructive_repeat import DestructiveRepeat
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Outcome
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import (
-    Events,
-    Watched,
-    at,
-    bash,
-    call,
-    delete,
-    each,
-    event,
-    evidence,
-    findings,
-    in_turn,
-    nearness,
-    when,
-)
+from tests.builders import Events, at, bash, call, delete, each, event, evidence, findings, in_turn, nearness, when
 from tests.cases import cases
 
 DETECTOR = DestructiveRepeat()
@@ -115,13 +101,9 @@ def test_how_many_may_lie_before(prior: int, found: str) -> None:
     assert "".join(f.severity.value[0] for _, f in made) == found
 
 
-def test_a_declared_batch_changes_nothing() -> None:
+def test_the_finding_of_the_loop_guards_scenario_also_in_a_declared_batch_and_how_close_it_is() -> None:
     batch = Batch(max_deletes=100, expires=at(3600))
-    assert when(DETECTOR, each((0, 6, 12), delete), batch=batch) == "6l 12c"
-
-
-def test_the_finding_of_the_loop_guards_scenario_and_how_close_it_is() -> None:
-    _, (_, finding) = findings(DETECTOR, each((0, 6, 12), delete))
+    _, (_, finding) = findings(DETECTOR, each((0, 6, 12), delete), batch=batch)
     assert finding == Finding(
         detector="destructive_repeat",
         code="loop_detected",
@@ -133,10 +115,3 @@ def test_the_finding_of_the_loop_guards_scenario_and_how_close_it_is() -> None:
         target=TARGET,
     )
     assert nearness(DETECTOR, each((0, 6, 12), delete)) == [0, 0.33, 0.67, 1]
-
-
-def test_only_so_many_targets_are_remembered() -> None:
-    watched = Watched(DETECTOR)
-    for second in range(1000):
-        watched(delete(second, f"asset_id=a{second}"))
-    assert len(watched.state.attempts) == 128

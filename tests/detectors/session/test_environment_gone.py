@@ -69,23 +69,17 @@ def test_what_counts(events: list[ActionEvent], found: str) -> None:
     assert severities(DETECTOR, events) == found
 
 
-def test_failures_outside_both_windows_do_not_count() -> None:
-    assert severities(EnvironmentGone(last_actions=2), [*failures(2), *failures(1, 1000)]) == ""
-
-
-def test_parallel_calls_are_one_step() -> None:
+def test_parallel_calls_are_one_step_and_those_far_apart_or_cancelled_do_not_count() -> None:
     calls = [call(0, "read_file", f"path=/srv/{n}", GONE[0], took_s=n + 1) for n in range(4)]
     together = [proposed for proposed, _ in calls] + [completed for _, completed in calls]
     assert severities(DETECTOR, together) == ""
     assert severities(DETECTOR, calls) == "", "recordings have each result behind its proposal"
+    assert severities(EnvironmentGone(last_actions=2), [*failures(2), *failures(1, 1000)]) == "", "neither window"
     one_by_one = [call(n, "read_file", f"path=/srv/{n}", GONE[0]) for n in range(4)]
     assert severities(DETECTOR, one_by_one) == "mc"
-
-
-def test_calls_that_were_cancelled_because_another_one_failed_are_no_failures() -> None:
     cancelled = "Cancelled: parallel tool call read_file(/srv/0) errored: container is not running"
-    calls = [call(n * 10, "read_file", f"path=/srv/{n}", cancelled if n % 3 else GONE[0]) for n in range(6)]
-    assert severities(DETECTOR, calls) == ""
+    failing = [call(n * 10, "read_file", f"path=/srv/{n}", cancelled if n % 3 else GONE[0]) for n in range(6)]
+    assert severities(DETECTOR, failing) == ""
 
 
 FAILED_CONNECTIONS = (

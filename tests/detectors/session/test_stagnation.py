@@ -45,17 +45,6 @@ def test_the_ladder_counts_scores_in_a_row() -> None:
     assert {code for _, code, _ in fires_at(LADDER, events)} == {"stagnation"}
 
 
-def test_a_finding_names_what_repeats_and_gives_the_points_of_each_feature() -> None:
-    ((_, finding),) = findings(LADDER, [look(0, "a"), look(1, "a")])
-    assert finding.severity is Severity.MEDIUM
-    assert "1 of the last 12 steps repeat an earlier call and its result, or an error" in finding.reason
-    assert finding.values["score"] == 0.0
-    assert finding.values["repeats_12"] == 0.0
-    assert set(finding.values) == {"score", "base", *(value.name for value in VALUES)}
-    assert finding.thresholds["model"] == "test 1"
-    assert [e.event_id for e in finding.evidence] == ["s1@1 read_file path=a"]
-
-
 def test_a_step_that_is_scored_low_breaks_the_row() -> None:
     scored = model(negative_20=((), (0.0,)), aligned_run=((0.5,), (-5.0, 3.0)))
     homes = ["badger's burrow"] * 2 + ["ferret's hutch"] * 3
@@ -85,7 +74,17 @@ def test_the_shipped_model(events: list[ActionEvent], expected: str | None) -> N
     assert (severities[-1] if severities else None) == expected
 
 
-def test_the_shipped_model_says_where_it_comes_from() -> None:
+def test_a_finding_names_what_repeats_and_the_points_of_each_feature_and_the_shipped_model_says_where_it_is_from() -> (
+    None
+):
+    ((_, finding),) = findings(LADDER, [look(0, "a"), look(1, "a")])
+    assert finding.severity is Severity.MEDIUM
+    assert "1 of the last 12 steps repeat an earlier call and its result, or an error" in finding.reason
+    assert finding.values["score"] == 0.0
+    assert finding.values["repeats_12"] == 0.0
+    assert set(finding.values) == {"score", "base", *(value.name for value in VALUES)}
+    assert finding.thresholds["model"] == "test 1"
+    assert [e.event_id for e in finding.evidence] == ["s1@1 read_file path=a"]
     assert SHIPPED.trained["seed"] == 1
     assert int(SHIPPED.trained["runaways"]) > 300
     assert SHIPPED.quality["task left out: stop stopped"]
