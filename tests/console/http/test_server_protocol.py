@@ -26,7 +26,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture
 def client(embedded: EmbeddedBroker, tmp_path: Path) -> Iterator[TestClient]:
-    with serving(embedded.bootstrap, tmp_path / "model.db") as client:
+    with serving(embedded.bootstrap, tmp_path) as client:
         yield client
 
 
@@ -44,7 +44,7 @@ LINKS = {
 
 
 def test_a_link_to_an_approval_is_followed_when_it_was_signed(embedded: EmbeddedBroker, tmp_path: Path) -> None:
-    with serving(embedded.bootstrap, tmp_path / "model.db", link_key=LINK_KEY) as client:
+    with serving(embedded.bootstrap, tmp_path, link_key=LINK_KEY) as client:
         for what, (token, status, text) in LINKS.items():
             answer = client.get(OPENS_AT, params={"token": token}, headers={"Authorization": ""})
             assert (answer.status_code, text in answer.text) == (status, True), (what, answer.text)
