@@ -110,7 +110,7 @@ def test_an_agent_that_repeats_itself_is_halted(client: ACGPClient, received: He
 
     warm_up("begin")
     deletes = {"tool": "delete_asset", "args": {"asset_id": "fact_sales"}}
-    more = {"final_output": "locked", "agent_tag": "deleter", "context_information": deletes}
+    more: dict[str, Any] = {"final_output": "locked", "agent_tag": "deleter", "context_information": deletes}
     traces = [client.capture_trace("executor", "Clean up", **more) for _ in range(4)]
     assert client.wait_for_feedback(timeout=30)
     reported = dict(received)

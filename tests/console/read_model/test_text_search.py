@@ -1,6 +1,5 @@
 """Whatever contains a text is found by it, on SQLite and on PostgreSQL, and nothing else."""
 
-
 import pytest
 from sqlalchemy import Engine
 

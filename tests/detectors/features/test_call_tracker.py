@@ -74,8 +74,8 @@ def test_results_join_their_attempts_actions_are_counted_once_each_and_all_is_bo
     acts = observed(*call(0), *call(1), event(2), event(3, kind=Kind.MODEL_TURN), calls=calls)
     assert ([act.index for act in acts], calls.actions) == ([1, 1, 2, 2, 3, 3], 3)
     calls = CallTracker()
-    for second in range(1000):
-        created = completed(second, f"done {second}", "create_asset", targets=[f"asset_id={second}"])
-        observed(proposed(second, f"open {second}"), created, delete(second, f"asset_id=x{second}"), calls=calls)
+    for number in range(1000):
+        created = completed(number, f"done {number}", "create_asset", targets=[f"asset_id={number}"])
+        observed(proposed(number, f"open {number}"), created, delete(number, f"asset_id=x{number}"), calls=calls)
     sizes = (len(calls.open), len(calls.done), len(calls.belongings.own))
     assert sizes == (MAX_OPEN_CALLS, MAX_DONE_CALLS, MAX_TARGETS)

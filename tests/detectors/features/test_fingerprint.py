@@ -9,6 +9,7 @@ from tests.builders import T0_MS, event
 from tests.cases import cases
 
 CLASSIFIER = Classifier(Policy())
+MOMENTS = ("2025-06-15T15:06:40Z", "2025-06-15T15:07:40Z")
 UUIDS = tuple(f"4f1d09aa-1111-4000-8000-00000000000{letter}" for letter in "ab")
 
 
@@ -27,11 +28,7 @@ def of(action: str, args: dict[str, Any] | None = None, *, classifier: Classifie
         "ids that name nothing": ("get_order", {"id": 1, "run": UUIDS[0]}, {"id": 1, "run": UUIDS[1]}),
         "counters of attempts": ("update_order", {"id": 1, "retry_count": 1}, {"id": 1, "retry_count": 2}),
         "the time of an update": ("update_order", {"id": 1, "timestamp": T0_MS}, {"id": 1, "timestamp": T0_MS + 5000}),
-        "the time of an update as text": (
-            "update_order",
-            {"id": 1, "now": "2025-06-15T15:06:40Z"},
-            {"id": 1, "now": "2025-06-15T15:07:40Z"},
-        ),
+        "the time of an update as text": ("update_order", {"id": 1, "now": MOMENTS[0]}, {"id": 1, "now": MOMENTS[1]}),
     },
 )
 def test_the_same_call(action: str, one: dict[str, Any], other: dict[str, Any]) -> None:

@@ -1,3 +1,5 @@
+from typing import Any
+
 from haltline.detectors.session.destructive_repeat import DestructiveRepeat
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Outcome
@@ -10,7 +12,7 @@ TARGET = "asset_id=fact_sales"
 REFUSED = Outcome.REFUSED
 
 
-def sql(second: float, statement: str, **fields: str) -> tuple[ActionEvent, ActionEvent]:
+def sql(second: float, statement: str, **fields: Any) -> tuple[ActionEvent, ActionEvent]:
     return call(second, "execute_sql", args={"query": statement}, output_head="DELETE 1", **fields)
 
 
@@ -18,7 +20,7 @@ def drop(second: float, **names: str) -> ActionEvent:
     return event(second, "drop_table", None, args=names)
 
 
-def apart(gap_s: float, action: str) -> list[ActionEvent]:
+def apart(gap_s: int, action: str) -> list[ActionEvent]:
     """Three deletes, with many of another action between them."""
     return [e for s in (0, gap_s, 2 * gap_s) for e in (delete(s), *each(range(s + 1, s + 25), event, action))]
 
