@@ -1,5 +1,6 @@
 """What a fleet needs, from measured constants."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -31,6 +32,9 @@ def test_partitions_keep_what_agents_read_in_bounds_and_a_plan_adds_up() -> None
     partitions = partitions_for(KNOWN, DEMAND, limits, workers=4)
     assert read_by_agents(KNOWN, DEMAND, partitions) <= 100e6
     assert read_by_agents(KNOWN, DEMAND, partitions - 12) > 100e6
+    gateways = replace(DEMAND, sessions_per_process=DEMAND.agents // 2)
+    assert partitions_for(KNOWN, gateways, limits, workers=4) == 12
+    assert read_by_agents(KNOWN, gateways, 12) <= 100e6
     found = plan(KNOWN, DEMAND, Prices(), Limits())
     assert (found.workers, found.sinks, found.partitions) == (2, 1, 1344)
     assert found.brokers == 14  # 1,344 partitions of 13 topics, three times, 4,000 on each

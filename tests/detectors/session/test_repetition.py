@@ -84,6 +84,8 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
             "m" * 10 + "h" * 20 + "cc",
         ),
         "a test run again and again with nothing done": (each(4, try_out), "mc"),
+        "a command that only prints": (each(12, bash, "echo done", output_head="done"), "m" * 9 + "h"),
+        "one that prints what it computes": (each(4, bash, "echo $(ls)", output_head="a"), "mc"),
         "a pager: another result each time": ([look(s, str(s)) for s in range(30)], ""),
         "a percentage that grows": ([look(s, f"{s}%") for s in range(30)], ""),
         "other arguments": ([look(s, page=s) for s in range(30)], ""),
