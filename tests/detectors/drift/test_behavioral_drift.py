@@ -121,14 +121,6 @@ def test_work_that_goes_on(events: list[ActionEvent]) -> None:
     assert codes(events) == []
 
 
-def test_each_is_reported_once_until_it_has_gone_back_and_a_declared_batch_is_expected() -> None:
-    events = session((WORK, 40, 10), (["drop_table"], 9, 10))
-    batch = Batch(max_deletes=100, expires=at(10_000))
-    assert codes(events, batch=batch) == []
-    reads = (["read_file"], 120, 10)
-    assert codes(session(reads, (MANY, 24, 10), reads, (MANY, 24, 10))) == [MIX, MIX]
-
-
 def test_what_comes_together_is_worse_and_one_finding_with_one_action() -> None:
     everything = found(session((["read_file"], 40, 60), ([*SENDS, *OTHERS[:3]], 24, 10)))
     assert sorted(finding.code for finding in everything) == sorted([RATE, MIX, CAPABILITY])
@@ -161,7 +153,12 @@ def test_only_the_relation_of_times_counts_and_it_says_how_close_it_is() -> None
     assert [near[40], *near[43:]] == [0, 0.6, 0.8, 1]
 
 
-def test_settings_decide_what_is_a_drift() -> None:
+def test_each_is_reported_once_until_it_has_gone_back_a_declared_batch_is_expected_and_settings_decide() -> None:
+    events = session((WORK, 40, 10), (["drop_table"], 9, 10))
+    batch = Batch(max_deletes=100, expires=at(10_000))
+    assert codes(events, batch=batch) == []
+    reads = (["read_file"], 120, 10)
+    assert codes(session(reads, (MANY, 24, 10), reads, (MANY, 24, 10))) == [MIX, MIX]
     mail = session((WORK, 40, 10), (["send_mail"], 3, 10))
     assert codes(mail) == []
     assert codes(mail, BehavioralDrift(new_capability_actions=3)) == [CAPABILITY]

@@ -89,13 +89,10 @@ def test_arguments_of_any_type_are_taken_in(action: str, args: dict[str, Any]) -
     assert all(act.targets)
 
 
-def test_hints() -> None:
+def test_hints_raise_the_policy_is_asked_first_and_the_producers_targets_come_before_arguments() -> None:
     assert read(event(0, "get_user", effect=Effect.DESTRUCTIVE)).effect is Effect.DESTRUCTIVE, "a hint raises"
     assert read(event(0, "delete_asset", effect=Effect.READ)).effect is Effect.DESTRUCTIVE, "a hint never lowers"
     assert read(event(0, "no_such_tool", effect=Effect.MUTATE)).effect is Effect.MUTATE, "a hint says what is not known"
-
-
-def test_the_policy_is_asked_first_and_the_producers_targets_come_before_arguments() -> None:
     policy = Policy(
         tools=(
             Tool(match="delete_draft", effect=Effect.WRITE),

@@ -100,16 +100,13 @@ def test_the_finding_says_what_was_counted() -> None:
     assert last.thresholds["known_pause"] == 30
 
 
-def test_an_edit_before_each_test_run_is_work() -> None:
+def test_an_edit_before_each_test_run_is_work_and_calls_of_one_turn_are_one_step() -> None:
     events = in_turn(
         range(0, 800, 20),
         lambda s: bash(s, f"sed -i s/{s}/{s + 1}/ src/app.py", **SILENT),
         lambda s: bash(s, "pytest -q", output_head=f"{s} failed, {s} passed", output_novelty=told(1)),
     )
     assert steps(events) <= 1
-
-
-def test_calls_of_one_turn_are_one_step() -> None:
     turns = [(look(10 * n + part), look(10 * n).time) for n in range(4) for part in range(5)]
     assert steps([one.model_copy(update={"time": time, "duration_ms": 0.0}) for one, time in turns]) == 4
 
@@ -155,7 +152,7 @@ def test_what_was_cancelled_for_another_call_is_no_step_however_late_it_is_told(
     assert watched([look(0), *late]).calls.novelty.steps == 1
 
 
-def test_an_agent_side_that_began_anew_is_not_believed_for_a_while() -> None:
+def test_an_agent_side_that_began_anew_is_not_believed_for_a_while_and_another_order_is_no_new_beginning() -> None:
     before = each(10, look)
     again = [
         bash(200 + n, f"cat part{n}", output_head=f"part {n}", output_bytes=5_000, output_novelty=told(90, n))
@@ -163,9 +160,6 @@ def test_an_agent_side_that_began_anew_is_not_believed_for_a_while() -> None:
     ]
     assert steps([*before, *again]) == 10
     assert steps([*before, *again, look(100).model_copy(update={"output_novelty": told(0, UNSURE)})]) == 11
-
-
-def test_results_that_are_told_in_another_order_are_no_new_beginning() -> None:
     orders = [(0, 50), (0, 52), (0, 51), (0, 53)]
     events = [
         look(n).model_copy(update={"output_novelty": told(new, results)}) for n, (new, results) in enumerate(orders)

@@ -61,11 +61,8 @@ def test_risk(category: Category, out_of_scope: bool, risk: float, level: Severi
     assert (score, severity_of(score, THRESHOLDS) or LOW) == (risk, level)
 
 
-def test_each_failed_similar_action_adds_to_the_risk() -> None:
+def test_each_failed_similar_action_adds_to_the_risk_sums_are_rounded_and_the_hardest_of_several_counts() -> None:
     assert [risk_score(Category.READ, failed_before=n) for n in (0, 1, 2, 3, 9)] == [0.1, 0.2, 0.3, 0.5, 0.5]
-
-
-def test_sums_are_rounded_before_they_are_compared_and_the_hardest_of_several_counts() -> None:
     assert 0.7 + 0.1 < 0.8
     assert severity_of(risk_score(Category.COMMAND, failed_before=1), THRESHOLDS) is HIGH
     assert aggregate([Verdict.WARN, Verdict.BLOCK, Verdict.MODIFY, Verdict.ALLOW]) is Verdict.BLOCK
@@ -151,15 +148,12 @@ def test_sessions(events: list[ActionEvent], found: list[str]) -> None:
     assert codes(events) == found
 
 
-def test_what_was_refused_and_is_tried_again_contradicts() -> None:
+def test_what_was_refused_contradicts_an_action_is_reviewed_once_and_a_declared_batch_is_not() -> None:
     refused = call(0, "deploy", "service=web", outcome=Outcome.REFUSED, args={"service": "web"})
     again = call(60, "deploy", "service=web", args={"service": "web"})
     unsure = StepReview(medium_risk=0.1, high_risk=0.2)
     (finding,) = reviews([task("publish the figures"), *refused, *again], unsure)[-1:]
     assert (finding.code, finding.values["progression"]) == ("review_block", "contradicts")
-
-
-def test_an_action_is_reviewed_once_when_it_is_proposed_and_a_declared_batch_is_not() -> None:
     found = fires_at(DETECTOR, [call(0, "delete_asset", "asset_id=a"), call(60, "delete_asset", "asset_id=a")])
     assert found == [(60.0, "review_modify", "medium")]
     batch = Batch(actions="delete_*", targets=["asset_id=*"], max_deletes=9, expires=at(1000))

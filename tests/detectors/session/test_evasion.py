@@ -78,15 +78,12 @@ def test_another_way_to_what_was_refused(events: list[ActionEvent], found: str) 
     assert severities(DETECTOR, events) == found
 
 
-def test_calls_that_are_proposed_are_found_before_they_are_executed() -> None:
+def test_proposed_calls_are_found_before_they_are_executed_and_own_things_and_a_declared_batch_are_allowed() -> None:
     events = [call(s, f"{verb}_table", TABLE, NO, outcome=Outcome.REFUSED) for s, verb in ((0, "delete"), (5, "drop"))]
     assert fires_at(DETECTOR, events) == [(5, "evasion", "low")]
-
-
-def test_the_sessions_own_things_are_nobodys_and_a_declared_batch_is_allowed() -> None:
     own = "path=/srv/app/out/report.csv"
-    events = [event(0, "write_file", own), event(5, "delete_file", own, "permission denied")]
-    assert severities(DETECTOR, [*events, event(10, "purge_file", own)]) == ""
+    on_own = [event(0, "write_file", own), event(5, "delete_file", own, "permission denied")]
+    assert severities(DETECTOR, [*on_own, event(10, "purge_file", own)]) == ""
     batch = Batch(actions="drop_*", targets=[TABLE], max_deletes=10, expires=at(3600))
     assert severities(DETECTOR, [refused(0), event(5, "drop_table", TABLE)], batch=batch) == ""
 
