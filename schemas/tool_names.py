@@ -123,7 +123,7 @@ _WEAK = _DESTROYS_IN_FRONT | frozenset(
     ("remove", "discard", "dispose", "trash", "unlink", "del", "remover", "removing", "terminator")
 )
 _RUN_TOGETHER = re.compile(
-    r"(delete|destroy|truncate|purge|remove|erase|wipe|drop|nuke|unlink)"
+    r"(delete|destroy|truncate|purge|remove|erase|wipe|drop|nuke|unlink|flush)"
     r"(?:all|asset|table|file|folder|dir|record|row|user|database|db|bucket|index|dataset|collection|object|schema)s?"
 )
 

@@ -25,7 +25,8 @@ MAX_JSON_CHARS = 64 * 1024
 _MAX_WORD_CHARS = 64
 _MAX_ID_CHARS = 480
 
-_NAMES = ("name", "tool_name", "tool", "recipient_name", "function_name", "function", "action", "operation_name")
+_NAMES = ("name", "tool_name", "tool", "tool_slug", "recipient_name", "function_name", "function", "action",
+          "operation_name")  # fmt: skip
 _HOLDS_NAME = frozenset(_NAMES)
 _ARGUMENTS = ("with", "arguments", "args", "parameters", "params", "input", "tool_input", "kwargs", "payload", "body")
 _LISTS = listed("calls tool_uses tool_calls invocations steps operations requests actions batch tasks")
@@ -266,6 +267,7 @@ def http_delete(args: JsonObject, objects: Sequence[Mapping[str, Any]]) -> str:
                 place = next((str(scope[name]) for name in _PLACES if isinstance(scope.get(name), str)), "")
                 if place:
                     return place[:_MAX_ID_CHARS]
+    args = in_snake(args)
     place = next((str(args[name]) for name in _PLACES if isinstance(args.get(name), str)), "")
     changes = _is_change(args)
     if (changes or "url" in args or "uri" in args) and _DELETING_PLACE.search(place) is not None:
@@ -324,6 +326,11 @@ def _split(key: str, value: str | int) -> list[str]:
 
 def _key(key: str) -> str:
     return "_".join(words(key)) if not (key.isascii() and key.islower() and key.isidentifier()) else key
+
+
+def in_snake(args: JsonObject) -> JsonObject:
+    """The arguments with their names as `snake_case`."""
+    return args if all(map(str.islower, args)) else {_key(key): value for key, value in args.items()}
 
 
 def _kind(key: str) -> str:

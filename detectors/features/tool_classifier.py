@@ -419,14 +419,22 @@ def runs_into_loss(act: ToolCall) -> bool:
     """Whether what an attempt runs may take something away: of most command lines one look says that it does not."""
     if act.tool.reading is not _SHELL or act.hint is _DESTRUCTIVE or act.written:
         return True
-    return bool(destructions(act.text, cwd=cwd_of(act.event)))
+    return bool(destructions(act.text, cwd=cwd_of(act.event)) or _of_named_program(act))
+
+
+def _of_named_program(act: ToolCall) -> tuple[Destruction, ...]:
+    """What a command line does of the program that the tool is named after: `terraform_command(command="destroy")`."""
+    if act.tool.program or act.tool.reading is not _SHELL or not act.args:
+        return ()
+    line = tool_effects.as_command_line(act.action, act.args)
+    return destructions(line, cwd=cwd_of(act.event)) if line else ()
 
 
 def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
     """What an attempt would take away: by its tool, by the text that it runs, and by the calls inside of it."""
     tool, hint = act.tool, act.hint
     if tool.effect is _EXEC and act.text:
-        found = _losses_of(act.text, tool, cwd_of(act.event))
+        found = _losses_of(act.text, tool, cwd_of(act.event)) or _of_named_program(act)
         if found and tool.reading is Reading.SQL and names_tests(act.args or {}):
             found = tuple(replace(one, badness=Badness.SCRATCH) for one in found)
         if not found and tool.reading is not _SHELL and "mutation" in act.text:
@@ -490,7 +498,7 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
     if statement:
         found_there = sql_destructions(statement)
         return tuple(replace(one, badness=Badness.SCRATCH) for one in found_there) if names_tests(args) else found_there
-    if tool.effect is _READ or tool_effects.is_click(action):
+    if tool.effect is _READ or tool.program == "find" or tool_effects.is_click(action):
         return ()
     types = not _TYPES.isdisjoint(words(action))
     verb = "" if types else destructive_shapes.operation(action, objects, weak=tool.effect is None)

@@ -13,7 +13,7 @@ from haltline.detectors.commands.model import ActEffect, listed
 _MONEY = frozenset(listed("amount amount_usd amount_cents sum price total_amount value betrag montant importe importo"))
 _PAYEES = frozenset(listed("""
     to recipient payee iban to_iban destination account to_account address customer card creator merchant vendor
-    beneficiary wallet
+    beneficiary wallet to_address to_wallet to_user receiver recipient_id account_number
 """))  # fmt: skip
 BUYS = frozenset(("subscribe", "upgrade", "enroll", "enrol", "order", "register", "renew"))
 _MEANS = frozenset(("card", "card_id", "payment_method", "payment_method_id", "billing", "card_number"))
@@ -23,8 +23,15 @@ _PROTECTS = frozenset(listed("""
     logging lock
 """))  # fmt: skip
 _SWITCHES = frozenset(("enabled", "enable", "active", "on", "status", "state", "value"))
+_CHANNELS = frozenset(listed("""
+    channel channel_id channel_name space space_id space_name chat_id room_id webhook_url phone phone_number
+"""))  # fmt: skip
+"""Where others read what is sent."""
+_SAYS = frozenset(("send", "post"))
+_MANY = 50
 _SIZES = frozenset(("width", "height", "factor", "x", "y", "zoom", "font_size"))
 """Of pictures and windows."""
+_COUNTS = frozenset(listed("replicas replica_count count desired_capacity size capacity instances node_count nodes"))
 _FEW = 7
 _PRODUCTION = frozenset(("prod", "production", "live"))
 _ALTERS = frozenset(("update", "set", "modify", "patch", "edit", "bulk", "replace", "upsert"))
@@ -58,7 +65,10 @@ def by_company(names: tuple[str, ...], args: Mapping[str, Any]) -> tuple[str, Ac
         isinstance(one, dict) and one and all(value is None for value in one.values()) for one in fields
     ):
         return "blank_fields", ActEffect.OVERWRITES
-    live = any(isinstance(value, str) and value[:16].lower() in _PRODUCTION for value in args.values())
+    live = any(
+        (isinstance(value, str) and value[:16].lower() in _PRODUCTION) or (value is True and name in _PRODUCTION)
+        for name, value in args.items()
+    )
     if live and not named_by.isdisjoint(_RELEASES):
         return "release_to_production", ActEffect.SENDS
     if not named_by.isdisjoint(("ref", "branch", "push", "tag")) and args.get("force") is True:
@@ -67,6 +77,12 @@ def by_company(names: tuple[str, ...], args: Mapping[str, Any]) -> tuple[str, Ac
         value is False or value in ("off", "disabled", "none") for name, value in args.items() if name in _SWITCHES
     ):
         return "switch_off", ActEffect.DESTROYS
+    if not named_by.isdisjoint(_SAYS) and "message" in named_by and not _CHANNELS.isdisjoint(args):
+        return "send_to_channel", ActEffect.SENDS
+    if not named_by.isdisjoint(("scale", "resize", "launch", "provision")) and any(
+        isinstance(args.get(name), int) and args[name] >= _MANY for name in _COUNTS
+    ):
+        return "scale_to_many", ActEffect.SPENDS
     if (
         not named_by.isdisjoint(("scale", "resize", "autoscale", "autoscaling", "capacity", "replicas", "fleet"))
         and _SIZES.isdisjoint(args)

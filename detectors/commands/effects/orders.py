@@ -18,7 +18,8 @@ _STARTS = frozenset((
 ))  # fmt: skip
 _JOBS = frozenset((
     "workflow", "dag", "pipeline", "job", "lambda", "function", "playbook", "task", "build", "automation", "flow",
-    "runbook", "scenario", "script", "action", "zap", "enqueue", "dispatch", "message", "event", "cron", "queue",
+    "runbook", "scenario", "script", "action", "zap", "operation", "macro", "procedure",
+    "enqueue", "dispatch", "message", "event", "cron", "queue",
 ))  # fmt: skip
 _OTHERS = frozenset(listed("""
     delegate handoff hand spawn subagent agent task assign escalate worker assistant crew transfer_to dispatch
@@ -30,6 +31,7 @@ _ORDER_ARGS = (
     "job", "work", "command", "assignment", "brief", "todo", "prompt", "task", "instructions", "instruction",
     "message", "goal", "request", "query", "input", "text", "objective", "content", "description_of_work",
 )  # fmt: skip
+_ASSIGNEES = ("assignee", "assigned_to", "agent", "agent_id")
 _STRONG = frozenset(listed("""
     destroy delete drop wipe purge erase truncate teardown nuke terminate decommission deprovision obliterate rm
 """))  # fmt: skip
@@ -86,3 +88,7 @@ def texts(args: Mapping[str, Any]) -> Iterator[str]:
     for name in _ORDER_ARGS:
         if isinstance(text := args.get(name), str):
             yield text
+    if isinstance(title := args.get("title"), str) and any(
+        isinstance(who := args.get(name), str) and not {"bot", "agent"}.isdisjoint(words(who)) for name in _ASSIGNEES
+    ):
+        yield title
