@@ -267,7 +267,6 @@ def http_delete(args: JsonObject, objects: Sequence[Mapping[str, Any]]) -> str:
                 place = next((str(scope[name]) for name in _PLACES if isinstance(scope.get(name), str)), "")
                 if place:
                     return place[:_MAX_ID_CHARS]
-    args = in_snake(args)
     place = next((str(args[name]) for name in _PLACES if isinstance(args.get(name), str)), "")
     changes = _is_change(args)
     if (changes or "url" in args or "uri" in args) and _DELETING_PLACE.search(place) is not None:

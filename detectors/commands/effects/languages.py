@@ -66,6 +66,7 @@ admin | administrateur* administrador* amministrator* beheerder админист
 backup | sicherung* *sicherungskopie* sauvegarde* respaldo* copia reservekopie yedek* резервн バックアップ 备份 備份 백업
 database | *datenbank* donnees datos dados dati 数据库 資料庫 データベース 데이터베이스 базу базы
 table | tabelle* tabla tablas tabela tabelas tabella tabel taulu tablo テーブル таблиц
+card | tarjeta* cartao* karte* carte carta kaart* karta* カード 卡
 file | datei* fichier* archivo archivos arquivo arquivos bestand* plik pliki 文件 檔案 ファイル файл
 folder | ordner verzeichnis* dossier carpeta pasta cartella フォルダ 文件夹 папк
 queue | warteschlange* fila cola

@@ -28,7 +28,7 @@ _OTHERS = frozenset(listed("""
 HANDS = _STARTS | _OTHERS
 """Words of tools that hand something over, or start it."""
 _ORDER_ARGS = (
-    "job", "work", "command", "assignment", "brief", "todo", "prompt", "task", "instructions", "instruction",
+    "job", "work", "command", "script", "assignment", "brief", "todo", "prompt", "task", "instructions", "instruction",
     "message", "goal", "request", "query", "input", "text", "objective", "content", "description_of_work",
 )  # fmt: skip
 _ASSIGNEES = ("assignee", "assigned_to", "agent", "agent_id")
@@ -40,6 +40,7 @@ _ORDER = re.compile(
     r"""\s*(?:(?:please|now|just|then|first|next|immediately|permanently|kindly|go(?:\s+ahead)?(?:\s+and)?|you\s+(?:must|should)|
     i\s+(?:want|need)\s+you\s+to|your\s+task\s+is\s+to|can\s+you|could\s+you|completely|force)[\s,:]+)*
     (?P<verb>delete|drop|destroy|wipe|erase|purge|truncate|terminate|remove|rm|nuke|shred|tear\s+down|decommission|uninstall
+    |email|e-mail|broadcast|tweet|send\s+(?:an?\s+)?(?:e-?mails?|messages?|newsletters?|sms|payments?|money)
     |revoke|force[- ]push|publish|pay|refund|transfer|buy|cancel|shut\s+down|overwrite|reset|grant|make)
     \s+(?P<about>[^.;\n]{1,160})""",
     re.IGNORECASE | re.VERBOSE,

@@ -90,6 +90,7 @@ exposes | ssh-copy-id | !/(^|\s)-n\b/ | $0
 exposes | rclone link | !--unlink | $1
 exposes | chattr | /(^|\s)-R?\s*-i/ | path:$0
 exposes | usermod | /-\w*G\s+\S*\b(sudo|wheel|root|admin|docker|adm)\b|-u\s+0/ | $0
+exposes | useradd | /-\w*G\s+\S*\b(sudo|wheel|root|admin|docker|adm)\b|(-u|--uid)\s+0\b/ | $0
 exposes | gpasswd,adduser,addgroup | /\b(sudo|wheel|root|admin|docker)\b/ |
 exposes | passwd | /(^|\s)(-d|--delete)\b/ | $*
 exposes | visudo,setenforce | /\b0\b|permissive|-f/ |
@@ -278,6 +279,9 @@ sends | hugo deploy | !--dryRun | .
 sends | xcrun altool | +upload /--upload-(app|package)/ | -f,--file
 sends | gh-pages,mike,mkdocs | +deploy/d /gh-deploy|deploy|-d\s/ !/--ignore-version-none/ | .
 sends | eb,serverless,sls,cdk,sam,copilot,amplify,railway,render,dokku,kamal,cap deploy/publish/release/up | /--(prod|production|stage\s*prod|env\w*\s*prod)|production|prod\b|(^|\s)(publish|release)(\s|$)/ | .
+sends | hub release create | !/--draft/ | $1
+exposes | gh repo/ssh-key/gpg-key deploy-key/add | !/\b(list|delete)\b/ | $*
+exposes | gitlab project-member/group-member create/update/save | | --user-id
 sends | gh release create/upload/edit | !/--draft/ | $1
 destroys | gh release delete/delete-asset | | $1
 destroys | gh repo delete/archive/rename/sync | !/^repo\ssync(?!.*force)/ | $*

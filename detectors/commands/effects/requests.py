@@ -37,7 +37,7 @@ _CHATS = re.compile(
 )
 """Places where what is posted is read by people."""
 _AUTOMATIONS = re.compile(
-    r"hooks\.zapier\.com/|maker\.ifttt\.com/|hook\.\w+\.make\.com/|pipedream\.net|/webhook(?:s|-test)?/[\w-]+|/api/v\d/dags/[^/]+/dagRuns",
+    r"hooks\.zapier\.com/|maker\.ifttt\.com/|hook\.\w+\.make\.com/|pipedream\.net|/webhook(?:s|-test)?/[\w-]+|/api/v\d/dags/[^/]+/dagRuns|/build_hooks/\w|/integrations/deploy/",
     re.IGNORECASE,
 )
 """Places where a request starts what somebody else has set up."""
@@ -47,7 +47,7 @@ _ROWS = tuple(
 )
 _OWN_SERVER = re.compile(
     r"(?:\w+://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]|host\.docker\.internal):(?:3\d{3}|4200|4321|5000|5001|5173|80[08]\d|8888|9000)(?:/|$)"
-    r"|(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/(?:.*[/_-])?tests?(?:[/_-]|$)"
+    r"|:(?:\d{2,5})?(?:/|$)|(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/(?:.*[/_-])?tests?(?:[/_-]|$)"
 )
 _QUERY_ONLY = re.compile(
     r"[?&](?:action|op|operation|method|cmd|do|act|mode)=(?:delete|remove|destroy|purge|drop|wipe|truncate)(?:_(?:all|everything|\w+s))?\b",

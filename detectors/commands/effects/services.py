@@ -18,6 +18,7 @@ destroys~ | aws ecs update-service | /--desired-count\s+0\b/ | --service
 destroys~ | aws * stop-*/disable-*/suspend-*/detach-*/disassociate-*/revoke-*/deactivate-*/reject-*/pause-*/admin-disable-* | !/^(\S+\s)?(logs|glue|ssm)\sstop-(query|session)/ |
 destroys | aws * remove-*/reset-*/cancel-*/deprovision-*/batch-delete-*/reboot-*/failover-*/replace-*/force-*/purge-* | !/^\S+\sremove-tags/ |
 overwrites | aws * put-bucket-*/put-*-configuration/update-*-configuration | /\[\s*\]|\s\{\s*\}/ | --bucket
+destroys | aws organizations close-account/leave-organization | | --account-id
 exposes | aws s3 website | | $1
 spends | aws * accept-agreement-*/accept-*-quote*/accept-reserved-* | |
 destroys | gcloud firestore fields ttls | /enable-ttl/ | $*
@@ -181,6 +182,7 @@ destroys | pm2,supervisorctl,forever delete/remove/kill/stopall | | $1
 destroys | snow object drop | | $*
 # money
 spends~ | az,aws,gcloud,kubectl,oc,eksctl,doctl | +replicas/capacity/nodes/count /--(\S*replicas|\S*capacity|\S*num-nodes|node-count|nodes)\s+\d{3,}\b/ | $*
+spends | doctl compute droplet create | /^compute\sdroplet\screate\s([^-\s]\S*\s+){5}/ | $*
 spends | vastai create instance | | $1
 spends | runpodctl create pod/pods | | $*
 spends | sky launch | !--dryrun | $*

@@ -117,6 +117,8 @@ destroys | reformat | *
 destroys | factory | reset defaults
 destroys | sunset scrap demolish dismantle kill axe abandon retire zero blank nullify void unset burn torch smash ditch depopulate gut | dataset database service api product version model server system account accounts project feature table tables vehicle asset environment site domain column columns field fields balance balances record records contract disk volume cluster index bucket backup -column_header -blank_line
 destroys | off | board boarding
+destroys | offboard | *
+spends | issue | card cards
 destroys | shutdown stop poweroff halt reboot power | server servers instance instances vm vms database host cluster machine production datacenter node
 destroys | detach unmount eject | volume disk drive database storage
 destroys | unpublish retract recall takedown withdraw_post yank deprecate | * -app_link
