@@ -11,6 +11,7 @@ from typing import Any
 from haltline.detectors.commands import (
     Badness,
     Destruction,
+    begins_with_program,
     code_destructions,
     creations,
     destructions,
@@ -429,7 +430,7 @@ def _said_otherwise(act: ToolCall) -> tuple[Destruction, ...]:
     if _STATEMENT.match(act.text) is not None:
         return sql_destructions(act.text)
     line = tool_effects.as_command_line(act.action, act.args)
-    return destructions(line, cwd=cwd_of(act.event)) if line else ()
+    return destructions(line, cwd=cwd_of(act.event)) if line and not begins_with_program(act.text) else ()
 
 
 def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:

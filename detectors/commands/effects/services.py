@@ -127,6 +127,7 @@ exposes | az role assignment create | /owner|contributor|administrator/ | --assi
 exposes | az * update | /--default-action\s+allow|--public-network-access\s+(enabled|true)/ | -n,--name
 exposes | az * * firewall-rule | /0\.0\.0\.0.*255\.255\.255\.255|0\.0\.0\.0\s.*0\.0\.0\.0/ | -n,--name,-s
 exposes | az keyvault set-policy | /permissions\s(?!--).*\b(all|purge|delete|set)\b/ | -n,--name
+exposes | az ad app permission | /admin-consent|grant/ | --id
 exposes | az ad app/sp credential | /reset|create/ | --id
 # clusters
 destroys~ | kubectl patch | /"?replicas"?\s*:\s*0|suspend"?\s*:\s*true|finalizers"?\s*:\s*(null|\[\s*\])|reclaimpolicy"?\s*:\s*"?delete|"op"\s*:\s*"remove"|replicas"[^}]*"value"\s*:\s*0/ | $*

@@ -42,14 +42,14 @@ spends | request | ride taxi cab
 spends | payroll | * -report -summary -status
 spends | submit process approve | payroll
 spends | issue grant apply | credit credits discount coupon voucher gift giftcard
-spends | modify amend | order -status -note -address
+spends | modify amend | order -status -note -address -by -display -sort -element -column -tab
 spends | trade swap | stock stocks shares token tokens crypto order asset position -file
 spends | register transfer renew | domain domains
 sends | send | envelope envelopes contract invoice invoices
 sends | upload | pypi npm testflight
 sends | send publish | draft drafts
 sends | publish | document documents entry entries content course template theme
-sends | send post reply | slack discord teams telegram whatsapp signal mattermost wechat messenger channel dm
+sends | send post reply | slack discord teams telegram whatsapp mattermost wechat messenger channel dm
 sends | publish post | substack medium ghost wordpress blogger tumblr mastodon bluesky hashnode devto
 sends | send | recipients subscribers customers contacts everyone
 sends | send deliver dispatch blast mail | email emails mail mails newsletter newsletters campaign campaigns sms fax letter bulk mass invitation invitations announcement blast mailing push broadcast whatsapp template_message -draft
@@ -106,9 +106,8 @@ destroys | scale | down zero
 destroys | failover cutover | *
 destroys | anonymize anonymise pseudonymize redact | user users customer customers data records account accounts
 destroys | reset | password passwords mfa credentials
-destroys | reset | all everything everyone -filter -filters
 destroys | archive | *
-destroys | archive | channel channels conversation conversations repo repository project account workspace
+destroys | archive | channel channels conversations repo repository project account workspace
 destroys | cancel close end | invoice invoices subscription subscriptions account accounts contract membership policy license plan domain workspace organization tenant
 destroys | deactivate suspend ban block lock freeze offboard fire disable | user users account accounts member members customer customers employee key keys token card domain site tenant
 destroys | revoke rotate expire invalidate regenerate | key keys token tokens access certificate certificates cert secret secrets credential credentials permission permissions license session_all all api
@@ -118,7 +117,7 @@ destroys | factory | reset defaults
 destroys | sunset scrap demolish dismantle kill axe abandon retire zero blank nullify void unset burn torch smash ditch depopulate gut | dataset database service api product version model server system account accounts project feature table tables vehicle asset environment site domain column columns field fields balance balances record records contract disk volume cluster index bucket backup -column_header -blank_line
 destroys | off | board boarding
 destroys | offboard | *
-spends | issue | card cards
+spends | issue | card cards -create -add -move -update -board -project
 destroys | shutdown stop poweroff halt reboot power | server servers instance instances vm vms database host cluster machine production datacenter node
 destroys | detach unmount eject | volume disk drive database storage
 destroys | unpublish retract recall takedown withdraw_post yank deprecate | * -app_link
@@ -136,7 +135,7 @@ overwrites | swap | slots slot environment environments dns urls cname database
 overwrites | shift route reroute | traffic
 overwrites | overwrite | * -protection
 overwrites | bulk mass batch | update edit replace change set overwrite
-overwrites | update replace set edit reset change | all everything everyone
+overwrites | update replace set edit reset change | all everything everyone -filter -filters -mocks -breakpoints -counters -timers -cache -caches
 overwrites | update set change replace transfer | nameservers nameserver dns record_set rrset mx cname
 """
 _SETTINGS = r"""
@@ -151,15 +150,15 @@ exposes | (\w+_)?(address_prefix|source_ips?|cidr\w*|allowed_ips?) | \*|any|inte
 exposes | enforce\w*|requires?_(\w+_)?(review|approval|check|mfa|auth|sign)\w* | false
 exposes | mode|permissions|chmod | 0?o?[0-7]?(777|666|767|776|773|722|733)|a\+\w*w\w*|o\+\w*w\w*
 exposes | \w*cidr\w*|source|source_ranges?|ip_range|source_ip|remote_ip\w*|address_prefix | 0\.0\.0\.0(/0)?|::/0
-exposes | (\w+_)?(type|group|group_(id|name)) | (.*[_\s-])?(admins?|administrators?|superusers?|owners?)([_\s-].*)?
+exposes | (\w+_)?(type|group|group_(id|name)) | ((super|global|org|organization|system|site|domain|cluster)[_ -]?)?(admins?|administrators?|superusers?|owners?)
 exposes | role|permission|permissions|privilege|access_level|role_name|new_role|policy|policy_arn|scopes? | \S*(admin|administrator|owner|root|superuser|superadmin|fullaccess|full_access|sysadmin)\S*|all|\*
 destroys | (\w+_)?retention\w*(days|hours|period|ms|seconds|policy)?\w*|retention(\.\w+)?|\w*expir\w*_?(days|hours|seconds)|expire_after\w*|\w*backup_retention\w* | -?[0-7]|\d{1,4}ms|[0-7][dhms]?|-?\d{1,5}
 destroys | \w*_?ttl\w*|\w*time_to_live\w*|expireafterseconds | [0-9]{1,2}
 destroys | (\w+_)?(replicas?|replica_count|instances?_count|desired\w*|max_size|max_instances|max_capacity|node_count|num_\w*nodes|capacity|dynos|concurrency) | 0
 destroys | (object_)?versioning\w*|backups?(_enabled)?|automatic_backups|enable_backups|deletion_protection\w*|termination_protection|soft_delete\w*|point_in_time_recovery|snapshots_enabled|replication | false|off|disabled|suspended|none|0
 destroys | (is_)?active | false
-destroys | (is_)?(blocked|banned|suspended|disabled|deactivated) | true
-destroys | (\w+_)?(labels?|folder|mailbox)(_(ids?|names?))? | trash|bin|spam|junk
+destroys | (is_)?(blocked|banned|suspended|deactivated) | true
+destroys | (\w+_)?(labels?|folder|mailbox)(_(ids?|names?))? | trash|spam|junk
 destroys | remove_(absent|missing|others|extra\w*|unlisted) | true
 destroys | archived|is_archived|in_trash|trashed|is_trashed|is_deleted|soft_deleted | true
 destroys | (?!.*(branch|temp|cache|orphan|dry|index|old_))(\w+_)?(destroy|purge|prune|wipe|erase|truncate|delete|drop)(_\w+)? | true
@@ -183,6 +182,8 @@ _READS = frozenset(listed("""
     summarize remember recall_memory unban
 """))  # fmt: skip
 """Verbs in front of names of tools that only look, or undo."""
+_LOOKS_ALONE = frozenset(("status", "info", "history", "logs", "details", "health", "help", "ls", "metrics", "state"))
+"""Operations that do so where they are all that is said."""
 _MODIFIERS = frozenset(listed("""
     safe soft force do try admin api auto tool my perform exec run async really user please
 """))  # fmt: skip
@@ -323,8 +324,9 @@ def words_of_all(names: tuple[str, ...]) -> frozenset[str]:
 def by_names(names: tuple[str, ...]) -> tuple[bool, tuple[str, ActEffect] | None]:
     """Whether one of several names settles what is done, and as what: it only looks (None), or as `by_name`."""
     for name in names:
-        found = None if only_looks(name) else by_name(name)
-        if found is not None or only_looks(name):
+        looks = name in _LOOKS_ALONE or only_looks(name)
+        found = None if looks else by_name(name)
+        if found is not None or looks:
             return True, found
     return False, None
 
