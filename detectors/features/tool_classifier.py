@@ -420,10 +420,10 @@ def runs_into_loss(act: ToolCall) -> bool:
     """Whether what an attempt runs may take something away: of most command lines one look says that it does not."""
     if act.tool.reading is not _SHELL or act.hint is _DESTRUCTIVE or act.written:
         return True
-    return bool(destructions(act.text, cwd=cwd_of(act.event)) or _said_otherwise(act))
+    return bool(destructions(act.text, cwd=cwd_of(act.event)) or _by_statement_or_name(act))
 
 
-def _said_otherwise(act: ToolCall) -> tuple[Destruction, ...]:
+def _by_statement_or_name(act: ToolCall) -> tuple[Destruction, ...]:
     """What a text says as a statement for an open program, or behind the name of the program that the tool has."""
     if act.tool.program or act.tool.reading is not _SHELL or not act.args:
         return ()
@@ -437,7 +437,7 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
     """What an attempt would take away: by its tool, by the text that it runs, and by the calls inside of it."""
     tool, hint = act.tool, act.hint
     if tool.effect is _EXEC and act.text:
-        found = _losses_of(act.text, tool, cwd_of(act.event)) or _said_otherwise(act)
+        found = _losses_of(act.text, tool, cwd_of(act.event)) or _by_statement_or_name(act)
         if found and tool.reading is Reading.SQL and names_tests(act.args or {}):
             found = tuple(replace(one, badness=Badness.SCRATCH) for one in found)
         if not found and tool.reading is not _SHELL and "mutation" in act.text:
