@@ -11,8 +11,8 @@ Fires: `repetitive_errors` on every error that raises the count of one normalise
     called: the harness reports it to the model, and most models recover after a few.
 Quiet: errors of a call that has succeeded since; a test run with fewer failures than ever before; failures without
     information, such as a search without results; errors of calls that wait for something, for the first `poll_wait_s`;
-    waiting for a service with increasing pauses (see `infrastructure_outage`); calls of one model turn that fail alike, which are one
-    failure, or that were cancelled because another one failed; unparsable turns with others between them.
+    waiting for a service with increasing pauses (see `infrastructure_outage`); calls of one model turn that fail alike,
+    which are one failure, or that were cancelled because another one failed; unparsable turns with others between them.
 Misses: errors that are worded differently each time; loops in which every call succeeds; errors of different calls that
     are more than `last_actions` actions apart.
 """
