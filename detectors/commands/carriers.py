@@ -29,7 +29,7 @@ _LISP = re.compile(
 _VIM_DELETE = re.compile(r"""\bdelete\(\s*(["'])(?P<path>[^"']++)\1|\bsystem\(\s*(["'])(?P<run>[^"']++)\3""")
 _TCL = re.compile(r"\bfile\s+delete\s+(?:-force\s+)?(?:--\s+)?(?P<path>[^\s;\]]++)|\bexec\s+(?P<run>[^\n;\]]++)")
 _REMOVAL = re.compile(
-    r"""(?:^|[\[=(]["']|\bshell\s|cmd\.run\s)\s*(?P<text>(?:sudo\s+(?:-\S+\s+)*)?(?:/\S*/)?rm\s+(?:--?\w\S*\s+)*"""
+    r"""(?:^|[\[=(]["']|\bcommands?=|\bshell\s|cmd\.run\s)\s*(?P<text>(?:sudo\s+(?:-\S+\s+)*)?(?:/\S*/)?rm\s+(?:--?\w\S*\s+)*"""
     r"""-[a-zA-Z]*[rRf][^"\]]*+)"""
 )
 _FORCED = re.compile(r"-[a-zA-Z]*[rRf][a-zA-Z]*|--recursive|--force")
@@ -226,6 +226,13 @@ def _started(invocation: Invocation) -> list[str]:
     ]
 
 
+def _for_files(invocation: Invocation) -> list[str]:
+    """`forfiles /p FOLDER /c "cmd /c del @path"`."""
+    words = [word.lower() for word in invocation.argv]
+    given = {word: invocation.argv[at + 1] for at, word in enumerate(words[:-1]) if word in ("/p", "/c")}
+    return [re.sub(r"@(?:path|file)", lambda _: f"{given.get('/p', '.')}/*", given.get("/c", ""))]
+
+
 def _rest(invocation: Invocation) -> list[str]:
     return [" ".join(invocation.argv[1:])]
 
@@ -269,6 +276,7 @@ CARRIERS: Mapping[str, Carrier] = {
     **dict.fromkeys(("pwsh", "powershell"), _powershell),
     "cmd": _cmd,
     "osascript": _osascript,
+    "forfiles": _for_files,
     **dict.fromkeys(("fd", "fdfind"), _fd),
     **dict.fromkeys(("invoke-expression", "iex", "Invoke-Expression", "IEX"), _rest),
 }

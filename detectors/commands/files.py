@@ -24,13 +24,13 @@ _SILENT = frozenset((":", "true", "false"))
 _TEMPORARY = frozenset(("/tmp", "/var/tmp", "/dev/shm", "/private/tmp", "/mnt/ramdisk", "/run/shm"))
 _BELOW_TEMPORARY = tuple(f"{place}/" for place in sorted(_TEMPORARY))
 _TRASH = re.compile(r"(?:^|/)\.?Trash(?:es|-\d+)?(?:/|$)")
+AWK_NEVER = re.compile(r"\s*(?:(?:BEGIN|END)?\s*\{\s*\}|F?NR\s*(?:<\s*[01]|==\s*0)|0|!1|1\s*==\s*0)\s*(?:\s|$)")
+"""Programs of awk that put out no line."""
 _PUT_OUT_NOTHING = {
     **dict.fromkeys(("head", "tail"), re.compile(r".*-(?:c|n|-bytes|-lines)[= ]?0")),
-    **dict.fromkeys(
-        ("awk", "gawk", "mawk"), re.compile(r"(?:(?:BEGIN|END)?\s*\{\s*\}|NR\s*<\s*[01]|0|!1|1\s*==\s*0)(?:\s|$)")
-    ),
+    **dict.fromkeys(("awk", "gawk", "mawk"), AWK_NEVER),
     **dict.fromkeys(("sed", "gsed"), re.compile(r"(?:d|1,\$d)(?:\s|$)|(?:-n|--quiet)\s(?:\s|$)")),
-    "jq": re.compile(r"-n\s+(?:\{\}|\[\]|null|empty)$"),
+    "jq": re.compile(r"(?:-n\s+)?empty\b|-n\s+(?:\{\}|\[\]|null)$"),
     **dict.fromkeys(("grep", "egrep", "rg"), re.compile(r"-\w*v\w*\s+(?:\.\*?|\^|)(?:\s|$)")),
 }
 """Programs whose arguments let nothing through."""
@@ -141,6 +141,13 @@ def _cp(invocation: Invocation) -> Iterator[Destruction]:
             yield lost_path("truncate", invocation, operand)
     elif len(operands) > 1 and is_disk(operands[-1]):
         yield _device("write_device", operands[-1])
+
+
+def _sort(invocation: Invocation) -> Iterator[Destruction]:
+    options = parse(invocation.argv[1:], frozenset(("-o", "--output", "-k", "-t", "-S", "-T")))
+    if options.operands == ("/dev/null",):
+        for file in options.values("-o", "--output"):
+            yield _emptied("truncate", invocation, file)
 
 
 def _find(invocation: Invocation) -> Iterator[Destruction]:
@@ -286,6 +293,7 @@ TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     "mv": _mv,
     "cp": _cp,
     "find": _find,
+    "sort": _sort,
     "rsync": _mirror(
         "rsync_delete",
         ("--delete", "--del", *(f"--delete-{when}" for when in ("before", "during", "after", "delay", "excluded"))),
@@ -384,6 +392,8 @@ def _writes_nothing(invocation: Invocation) -> bool:
         )
         or not invocation.argv
         or (invocation.name in _SILENT and len(invocation.argv) == 1)
-        or (invocation.name == "cat" and invocation.argv[1:] == ("/dev/null",))
+        or (invocation.name == "cat" and invocation.stdin == "" and set(invocation.argv[1:]) <= {"-"})
+        or (invocation.argv[-1:] == ("/dev/null",) and all(word[:1] == "-" for word in invocation.argv[1:-1]))
+        or invocation.argv == ("$null",)
         or (invocation.name in ("echo", "printf") and invocation.argv[1:] in (("-n",), ("",), ("-n", "")))
     )

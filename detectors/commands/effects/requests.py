@@ -15,7 +15,7 @@ from haltline.detectors.commands.model import ActEffect, Badness, Destruction
 _TABLE = r"""
 destroys | DELETE | .
 destroys | POST PUT PATCH | [/:._?&=-](delete|destroy|purge|truncate|wipe|erase|drop|nuke|flush|factory[_-]?reset|_delete_by_query|deprovision|decommission|terminate|hard[_-]?delete|bulk[_-]?(delete|remove)|batch[_-]?delete|archive[_-]and[_-]delete|invalidate[_-]?all|purge[_-]?\w+|delete[_-](all|project|user|account|table|database|\w+))(/|$|\?|&)
-destroys | POST PUT PATCH | /(deactivate|disable|suspend|ban|revoke|remove|uninstall|unpublish|close|cancel|reset|shutdown|poweroff|stop|rollback|restore|_close|_reindex|_update_by_query|_shrink|_forcemerge|_freeze|trash|expire)/?($|\?)
+destroys | POST PUT PATCH | /(deactivate|disable|suspend|ban|revoke|remove|uninstall|unpublish|close|cancel|reset|shutdown|poweroff|stop|rollback|restore|_close|_reindex|snapshots/(\S+/)?recover|_update_by_query|_shrink|_forcemerge|_freeze|trash|expire)/?($|\?)
 destroys | POST | /(Projects?|Users?|Accounts?|Tables?)/Delete\w*$
 overwrites | PUT PATCH POST | /(dns_records|zones|records|rrsets|nameservers|git/refs)(/[^/?]+)?/?($|\?)
 spends | POST PUT | /(refunds?|charges?|payouts?|transfers?|payments?|payment_intents|orders?|checkout|purchases?|subscriptions?|topups?|withdrawals?|invoices/[^/]+/pay|trades?|buy|sell|pay|wire|donations?|bookings?|reservations?|capture|bids?|ad_?campaigns?|campaigns)(/[^/?]*/(pay|capture|confirm|execute|refund))?/?($|\?)
@@ -58,7 +58,9 @@ _IN_BODY = re.compile(
     r"""|["'](?:deleted|is_deleted|archived_and_deleted)["']\s*:\s*true|["'](?:rows|records|values|items)["']\s*:\s*\[\s*\]|\bCLEAR\s+ALL\b|\bDROP\s+ALL\b"""
     r"""|["'](?:is_)?(?:active|enabled)["']\s*:\s*["']?(?:[fF]alse)|["']status["']\s*:\s*["'](?:inactive|suspended|terminated|deactivated)["']"""
     r"""|\bDETACH\s+DELETE\b"""
-    r"""|\{\s*(?:["']\w+["']\s*:\s*null\s*,?\s*)+\}|lifecycle[\w.]*["']?\s*:|number_of_replicas["']?\s*:\s*0"""
+    r"""|\{\s*(?:["']\w+["']\s*:\s*null\s*,?\s*)+\}|lifecycle[\w.]*["']?\s*:|["']\w*(?:replicas|desired\w*)["']?\s*:\s*0"""
+    r"""|["'][\w.]*(?:retention|expir[ey]\w*|expiration|ttl|delete_after)[\w.]*["']\s*:\s*["']?[0-7][dhms]?["'}\s,]"""
+    r"""|["']\w*versioning\w*["']\s*:\s*["']?(?:suspended|disabled|false)\b"""
     r"""|["']?private["']?\s*[:=]\s*false|["'](?:is_)?public["']\s*:\s*true""",
 )
 _CHAT_TO_ALL = re.compile(r"<!(?:channel|everyone|here)>|@everyone|@channel")

@@ -24,6 +24,9 @@ _FORCE = ("-f", "--force", "--force-with-lease", "--force-if-includes")
 # `git checkout setup.py` is a file, `git checkout v1.2` is not: a suffix starts with a letter.
 _FILE_SUFFIX = re.compile(r".\.[a-z][a-z0-9]{0,7}$", re.IGNORECASE | re.ASCII)
 
+_RELEASE = re.compile(r"refs/tags/.+|v?\d+\.\d[\w.-]*")
+"""A tag of what others have got: the session's own overwriting makes it no more its own."""
+
 Reader = Callable[[Invocation, tuple[str, ...]], Iterator[Destruction]]
 
 
@@ -50,8 +53,10 @@ def _at_most_plain(verb: str, invocation: Invocation, path: str) -> Destruction:
 
 
 def _reset(invocation: Invocation, arguments: tuple[str, ...]) -> Iterator[Destruction]:
-    if parse(arguments).has("--hard", "--merge"):
-        yield _worktree("git_reset_hard", invocation)
+    options = parse(arguments)
+    if options.has("--hard", "--merge"):
+        last = options.operands in (("HEAD~1",), ("HEAD~",), ("HEAD^",))
+        yield _worktree("git_reset_last" if last else "git_reset_hard", invocation)
 
 
 def _clean(invocation: Invocation, arguments: tuple[str, ...]) -> Iterator[Destruction]:
@@ -134,7 +139,8 @@ def _pushed(reference: str, *, forced: bool) -> Iterator[Destruction]:
     if colon and not source and destination:
         yield _branch("git_push_delete", destination)
     elif forced or reference.startswith("+"):
-        yield _branch("git_push_force", destination or source)
+        name = destination or source
+        yield _branch("git_push_force_tag" if _RELEASE.fullmatch(name) else "git_push_force", name)
 
 
 def _branch(verb: str, name: str) -> Destruction:
