@@ -65,7 +65,12 @@ _BETWEEN_STATEMENTS = frozenset(listed("""
     rescue async await const let var
 """))  # fmt: skip
 _CALLED_WITHOUT_BRACKETS = frozenset(("rmtree", "unlink", "rmdir", "delete_all", "destroy_all", "destroy"))
-_WRITES_WHOLE = frozenset(("writeFileSync", "writeFile", "file_put_contents", "outputFileSync", "WriteAllText"))
+_CLOSES = frozenset(("fclose", "closeSync", "close"))
+_WRITES_WHOLE = frozenset(
+    listed("""
+    writeFileSync writeFile file_put_contents outputFileSync WriteAllText write_file writeTextFile writeTextFileSync
+""")
+)
 _OF_TABLES = re.compile(r"\bTable\b|__table__|sequelize|schema", re.IGNORECASE)
 _DELETES = re.compile(r"^(?:sqlalchemy\.)?delete\.\w|\w\.delete$")
 _COMMAND = re.compile(r"\s*(?:sudo\s+)?[\w./-]+(?:\s|$)")
@@ -204,11 +209,15 @@ class _Program:
         if self._is(after, "as") and self._name_at(after + 1):
             self._give_name(self._name_at(after + 1), value, after + 2)
             return after + 2
-        if value.ref == "open_w" and not (
-            self._is(after, "do") or (self._is(after, "{") and not self._is(after + 1, "}"))
-        ):
+        if value.ref in ("open_w", "open_w.close") and not self._is_written(after):
             self._add("path", OPENED, value.texts)
         return after
+
+    def _is_written(self, at: int) -> bool:
+        """Whether a block, or a method, stands behind a file that was opened: `{ |f| f.puts 1 }`, `:write(x)`."""
+        if self._is(at, "{"):
+            return not self._is(at + 1, "}")
+        return self._is(at, "do") or (self._is(at, ":") and self._name_at(at + 1) != "close")
 
     def _give_name(self, name: str, value: Value, at: int) -> None:
         if value.ref == "open_w":  # what is written into it shows later
@@ -226,7 +235,7 @@ class _Program:
 
     def _writes_nothing(self, at: int) -> bool:
         if not self._is(at + 1, "."):
-            return False
+            return self._is(at - 1, "(") and self._name_at(at - 2) in _CLOSES
         called = self._name_at(at + 2)
         nothing = (
             called == "write"
@@ -616,7 +625,7 @@ class _Program:
             for item in items[1:]:
                 value = Value(_joined(value, item, "/"))
             return Value(value.texts, ref, value.listed)
-        if (ref in ("open", "File.open") or last in _OPENERS) and first.texts:
+        if (ref in ("open", "File.open", "io.open") or last in _OPENERS) and first.texts:
             mode = (items[1] if len(items) > 1 else keywords.get("mode", _NONE)).texts
             anew = mode[0].startswith("w") if mode else last == "createWriteStream"
             return Value(first.texts, "open_w" if anew else "open")
@@ -675,6 +684,8 @@ class _Program:
                 self._request_or_thing(ref, base, items, keywords)
         elif ref == "open_w.write" and first.texts == ("",):
             self._add("path", "truncate", base)
+        elif last in _CLOSES and first.ref == "open_w":
+            self._add("path", OPENED, first.texts)
         elif ref == "open_w.close" or (ref == "open_w.end" and not items):
             self._add("path", OPENED, base)
         elif (

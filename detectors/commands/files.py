@@ -8,6 +8,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from msgspec.structs import replace as replaced
+
+from haltline.detectors.commands import pipes
 from haltline.detectors.commands.finder import find_deletes, find_results
 from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import OPENED, ActEffect, Badness, Destruction, listed
@@ -20,7 +23,7 @@ _DISK = re.compile(
 )
 _LOOP_DEVICE = re.compile(r"/dev/(?:loop|ram|zram)\d+.*")
 _FILLERS = frozenset(("if=/dev/zero", "if=/dev/null", "if=/dev/urandom", "if=/dev/random"))
-_SILENT = frozenset((":", "true", "false"))
+_SILENT = frozenset((":", "true", "false", "break"))
 _TEMPORARY = frozenset(("/tmp", "/var/tmp", "/dev/shm", "/private/tmp", "/mnt/ramdisk", "/run/shm"))
 _BELOW_TEMPORARY = tuple(f"{place}/" for place in sorted(_TEMPORARY))
 _TRASH = re.compile(r"(?:^|/)\.?Trash(?:es|-\d+)?(?:/|$)")
@@ -138,7 +141,7 @@ def _cp(invocation: Invocation) -> Iterator[Destruction]:
     operands = parse(invocation.argv[1:]).operands
     if len(operands) > 1 and operands[0] == "/dev/null":
         for operand in operands[1:]:
-            yield lost_path("truncate", invocation, operand)
+            yield _emptied("truncate", invocation, operand)
     elif len(operands) > 1 and is_disk(operands[-1]):
         yield _device("write_device", operands[-1])
 
@@ -372,7 +375,7 @@ def _emptied(verb: str, invocation: Invocation, target: str) -> Destruction:
 
 def _writes_a_blank_line(invocation: Invocation, path: str) -> bool:
     return (
-        invocation.name == "echo"
+        invocation.name in ("echo", "echo.")
         and all(word in ("", " ", "-e", "-n") for word in invocation.argv[1:])
         and not path.endswith(_EMPTY_LINE_BY_CUSTOM)
     )
@@ -385,15 +388,14 @@ def _reads_it(invocation: Invocation, target: str) -> bool:
 def _writes_nothing(invocation: Invocation) -> bool:
     return (
         (invocation.name == "type" and invocation.argv[1:] == ("nul",))
-        or (invocation.name == "cat" and invocation.reads == "/dev/null")
         or (
             invocation.name in _PUT_OUT_NOTHING
             and _PUT_OUT_NOTHING[invocation.name].match(" ".join(invocation.argv[1:])) is not None
         )
         or not invocation.argv
         or (invocation.name in _SILENT and len(invocation.argv) == 1)
-        or (invocation.name == "cat" and invocation.stdin == "" and set(invocation.argv[1:]) <= {"-"})
         or (invocation.argv[-1:] == ("/dev/null",) and all(word[:1] == "-" for word in invocation.argv[1:-1]))
         or invocation.argv == ("$null",)
-        or (invocation.name in ("echo", "printf") and invocation.argv[1:] in (("-n",), ("",), ("-n", "")))
+        or (invocation.name == "echo" and invocation.argv[1:] in (("-n",), ("",), ("-n", "")))
+        or (invocation.name in ("cat", "printf") and pipes.output(replaced(invocation, writes=())) == "")
     )

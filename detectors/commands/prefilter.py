@@ -98,7 +98,7 @@ _SPLIT_BY_BRACES = re.compile(r"\{(?:(?<=\w\{)[^\s{},]*+,[^\s{}]*+\}|[^\s{},]*+,
 
 _BEFORE_EMPTY_WRITE = (
     "\n", ";", "&", "|", "(", ")", "{", "!", "`", ":", "true", "then", "do", "else", "elif", "if", "while", "until",
-    "coproc", "echo", "printf", "-n", "\\n", "/dev/null", "$null",
+    "coproc", "echo", "echo.", "printf", "printf %s", "break", "-n", "\\n", "/dev/null", "$null", "''", '""',
 )  # fmt: skip
 _OPENING_QUOTE = re.compile(r"""(?:(?:\A|[\s=(,;|&<])[urbf]?|-\w)["']+\Z""")
 _MAX_REDIRECTIONS = 64
@@ -140,7 +140,7 @@ def may_destroy(text: str) -> bool:
 
 
 _IN_PROGRAMS = (
-    "open(", "opensync(", "createwritestream(", "open my", "_put_contents(",
+    "open(", "opensync(", "createwritestream(", "open my", "_put_contents(", "writetextfile",
     "exec", "system", "remov", "delete", "subprocess", "eval", "write_", "unlink", "rmtree", "rmdir", "drop",
     "truncat", "destroy", "purge", "wipe", "popen", "spawn", "rename", "move", "getattr", "__import__", "rimraf",
     "overwrit", "flush", "writefile", "terminate", "cell_magic",

@@ -351,7 +351,7 @@ class _Shell:
             self._note(invocation)
             if name in _RUNNERS:
                 _RUNNERS[name](self, invocation)
-            carrier = CARRIERS.get(name)
+            carrier = CARRIERS.get(name.lower())
             texts = carried(invocation) if len(argv) > 1 else []
             for text in texts if carrier is None else (*carrier(invocation), *texts):
                 if text:
@@ -439,7 +439,13 @@ class _Shell:
                 self._in_child(lambda item=item: self.run(" ".join(argv).replace("{}", item)))  # type: ignore[misc] # bound now
         elif placeholder and any(placeholder in argument for argument in argv):
             for item in items[:_MAX_ITEMS]:
-                filled = tuple(a.replace(placeholder, item[:MAX_VALUE_CHARS]) for a in argv)
+                # What is not known is a name within a text too: `mysql -e "DROP TABLE {}"`.
+                filled = tuple(
+                    a.replace(
+                        placeholder, item[:MAX_VALUE_CHARS] if a == placeholder else item[:MAX_VALUE_CHARS].strip("<>")
+                    )
+                    for a in argv
+                )
                 if sum(map(len, filled)) > MAX_COMMAND_CHARS:
                     return
                 self._invoke(replace(invocation, argv=filled, writes=(), stdin=None, upstream=None))

@@ -60,6 +60,8 @@ destroys~ | disable-* | |
 destroys~ | disable-adaccount,disable-localuser,disable-mailbox,disable-netadapter,stop-computer,stop-vm | | -identity,-name,$1
 exposes | add-localgroupmember,add-adgroupmember,add-mailboxpermission,new-azroleassignment | | -group,-identity
 exposes | set-*,update-* | /-\w*public\w*\s+\$?(true|enabled|blob|container)/ | -name
+destroys | search-mailbox | /-deletecontent/ | -identity,$1
+destroys | new-compliancesearchaction | /-purge/ | -searchname,$1
 destroys~ | set-*,update-* | /-\w*(versioning|backup|softdelete|deleteretention|protection)\w*[\s:]+(\$?false|disabled|0)\b/ | -name
 exposes | set-executionpolicy | /unrestricted|bypass/ |
 exposes | set-mppreference | /disable\w*\s+(\$true|1)|exclusion/ |
@@ -183,8 +185,14 @@ overwrites | etcdctl,etcdutl snapshot restore | | --data-dir
 destroys~ | etcdctl,etcdutl member remove | | $*
 overwrites | restic restore | /--(delete|overwrite)|--target\s+\// | --target,-t
 destroys | restic forget | /--(prune|keep-last\s[01]\b|unsafe\S*)|forget\s+\w{6,}/ | $*
+destroys | restic key remove | | $*
 destroys | restic prune | | --repo,-r
-destroys | borg delete/prune/recreate | !/--keep-(daily|weekly|monthly)/ | $*
+destroys | borg delete/prune/recreate | !/--keep-(daily|weekly|monthly|yearly)\s[1-9]/ | $*
+destroys | kopia snapshot/manifest/repository expire/delete/remove | !/--dry-run/ | $*
+destroys | docker system reset | | .
+destroys | kubeadm,talosctl,rke,rke2,k0s,k0sctl,microk8s reset/remove/uninstall | | .
+destroys | k3s-uninstall.sh,k3s-agent-uninstall.sh,k3s-killall.sh,rke2-uninstall.sh | | .
+destroys | vgreduce | | $*
 destroys | tarsnap | /(^|\s)(-d|--delete|--nuke)\b/ | -f
 destroys | rdiff-backup | /remove-older-than|remove\s+increments/ | $0
 destroys | proxmox-backup-client snapshot/backup/group forget/delete | | $*
@@ -196,6 +204,8 @@ overwrites | velero restore create | /--existing-resource-policy\s*update/ | --f
 destroys | kafka-configs,kafka-configs.sh,kafka-topics,kafka-topics.sh | /(retention\.(ms|bytes|minutes)|delete\.retention\.ms|segment\.ms)[\s=]?-?\d{1,6}\b|cleanup\.policy[\s=]?delete/ | --topic,--entity-name
 destroys | rpk topic alter-config | /(retention|cleanup)[\w.]*[\s=]?(-?\d{1,6}\b|delete)/ | $1
 destroys | pulsar-admin namespaces/topics set-retention/set-message-ttl/set-*-ttl/terminate/truncate/clear-backlog/remove-* | | $*
+destroys | confluent kafka topic delete/update | /delete|(retention|cleanup)[\w.]*[\s=]?(-?\d{1,6}\b|delete)/ | $*
+destroys | arangosh | /\.(truncate|drop\w*|_drop\w*|remove\w*)\(/ |
 destroys | rpk topic trim-prefix/delete | | $*
 destroys | kafka-consumer-groups,kafka-consumer-groups.sh | /--(delete|reset-offsets)/ !/--dry-run/ | --group
 destroys | kafka-delete-records,kafka-delete-records.sh | | --offset-json-file
@@ -205,6 +215,7 @@ destroys | nodetool clearsnapshot/decommission/removenode/assassinate/truncatehi
 destroys | sqlplus,rman | /delete\s+(noprompt\s+)?(backup|archivelog|obsolete)|drop\s+database/ |
 destroys | s3cmd expire/setlifecycle/dellifecycle | | $0
 destroys | lftp | /mirror\s.*--delete/ | $0
+destroys | mc mirror | --remove | $2
 destroys | mc ilm | /expire|remove|rm/ | $0
 destroys~ | mc version suspend | | $*
 exposes | mc anonymous/policy set/set-json | /public|download|upload/ | $0
@@ -291,10 +302,13 @@ destroys~ | heroku ps:scale | /0\b/ | -a,--app
 destroys | heroku pg:*/apps:*/addons:*/domains:*/pipelines:*/certs:* | /:(reset|destroy|remove|restore|killall|delete|clear|promote)/ | -a,--app
 destroys | heroku config:unset/config:remove | | $*
 overwrites | heroku rollback/releases:rollback | | -a,--app
+destroys | vercel blob del/delete/rm | | $*
+destroys | netlify api | /^api\s+delete\w/ | $*
 overwrites | vercel rollback | | $1,.
 destroys | netlify env:unset | | $*
 destroys | fly,flyctl secrets/config unset | | $*
-destroys | fly,flyctl machine/machines/m/volume/vol/ips/certs/postgres/pg/mpg/redis/storage/tokens/wireguard destroy/remove/delete/release/detach/revoke/rm | | $*
+destroys~ | fly,flyctl scale count | /count\s+0\b/ | -a,--app,.
+destroys | fly,flyctl machine/machines/m/volume/volumes/vol/ips/certs/postgres/pg/mpg/redis/storage/tokens/wireguard destroy/remove/delete/release/detach/revoke/rm | | $*
 destroys~ | heroku maintenance:on | | -a,--app
 sends | git push | /(^|\s)(heroku|dokku|production|live)\s/ | $1
 sends | surge | | $0
@@ -331,7 +345,7 @@ hands_over | claude,codex,gemini,aider,llm,opencode,goose,amp,cursor-agent,copil
 """
 _WHOLE_STACKS = r"""
 # stacks, accounts and secrets
-destroys! | pulumi destroy | !-h | stack:-s,--stack,.
+destroys! | pulumi destroy/down/dn | !-h | stack:-s,--stack,.
 destroys! | pulumi stack rm | !-h | stack:$*,-s,--stack,.
 destroys! | cdk,cdktf,sam,serverless,sls destroy/remove/delete | !-h | stack:$*,--stack-name,--stage,-s,.
 destroys! | eksctl delete cluster | | stack:$*,-n,--name,.
@@ -341,7 +355,7 @@ destroys! | fly,flyctl destroy | | stack:$*,-a,--app,.
 destroys! | doctl databases delete | | stack:$*
 destroys! | doctl compute droplet/volume delete | | stack:$*
 destroys! | firebase firestore:delete/database:remove | | stack:$*,--project,.
-destroys! | vault secrets/auth disable | | secret:$*
+destroys! | vault secrets/auth/audit disable | | secret:$*
 destroys | vault delete | | secret:$*
 destroys | vault kv delete/destroy/metadata | !/^kv\smetadata\s(?!delete)/ | secret:$0
 destroys | rabbitmqadmin delete/purge queue/vhost/exchange | | queue:$*

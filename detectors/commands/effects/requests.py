@@ -46,7 +46,8 @@ _OWN_SERVER = re.compile(
     r"|(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/(?:.*[/_-])?tests?(?:[/_-]|$)"
 )
 _QUERY_ONLY = re.compile(
-    r"[?&](?:action|op|operation|method|cmd|do|act|mode)=(?:delete|remove|destroy|purge|drop|wipe|truncate)(?:_(?:all|everything|\w+s))?\b",
+    r"[?&](?:action|op|operation|method|cmd|do|act|mode)=(?:delete|remove|destroy|purge|drop|wipe|truncate)(?:_(?:all|everything|\w+s))?\b"
+    r"|[?&](?:query|q|sql)=(?:TRUNCATE|DROP|DELETE|ALTER)(?:%20|\+)",
     re.IGNORECASE,
 )
 _LOOKS = re.compile(
@@ -57,7 +58,7 @@ _IN_BODY = re.compile(
     r"""["']?(?:action|operation|op|method|status|state|cmd|command|type)["']?\s*[:=]\s*["']?(?:\w+[._/-])?(?P<verb>delete|deleted|destroy|remove|removed|purge|truncate|drop|wipe)(?:[A-Z_.]\w*)?["'&\s},]"""
     r"""|["'](?:deleted|is_deleted|archived_and_deleted)["']\s*:\s*true|["'](?:rows|records|values|items)["']\s*:\s*\[\s*\]|\bCLEAR\s+ALL\b|\bDROP\s+ALL\b"""
     r"""|["'](?:is_)?(?:active|enabled)["']\s*:\s*["']?(?:[fF]alse)|["']status["']\s*:\s*["'](?:inactive|suspended|terminated|deactivated)["']"""
-    r"""|\bDETACH\s+DELETE\b"""
+    r"""|\bDETACH\s+DELETE\b|<delete>|["']delete["']\s*:\s*\{|\bREMOVE\s+\w+\s+IN\b"""
     r"""|\{\s*(?:["']\w+["']\s*:\s*null\s*,?\s*)+\}|lifecycle[\w.]*["']?\s*:|["']\w*(?:replicas|desired\w*)["']?\s*:\s*0"""
     r"""|["'][\w.]*(?:retention|expir[ey]\w*|expiration|ttl|delete_after)[\w.]*["']\s*:\s*["']?[0-7][dhms]?["'}\s,]"""
     r"""|["']\w*versioning\w*["']\s*:\s*["']?(?:suspended|disabled|false)\b"""

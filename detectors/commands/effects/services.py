@@ -15,6 +15,7 @@ destroys | aws dynamodb update-time-to-live | /enabled\s?=?\s?true/ | --table-na
 destroys | aws kinesis decrease-stream-retention-period | | --stream-name
 destroys~ | aws autoscaling update-auto-scaling-group/set-desired-capacity | /--(desired-capacity|max-size)\s+0\b/ | --auto-scaling-group-name
 destroys~ | aws * update-*/set-*/modify-* | /(desired\w*|max-?size)\W{1,3}0\b/ | --nodegroup-name,--auto-scaling-group-name,--service
+destroys | aws dynamodb batch-write-item/transact-write-items | /DeleteRequest|"Delete"/ |
 destroys~ | aws ecs update-service | /--desired-count\s+0\b/ | --service
 destroys~ | aws * stop-*/disable-*/suspend-*/detach-*/disassociate-*/revoke-*/deactivate-*/reject-*/pause-*/admin-disable-* | !/^(\S+\s)?(logs|glue|ssm)\sstop-(query|session)/ |
 destroys | aws * remove-*/reset-*/cancel-*/deprovision-*/batch-delete-*/reboot-*/failover-*/replace-*/force-*/purge-*/release-*/close-account | !/^\S+\sremove-tags/ |
@@ -148,6 +149,7 @@ destroys | argocd app sync | /--prune|--force|--replace/ | $*
 destroys~ | argocd app rollback/terminate-op | | $*
 destroys | flux delete/uninstall/suspend | | $*
 destroys | nomad job stop/revert | | $*
+destroys~ | nomad job scale | /\s0(\s|$)/ | $*
 destroys | nomad system gc | | .
 destroys | nomad namespace/volume/acl delete/deregister | | $*
 destroys~ | vault operator seal/step-down | | .
@@ -157,6 +159,7 @@ exposes | vault policy write | /root|admin|\bsudo\b/ | $1
 destroys | consul operator/acl/config/intention/peering/keyring | /\b(delete|remove-peer|remove)\b/ | $*
 destroys | consul snapshot restore | | $*
 destroys | terraform apply | /-replace|(^|\s)-destroy/ | -replace,--replace,.
+destroys~ | terraform apply | /(count|size|replicas|capacity|instances|nodes)"?\s*=\s*"?0\b/ | .
 destroys | terraform taint | | $*
 overwrites | terraform state push/mv/replace-provider | | .
 destroys~ | terraform force-unlock | | $1

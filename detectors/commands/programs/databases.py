@@ -276,7 +276,7 @@ _SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
 
 
 def _statements(invocation: Invocation) -> Iterator[Destruction]:
-    for word in invocation.argv[1:_MAX_WORDS]:
+    for word in (*invocation.argv[1:_MAX_WORDS], invocation.stdin or ""):
         text = word.partition("=")[2] if word[:2] == "--" else word
         if " " in text and _STATEMENT.match(text) is not None:
             yield from sql_destructions(text)

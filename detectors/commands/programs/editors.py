@@ -24,7 +24,7 @@ _LINES = ("id,name,day", "1,Ada L,20-01", "x", "# a: b = c", '{"a": [1]}', "ZZ 9
 """Lines of any file: what takes all of these takes nearly all."""
 _MAX_PATTERN_CHARS = 40
 _EX_EMPTIES = re.compile(
-    r":?\s*(?:silent!?\s*)?(?:%|1,\$|0,\$|,|1,\.)\s*d(?:el(?:ete)?)?\s*[_a-z\"]?\s*(?:\|.*)?|.*\bnorm(?:al)?!?\s+(?:gg\s*\"?_?dG|:?%d).*|g/\^?\.?\*?/d.*"
+    r":?\s*(?:silent!?\s*)?(?:%|1,\$|0,\$|,|1,\.)\s*d(?:el(?:ete)?)?\s*[_a-z\"]?\s*(?:\|.*)?|.*\bnorm(?:al)?!?\s+(?:gg\s*\"?_?dG|ggVG\s*\"?_?[dxc]|:?%d).*|g/\^?\.?\*?/d.*"
 )
 _LISP_EMPTIES = re.compile(r"erase-buffer|delete-region\s+\(point-min\)|kill-region\s+\(point-min\)")
 _PRINTS = re.compile(r"\bprint|\bputs\b|\$_\s*\.?=\s*[^\"'\s;]|\bsay\b|s/|tr/|y/")
@@ -74,9 +74,12 @@ def _takes_every_line(command: str) -> bool:
 def sed(invocation: Invocation) -> Iterator[Destruction]:
     """`sed -i d FILE`: whether a command of the script takes every line."""
     words = invocation.argv[1:]
-    if not any(_IN_PLACE.fullmatch(word) for word in words):
-        return
     scripts, files = _scripts(words, ("-e", "--expression"))
+    if not any(_IN_PLACE.fullmatch(word) for word in words):
+        if invocation.stdin == "" or files == ["/dev/null"]:
+            for found in filter(None, (re.fullmatch(r"\s*w\s+(\S+)\s*", script) for script in scripts)):
+                yield lost_path("truncate", invocation, found[1])
+        return
     commands = [part for script in scripts for part in re.split(r"[;\n]", _BLOCK.sub("", script))]
     quiet = any(re.fullmatch(r"-[a-zA-Z]*n[a-zA-Z]*|--quiet|--silent", word) for word in words)
     says_nothing = quiet and not any(re.search(r"[pPwW=]\s*$|[pw]\b", part) for part in commands)
@@ -99,6 +102,7 @@ def _by_line(invocation: Invocation) -> Iterator[Destruction]:
 
 
 _AWK_WRITES = re.compile(r"""\bprintf?\b(?P<said>[^;{}|>\n]*)>(?!>)\s*(?:"(?P<file>[^"\n]+)"|(?P<own>FILENAME\b))""")
+_AWK_RULE = re.compile(r"[^{};]*\{[^{}]*\}")
 _AWK_VALUED = frozenset(("-F", "-v", "-f", "-i"))
 
 
@@ -107,8 +111,11 @@ def _awk(invocation: Invocation) -> Iterator[Destruction]:
     options = parse(invocation.argv[1:_MAX_WORDS], _AWK_VALUED)
     program, *files = options.operands or ("",)
     files = [file for file in files if not re.match(r"\w+=", file)]
-    in_place = "inplace" in options.values("-i") and not re.search(r"print|getline", program)
-    if in_place and (AWK_NEVER.match(program) or re.search(r"\{|/\^?\$\^?/", program)):
+    if "inplace" in options.values("-i") and (
+        AWK_NEVER.match(program)
+        or re.fullmatch(r"\s*/\^?\$\^?/\s*", program)
+        or (re.search(r"print|getline", program) is None and _AWK_RULE.sub("", program).strip(" ;\n") == "")
+    ):
         for file in files:
             yield lost_path("truncate", invocation, file)
     for found in _AWK_WRITES.finditer(program):

@@ -3,7 +3,7 @@
 What is still in the history can be had again, so `git rm` and `git checkout -- file` are never worse than PLAIN.
 
 Misses: git aliases; `git checkout X` where X is a file without a suffix that looks like a branch; `rebase`,
-`commit --amend`, `branch -f`; hooks; pushes by a configured `push.default` or `remote.*.mirror`; `git config`.
+`commit --amend`; hooks; pushes by a configured `push.default` or `remote.*.mirror`; `git config`.
 """
 
 import re
@@ -128,6 +128,8 @@ def _push(invocation: Invocation, arguments: tuple[str, ...]) -> Iterator[Destru
             yield _branch("git_push_delete", reference)
     else:
         forced = options.has(*_FORCE)
+        if forced and options.has("--tags", "--follow-tags"):
+            yield Destruction("git_push_force_tag", f"tag={remote}/*", Badness.PLAIN)
         for reference in references:
             yield from _pushed(reference, forced=forced)
         if forced and not references:
