@@ -101,7 +101,7 @@ def _by_line(invocation: Invocation) -> Iterator[Destruction]:
             yield lost_path("truncate", invocation, file)
 
 
-_AWK_WRITES = re.compile(r"""\bprintf?\b(?P<said>[^;{}|>\n]*)>(?!>)\s*(?:"(?P<file>[^"\n]+)"|(?P<own>FILENAME\b))""")
+_AWK_WRITES = re.compile(r"""\bprintf?\b(?P<printed>[^;{}|>\n]*)>(?!>)\s*(?:"(?P<file>[^"\n]+)"|(?P<own>FILENAME\b))""")
 _AWK_RULE = re.compile(r"[^{};]*\{[^{}]*\}")
 _AWK_VALUED = frozenset(("-F", "-v", "-f", "-i"))
 
@@ -119,10 +119,14 @@ def _awk(invocation: Invocation) -> Iterator[Destruction]:
         for file in files:
             yield lost_path("truncate", invocation, file)
     for found in _AWK_WRITES.finditer(program):
-        said = found["said"].strip(" ()")
+        printed = found["printed"].strip(" ()")
         if found["own"]:
             yield from (lost_path("truncate", invocation, file) for file in files)
-        elif found["file"] in files or said == '""' or (said == "" and program.lstrip().startswith(("BEGIN", "END"))):
+        elif (
+            found["file"] in files
+            or printed == '""'
+            or (printed == "" and program.lstrip().startswith(("BEGIN", "END")))
+        ):
             yield lost_path("truncate", invocation, found["file"])
 
 
