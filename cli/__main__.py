@@ -9,17 +9,17 @@ from haltline.cli.base_commands import BESIDE_AGENTS, PROCESSOR
 
 
 def main() -> None:
-    """Runs a command and ends the process with its exit code."""
+    """Run a command and exit with its exit code."""
     try:
         before_agent = sys.argv[1 : sys.argv.index("--") if "--" in sys.argv else None]
         is_help = not {"-h", "--help"}.isdisjoint(before_agent)
-        # `hook` reads the file itself: with a broken one it refuses destructive calls, and no others.
+        # `hook` reads the file itself: if it is invalid, only destructive calls are refused.
         if not is_help and sys.argv[1:2] != ["hook"]:
             settings_file.apply("".join(sys.argv[1:2]))
     except settings_file.BadSettings as error:
         print(f"haltline: {error}", file=sys.stderr)
         sys.exit(2)
-    # What runs beside an agent, in the agent's own installation. `hook` starts with every call of a tool: nothing else
+    # Commands beside an agent, in the agent's own installation. `hook` starts with every call of a tool: nothing else
     # is loaded.
     if sys.argv[1:2] and sys.argv[1] in BESIDE_AGENTS:
         command = import_module(BESIDE_AGENTS[sys.argv[1]])
@@ -39,7 +39,7 @@ def main() -> None:
             "It comes with the processor: pip install 'haltline[processor]'",
             file=sys.stderr,
         )
-        sys.exit(2)  # as every command that cannot work as it is set up
+        sys.exit(2)  # like every command with an invalid configuration
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The commands that run beside agents, for the help: `__main__` runs them before the processor is loaded."""
+"""The help of the commands beside agents. `__main__` runs these commands before the processor is loaded."""
 
 from collections.abc import Callable
 from importlib import import_module

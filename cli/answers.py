@@ -24,7 +24,7 @@ def operator_of(at: Cluster) -> ApprovalClient:
 
 
 def id_within(scope: ScopeKind, scope_id: str) -> str:
-    """The given id; for the scope fleet its fixed id."""
+    """The given id, or for the scope fleet its fixed id."""
     return scope_id or (FLEET if scope is ScopeKind.FLEET else "")
 
 
@@ -32,7 +32,7 @@ NOTHING_TO_END = "nothing is in force against it, and it has no events"
 
 
 def whole_id(operator: Operator, scope: ScopeKind, scope_id: str, *, unknown: bool = False, hint: str = HINT) -> str:
-    """The whole id for a given one or its beginning. Raises NotFound and Ambiguous."""
+    """The whole id for an id or its unique prefix. Raises NotFound and Ambiguous."""
     given = id_within(scope, scope_id)
     return given if unknown else operator.find(scope, given, hint=hint)
 
@@ -50,9 +50,9 @@ def story(record: ControlRecord) -> str:
 
 
 def acknowledged(record: ControlRecord) -> str:
-    """Whether the agent's side has acknowledged the stop, and how fast that was."""
+    """A sentence on whether the agent's side has acknowledged the stop, and how fast."""
     if record.scope is not ScopeKind.SESSION:
-        return "-"  # each session of the scope acknowledges for itself
+        return "-"  # each session of the scope acknowledges separately
     if record.state is ControlState.PROBATION:
         return f"released, for {record.actions_left} actions on probation"
     if record.state is not ControlState.KILLED:
@@ -67,7 +67,7 @@ def acknowledged(record: ControlRecord) -> str:
 
 
 def outcome_of(answer: CommandResult, *, until_stopped: bool = False) -> str:
-    """The result of a command on a scope, in a sentence; without an answer, what was expected."""
+    """The result of a command on a scope in a sentence; without an answer, what was expected."""
     who, command, after = named(answer), answer.command, answer.after
     if answer.second_wanted:
         return f"{who}: {command.kind} is recorded; a second operator has to send it too"
@@ -98,7 +98,7 @@ def _released(answer: CommandResult) -> str:
 
 
 def conclude(answer: CommandResult, text: str, *, as_json: bool) -> None:
-    """Prints what happened; exit 1 when no worker has answered."""
+    """Print the result; exit 1 if no worker has answered."""
     if as_json:
         print_json(
             {

@@ -1,4 +1,4 @@
-"""The application: every command, in the groups of the help, loaded when it is needed."""
+"""The application: all commands in the groups of the help, each imported on first use."""
 
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
@@ -65,18 +65,18 @@ COMMANDS: Final = {
         "completion": "completion",
     },
 }
-"""The module of each command, by the heading of the help under which it stands."""
+"""The module of each command, by its heading in the help."""
 
 
 def _unwrap(command: TyperCommand | TyperGroup) -> None:
-    """Joins the lines of each paragraph of the help, so that they break where the terminal ends and not elsewhere."""
+    """Join the lines of each help paragraph, so that it wraps at the terminal's width."""
     command.help = "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
     for below in getattr(command, "commands", {}).values():
         _unwrap(below)
 
 
 class _WhenNeeded(MutableMapping[str, Any]):
-    """The commands, each of which is imported when it is asked for."""
+    """The commands, each imported on first use."""
 
     def __init__(self) -> None:
         self._places = {name: (panel, module) for panel, group in COMMANDS.items() for name, module in group.items()}
@@ -124,7 +124,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except Exception as error:
-            # An error of typer itself, such as a missing option, needs none of what raises the others.
+            # An error of typer itself, such as a missing option, does not need the modules of the others.
             if type(error).__module__.partition(".")[0] not in {"haltline", "cimpl"}:
                 raise
             from haltline.cli.expected_errors import explained
@@ -145,8 +145,8 @@ app = typer.Typer(
     cls=Commands,
     help=f"Stops runaway AI agents while they run. Begin with: haltline demo\n\n{EXIT_CODES}",
     no_args_is_help=True,
-    add_completion=False,  # it edits files of the shell; `haltline completion` prints them
-    pretty_exceptions_enable=False,  # a traceback that is not expected is for a bug report: plain, whole
+    add_completion=False,  # it edits the shell's files; `haltline completion` prints the script
+    pretty_exceptions_enable=False,  # an unexpected traceback is for a bug report: plain and complete
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

@@ -1,4 +1,4 @@
-"""The options by which a command finds the audit table."""
+"""The options that select the audit table."""
 
 from collections.abc import Sequence
 from typing import Annotated

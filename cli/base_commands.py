@@ -1,4 +1,4 @@
-"""Which commands need only what an agent installs. Loads nothing, so that a hook starts at once."""
+"""The commands that need only an agent's installation. Imports nothing, so that a hook starts quickly."""
 
 PROCESSOR = frozenset(
     {
@@ -11,7 +11,7 @@ PROCESSOR = frozenset(
         "uvloop",
     }
 )
-"""What only the extra `processor` installs; an agent installs haltline without it."""
+"""Packages of the extra `processor`, which an agent's installation does not have."""
 
 BESIDE_AGENTS = {
     "hook": "haltline.cli.agent.hook",
@@ -20,4 +20,4 @@ BESIDE_AGENTS = {
     "intake": "haltline.cli.services.intake",
     "import": "haltline.cli.operator.import_recordings",
 }
-"""Commands that need the base installation only, and the modules whose `main` they are."""
+"""Commands that need the base installation only, with the module of their `main`."""

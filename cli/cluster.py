@@ -1,4 +1,4 @@
-"""The options by which a command finds its cluster: the same ones, in the same order, for every command."""
+"""The options that select a cluster, the same in every command."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ class Cluster:
     client_config: Client = field(default_factory=lambda: NO_CLIENT_CONFIG)
     group: str = DEFAULT_GROUP
     timeout: float = 10.0
-    """How long an answer of the workers is waited for, in seconds."""
+    """The timeout for the workers' answers, in seconds."""
 
     @property
     def topics(self) -> Topics:
@@ -49,16 +49,16 @@ _CHOSEN: Final[dict[str, Any]] = {"group": Group, "timeout": Timeout}
 
 
 def with_cluster(*more: Literal["group", "timeout"]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command with options in place of its parameter `at`, a Cluster; `more` are those that not every command has."""
+    """A decorator that replaces the command's parameter `at`, a Cluster, by options; `more` are optional ones."""
     return with_options("at", Cluster, _ALWAYS | {name: _CHOSEN[name] for name in more}, vars(Cluster()))
 
 
 def with_options(
     place: str, made: Callable[..., Any], options: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command with options in place of its parameter `place`, which is `made` of their values.
+    """A decorator: the command with options in place of its parameter `place`, which is `made` of their values.
 
-    An option that has no default is required.
+    An option without a default is required.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -79,7 +79,7 @@ def with_options(
         def run(**given: Any) -> None:
             command(**{place: made(**{name: given.pop(name) for name in options})}, **given)
 
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # as inspect reads it
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return run
 

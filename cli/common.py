@@ -1,6 +1,6 @@
-"""What the commands share: options, exit codes, how errors and data are printed.
+"""Shared parts of the commands: options, exit codes, printing of errors and data.
 
-Every command imports this module, so it loads nothing that only some of them need.
+Every command imports this module, so it imports only what all of them need.
 """
 
 import sys
@@ -44,7 +44,7 @@ _METAVARS = {"file": "FILE", "files": "FILE", "folder or URI": "DIR", "database 
 
 
 def option_of(setting: str, *flags: str, more: str = "", **given: Any) -> Any:
-    """The option that stands for a setting of haltline.toml, with its variable, its help, and `more` of that."""
+    """The option for a setting of haltline.toml, with its variable, its help, and `more` help."""
     one = _SETTINGS[setting]
     defaults: dict[str, Any] = {"help": f"{one.help} {more}".strip(), "metavar": _METAVARS.get(one.kind)}
     if one.kind == "port":
@@ -53,7 +53,7 @@ def option_of(setting: str, *flags: str, more: str = "", **given: Any) -> Any:
 
 
 Bootstrap = Annotated[str, option_of("kafka.bootstrap", metavar="HOST:PORT")]
-Prefix = Annotated[str, option_of("kafka.prefix", metavar="TEXT", is_eager=True)]  # the group's default is made of it
+Prefix = Annotated[str, option_of("kafka.prefix", metavar="TEXT", is_eager=True)]  # the group's default depends on it
 
 
 class Client(dict[str, str]):
@@ -61,12 +61,12 @@ class Client(dict[str, str]):
 
 
 _RUN_CODE = frozenset({"plugin.library.paths", "sasl.kerberos.kinit.cmd", "ssl.engine.location", "ssl.providers"})
-"""A haltline.toml that somebody else wrote may name the file: what it holds must not run anything."""
+"""Settings that run code. They are refused, as a haltline.toml from another person may name the file."""
 
 
 def _client(file: str | Client) -> Client:
-    """The settings in a file of lines `name=value`; empty lines and those that begin with # say nothing."""
-    if isinstance(file, Client):  # typer parses a default too
+    """The settings in a file of lines `name=value`; empty lines and lines that begin with # are ignored."""
+    if isinstance(file, Client):  # typer also parses a default
         return file
     settings = Client()
     try:
@@ -92,7 +92,7 @@ NO_CLIENT_CONFIG = Client()
 
 
 def group_of(prefix: str) -> str:
-    """The workers' consumer group of the topics with this prefix: two prefixes on one cluster share no state."""
+    """The workers' consumer group for a topic prefix: two prefixes on one cluster share no state."""
     return prefix.strip(".") or "haltline"
 
 
@@ -113,7 +113,7 @@ Group = Annotated[
 
 
 def _not_empty(param: typer.CallbackParam, value: str) -> str:
-    if param.required and not value.strip():  # before anything is looked up
+    if param.required and not value.strip():  # before any look-up
         raise typer.BadParameter("must not be empty")
     return value
 
@@ -129,7 +129,7 @@ By = Annotated[
 ]
 Reason = Annotated[str, typer.Option(callback=_not_empty, help="Why, for the audit.", metavar="TEXT")]
 RulesName = Literal["all", "enforced", "shadow"]
-"""The values of Runs, which is not imported here: a test compares them."""
+"""The values of Runs, which is not imported here; a test compares both."""
 Timeout = Annotated[float, typer.Option(help="How long to wait for the worker's answer, in seconds.", min=0.1)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 MetricsPort = Annotated[
@@ -146,7 +146,7 @@ DEFAULT_PREFIX = Topics().prefix
 DEFAULT_GROUP = ""
 KAFKA_PORT = 9092
 KAFKA_PARTITIONS = 4
-"""Of `haltline kafka` and `haltline up --kafka`."""
+"""For `haltline kafka` and `haltline up --kafka`."""
 
 
 def fail(error: object, code: Exit) -> NoReturn:
@@ -165,14 +165,14 @@ def say_error(text: str) -> None:
 
 
 def console() -> "Console":
-    """Where people read: as wide as the terminal, and wide enough for one line each without one."""
+    """The console for people: as wide as the terminal, or without one wide enough for each line."""
     from rich.console import Console
 
     return Console() if sys.stdout.isatty() else Console(width=200, soft_wrap=True)
 
 
 def tracked(items: Iterable[_Item], what: str) -> Iterable[_Item]:
-    """These, with a bar on standard error where that is a terminal."""
+    """The items, with a progress bar if standard error is a terminal."""
     from rich.console import Console
     from rich.progress import track
 
@@ -181,19 +181,19 @@ def tracked(items: Iterable[_Item], what: str) -> Iterable[_Item]:
 
 
 def say(text: str, style: str = "") -> None:
-    """Prints one line; unprintable characters are replaced."""
+    """Print one line; unprintable characters are replaced."""
     from rich.text import Text
 
     console().print(Text(printable(text), style=style))
 
 
 def printable(text: str) -> str:
-    """The text without control characters, by which an agent's text could control the terminal."""
+    """The text without control characters, with which an agent could control the terminal."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 def print_json(data: Mapping[str, object] | Sequence[object], *, on_one_line: bool = False) -> None:
-    """Data for scripts: one document, indented; `on_one_line` for a command that prints one after the other."""
+    """Print data for scripts: one indented document; `on_one_line` for a command that prints several."""
     import orjson
 
     option = 0 if on_one_line else orjson.OPT_INDENT_2
@@ -209,7 +209,7 @@ def _plain(value: object) -> object:
 
 
 def duration(text: str | timedelta) -> timedelta:
-    """Parses a length of time such as `90s`, `30m` or `1h30m`."""
+    """Parse a duration such as `90s`, `30m` or `1h30m`."""
     from haltline.streams.notify.lengths import length_of_time
 
     try:
@@ -219,7 +219,7 @@ def duration(text: str | timedelta) -> timedelta:
 
 
 def ago(moment_ms: int, now_ms: int) -> str:
-    """How long ago, in one or two units: `3 min`, `2 h 5 min`."""
+    """The elapsed time in one or two units: `3 min`, `2 h 5 min`."""
     seconds = max(0, now_ms - moment_ms) // 1000
     if seconds < 60:
         return f"{seconds} s"
@@ -231,7 +231,7 @@ def ago(moment_ms: int, now_ms: int) -> str:
 
 
 def token_in(file: Path) -> str:
-    """The token that a file holds. Raises ValueError for an empty file, and OSError."""
+    """The token in a file. Raises ValueError for an empty file, and OSError."""
     token = file.read_text(encoding="utf-8").strip()
     if not token:
         raise ValueError(f"{file}: expected a token, got an empty file")

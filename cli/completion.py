@@ -1,4 +1,4 @@
-"""`haltline completion`: what a shell needs to complete commands and options."""
+"""`haltline completion`: the completion script of a shell."""
 
 from typing import Annotated, Literal
 

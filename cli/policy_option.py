@@ -1,4 +1,4 @@
-"""The policy that a command is given."""
+"""The option that selects a policy."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def read_plugins() -> "Plugins":
-    """What other packages bring. Ends the command when two bring one name."""
+    """The plugins of other packages. Exits if two have the same name."""
     from haltline.streams.engine.plugins import installed
 
     try:
@@ -23,7 +23,7 @@ def read_plugins() -> "Plugins":
 def read_policy(file: Path | None, *, option: str = "--policy: ") -> "Policy":
     """The policy of a file, or every default, checked with the detectors of other packages that are installed.
 
-    Ends the command when it cannot be used; `option` is what named a file that cannot be read.
+    Exits if it is not valid; `option` is the prefix of the error for an unreadable file.
     """
     from haltline.streams.policy.loader import UnreadablePolicy, load_policy
 

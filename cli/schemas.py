@@ -1,4 +1,4 @@
-"""`haltline schemas`: what is on the wire, for producers in other languages."""
+"""`haltline schemas`: the JSON Schemas of records, for producers in other languages."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ def schemas(
         Path | None, typer.Option(help="Write one file for each topic into this folder.", metavar="DIR")
     ] = None,
 ) -> None:
-    """Print the JSON Schema of every record on the wire, by topic.
+    """Print the JSON Schema of every topic's records.
 
     Example: haltline schemas --out build/schemas
     """

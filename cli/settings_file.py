@@ -1,6 +1,6 @@
-"""haltline.toml: finds the file, checks it, and gives its values as the environment variables that they stand for.
+"""Reader of haltline.toml: finds the file, checks it, and converts its values to environment variables.
 
-Loaded with every hook of Claude Code: the standard library only, and tomllib only where there is a file.
+Imported with every hook of Claude Code: the standard library only, and tomllib only if there is a file.
 """
 
 import os
@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple, NoReturn
 from haltline.cli.settings_table import BESIDE_AGENT, SECTIONS, SETTINGS, Setting
 
 VARIABLE: Final = "HALTLINE_CONFIG"
-"""Names the file; empty: none is read."""
+"""The path of the file; empty: none is read."""
 FILE: Final = "haltline.toml"
 RUN_FILE: Final = os.path.join(".haltline", "up.toml")
-"""What `haltline up` leaves in a folder, so that commands there find its broker and its table."""
+"""The file of `haltline up` in its folder, by which commands there find its broker and its table."""
 _NOT_READ_FOR: Final = frozenset({"", "init", "config", "import", "completion", "--version"})
 _BESIDE_AGENT_COMMANDS: Final = frozenset({"hook", "watch", "mcp-proxy"})
 _SECRET_NAMES: Final = ("SECRET", "TOKEN", "PASSWORD", "ACCESS_KEY", "ACCOUNT_KEY", "SAS_KEY", "CREDENTIAL")
@@ -21,16 +21,16 @@ _WRITABLE_BY_OTHERS: Final = 0o002
 
 
 class BadSettings(ValueError):
-    """A file that cannot be used: file, line, key, what was expected and what was given."""
+    """An invalid file: file, line, key, what was expected and what was received."""
 
 
 class Found(NamedTuple):
-    """A value, as its environment variable holds it, and where it stands."""
+    """A value in the form of its environment variable, and its place."""
 
     value: str
     file: str
     line: int
-    """0: not known, in a table within a line."""
+    """0: not known, in an inline table."""
 
     @property
     def place(self) -> str:
@@ -39,7 +39,7 @@ class Found(NamedTuple):
 
 
 def apply(command: str, environ: MutableMapping[str, str] = os.environ) -> None:
-    """Sets the variables that the file names and the environment lacks, before a command reads them.
+    """Set the variables that the file names and the environment lacks, before a command reads them.
 
     Raises BadSettings.
     """
@@ -51,10 +51,10 @@ def apply(command: str, environ: MutableMapping[str, str] = os.environ) -> None:
 
 
 def load(environ: Mapping[str, str], *, beside_agent: bool = False, run_file: bool = True) -> dict[str, Found]:
-    """What the files say, by variable. Raises BadSettings.
+    """The values of the files, by variable. Raises BadSettings.
 
-    `beside_agent`: for a command that runs where an agent works. It reads nothing from the working directory, which
-    the agent can write, and only the sections that a guard needs. `run_file`: also what `haltline up` has left.
+    `beside_agent`: for a command that runs beside an agent. It reads nothing from the working directory, which the
+    agent can write, and only the sections that a guard needs. `run_file`: also read the file of `haltline up`.
     """
     found: dict[str, Found] = {}
     for file in files_in_use(environ, beside_agent=beside_agent, run_file=run_file):
@@ -67,9 +67,9 @@ def load(environ: Mapping[str, str], *, beside_agent: bool = False, run_file: bo
 
 
 def files_in_use(environ: Mapping[str, str], *, beside_agent: bool = False, run_file: bool = True) -> list[str]:
-    """The files, the first of which wins: `haltline.toml`, and what `haltline up` has left beside it.
+    """The files, the first of which wins: `haltline.toml`, and the file of `haltline up` beside it.
 
-    Raises BadSettings for a file that is named and not there, and for one that another user could have planted.
+    Raises BadSettings for a named file that does not exist, and for one that another user could have planted.
     """
     named = environ.get(VARIABLE)
     if named == "":
@@ -95,16 +95,16 @@ def files_in_use(environ: Mapping[str, str], *, beside_agent: bool = False, run_
 
 
 def user_file(environ: Mapping[str, str]) -> str:
-    """The file of this user, in the folder of configurations."""
+    """The user's own file, in the configuration folder."""
     folder = environ.get("XDG_CONFIG_HOME", "")
-    if not os.path.isabs(folder):  # as the XDG specification has it
+    if not os.path.isabs(folder):  # as in the XDG specification
         folder = os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(folder, "haltline", FILE)
 
 
 def read(file: str) -> dict[str, Found]:
     """The values of one file, by variable. Raises BadSettings."""
-    import tomllib  # 10 ms, where there is a file at all
+    import tomllib  # takes 10 ms, only if a file exists
 
     try:
         with open(file, "rb") as opened:
@@ -139,7 +139,7 @@ def read(file: str) -> dict[str, Found]:
 
 
 def _text_of(setting: Setting, value: Any, folder: str) -> str:  # noqa: PLR0912  # one case for each kind
-    """A value as its variable holds it. Raises ValueError."""
+    """A value in the form of its variable. Raises ValueError."""
     kind = setting.kind
     if kind.startswith("one of "):
         if value not in kind.removeprefix("one of ").split(", "):
@@ -175,7 +175,7 @@ def _text_of(setting: Setting, value: Any, folder: str) -> str:  # noqa: PLR0912
 
 
 def without_secrets(setting: Setting, value: str) -> str:
-    """A value as it may be shown: an environment variable may hold a password."""
+    """A value that is safe to print: an environment variable may contain a password."""
     if setting.kind == "database URL":
         before, at, after = value.rpartition("@")
         scheme, colon, _ = before.rpartition(":")
@@ -192,7 +192,7 @@ def _is_secret(name: str) -> bool:
 
 
 def _path(value: Any, folder: str) -> str:
-    """A path, from the folder of the file."""
+    """A path, relative to the folder of the file."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"expected a path, got {value!r}")
     return os.path.normpath(os.path.join(folder, os.path.expanduser(value)))
@@ -232,7 +232,7 @@ def _folder_and_parents(folder: str) -> list[str]:
 
 
 def _require_own(path: str) -> None:
-    """A file that was found, not named, must be this user's: another one could lead commands to a broker of his own."""
+    """Require that a discovered file is this user's: another user's could redirect commands to his own broker."""
     if not hasattr(os, "geteuid"):
         return
     status = os.stat(path)
@@ -245,8 +245,8 @@ def _require_own(path: str) -> None:
 
 
 def _lines(text: str) -> dict[tuple[str, str], int]:
-    """The line of each section, by (section, ""), and of each key, as far as it begins a line."""
-    import re  # tomllib has loaded it
+    """The line of each section, by (section, ""), and of each key that starts a line."""
+    import re  # tomllib has imported it
 
     lines: dict[tuple[str, str], int] = {}
     section = ""
@@ -261,8 +261,8 @@ def _lines(text: str) -> dict[tuple[str, str], int]:
 
 
 def _near(name: str, section: str | None) -> str:
-    """`; did you mean X?` where X is a name that looks like it."""
-    import difflib  # for an error only
+    """`; did you mean X?` if X is a similar name."""
+    import difflib  # imported for an error only
 
     keys = [setting for setting in SETTINGS if section in (None, setting.section)]
     names = {setting.key: setting.key for setting in keys} if section else {one: f"[{one}]" for one in SECTIONS}

@@ -1,4 +1,4 @@
-"""Every setting of haltline.toml: the one source of its parser, of `haltline init` and of docs/configuration.md."""
+"""Every setting of haltline.toml: the source of its parser, of `haltline init` and of docs/configuration.md."""
 
 from typing import Final, NamedTuple
 
@@ -10,10 +10,10 @@ class Setting(NamedTuple):
     key: str
     variable: str
     kind: str
-    """The type of a value, as settings_file reads it: `text`, `file`, `folder`, `port` ..., or `one of A, B`."""
+    """The type of a value, for settings_file: `text`, `file`, `folder`, `port` ..., or `one of A, B`."""
     help: str
     default: str = ""
-    """The default, in words; empty: there is none."""
+    """The default, human-readable; empty: there is none."""
 
     @property
     def name(self) -> str:
@@ -34,7 +34,7 @@ SECTIONS: Final = {
     "agent": "Guards of `haltline hook`, `watch`, `mcp-proxy` and `intake`.",
 }
 BESIDE_AGENT: Final = ("kafka", "agent")
-"""The sections that a command in an agent's own working directory needs; it gets no other."""
+"""The only sections that a command in an agent's working directory reads."""
 
 _EFFECT: Final = "one of read, poll, write, network, exec, mutate, destructive, none"
 

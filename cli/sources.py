@@ -1,4 +1,4 @@
-"""What `replay` and `backtest` can read: a running Kafka, the audit table, or a file; and how both ends are given."""
+"""The sources of `replay` and `backtest`: a running Kafka, the audit table, or a file; each with a range."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -52,7 +52,7 @@ _OPTIONS: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """The options of a source beside its name, and beside its cluster."""
+    """The options of a source besides its name and its cluster."""
 
     since: str = ""
     until: str = ""
@@ -62,12 +62,12 @@ class Where:
 
 
 with_source = with_options("where", Where, _OPTIONS, vars(Where()))
-"""A command with these options in place of its parameter `where`."""
+"""A decorator: the command with these options in place of its parameter `where`."""
 
 
 @contextmanager
 def opened(source: str, where: Where, at: Cluster) -> "Iterator[Range]":
-    """A source with both ends frozen; ends the command when there is none."""
+    """A source with a fixed range; exits if there is none."""
     from haltline.streams.replay.files import FileRange
     from haltline.streams.replay.kafka_range import KafkaRange
     from haltline.streams.replay.table_range import TableRange
@@ -94,13 +94,13 @@ def opened(source: str, where: Where, at: Cluster) -> "Iterator[Range]":
 
 
 def is_table(source: str) -> bool:
-    """Whether a source is an audit table: the word `audit`, a URI, or a folder with a table's log."""
+    """Return whether a source is an audit table: the word `audit`, a URI, or a folder with a table's log."""
     return source == AUDIT or "://" in source or (Path(source) / "_delta_log").is_dir()
 
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """A bar on standard error where that is a terminal; call what it gives for each record."""
+    """A progress bar if standard error is a terminal; call the yielded function for each record."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -122,13 +122,13 @@ def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
 
 
 def say_missing(missing: "Missing") -> None:
-    """Prints on standard error what of a range cannot be read: results from the rest may differ."""
+    """Report on standard error which records of a range cannot be read: results may differ without them."""
     if any(missing):
         say_error(f"not there: {missing}")
 
 
 class _Steps:
-    """Moves a bar by many records at once: drawing costs more than replaying one."""
+    """Advances a bar by many records at once: drawing costs more than replaying one."""
 
     def __init__(self, bar: "Progress", task: object) -> None:
         self._bar, self._task, self._waiting = bar, task, 0
@@ -136,5 +136,5 @@ class _Steps:
     def __call__(self) -> None:
         self._waiting += 1
         if self._waiting == 500:
-            self._bar.advance(self._task, self._waiting)  # type: ignore[arg-type]  # the id that it gave out
+            self._bar.advance(self._task, self._waiting)  # type: ignore[arg-type]  # the bar's own task id
             self._waiting = 0

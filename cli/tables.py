@@ -1,4 +1,4 @@
-"""Tables for people: columns side by side where the terminal is wide enough, else a record at a time."""
+"""Human-readable tables: columns if the terminal is wide enough, else one record at a time."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from haltline.cli.common import console, printable
 
 MAX_COLUMNS: Final = 14
 _BORDER = 3
-"""What a column takes beside its cells: a line, and a space on both sides."""
+"""The width of a column without its text: a line, and a space on both sides."""
 
 
 def print_table(
@@ -18,12 +18,12 @@ def print_table(
     title: str = "",
     first_style: Sequence[str] = (),
 ) -> int:
-    """Prints rows of cells, and returns how many there were; without rows it prints nothing.
+    """Print rows of cells and return their number; without rows, print nothing.
 
-    No word is cut: on a terminal where the longest words of the columns do not fit side by side, each row is printed
-    as lines `column: cell`, without its empty cells; so is a row of more than MAX_COLUMNS. Where the output is no
-    terminal, a table is up to 200 characters wide, and longer words go on in the next line. `first_style`: for each
-    row, the style of its first cell.
+    No word is cut: on a terminal where the longest words of the columns do not fit side by side, each row is printed as
+    lines `column: cell`, without its empty cells; so is a row of more than MAX_COLUMNS. If the output is not a
+    terminal, a table is up to 200 characters wide, and longer words are wrapped. `first_style`: for each row, the style
+    of its first cell.
     """
     from rich.measure import Measurement
     from rich.table import Table
@@ -63,7 +63,7 @@ def print_table(
 
 
 def _widths(least: Sequence[int], most: Sequence[int], available: int) -> list[int] | None:
-    """A width for each column between its least and its most, the wide ones as even as can be; None: not possible."""
+    """A width for each column between its least and its most, the wide ones as even as possible; None: not possible."""
     for even in range(available, -1, -1):
         widths = [max(low, min(high, even)) for low, high in zip(least, most, strict=True)]
         if sum(widths) <= available:

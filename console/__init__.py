@@ -1,1 +1,1 @@
-"""What operators see and do over HTTP: a read model of the topics, an API, and the pages that use it."""
+"""The console: a read model of the topics, an HTTP API, and the pages that use it."""

@@ -1,4 +1,4 @@
-"""The application: the read model's feeder beside the routes."""
+"""The application: the routes, and the read model's feeder."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -60,13 +60,13 @@ _STATUS: Final[dict[type[Exception], int]] = {
 
 
 class Refused(BaseModel):
-    """Why it was not done: where, what was expected and what was given."""
+    """Why a request failed: where, what was expected and what was received."""
 
     detail: str
 
 
 class Health(BaseModel):
-    """Whether the console works."""
+    """The health of the console."""
 
     ok: bool
     problem: str = ""
@@ -92,7 +92,7 @@ _HEADERS: Final = {
 
 
 def create_app(settings: ConsoleSettings) -> FastAPI:
-    """The console's API; it reads topics from when it is started until it is shut down."""
+    """Create the console's API; it reads topics from its start to its shutdown."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -125,7 +125,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         version="1",
         lifespan=lifespan,
         summary="What agents did, and what stopped them.",
-        docs_url=None,  # FastAPI's own loads scripts from elsewhere; the pages have one
+        docs_url=None,  # FastAPI's own page loads external scripts; the console has its own
         redoc_url=None,
     )
     app.state.live = Live(settings.topics.prefix)
@@ -161,15 +161,15 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
 
     @app.get("/healthz", tags=["health"], response_model=Health)
     async def healthy(here: ContextDep) -> JSONResponse:
-        """200 while the read model is kept up; `problem` also says where its offsets do not fit the topics."""
-        # Not in a thread: slow routes may have them all.
+        """200 while the read model is updated; `problem` also reports offsets that do not match the topics."""
+        # Async, because slow routes may occupy all threads.
         well = here.feeder.alive
         problem = str(here.feeder.failure or "") or _waits_for(here)
         return JSONResponse({"ok": well, "problem": problem}, 200 if well else 503)
 
     @app.get("/readyz", tags=["health"], response_model=Health)
     async def ready(here: ContextDep) -> JSONResponse:
-        """200 once everything that the topics held at the start is taken in, and while they hold what was read."""
+        """200 once all records from before the start have been read, and while the topics still hold what was read."""
         is_ahead = any(not one.is_gap for one in here.feeder.mismatches())
         well = here.feeder.alive and here.feeder.caught_up.is_set() and not is_ahead
         return JSONResponse({"ok": well, "problem": _waits_for(here)}, 200 if well else 503)

@@ -1,4 +1,4 @@
-"""What every route works with, and who may use it."""
+"""The shared context of every route, and the authorization of callers."""
 
 import logging
 import threading
@@ -24,15 +24,15 @@ log: Final = logging.getLogger("haltline.console")
 
 TAKEN_IN_WITHIN_S: Final = 5.0
 _SCHEMES: Final = frozenset({"bearer", "apikey"})
-"""Agent Sentinel's SDK says either."""
+"""Agent Sentinel's SDK uses either."""
 
 
 MAX_KEYS: Final = 10_000
-"""Whose buckets are remembered, the one used longest ago forgotten first: it is full by then."""
+"""The most names with a bucket. The least recently used one is dropped first: it is full by then."""
 
 
 class RateLimits:
-    """Lets each name ask `per_s` times a second on average, and `burst` times at once. Thread safe."""
+    """Allows each name `per_s` requests a second on average, and `burst` at once. Thread safe."""
 
     def __init__(self, per_s: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_s = per_s
@@ -40,10 +40,10 @@ class RateLimits:
         self._clock = clock
         self._lock = threading.Lock()
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """By name: tokens, and when they were counted."""
+        """By name: the tokens, and the time of the last update."""
 
     def take(self, name: str) -> float:
-        """0.0 when it may ask now, else the seconds until it may."""
+        """Take a token. Returns 0.0 if allowed, else the seconds to wait."""
         with self._lock:
             now = self._clock()
             tokens, at = self._left.pop(name, (float(self._burst), now))
@@ -69,7 +69,7 @@ class Context:
 
     @classmethod
     def of(cls, settings: ConsoleSettings, engine: Engine, feeder: Feeder) -> "Context":
-        """The parts that are made of the others."""
+        """The context with the parts derived from these."""
         sender = Sender(settings.bootstrap, settings.client)
         inbox = SendingInbox(
             settings.bootstrap,
@@ -84,7 +84,7 @@ class Context:
         )
 
     def send(self, command: Command) -> bool:
-        """Puts a command on its topic. Returns whether the read model has it, so that its writer reads it.
+        """Send a command to its topic. Returns whether the read model has read it, so that its client can, too.
 
         Raises Unreachable when the broker does not confirm it.
         """
@@ -104,14 +104,14 @@ ContextDep = Annotated[Context, Depends(context_of)]
 
 
 WHO: Final = "haltline.who"
-"""Where a request's scope keeps its caller, once known: Who, or the HTTPException to respond with."""
+"""The key in a request's scope for its known caller: Who, or the HTTPException to respond with."""
 
 
 def admitted(request: Request, here: Context) -> Who:
-    """The caller, by key or cookie. Raises HTTPException: unknown, or too many requests."""
+    """The caller by key or cookie. Raises HTTPException: unknown, or too many requests."""
     authorization, x_api_key = request.headers.get("authorization"), request.headers.get("x-api-key")
     scheme, _, key = (authorization or "").partition(" ")
-    if authorization is None and x_api_key is not None:  # as ACGP's SDK sends it
+    if authorization is None and x_api_key is not None:  # the header of ACGP's SDK
         scheme, key = "apikey", x_api_key
     who = here.settings.keys.who(key.strip()) if scheme.lower() in _SCHEMES else None
     if not key and authorization is None and (session := session_of(request)) is not None:
@@ -133,11 +133,11 @@ def admitted(request: Request, here: Context) -> Who:
 
 
 def _allowed(act: May) -> Callable[..., Awaitable[Who]]:
-    # One dependency for both, as each costs every request some.
+    # One dependency for both, as each adds a cost to every request.
     async def check(
         request: Request,
         here: ContextDep,
-        # Described here, and read by `admitted`, which is asked before the body is read.
+        # For the API's description; `admitted` reads it, before the body is read.
         authorization: Annotated[str | None, Header()] = None,  # noqa: ARG001
         x_api_key: Annotated[str | None, Header()] = None,  # noqa: ARG001
     ) -> Who:

@@ -1,4 +1,4 @@
-"""Ids of sessions, agents and missions as people give them: looked up in the read model, and else in the topics."""
+"""Ids of sessions, agents and missions, possibly shortened: resolved in the read model, and else in the topics."""
 
 from typing import Final
 
@@ -18,9 +18,9 @@ _COLUMNS: Final = {
 
 
 def whole(here: Context, scope: ScopeKind, given: str, *, unknown: bool = False, hint: str = HINT) -> str:
-    """The id that is meant. What the read model does not have yet is looked for in the topics.
+    """The whole id. An id that the read model does not have yet is searched in the topics.
 
-    Raises NotFound: no events of it were found; Ambiguous: several begin so.
+    Raises NotFound: no events of it were found; Ambiguous: several ids have this prefix.
     """
     column = _COLUMNS.get(scope)
     if unknown or column is None:
@@ -32,12 +32,12 @@ def whole(here: Context, scope: ScopeKind, given: str, *, unknown: bool = False,
 
 
 def session_in(engine: Engine, given: str) -> str:
-    """The session of the read model that is meant. Raises NotFound and Ambiguous."""
+    """The session in the read model with this id or prefix. Raises NotFound and Ambiguous."""
     return resolve("session", given, beginning(engine, tables.sessions.c.session_id, given))
 
 
 def decision_in(engine: Engine, given: str) -> Decision:
-    """The decision of the read model that is meant. Raises NotFound and Ambiguous."""
+    """The decision in the read model with this id or prefix. Raises NotFound and Ambiguous."""
     table = tables.records.c
     decision_id = resolve("decision", given, beginning(engine, table.decision_id, given))
     statement = select(table.body).where(tables.of_topic("interventions"), table.decision_id == decision_id)
@@ -46,9 +46,9 @@ def decision_in(engine: Engine, given: str) -> Decision:
 
 
 def beginning(engine: Engine, column: Column[str], given: str) -> list[str]:
-    """The id if it is there, else those that begin so; of many only some, as they are ambiguous anyway."""
+    """The id if it exists, else ids with this prefix: only some of many, as they are ambiguous anyway."""
     same = select(column).where(column == given).limit(1)
-    # Neither LIKE, which ignores case in SQLite, nor a range, which depends on PostgreSQL's collation.
+    # Not LIKE, which ignores case in SQLite, nor a range, which depends on PostgreSQL's collation.
     begin = select(column).where(func.substr(column, 1, len(given)) == given).distinct().limit(SHOWN + 2)
     with engine.connect() as connection:
         return list(connection.execute(same).scalars()) or list(connection.execute(begin).scalars())

@@ -1,6 +1,6 @@
-"""Replays and backtests of the running topics, one after the other, in a thread of the console.
+"""Replays and backtests of the running topics, one at a time, in a thread of the console.
 
-As many wait as there is room for; the results of the last ones are kept until the console ends.
+The queue is bounded; the last results are kept until the console ends.
 """
 
 import logging
@@ -31,25 +31,25 @@ log: Final = logging.getLogger("haltline.console")
 
 MAX_RECORDS: Final = 1_000_000
 MAX_SHOWN: Final = 1000
-"""Sessions that a result names."""
+"""The most sessions in a result."""
 _WAITING: Final = 8
 _KEPT: Final = 50
 _ENDED: Final = None
 _REST_EVERY: Final = 50
-"""Records after which it lets whoever else works in this process go first."""
+"""After this many records, the thread yields to the other threads of this process."""
 
 
 class JobKind(StrEnum):
-    """What is run."""
+    """The kind of a job."""
 
     BACKTEST = "backtest"
-    """What a policy would have done, and what another one."""
+    """The decisions of a policy, compared with another one's."""
     REPLAY = "replay"
-    """What a policy decides now, beside what was decided then."""
+    """The present decisions of a policy, compared with the recorded ones."""
 
 
 class JobState(StrEnum):
-    """How far a job is."""
+    """The state of a job."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -59,7 +59,7 @@ class JobState(StrEnum):
 
 
 class TooMany(Exception):
-    """As many jobs wait as there is room for."""
+    """The queue of jobs is full."""
 
 
 class _Cancelled(Exception):
@@ -68,23 +68,23 @@ class _Cancelled(Exception):
 
 @dataclass(kw_only=True)
 class Job:
-    """One of them. Changed by the thread that runs it."""
+    """One job. Changed by the thread that runs it."""
 
     kind: JobKind
     by: str
     since: str
     until: str
     policy: Policy | None
-    """None: as it was published."""
+    """None: the published one."""
     against: Policy | None = None
     sessions: tuple[str, ...] = ()
-    """None: all of the range."""
+    """Empty: all of the range."""
     job_id: str = field(default_factory=lambda: f"job_{uuid.uuid4().hex}")
     state: JobState = JobState.WAITING
     records: int = 0
-    """Read so far."""
+    """The number read so far."""
     of: int = 0
-    """How many there are."""
+    """The number in all."""
     created_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     ended_ms: int | None = None
     error: str | None = None
@@ -103,7 +103,7 @@ class Jobs(AbstractContextManager["Jobs", None]):
         self._thread: threading.Thread | None = None
 
     def add(self, job: Job) -> None:
-        """Has it run when its turn comes. Raises TooMany."""
+        """Add a job to the queue. Raises TooMany."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="haltline-jobs", daemon=True)
@@ -117,12 +117,12 @@ class Jobs(AbstractContextManager["Jobs", None]):
                 self._jobs.popitem(last=False)
 
     def find(self, job_id: str) -> Job | None:
-        """One of them; None: there is none of this id any more."""
+        """A job by id; None: unknown, or dropped."""
         with self._lock:
             return self._jobs.get(job_id)
 
     def all(self) -> list[Job]:
-        """The latest first."""
+        """All jobs, the latest first."""
         with self._lock:
             return list(reversed(self._jobs.values()))
 
@@ -130,7 +130,7 @@ class Jobs(AbstractContextManager["Jobs", None]):
         self.close()
 
     def close(self) -> None:
-        """Ends what runs, and waits for it."""
+        """Stop the running job, and wait for it."""
         with self._lock:
             thread, self._thread = self._thread, None
             for job in self._jobs.values():
@@ -149,7 +149,7 @@ class Jobs(AbstractContextManager["Jobs", None]):
             except _Cancelled:
                 job.state = JobState.CANCELLED
             except Exception as failure:
-                # A range that is not there, a broker that is away: its client gets the reason, and the next one runs.
+                # A missing range or an unreachable broker: the job's client gets the reason, and the next job runs.
                 log.warning("job %s of %s failed: %s", job.job_id, job.by, failure)
                 job.error, job.state = str(failure)[:2000] or repr(failure), JobState.FAILED
             job.ended_ms = time.time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""How far the workers are, asked of the broker at most every other second, however many pages are open."""
+"""The workers' lag, requested from the broker at most every two seconds, however many pages are open."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ _KEPT_S: Final = 2.0
 
 
 class LagWatch:
-    """One look for all who ask."""
+    """One cached result for all clients."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -21,7 +21,7 @@ class LagWatch:
         self._seen: list[dict[str, Any]] = []
 
     def look(self, settings: ConsoleSettings) -> list[dict[str, Any]]:
-        """By topic. Raises Unreachable and NoSuchTopic."""
+        """The lag by topic. Raises Unreachable and NoSuchTopic."""
         with self._lock:
             if self._clock() - self._at_s >= _KEPT_S:
                 operator = Operator(
@@ -33,7 +33,7 @@ class LagWatch:
 
 
 def by_topic(group: str, partitions: list[PartitionLag]) -> list[dict[str, Any]]:
-    """Sums over the partitions of each topic, in the order in which they come."""
+    """Sums over the partitions of each topic, in the given order."""
     found: dict[str, dict[str, Any]] = {}
     for one in partitions:
         entry = found.setdefault(

@@ -1,4 +1,4 @@
-"""The limits that a policy sets on what is used, for pages that draw what is used."""
+"""The limits of a policy on the use of resources, for charts of that use."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -17,19 +17,19 @@ _SETTING: Final[tuple[type[Pattern[Any]], ...]] = (Budget, AgentBudget, MissionB
 
 
 class Limit(NamedTuple):
-    """How much of a resource may be used."""
+    """A limit on the use of a resource."""
 
     rule: str
     resource: str
     """`cost_usd`, `tokens`, `calls`, `duration_s` or `file_ops`."""
     limit: float
     per: str
-    """What it is a limit of, such as `session` or `session and minute`."""
+    """The scope of the limit, such as `session` or `session and minute`."""
     mode: str
 
 
 def limits_of(policy: Policy, agent_id: str, session_id: str, now_ms: int) -> list[Limit]:
-    """Those that hold for a session of an agent now; what a session declares for itself is not among them."""
+    """The policy's limits for a session of an agent at this time; limits that the session declares are left out."""
     effective = _effective(policy.model_dump_json(exclude_unset=True))
     rules = effective.under(effective.overrides(agent_id, session_id, now_ms))
     return [

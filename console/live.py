@@ -1,4 +1,4 @@
-"""What the feeder takes in, as it comes, for the pages that are open: notes in a ring, which each listener reads."""
+"""A stream of what the feeder reads, for open pages: notes in a ring buffer, which each listener reads."""
 
 import asyncio
 import secrets
@@ -15,11 +15,11 @@ from haltline.streams.audit.columns import Row
 
 _KEPT: Final = 5_000
 _MAX_NAMES: Final = 100
-"""Sessions that one note of activity names."""
+"""The most sessions in one note of activity."""
 _LOOK_EVERY_S: Final = 0.25
-"""Faster ones are sent together: a page has no use for more."""
+"""Notes within this interval are sent together: pages need no faster updates."""
 _BEAT_EVERY_S: Final = 15.0
-"""So that nothing between here and the browser thinks that the connection is dead."""
+"""A heartbeat, so that no proxy closes the connection as idle."""
 _NAMES: Final = {
     "interventions": "decision",
     "detections": "detection",
@@ -46,19 +46,19 @@ class Note:
 
 
 class Live:
-    """The notes of one console; written by the feeder's thread, read by the server's."""
+    """The notes of one console, written by the feeder's thread and read by the server's."""
 
     def __init__(self, prefix: str, kept: int = _KEPT) -> None:
         self._prefix = prefix
         self._run = secrets.token_hex(4)
-        """Numbers begin again with each console: those of another one say nothing."""
+        """Part of note ids: numbers begin again with each console, so ids of an earlier one are invalid."""
         self._lock = threading.Lock()
         self._notes: deque[Note] = deque(maxlen=kept)
         self._last = 0
         self.closed = False
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Takes in what was read. Plain verdicts are no news; of actions only how many there were, and whose."""
+        """Add notes for rows. Plain verdicts give none; actions give only their number and sessions."""
         events, sessions = 0, dict[str, None]()
         news: list[tuple[str, dict[str, Any]]] = []
         for row in rows:
@@ -77,13 +77,13 @@ class Live:
                 self._notes.append(Note(self._last, name, data))
 
     def close(self) -> None:
-        """Ends every stream, so that the server can end."""
+        """End every stream, so that the server can stop."""
         self.closed = True
 
     async def follow(self, last_seen: str | None = None) -> AsyncIterator[bytes]:
-        """Server-sent events from now on, or from behind the id that a browser has seen last.
+        """Server-sent events from now on, or after the last id that a browser received.
 
-        What is not there any more, or of another run, is sent as `missed`: the page has to ask for everything again.
+        If the id is no longer in the buffer, or is of another run, `missed` is sent: the page has to reload everything.
         """
         after, missed = self._after(last_seen)
         yield b"retry: 2000\n\n" + self._frame("missed" if missed else "hello", {}, after)
@@ -119,7 +119,7 @@ class Live:
             return [note for note in self._notes if note.number > after], first > after + 1
 
     def _frame(self, name: str, data: Mapping[str, Any], number: int) -> bytes:
-        # JSON has no line breaks of its own, so whatever an agent wrote stays within its line.
+        # JSON contains no raw line breaks, so any text of an agent stays within its line.
         return f"id: {self._run}-{number}\nevent: {name}\ndata: ".encode() + orjson.dumps(data) + b"\n\n"
 
 

@@ -1,4 +1,4 @@
-"""What another policy would have done with past sessions: of the read model, or of the audit table."""
+"""Decisions of another policy on past sessions, from the read model or the audit table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,30 +16,30 @@ from haltline.streams.replay.time_range import Moment
 from haltline.streams.replay.whatif import SAME, Totals, change_of, totals_of
 
 MAX_EVENTS = 5_000
-"""Of one session: its first ones."""
+"""The most events of one session: its first ones."""
 
 
 @dataclass(frozen=True)
 class Past:
-    """Past sessions, and whether they are all that there are."""
+    """Past sessions, and how many there are in all."""
 
     sessions: Sequence[Recorded]
     of: int
-    """How many there are in the time that was asked for."""
+    """The number of sessions in the requested time range."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Two policies on the same sessions."""
+    """Results of two policies on the same sessions."""
 
     before: Totals
     after: Totals
     changed: Sequence[tuple[Result, Result, str]]
-    """Of the sessions that differ: under the policy in force, under the other, and how."""
+    """The sessions that differ: the result of the policy in force, of the other, and the difference."""
 
 
 def of_read_model(engine: Engine, since_ms: int, most: int) -> Past:
-    """The latest sessions that the read model has, with the operators' labels."""
+    """The latest sessions in the read model, with the operators' labels."""
     labels = history.labels_of(labels_of(engine))
     sessions = []
     for name in sessions_since(engine, since_ms, most):
@@ -49,7 +49,7 @@ def of_read_model(engine: Engine, since_ms: int, most: int) -> Past:
 
 
 def of_audit(settings: ConsoleSettings, since_ms: int, most: int) -> Past:
-    """The latest sessions of the audit table. Raises QueryFailed: there is no table, or nothing in this time."""
+    """The latest sessions of the audit table. Raises QueryFailed: there is no table, or nothing in this time range."""
     found = TableRange(
         settings.audit_table or "", settings.topics, Moment(time_ms=since_ms), storage_options=settings.audit_options
     )
@@ -59,14 +59,14 @@ def of_audit(settings: ConsoleSettings, since_ms: int, most: int) -> Past:
 
 
 def compare(past: Past, before: Policy, after: Policy) -> Compared:
-    """What would have become of the sessions, those of one tree together, others each by itself."""
+    """Compare two policies on sessions; those of one tree are evaluated together, all others separately."""
     first, second = (_run(past.sessions, policy) for policy in (before, after))
     pairs = [(old, new, change_of(new, old)) for old, new in zip(first, second, strict=True)]
     return Compared(totals_of(first), totals_of(second), [one for one in pairs if one[2] != SAME])
 
 
 def as_json(result: Result) -> dict[str, Any]:
-    """What became of a session, in short."""
+    """A summary of a session's result."""
     return {
         "level": result.level,
         "first": None

@@ -1,6 +1,6 @@
-"""Whether agents are protected now, judged by what was seen of consumer groups, the broker and canaries.
+"""Whether agents are protected at present, judged by consumer groups, the broker and canaries.
 
-Pure functions of observations and a clock: `protection_watch` makes the observations.
+Pure functions of observations and times; `protection_watch` makes the observations.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,17 +12,17 @@ from haltline.console.protection_steps import STEPS, Step
 from haltline.streams.runtime.health import Partition, Progress, Sample, follow
 
 _CANARY_ONCE_S: Final = 900.0
-"""So long the result of a canary counts that was run once; one that is run again and again is followed by the next."""
+"""How long, in seconds, the result of a single canary counts; a periodic one is replaced by the next."""
 _LOOK_TAKES_S: Final = 30.0
-"""At the most, a look that the broker does not answer at once."""
+"""The longest a check takes, in seconds, if the broker does not answer at once."""
 _CANARY_SLACK_S: Final = 60.0
 _MAX_NAMED: Final = 12
-"""Partitions that a sentence names."""
+"""The most partitions named in a sentence."""
 _MAX_TEXTS: Final = 3
 
 
 class Part(StrEnum):
-    """What has a problem."""
+    """The part of the system with a problem."""
 
     WORKERS = "workers"
     BROKER = "broker"
@@ -33,82 +33,82 @@ class Part(StrEnum):
 
 
 class Urgency(StrEnum):
-    """How bad it is."""
+    """The urgency of a problem."""
 
     CRITICAL = "critical"
-    """Runaways may go on."""
+    """Runaways may not be stopped."""
     WARNING = "warning"
-    """What is enforced is as it was; something else is late."""
+    """Enforcement works; something else is late."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProtectionLimits:
-    """After how many seconds something is a problem, and how often is looked."""
+    """The seconds after which something is a problem, and the interval of checks."""
 
     workers_s: float = 25.0
-    """Records wait in a partition of `actions`, and the workers' committed offset does not move. A worker commits every
-    ten seconds at the latest."""
+    """Records wait in a partition of `actions`, and the workers' committed offset does not advance. A worker commits
+    every ten seconds at the latest."""
     shadow_s: float = 60.0
-    """The same of the workers that run rules in shadow."""
+    """The same for the workers that run rules in shadow."""
     sink_s: float = 60.0
-    """The same of the audit sink, of every topic."""
+    """The same for the audit sink, on every topic."""
     broker_s: float = 25.0
     """The broker does not answer the console."""
     console_s: float = 25.0
-    """The read model is behind the topics by so much."""
+    """The read model lags behind the topics."""
     canary_s: float = 30.0
     """A canary's session is not killed."""
     look_every_s: float = 2.0
-    """From one look to the next."""
+    """The interval between checks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Flight:
-    """The last canary, as the read model knows it."""
+    """The last canary in the read model."""
 
     session_id: str
     began_s: float
     """Epoch seconds."""
     killed: bool
     every_s: float | None
-    """From one to the next; None: it is not run again by itself."""
+    """The interval between canaries; None: not periodic."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Misfit:
-    """A partition of which the read model has read something else than the topic holds."""
+    """A partition whose content does not match what the read model has read."""
 
     topic: str
     partition: int
     text: str
-    """For people."""
+    """Human-readable."""
     is_gap: bool
     """Records were deleted before they were read; otherwise, the topic ends before what was read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """What is known after some looks. Times are epoch seconds."""
+    """The results of the checks so far. Times are epoch seconds."""
 
     looked_s: float
-    """The last look that the broker answered; at first, when looking began."""
+    """The last check that the broker answered; at first, the start of the checks."""
     groups: Mapping[Part, Mapping[Partition, Progress]] = field(default_factory=dict)
     away_since_s: float | None = None
-    """Since when the broker does not answer; None: it does."""
+    """Since when the broker does not answer; None: it answers."""
     away_why: str = ""
     feeder_failure: str = ""
-    """Why the read model is no longer fed; empty: it is."""
+    """Why the read model is no longer updated; empty: it is."""
     failed_since_s: float | None = None
     missing: str = ""
-    """The topic that the read model waits for, with why; empty: none."""
+    """The topic that the read model waits for, with the reason; empty: none."""
     misfits: Mapping[Misfit, float] = field(default_factory=dict)
-    """With since when it is known."""
+    """Each with the time of its detection."""
     flight: Flight | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Something that is wrong now."""
+    """A present problem."""
 
     part: Part
     urgency: Urgency
@@ -117,10 +117,10 @@ class Problem:
     title: str
     what: str
     partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """By topic, where single partitions have the problem."""
+    """By topic, if the problem concerns single partitions."""
     steps: tuple[Step, ...]
     runbook: str
-    """The page of deploy/runbooks, without its ending."""
+    """The page in deploy/runbooks, without its extension."""
 
 
 def samples(
@@ -129,7 +129,7 @@ def samples(
     ends: Mapping[Partition, int],
     last_ms: Mapping[Partition, int | None] | None = None,
 ) -> dict[Partition, Sample]:
-    """How far a group is. What retention took away waits for nobody; without a commit, all that is there waits."""
+    """A group's progress. Records deleted by retention do not wait; without a commit, all existing records do."""
     return {
         at: Sample(
             next_offset=max(offset or 0, begins.get(at, 0)),
@@ -144,10 +144,10 @@ def samples(
 def answered(
     before: Known, groups: Mapping[Part, Mapping[Partition, Sample]], now_s: float, limits: ProtectionLimits
 ) -> Known:
-    """After a look that the broker answered.
+    """Update after a check that the broker answered.
 
-    When the last one is long ago, the time without one does not count: broker, console or machine stood still
-    themselves, and workers have the whole time again to go on.
+    If the last check is long ago, the time in between does not count: broker, console or machine were stopped, and
+    workers get the full time again.
     """
     known = {} if now_s - before.looked_s >= limits.workers_s else before.groups
     followed = {
@@ -158,35 +158,35 @@ def answered(
 
 
 def unanswered(before: Known, why: str, now_s: float) -> Known:
-    """After a look that the broker did not answer."""
+    """Update after a check that the broker did not answer."""
     since_s = now_s if before.away_since_s is None else before.away_since_s
     return replace(before, away_since_s=since_s, away_why=why)
 
 
 def fed(before: Known, failure: str, now_s: float, missing: str = "") -> Known:
-    """Whether the read model is fed; `failure` is why not, `missing` a topic that it waits for."""
+    """Update the state of the read model; `failure` is why it is not updated, `missing` a topic that it waits for."""
     is_fed = not failure and not missing
     since_s = None if is_fed else now_s if before.failed_since_s is None else before.failed_since_s
     return replace(before, feeder_failure=failure, missing=missing, failed_since_s=since_s)
 
 
 def compared(before: Known, misfits: Iterable[Misfit], now_s: float) -> Known:
-    """Where the offsets of the read model do not fit the topics."""
+    """Update the partitions whose offsets do not match the topics."""
     return replace(before, misfits={one: before.misfits.get(one, now_s) for one in misfits})
 
 
 def problems_of(known: Known, now_s: float, limits: ProtectionLimits) -> list[Problem]:
-    """What is wrong, the worst first."""
+    """The present problems, the worst first."""
     console = _console(known, limits)
     found = [
         _still(known, Part.WORKERS, limits.workers_s),
         _broker(known, now_s, limits),
-        # What the read model does not have yet says nothing of a canary.
+        # While the read model lags, a missing kill proves nothing about a canary.
         None if console is not None else _canary(known.flight, now_s, limits),
         _still(known, Part.SINK, limits.sink_s),
         _still(known, Part.SHADOW, limits.shadow_s),
         console,
-        # After a broker's restart a partition may seem to end too early for a moment.
+        # After a broker's restart a partition may seem too short for a moment.
         _misfit(known, now_s, is_gap=False, after_s=limits.console_s),
         _misfit(known, now_s, is_gap=True),
     ]
@@ -194,7 +194,7 @@ def problems_of(known: Known, now_s: float, limits: ProtectionLimits) -> list[Pr
 
 
 def _still(known: Known, part: Part, after_s: float) -> Problem | None:
-    """The group's offsets stand still while records wait; by the last look that was answered."""
+    """The problem that the group's offsets do not advance while records wait, by the last answered check; or None."""
     since = {
         at: seen.waiting_since_s
         for at, seen in known.groups.get(part, {}).items()
@@ -216,7 +216,7 @@ def _still(known: Known, part: Part, after_s: float) -> Problem | None:
 
 
 def _broker(known: Known, now_s: float, limits: ProtectionLimits) -> Problem | None:
-    # Without an outage that was noticed, a look that never ends, such as one that waits for the database, is one too.
+    # Without a detected outage, a check that never ends, for example waiting for the database, counts as one too.
     since_s = known.looked_s if known.away_since_s is None else known.away_since_s
     if now_s - since_s < limits.broker_s + (0 if known.away_since_s is not None else _LOOK_TAKES_S):
         return None
@@ -346,7 +346,7 @@ def _by_topic(places: Iterable[Partition]) -> dict[str, tuple[int, ...]]:
 
 
 def _named(where: Mapping[str, tuple[int, ...]]) -> str:
-    """Such as "partitions 0, 3 of haltline.actions"; of many topics how many there are."""
+    """Such as "partitions 0, 3 of haltline.actions"; for many topics only their number."""
     if len(where) > 2:
         return f"{sum(map(len, where.values()))} partitions of {len(where)} topics"
     return " and ".join(_of_topic(topic, numbers) for topic, numbers in where.items())

@@ -1,4 +1,4 @@
-"""What an operator does first about each problem of the protection; deploy/runbooks has the rest."""
+"""The first steps of an operator for each problem; deploy/runbooks has the rest."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,11 +6,11 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to do."""
+    """One step."""
 
     text: str
     command: str = ""
-    """For a shell; empty: none."""
+    """A shell command; empty: none."""
 
 
 STEPS: Final[dict[str, tuple[Step, ...]]] = {
@@ -80,4 +80,4 @@ STEPS: Final[dict[str, tuple[Step, ...]]] = {
         Step("If it is another cluster than before: correct --bootstrap or --database."),
     ),
 }
-"""By the problem's part, of the canary and of the console's offsets by what is wrong."""
+"""By the problem's part; for the canary and the console's offsets, by the kind of problem."""

@@ -1,4 +1,4 @@
-"""Looks at consumer groups, broker and canary every few seconds, whether or not a page is open."""
+"""Checks consumer groups, broker and canary every few seconds, whether or not a page is open."""
 
 import logging
 import threading
@@ -39,11 +39,11 @@ log: Final = logging.getLogger("haltline.console")
 
 _ANSWER_WITHIN_S: Final = 5.0
 _BEGINS_EVERY_S: Final = 30.0
-"""How often is asked which partitions there are, and where they begin."""
+"""The interval in seconds for requesting all partitions and their first offsets."""
 
 
 class ProtectionWatch:
-    """A thread that keeps what is known, from `start` until `close`."""
+    """A thread that updates the state of protection, from `start` until `close`."""
 
     def __init__(self, settings: ConsoleSettings, engine: Engine, feeder: Feeder) -> None:
         self._settings = settings
@@ -60,19 +60,19 @@ class ProtectionWatch:
 
     @property
     def looked_s(self) -> float:
-        """Epoch seconds of the last look that was answered."""
+        """Epoch seconds of the last check that the broker answered."""
         return self._known.looked_s
 
     def problems(self) -> list[Problem]:
-        """What is wrong now, the worst first."""
+        """The present problems, the worst first."""
         return problems_of(self._known, time.time(), self._limits)
 
     def start(self) -> None:
-        """Begins to look."""
+        """Start the checks."""
         self._thread.start()
 
     def close(self) -> None:
-        """Ends after the look that it is at."""
+        """Stop after the running check."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -85,13 +85,13 @@ class ProtectionWatch:
                 groups = self._groups(admin)
                 self._known = answered(self._known, groups, time.time(), self._limits)
                 self._outage.back()
-            except Exception as failed:  # whatever it is: nobody would know of a worker that stands still
+            except Exception as failed:  # any failure: without the checks, a stopped worker would not be noticed
                 self._outage.away(failed)
                 self._known = unanswered(self._known, str(failed), time.time())
-                admin = None  # this one may hold on to brokers of before a crash
+                admin = None  # this client may keep addresses of brokers from before a crash
             try:
                 self._look_at_the_read_model()
-            except Exception as failed:  # as above; the feeder's own log has it too
+            except Exception as failed:  # like above; the feeder logs it too
                 log.warning("protection: the read model cannot be read: %s", failed)
 
     def _look_at_the_read_model(self) -> None:
@@ -108,7 +108,7 @@ class ProtectionWatch:
 
     def _groups(self, admin: AdminClient) -> dict[Part, Mapping[Partition, Sample]]:
         settings, topics = self._settings, self._settings.topics
-        if self._feeder.missing:  # the broker has said so: it answers, and there is no group to look at yet
+        if self._feeder.missing:  # the broker answered: without its topics there is no group yet
             return {}
         begins = self._beginnings(admin)
         places = list(begins)
@@ -123,7 +123,7 @@ class ProtectionWatch:
         ):
             try:
                 committed = _committed(admin, group, those)
-            except KafkaException as refused:  # such as a principal that may not see this group
+            except KafkaException as refused:  # such as a principal without permission for this group
                 log.debug("group %s: its offsets are not known: %s", group, refused)
                 continue
             if is_expected or any(offset is not None for offset in committed.values()):
@@ -138,20 +138,20 @@ class ProtectionWatch:
         return found
 
     def _beginnings(self, admin: AdminClient) -> dict[Partition, int]:
-        """Of every partition that there is; retention and new partitions are not noticed at once."""
+        """The first offset of every existing partition; changes by retention and new partitions are noticed later."""
         now_s = time.monotonic()
         if not self._begins or now_s - self._begins_s >= _BEGINS_EVERY_S:
             topics, there = self._settings.topics, admin.list_topics(timeout=_ANSWER_WITHIN_S).topics
             if topics.actions not in there:
                 raise NoSuchTopic(f"topic {topics.actions}: expected one that is there, got none of this name")
             places = [(name, number) for name in topics.all if name in there for number in there[name].partitions]
-            self._begins = offsets_of(admin, places, OffsetSpec.earliest(), _ANSWER_WITHIN_S)  # type: ignore[no-untyped-call]  # as above
+            self._begins = offsets_of(admin, places, OffsetSpec.earliest(), _ANSWER_WITHIN_S)  # type: ignore[no-untyped-call]  # like above
             self._begins_s = now_s
         return self._begins
 
 
 def _committed(admin: AdminClient, group: str, places: Collection[Partition]) -> dict[Partition, int | None]:
-    """By partition; None: nothing was committed. Raises KafkaException."""
+    """The committed offset by partition; None: none. Raises KafkaException."""
     request = ConsumerGroupTopicPartitions(group, [TopicPartition(*at) for at in places])
     (future,) = admin.list_consumer_group_offsets([request], request_timeout=_ANSWER_WITHIN_S).values()
     found = future.result().topic_partitions
@@ -162,12 +162,12 @@ _DAY_S = 86_400
 
 
 def last_flight(engine: Engine, now_s: float) -> Flight | None:
-    """The last one of the last day; None: there was none."""
+    """The last canary within a day; None: there was none."""
     table = tables.sessions.c
     statement = (
         select(table.session_id, table.first_ms, table.hardest, table.goal)
         .where(
-            table.session_id.between(SESSIONS, f"{SESSIONS}g"),  # hexadecimal; by the index of ids
+            table.session_id.between(SESSIONS, f"{SESSIONS}g"),  # hexadecimal; uses the index of ids
             table.session_id.startswith(SESSIONS, autoescape=True),
             table.first_ms > (now_s - _DAY_S) * 1000,
         )

@@ -1,8 +1,9 @@
-"""What a request passes before anything of its body is read: the caller, how much arrives, and how much at a time.
+"""Limits on a request before its body is read: the caller, the size, the time and the concurrency.
 
-FastAPI reads a body whole before it asks who sent it. Here, who sends one without a key is answered at once; of others
-so much is read as any route takes, within a time. A key has so many requests and streams at a time, and large bodies,
-which are many times as large once they are values, are read by few at a time. Plain ASGI, as in `middleware`.
+FastAPI reads a whole body before it identifies the caller. Here, a caller without a valid key is refused at once. For
+other callers, at most the largest body of any route is read, within a time limit. Each key has a limited number of
+concurrent requests and streams. Large bodies, which take many times their size once they are parsed, are read by few
+requests at a time. Plain ASGI, like `middleware`.
 """
 
 import asyncio
@@ -20,20 +21,20 @@ from haltline.console.context import WHO
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 WITHIN_S: Final = 30.0
-"""From the headers to the end of the body."""
+"""Seconds from the headers to the end of the body."""
 LARGE_BYTES: Final = 256 * 1024
 MAX_LARGE: Final = 4
-"""Large bodies that are read at a time, one of each key."""
+"""Large bodies that are read at the same time, one of each key."""
 _SIGN_IN: Final = "/sign-in"
 _STREAMS: Final = frozenset({"/api/v1/events", "/v1/stream/traces"})
 _UNPACKED: Final = "/v1/ingest/traces"
 _KEYED: Final = ("/api/", "/v1/")
 _CLOSE: Final = {"Connection": "close"}
-"""A body that was not read is not waited for either."""
+"""A body that was not read is not waited for."""
 
 
 class RequestLimits:
-    """Around every route."""
+    """The limits of every route."""
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class RequestLimits:
         max_body_bytes: int = MAX_BODY_BYTES,
         within_s: float = WITHIN_S,
     ) -> None:
-        """`who` raises HTTPException for nobody who is known, or one who may not ask now."""
+        """`who` raises HTTPException if the caller is unknown or over its rate limit."""
         self._app = app
         self._admitted = who
         self._most = {False: requests, True: streams}
@@ -56,7 +57,7 @@ class RequestLimits:
         self._large_of: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(1))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves one request, or refuses it."""
+        """Serve one request, or refuse it."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         request = Request(scope)
@@ -75,7 +76,7 @@ class RequestLimits:
         return None
 
     def _who(self, request: Request, *, comes: bool) -> Who | None:
-        """The caller, as far as it has to be known here. Raises _Refused."""
+        """The caller, if it must be known at this point. Raises _Refused."""
         path = request.url.path
         if not path.startswith(_KEYED) and not (comes and path != _SIGN_IN):
             return None
@@ -84,14 +85,14 @@ class RequestLimits:
         except HTTPException as refused:
             if comes:
                 raise _Refused(refused.status_code, refused.detail, {**(refused.headers or {}), **_CLOSE}) from None
-            request.scope[WHO] = refused  # the route says it, if there is one
+            request.scope[WHO] = refused  # the route reports it, if there is one
             return None
         if comes:
             self._require_readable(request)
         return who
 
     def _require_readable(self, request: Request) -> None:
-        """Of the headers alone. Raises _Refused."""
+        """Check the headers only. Raises _Refused."""
         encoding = request.headers.get("content-encoding", "identity").lower()
         kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
         if encoding != "identity" and not (encoding == "gzip" and request.url.path.startswith(_UNPACKED)):
@@ -124,14 +125,14 @@ class RequestLimits:
 
 
 class _Refused(HTTPException):
-    """Answered here. Raised while a route reads, it is the route's: FastAPI answers it."""
+    """A refusal by this middleware. Raised while a route reads the body, FastAPI handles it."""
 
     def __init__(self, status: int, detail: str, headers: Mapping[str, str]) -> None:
         super().__init__(status, detail, dict(headers))
 
 
 class _Body:
-    """One body, as far as it is read."""
+    """One body, and how much of it has been read."""
 
     def __init__(self, receive: Receive, slots: Sequence[asyncio.Semaphore], most: int, within_s: float) -> None:
         self._receive = receive
@@ -144,8 +145,8 @@ class _Body:
         self._held: list[asyncio.Semaphore] = []
 
     async def receive(self) -> Message:
-        """The next message. Raises HTTPException when too much comes, or too slowly."""
-        if self._whole:  # what comes now is the client's going
+        """The next message. Raises HTTPException if the body is too large or too slow."""
+        if self._whole:  # the next message is the client's disconnect
             return await self._receive()
         try:
             async with asyncio.timeout_at(self._until_s):
@@ -162,13 +163,13 @@ class _Body:
         return message
 
     def release(self) -> None:
-        """It is not held any more."""
+        """Release the slot of a large body."""
         while self._held:
             self._held.pop().release()
 
 
 def _comes(request: Request) -> bool:
-    """Whether a body comes."""
+    """Return whether the request has a body."""
     return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
 
 

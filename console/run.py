@@ -25,8 +25,8 @@ log: Final = logging.getLogger("haltline.console")
 
 
 _SWITCH_S: Final = 0.0005
-"""A tenth of Python's own: the server takes the interpreter back at each call of the system, and while a thread reads a
-policy or tries one on past sessions, each time waits for so long."""
+"""A tenth of Python's default: the server needs the interpreter lock again after each system call, and waits this
+long for it while another thread reads or evaluates a policy."""
 
 
 def run(
@@ -38,7 +38,7 @@ def run(
     metrics_at: tuple[str, int] | None = None,
     token: str | None = None,
 ) -> int:
-    """Returns the exit code: 0 after a clean stop, 2 for a database or an address that cannot be had.
+    """Run the server. Returns the exit code: 0 after a clean stop, 2 if the database or the address is not available.
 
     At `metrics_at`, /metrics is served without a key. The link for signing in with `token` is printed.
     """
@@ -60,7 +60,7 @@ def run(
     if token is not None:
         print(f"Sign in, once, within {LASTS_S // 60} minutes: {link_of(address, token)}", flush=True)
     for number in (signal.SIGTERM, signal.SIGINT):
-        # The server ends in order by either, and then raises it again for whoever held it before.
+        # On either signal the server stops cleanly, and then raises it again for the previous handler.
         signal.signal(number, lambda *_: None)
     sys.setswitchinterval(_SWITCH_S)
     try:
@@ -72,7 +72,7 @@ def run(
 
 
 def _make_anew(engine: Engine, settings: ConsoleSettings) -> None:
-    """Raises QueryFailed, before anything is emptied: there is no such audit table, or nothing in it."""
+    """Rebuild the read model. Raises QueryFailed before it deletes anything: no such audit table, or no records."""
     found = None if settings.audit_table is None else of_audit(settings)
     empty(engine)
     if found is not None:
@@ -81,7 +81,7 @@ def _make_anew(engine: Engine, settings: ConsoleSettings) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Ends the streams that pages listen to before it waits for every request to end."""
+    """A server that ends the pages' event streams before it waits for the running requests."""
 
     def __init__(self, config: uvicorn.Config, live: Live) -> None:
         super().__init__(config)

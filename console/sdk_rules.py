@@ -1,4 +1,4 @@
-"""What the console enforces for agents of Agent Sentinel's SDK: the author's rules, approvals, budgets. One file."""
+"""The rules that the console enforces for Agent Sentinel's SDK, in one file: rules, approvals and budgets."""
 
 import os
 import tomllib
@@ -14,24 +14,24 @@ from haltline.schemas.record import Part
 from haltline.streams.policy.yaml_text import BadYaml, value_of
 
 NOTHING: Final = "nothing-is-allowed"
-"""An action that there is not: to the SDK an empty list of allowed actions would be none at all."""
+"""A non-existent action: to the SDK, an empty list of allowed actions means no restriction."""
 
 
 class ApprovalsWanted(Part):
-    """Which calls want a person's approval first."""
+    """The calls that need a person's approval first."""
 
     actions: tuple[Glob, ...] = ()
     tags: tuple[str, ...] = ()
     risk_levels: tuple[str, ...] = ()
     threshold_usd: Usd | None = None
-    """A call that costs as much or more."""
+    """Calls with at least this cost."""
     timeout_s: Annotated[int, Field(ge=1, le=86_400)] = 3600
 
     def __bool__(self) -> bool:
         return bool(self.actions or self.tags or self.risk_levels or self.threshold_usd is not None)
 
     def why(self, action: str, cost_usd: float) -> str | None:
-        """Why a call wants one, as far as its name and its cost tell; None: it wants none."""
+        """Why a call needs approval, by its name and cost; None: it does not."""
         matching = next((glob for glob in self.actions if fnmatchcase(action, glob)), None)
         if matching is not None:
             return f"{action} matches {matching}, which needs an approval"
@@ -41,16 +41,16 @@ class ApprovalsWanted(Part):
 
 
 class Budgets(Part):
-    """What may be spent in a calendar month (UTC), besides the rules' budgets of a run."""
+    """Spending limits per calendar month (UTC), besides the rules' budgets of a run."""
 
     monthly_usd: Usd | None = None
-    """By all together."""
+    """For all agents together."""
     groups: Annotated[dict[Glob, Usd], Field(max_length=1024)] = Field(default_factory=dict)
-    """By each group whose id matches; a group is what the SDK's `CostTracker` was given."""
+    """For each group with a matching id; a group is an argument of the SDK's `CostTracker`."""
 
 
 class ConsoleRules(Part):
-    """All of it; nothing is limited by default."""
+    """All of the rules; nothing is limited by default."""
 
     rules: ClientRules = ClientRules()
     approvals: ApprovalsWanted = ApprovalsWanted()
@@ -58,7 +58,7 @@ class ConsoleRules(Part):
 
     @classmethod
     def from_file(cls, file: str | os.PathLike[str]) -> "ConsoleRules":
-        """Of a TOML file (`*.toml`), or one in YAML or JSON. Raises ValueError that names the file, and OSError."""
+        """Read a TOML file (`*.toml`), or one in YAML or JSON. Raises ValueError, which names the file, and OSError."""
         path = Path(file)
         try:
             text = path.read_text(encoding="utf-8")
@@ -73,8 +73,8 @@ class ConsoleRules(Part):
     def for_sdk(self, known: frozenset[str]) -> dict[str, Any]:
         """The rules in the fields of Agent Sentinel's policies.
 
-        The SDK compares names and knows no globs, so a glob is sent together with the `known` actions that match it.
-        Of several limits of one action the SDK keeps one: the one that lets least through.
+        The SDK compares names and has no globs, so a glob is sent together with the `known` actions that match it. The
+        SDK keeps one limit per action: the strictest of several.
         """
         rules = self.rules
 
@@ -120,13 +120,13 @@ def _strictest(limits: tuple[RateLimit, ...]) -> dict[str, int]:
 
 
 def _merged(parts: tuple[Arguments, ...]) -> dict[str, Any]:
-    """Of several constraints of one argument, the last one's where they differ."""
+    """Merged constraints of arguments; if several differ, the last one counts."""
     properties: dict[str, dict[str, Any]] = {}
     for part in parts:
         for name, constraint in part.properties.items():
             merged = constraint.model_dump(mode="json", exclude_none=True)
             longest = merged.pop("max_length", None)
-            if longest is not None:  # the SDK knows expressions only
+            if longest is not None:  # the SDK supports expressions only
                 merged.setdefault("pattern", rf"\A[\s\S]{{0,{longest}}}\Z")
             properties.setdefault(name, {}).update(merged)
     return {

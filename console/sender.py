@@ -1,4 +1,4 @@
-"""Records to topics, each confirmed by the broker: one producer for as long as the console lives."""
+"""A producer whose records are each confirmed by the broker: one for the console's lifetime."""
 
 import logging
 import threading
@@ -19,7 +19,7 @@ from haltline.streams.operator.approval_client import ApprovalClient
 
 _POLL_S: Final = 0.1
 
-# What librdkafka says of lost connections; the caller gets an exception instead.
+# librdkafka's log of lost connections; the caller gets an exception instead.
 _log = logging.getLogger(__name__)
 _log.addHandler(logging.NullHandler())
 _log.propagate = False
@@ -30,7 +30,7 @@ Keyed = tuple[bytes | None, bytes]
 
 
 class Sender(AbstractContextManager["Sender", None]):
-    """One producer, and a thread that hears what the broker says. Thread safe."""
+    """One producer, and a thread that receives the broker's confirmations. Thread safe."""
 
     def __init__(self, bootstrap: str, client: Mapping[str, ClientSetting] | None = None) -> None:
         self._settings = {
@@ -47,11 +47,11 @@ class Sender(AbstractContextManager["Sender", None]):
         self._thread.start()
 
     def send(self, topic: str, key: bytes, value: bytes) -> TopicPartition:
-        """Returns where the record now is. It may come twice, as every record may. Raises Unreachable."""
+        """Send a record and return its position. At least once, like all records. Raises Unreachable."""
         return self.send_all(topic, [(key, value)])[0]
 
     def send_all(self, topic: str, records: Sequence[Keyed], headers: Sequence[Headers] = ()) -> list[TopicPartition]:
-        """The same of several, in order; `headers` of each. Raises Unreachable when one of them is not confirmed."""
+        """Send several records in order; `headers` of each. Raises Unreachable if one of them is not confirmed."""
         producer = self._made()
         sent: list[Future[TopicPartition]] = []
         for number, (key, value) in enumerate(records):
@@ -73,7 +73,7 @@ class Sender(AbstractContextManager["Sender", None]):
         self.close()
 
     def close(self) -> None:
-        """Waits a moment for what is under way, and ends."""
+        """Flush briefly, then stop."""
         self._ended.set()
         with self._lock:
             producer, self._producer = self._producer, None
@@ -98,7 +98,7 @@ class Sender(AbstractContextManager["Sender", None]):
                 place = TopicPartition(str(message.topic()), int(message.partition() or 0), int(message.offset() or 0))
                 future.set_result(place)
                 return
-            if error.fatal():  # this producer says nothing more: the next record gets another one
+            if error.fatal():  # this producer is unusable: the next record uses a new one
                 self._producer = None
             future.set_exception(
                 Unreachable(f"topic {message.topic()}: expected a record confirmed, got {error.name()}: {error.str()}")
@@ -116,7 +116,7 @@ class Sender(AbstractContextManager["Sender", None]):
 
 
 class SendingInbox(ApprovalClient):
-    """An inbox whose commands go through the console's one producer."""
+    """An inbox whose commands are sent by the console's producer."""
 
     sender: Sender
 

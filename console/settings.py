@@ -21,41 +21,41 @@ class ConsoleSettings:
     """Kafka's address, "host:port", several separated by commas."""
     keys: Keys
     provider: Provider | None = None
-    """The OpenID provider by which people may sign in, too. None: holders of keys only."""
+    """The OpenID provider for sign-in, besides keys. None: keys only."""
     database: str
-    """Of the read model, as SQLAlchemy's URL, such as `sqlite:///console.db`."""
+    """The read model's SQLAlchemy URL, such as `sqlite:///console.db`."""
     topics: Topics = field(default_factory=Topics)
     group: str = "haltline-console"
-    """The consumer group whose lag shows how far the read model is."""
+    """The consumer group whose lag is the read model's."""
     workers: str = "haltline"
     """The workers' consumer group."""
     sink: str = "haltline-audit"
     """The audit sink's consumer group."""
     protection: ProtectionLimits = field(default_factory=ProtectionLimits)
-    """When pages report that agents are not protected."""
+    """The limits after which pages report that agents are not protected."""
     client: Mapping[str, ClientSetting] = field(default_factory=dict)
     """librdkafka settings of every connection, for encryption and credentials."""
     answer_within_s: float = 10.0
-    """How long a worker has to answer a command."""
+    """Timeout for a worker's answer to a command, in seconds."""
     rules: ConsoleRules = field(default_factory=ConsoleRules)
-    """For agents of Agent Sentinel's SDK: what they receive, and what is enforced here."""
+    """For agents of Agent Sentinel's SDK: rules to send, and limits to enforce."""
     requests_per_s: float = 200.0
-    """How often one key may ask, on average."""
+    """Average rate limit of one key."""
     burst: int = 400
-    """And at once."""
+    """Burst limit of one key."""
     requests_at_once: int = 32
-    """How many requests of one key are answered at a time; fewer than there are threads for all."""
+    """Concurrent requests of one key; fewer than the threads for all."""
     streams_at_once: int = 32
-    """And how many of its streams of events are open."""
+    """Concurrent event streams of one key."""
     metrics_token: str | None = None
-    """Opens `/metrics`, as any key that may look does."""
+    """Grants access to `/metrics`, like any key with read permission."""
     sign_in_link: SignInLink | None = None
-    """Signs in whoever started the console, once; None: there is no such link."""
+    """Signs in the person who started the console, once; None: there is no such link."""
     link_key: LinkKey | None = None
-    """Checks the links to approvals that notifications carry; None: none is followed."""
+    """Verifies the links to approvals in notifications; None: none is accepted."""
     audit_table: str | None = None
     """The audit table to search and verify, a folder or a URI; None: there is none."""
     audit_options: Mapping[str, str] = field(default_factory=dict)
-    """Settings of the store that it is in."""
+    """Settings of the table's object store."""
     audit_public_key: str | None = None
-    """File of the key that its signatures are checked with."""
+    """The file of the key that verifies its signatures."""

@@ -1,4 +1,4 @@
-"""The console's own metrics: what it is asked, and how far its read model is behind the topics."""
+"""The console's own metrics: its requests, and the lag of its read model."""
 
 import hmac
 import logging
@@ -38,7 +38,7 @@ def install(app: FastAPI, settings: ConsoleSettings) -> Metrics:
 
     @app.get("/metrics", tags=["health"], response_class=Response)
     def serve_metrics(request: Request, here: ContextDep) -> Response:
-        """Prometheus' text format, for a key that may look, or the token for metrics; see also `--metrics-port`."""
+        """Metrics in Prometheus' format, for a key with read permission or the metrics token. See `--metrics-port`."""
         authorization = request.headers.get("authorization", "").encode()
         if token is None or not hmac.compare_digest(authorization, f"Bearer {token}".encode()):
             who = admitted(request, here)
@@ -50,7 +50,7 @@ def install(app: FastAPI, settings: ConsoleSettings) -> Metrics:
 
 
 def follow(feeder: Feeder, settings: ConsoleSettings, metrics: Metrics) -> LagWatch:
-    """Keeps the lag of the read model, until it is closed."""
+    """Start a watch that measures the read model's lag until it is closed."""
     return LagWatch(
         {**settings.client, "bootstrap.servers": settings.bootstrap},
         _Place(feeder),
@@ -62,7 +62,7 @@ def follow(feeder: Feeder, settings: ConsoleSettings, metrics: Metrics) -> LagWa
 
 
 class _Place:
-    """What the feeder has taken in."""
+    """What the feeder has read of a partition."""
 
     def __init__(self, feeder: Feeder) -> None:
         self._feeder = feeder

@@ -1,7 +1,7 @@
-"""What an operator can do to agents: name, fields and words for help of each act.
+"""The acts of operators on agents: the name, the fields and the help text of each.
 
-The commands of the command line and the routes of the HTTP API are made from it. Each takes the role operator, and says
-who acts. Loads only what every command of the command line loads.
+The commands of the command line and the routes of the HTTP API are generated from them. Each requires the role operator
+and the operator's name. Imports only what every command of the command line imports.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Final, Literal
 
 ScopeName = Literal["session", "agent", "mission", "tool", "target", "fleet"]
-"""The values of ScopeKind, which takes a while to load: a test compares them."""
+"""The values of ScopeKind, which is slow to import. A test compares both."""
 REQUIRED: Final = object()
 
 
@@ -23,14 +23,14 @@ class Field:
     default: object = REQUIRED
     _: KW_ONLY
     positional: bool = False
-    """On the command line an argument, not an option."""
+    """On the command line, an argument instead of an option."""
     option: str | None = None
-    """The option's name where it is not that of the field."""
+    """The option's name if it differs from the field's."""
     shown_as: str | None = None
     limits: tuple[int, int] | None = None
-    """The least and the greatest number."""
+    """The smallest and the largest number."""
     over_http: bool = True
-    """False: only a terminal has a use for it."""
+    """False: available on the command line only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,14 +38,14 @@ class Act:
     """One act."""
 
     name: str
-    """Of the command, of the route, and of the kind of its Command."""
+    """The name of the command, of the route, and of its Command's kind."""
     help: str
     more: str = ""
-    """What only the command line has to say."""
+    """Additional help, shown on the command line only."""
     examples: tuple[str, ...]
     """Command lines."""
     fields: Mapping[str, Field] = field(default_factory=dict)
-    """Who acts is said of every act, and not listed; nor is why, but where it has a name of its own."""
+    """The fields besides the operator, which every act has, and the reason, unless it has another name here."""
 
 
 _SCOPE: Final = {
@@ -149,7 +149,7 @@ ON_SCOPES: Final = (
         },
     ),
 )
-"""On a session, an agent, a mission, a tool, a target or the fleet."""
+"""Acts on a session, an agent, a mission, a tool, a target or the fleet."""
 
 ON_REQUESTS: Final = (
     Act(
@@ -173,7 +173,7 @@ ON_REQUESTS: Final = (
         fields=_REQUEST | {"reason": Field("The question to the agent.", positional=True, shown_as="QUESTION")},
     ),
 )
-"""On a call that waits for a person."""
+"""Acts on a call that waits for an approval."""
 
 ON_INCIDENTS: Final = (
     Act(

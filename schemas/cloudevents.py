@@ -23,7 +23,7 @@ def from_structured(value: bytes) -> JsonObject:
 
     Raises:
         ValueError: not JSON, or `data` is not an object.
-        TypeError: `data_base64` is not a text.
+        TypeError: `data_base64` is not a string.
 
     """
     event = orjson.loads(value)

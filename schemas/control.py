@@ -1,4 +1,4 @@
-"""Records of `control` (restrictions in force), `commands` (operators' acts) and `feedback` (of the agent's side)."""
+"""Records of the topics `control` (restrictions in force), `commands` (operators' acts) and `feedback` (of agents)."""
 
 from enum import StrEnum
 from typing import Annotated, Final
@@ -12,7 +12,7 @@ from haltline.schemas.intervention_records import InterventionRecord
 from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Record, Text
 
 HALTLINE: Final = "haltline"
-"""The `by` of what haltline does itself: freezes until a request is approved, and kills by its rules."""
+"""The value of `by` for haltline's own acts: freezes until a request is approved, and kills by rules."""
 
 
 class ControlState(StrEnum):
@@ -44,7 +44,7 @@ class ControlRecord(Record):
     decision_id: Id
     agent_id: Id = "unknown"
     by: Name = "haltline"
-    """Who did it: `haltline`, or an operator's name."""
+    """Who set it: `haltline`, or an operator's name."""
     since: EpochMs
     """Event time of the decision, or the time of the operator's command."""
     decided_at: EpochMs | None = None
@@ -56,7 +56,7 @@ class ControlRecord(Record):
     escalated_at: EpochMs | None = None
     """When the wait for the acknowledgement of a kill ended without one, though the kill was sent again."""
     unheard: bool | None = None
-    """For a killed session without any events: no agent can acknowledge the kill; it is stopped if it starts."""
+    """For a killed session without any events: no agent can acknowledge the kill. It is stopped if it starts."""
     locked_until: EpochMs | None = None
     """Until then a reset takes two operators."""
     actions_left: Annotated[int, Field(ge=0)] | None = None
@@ -71,12 +71,12 @@ class ControlRecord(Record):
 
     @property
     def stands_since(self) -> int:
-        """Since when it is in force, for display: on the worker's clock if known, as event times may be old."""
+        """Since when it is in force, for display: by the worker's clock if known, as event times may be old."""
         return self.since if self.decided_at is None else self.decided_at
 
 
 def control_key(scope: str, scope_id: str) -> str:
-    """The key of a control record, of the scope's value and its id: `session:42`, `agent:cleaner`, `fleet:*`."""
+    """The key of a control record from a scope and an id within it: `session:42`, `agent:cleaner`, `fleet:*`."""
     return f"{scope}:{scope_id}"
 
 
@@ -88,7 +88,7 @@ class CommandKind(StrEnum):
     CONTAIN = "contain"
     FREEZE = "freeze"
     LIFT = "lift"
-    """End of what was contained or frozen; a kill needs a reset."""
+    """Lifts a containment or a freeze; a kill needs a reset."""
     APPROVE = "approve"
     REJECT = "reject"
     ASK = "ask"
@@ -120,9 +120,9 @@ class CommandKind(StrEnum):
 
 
 class Batch(Record):
-    """A bulk operation that an operator declared beforehand.
+    """A bulk operation that an operator has announced.
 
-    Raises the volume that is allowed for acts that match; the same target twice still counts.
+    Raises the allowed volume for matching calls. A second call on the same target still counts.
     """
 
     actions: Name = "*"
@@ -142,13 +142,13 @@ class CallRequest(Record):
     agent_id: Id = "unknown"
     priority: Severity = Severity.MEDIUM
     expires_s: Annotated[float, Field(ge=1, le=86_400)]
-    """When the request expires and the call is refused."""
+    """The time after which the request expires and the call is refused."""
     why: Text
     """Why the approval is requested, for the operator."""
 
 
 class Replayed(Record):
-    """The result of a replay on an agent's own side, as Agent Sentinel's SDK reports it."""
+    """The result of replaying a run at the agent, as Agent Sentinel's SDK reports it."""
 
     status: Name
     """`success`, `partial` (something diverged) or `failed`."""
@@ -156,9 +156,9 @@ class Replayed(Record):
     actions_total: Annotated[int, Field(ge=0, le=2**31)]
     divergences_detected: Annotated[int, Field(ge=0, le=2**31)] = 0
     divergences: list[JsonObject] = Field(default_factory=list, max_length=100)
-    """The first of them."""
+    """The first 100 divergences."""
     cost_savings: Annotated[float, Field(ge=0, le=1e15)] = 0.0
-    """US dollars that the calls would have cost."""
+    """US dollars that the replayed calls would have cost."""
 
 
 class Command(Record):
@@ -176,10 +176,10 @@ class Command(Record):
     batch: Batch | None = None
     decision_id: Id | None = None
     code: Name | None = None
-    """Of a kill that haltline itself asks for: what the session's calls are refused with. Of the label `missed`: the
+    """For a kill that haltline itself requests: the code of the session's refusals. For the label `missed`: the
     rule."""
     label: Name | None = None
-    """For `label`: `confirmed` or `false_alarm` of a decision, `missed` of a session."""
+    """For `label`: `confirmed` or `false_alarm` for a decision, `missed` for a session."""
     request_id: Id | None = None
     """For `approve`, `reject`, `ask`, `request`, `answer`, `withdraw` and `use`: the approval request."""
     nonce: Id | None = None
@@ -187,7 +187,7 @@ class Command(Record):
     probation_actions: Annotated[int, Field(ge=0, le=10_000)] | None = None
     """For `reset`: the number of actions on probation; by default the policy's."""
     force: bool | None = None
-    """For `reset`: within the lockout, which takes two operators."""
+    """For `reset`: release within the lockout, which takes two operators."""
     record: InterventionRecord | None = None
     """For `record`."""
     record_id: Id | None = None
@@ -197,7 +197,7 @@ class Command(Record):
     replayed: Replayed | None = None
     """For `replayed`."""
     session: Id | None = None
-    """For `reset` of an agent, a mission or the fleet: only of this one session."""
+    """For `reset` of an agent, a mission or the fleet: release this session only."""
     incident_id: Id | None = None
     """For `acknowledge`, `assign`, `comment` and `resolve`; `scope` and `id` are those of the incident."""
     assignee: Name | None = None
@@ -214,11 +214,11 @@ class Stage(StrEnum):
     STOPPED = "stopped"
     """For a kill: no call runs any more, and every further one is refused."""
     REFUSED = "refused"
-    """A call was refused because of it."""
+    """A call was refused because of the decision."""
     FAILED = "failed"
-    """It could not be carried out; `detail` has the reason."""
+    """The decision could not be carried out; `detail` has the reason."""
     CHILDREN = "children"
-    """The descendants that were stopped with it."""
+    """The descendants that were stopped with the session."""
 
 
 class Feedback(Record):
@@ -232,7 +232,7 @@ class Feedback(Record):
     stage: Stage
     time: EpochMs
     decided_at: EpochMs | None = None
-    """Copied from the decision, so that the worker can measure the round trip on its own clock."""
+    """Copied from the decision, so that the worker can measure the round trip by its own clock."""
     call_id: Id | None = None
     action: Name = ""
     children: list[Id] = Field(default_factory=list, max_length=10_000)

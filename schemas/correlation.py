@@ -1,4 +1,4 @@
-"""Correlation rules of a policy, in the manner of Sigma: what several events of one session say together."""
+"""Correlation rules of a policy, modelled on Sigma: conditions on several events of one session."""
 
 from enum import StrEnum
 from typing import Annotated, Final, Literal
@@ -11,7 +11,7 @@ from haltline.schemas.findings import Severity
 from haltline.schemas.record import Name, Part, Text
 
 MAX_ENTRIES: Final = 128
-"""Matches that a rule remembers of a session, and so the most that it can count."""
+"""The most matches that a rule keeps per session, and so the highest count."""
 MAX_TIMESPAN_S: Final = 30 * 86_400
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -29,22 +29,22 @@ FieldName = Annotated[
 
 
 class CorrelationType(StrEnum):
-    """What is looked at, over the matches of one group within the timespan."""
+    """The statistic that a rule computes over the matches of one group within the timespan."""
 
     EVENT_COUNT = "event_count"
-    """How many there are."""
+    """The number of matches."""
     VALUE_COUNT = "value_count"
-    """How many different values a field has."""
+    """The number of different values of a field."""
     VALUE_SUM = "value_sum"
     VALUE_AVG = "value_avg"
     TEMPORAL = "temporal"
-    """Whether every selection has one."""
+    """Every selection has a match."""
     TEMPORAL_ORDERED = "temporal_ordered"
-    """Whether every selection has one, in the order in which they are written."""
+    """Every selection has a match, in the order in which they are written."""
 
 
 class Status(StrEnum):
-    """How far a rule is trusted."""
+    """The maturity of a rule, which limits its mode."""
 
     EXPERIMENTAL = "experimental"
     TEST = "test"
@@ -52,41 +52,41 @@ class Status(StrEnum):
 
     @property
     def mode(self) -> Mode:
-        """How far the rule may go: shadow, warn, enforce."""
+        """The strictest mode that the status allows: shadow, warn or enforce."""
         return {Status.EXPERIMENTAL: Mode.SHADOW, Status.TEST: Mode.WARN, Status.STABLE: Mode.ENFORCE}[self]
 
 
 class Selection(Part):
-    """Which events, or which findings of other rules, are meant. All given conditions must hold; texts are globs."""
+    """The events, or the findings of other rules, that match. All given conditions must hold; texts are globs."""
 
     on: Literal["attempt", "result", "event"] | None = None
-    """Which part of a call counts. Left out: the result where `outcome` or `error` is asked for, every event where
-    `kind` or a finding is, and else the attempt."""
+    """The part of a call that counts. Left out: the result if `outcome` or `error` is given, every event if `kind`
+    or a finding is, else the attempt."""
     kind: Kind | None = None
     action: Glob | None = None
     target: Glob | None = None
     agent_id: Glob | None = None
     effect: Effect | None = None
-    """This one or a more harmful one."""
+    """This effect or a more harmful one."""
     outcome: Outcome | None = None
     error: Glob | None = None
     args: Annotated[dict[Name, Glob], Field(max_length=16)] = Field(default_factory=dict)
     reads_secret: Literal[True] | None = None
-    """It looks at a file of secrets: `.env`, a key, credentials, `/etc/shadow`; whatever the task is about."""
+    """The call accesses a file of secrets: `.env`, a key, credentials, `/etc/shadow`. The task does not matter."""
     finding: Glob | None = None
-    """The id of the rule that found something on the event."""
+    """The id of the rule that has a finding on the event."""
     code: Glob | None = None
     severity: Severity | None = None
-    """Of the finding: this one or a worse one."""
+    """This severity of the finding or a higher one."""
 
     @property
     def of_findings(self) -> bool:
-        """Whether it selects findings."""
+        """Return whether it selects findings."""
         return self.finding is not None or self.code is not None or self.severity is not None
 
     @property
     def part(self) -> str:
-        """Which part of a call counts."""
+        """The part of a call that counts."""
         if self.on is not None:
             return self.on
         if self.of_findings or self.kind is not None:
@@ -95,7 +95,7 @@ class Selection(Part):
 
 
 class Condition(Part):
-    """What the count, sum or mean must be; all given conditions must hold."""
+    """The bounds of the count, sum or mean; all given conditions must hold."""
 
     gt: float | None = None
     gte: float | None = None
@@ -104,10 +104,10 @@ class Condition(Part):
     eq: float | None = None
     neq: float | None = None
     field: FieldName | None = None
-    """Of which a value is taken: for the types `value_...`."""
+    """The field whose values count, for the types `value_...`."""
 
     def holds(self, value: float) -> bool:
-        """Whether a value meets it."""
+        """Return whether a value meets all conditions."""
         return (
             (self.gt is None or value > self.gt)
             and (self.gte is None or value >= self.gte)
@@ -119,7 +119,7 @@ class Condition(Part):
 
     @property
     def limits(self) -> dict[str, float]:
-        """The fields, by name."""
+        """The conditions by name."""
         return {name: value for name in _LIMITS if (value := getattr(self, name)) is not None}
 
 
@@ -129,29 +129,29 @@ _COUNTS: Final = (CorrelationType.EVENT_COUNT, CorrelationType.VALUE_COUNT)
 
 
 class Correlation(Part):
-    """One rule. It is known to `rules` and in decisions as `correlation_<name>`."""
+    """One rule. Its id, in `rules` and in decisions, is `correlation_<name>`."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
     title: Text = ""
-    """For people: what it means when it is found."""
+    """Human-readable: the meaning of a finding."""
     status: Status = Status.EXPERIMENTAL
     type: CorrelationType
     select: Annotated[dict[Name, Selection], Field(min_length=1, max_length=8)]
-    """By name."""
+    """The selections by name."""
     group_by: Annotated[tuple[FieldName, ...], Field(max_length=4)] = ()
     """Fields that must be equal for matches to count together; an event without one of them does not count."""
     timespan: Annotated[str, Field(pattern=r"^[1-9]\d{0,6}[smhd]$")]
-    """Such as `90s`, `10m`, `2h`, `1d`."""
+    """A duration such as `90s`, `10m`, `2h`, `1d`."""
     last_actions: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Matches within so many actions of the session count too, however long they took."""
+    """Matches within this many actions of the session count too, however long they took."""
     condition: Condition | None = None
     severity: Severity = Severity.MEDIUM
     level: Level | None = None
-    """What a finding leads to; left out: the severity's default."""
+    """The level of a finding's decision; left out: the severity's default."""
 
     @property
     def rule_id(self) -> str:
-        """Under which it is known beside the detectors."""
+        """The rule's id, like a detector's."""
         return f"correlation_{self.name}"
 
     @property

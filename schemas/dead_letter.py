@@ -1,4 +1,4 @@
-"""What could not be read: kept whole, with the reason beside it."""
+"""Records that could not be processed, kept unchanged with the reason."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -10,13 +10,13 @@ from pydantic import ConfigDict
 from haltline.schemas.record import Record, Text
 
 _THEIRS: Final = "haltline-header-"
-"""Stands before the name of each header of the original record, so that none is taken for ours."""
+"""The prefix of the original record's header names, which keeps them apart from ours."""
 _THEIRS_BYTES: Final = 64 * 1024
-"""Of more headers than this the rest is left out: the letter must fit into its topic."""
+"""Headers beyond this total are left out: the dead letter must fit into its topic."""
 
 
 class BadRecord(StrEnum):
-    """Why a record could not be used."""
+    """Why a record could not be processed."""
 
     EMPTY = "empty"
     TOO_LARGE = "too_large"
@@ -25,13 +25,13 @@ class BadRecord(StrEnum):
     """JSON, but fields are missing or of the wrong type."""
     UNKNOWN_VERSION = "unknown_version"
     UNKNOWN_FORMAT = "unknown_format"
-    """A content type that is not read here."""
+    """A content type that haltline does not read."""
     WRONG_KEY = "wrong_key"
-    """Not keyed by its session id, so its partition does not hold the session's state."""
+    """The key is not the session id, so its partition does not hold the session's state."""
     DETECTOR_FAILED = "detector_failed"
-    """A detector raised on it; the other detectors did see it."""
+    """A detector raised an exception on it; the other detectors processed it."""
     UNREADABLE_STATE = "unreadable_state"
-    """What a worker had kept of a session, or of an agent, target or tree: it begins anew."""
+    """The stored state of a session, an agent, a target or a tree. It starts again empty."""
     UNDELIVERED = "undelivered"
     """A change of an incident that could not be sent to a channel."""
     UNREQUESTED = "unrequested"
@@ -41,11 +41,11 @@ class BadRecord(StrEnum):
 class DeadLetter(Record):
     """A record of the dead letter topic.
 
-    On the topic, `raw` is the record's value, untouched and of any size; all else are headers. With
-    `record_headers` the record can be sent again as it was: a CloudEvent in binary form has its meaning there.
+    On the topic, `raw` is the record's unchanged value of any size; all other fields are headers. With `record_headers`
+    the record can be sent again as it was: a CloudEvent in binary form has its meaning there.
     """
 
-    # As JSON, say for a person to read, bytes that need not be UTF-8 are Base64.
+    # Base64 only as JSON, for people: the bytes need not be UTF-8.
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
     reason: BadRecord
@@ -53,7 +53,7 @@ class DeadLetter(Record):
     topic: str
     partition: int
     offset: int
-    """-1 of a state: which record of its topic it was is not kept."""
+    """-1 for a state, whose offset in its topic is not known."""
     timestamp_ms: int
     key: bytes | None = None
     raw: bytes | None = None
@@ -61,7 +61,7 @@ class DeadLetter(Record):
     """The headers of the original record, the first 64 KiB of them."""
 
     def headers(self) -> list[tuple[str, bytes | None]]:
-        """The headers on the topic: ours, then those of the record under `haltline-header-` and their names."""
+        """The headers on the topic: ours, then those of the original record, prefixed with `haltline-header-`."""
         room = _THEIRS_BYTES
 
         def fits(header: tuple[str, bytes | None]) -> bool:
@@ -83,10 +83,10 @@ class DeadLetter(Record):
     def from_record(
         cls, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
     ) -> "DeadLetter":
-        """Reads one back from the topic.
+        """Read a dead letter from the topic.
 
         Raises:
-            KeyError: a header is missing: this record was not written by haltline.
+            KeyError: a header is missing: haltline did not write this record.
 
         """
         headers = list(headers)

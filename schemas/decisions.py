@@ -1,4 +1,4 @@
-"""What haltline decides, and what the agent's side must do then."""
+"""Decisions, and what the agent's side must do for each level."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -26,36 +26,36 @@ class Level(OrderedName):
     """How hard an intervention is: what the agent's side must do."""
 
     ALLOW = "ALLOW"
-    """Go on. Sent only where a verdict is awaited."""
+    """Continue. Sent only if the agent waits for a verdict."""
     NUDGE = "NUDGE"
-    """Give the message to the model, then go on."""
+    """Give the message to the model, then continue."""
     REINFORCE = "REINFORCE"
-    """Give goals and constraints of the task to the model again, then go on."""
+    """Give goals and constraints of the task to the model again, then continue."""
     THROTTLE = "THROTTLE"
-    """Apply the limits, then go on within them."""
+    """Apply the limits, then continue within them."""
     PAUSE = "PAUSE"
     """Do nothing more until a person has approved; refuse when the approval expires."""
     BLOCK = "BLOCK"
     """Do not do this one action, and tell the model so."""
     ROLLBACK = "ROLLBACK"
-    """Do not do it; restore the checkpoint, then go on from there."""
+    """Do not do it; restore the checkpoint, then continue from there."""
     KILL = "KILL"
     """Do nothing more in this scope. Stop, acknowledge, refuse every further call."""
 
 
 class Mode(OrderedName):
-    """How far a rule may go."""
+    """The strictest effect that a rule may have."""
 
     SHADOW = "shadow"
     """Only record what it would have done."""
     WARN = "warn"
     """At most a nudge; record what it would have done."""
     ENFORCE = "enforce"
-    """Do it."""
+    """Carry out the decision."""
 
 
 class ScopeKind(StrEnum):
-    """What a decision or a control record is about."""
+    """The kind of thing that a decision or a control record is about."""
 
     SESSION = "session"
     AGENT = "agent"
@@ -66,70 +66,70 @@ class ScopeKind(StrEnum):
 
 
 class ApprovalState(StrEnum):
-    """What became of an approval request."""
+    """The state of an approval request."""
 
     PENDING = "pending"
     INFO_REQUESTED = "info_requested"
-    """An operator wants to know more first."""
+    """An operator has asked for more information."""
     APPROVED = "approved"
     USED = "used"
-    """Approved, and the one call that it was for has been made."""
+    """The approved call has been made."""
     REJECTED = "rejected"
     EXPIRED = "expired"
-    """Nobody answered in time: refused, and not by anybody."""
+    """There was no answer in time: the call is refused, by no operator."""
     CANCELLED = "cancelled"
-    """Who asked waits no longer."""
+    """The agent's side no longer waits for it."""
 
 
 WHOLE_SESSION = "the whole session"
-"""What stands for the action in the request of a session that is frozen until somebody answers."""
+"""The action in the request of a session that is frozen until the answer."""
 
 
 class Approval(Record):
-    """A request to a person to let one call pass, as it stands."""
+    """A request for a person's approval of one call with exactly these arguments."""
 
     request_id: Id
     nonce: Id
-    """An answer names it: what is answered is what was seen."""
+    """Named by an answer, so that it applies only to the request that the operator saw."""
     parameters: Id
-    """Digest of the call's canonical parameters: one with other arguments needs another approval."""
+    """Digest of the call's canonical parameters: a call with other arguments needs another approval."""
     state: ApprovalState = ApprovalState.PENDING
     priority: Severity = Severity.MEDIUM
     action: Name = ""
     targets: list[Name] = Field(default_factory=list, max_length=32)
     arguments: Text = ""
-    """The call's arguments for people, cut."""
+    """The call's arguments, human-readable and truncated."""
     quorum: Annotated[int, Field(ge=1)] = 1
     voters: Annotated[int, Field(ge=1)] = 1
     approved_by: list[Name] = Field(default_factory=list, max_length=16)
     rejected_by: list[Name] = Field(default_factory=list, max_length=16)
     question: Text = ""
-    """What an operator wants to know first."""
+    """The operator's question."""
     answer: Text | None = None
     """The answer of the agent's side."""
     asked_by: Name | None = None
-    """Who asked for it; None: haltline itself, when it paused the call."""
+    """The requester; None: haltline itself, when it paused the call."""
     asked: Annotated[int, Field(ge=1)] = 1
-    """How often this call was about to be made while it waited."""
+    """How often the agent attempted this call while it waited."""
     also: list[Id] | None = Field(default=None, max_length=64)
-    """Digests of further calls that were paused for the same cause. They wait with it: its rejection refuses them too,
-    its approval lets none of them pass."""
+    """Digests of further calls that were paused for the same cause. A rejection refuses them too; an approval does
+    not allow them."""
     behind: bool | None = None
-    """With a decision on one of those further calls: the request is about another one."""
+    """In a decision on one of those further calls: the request is for another call."""
     closed: Name | None = None
     """Why it was closed without an answer: `session_killed`, `session_ended`, `session_reset`, `incident_resolved`."""
     since: EpochMs
-    """Event time of the first of them."""
+    """Event time of the first attempt."""
     expires: EpochMs
-    """On the agent's clock. Nothing is ever allowed by its passing."""
+    """On the agent's clock. Expiry never allows a call."""
 
 
 class Decision(Record):
-    """One intervention, or the verdict on one event that awaited it."""
+    """One intervention, or the verdict on one event whose agent waits for it."""
 
     v: int = 1
     decision_id: Id
-    """A hash of rule, session and last evidence, so that a redelivery or a replay makes the same one."""
+    """A hash of rule, session and last evidence: the same after redelivery or replay."""
     session_id: Id
     agent_id: Id = "unknown"
     event_id: Id
@@ -138,20 +138,20 @@ class Decision(Record):
     time: EpochMs
     """Event time of that event: decisions are made on the agent's clock."""
     decided_at: EpochMs | None = None
-    """Wall clock of the worker when it was sent; not part of what is decided."""
+    """The worker's wall clock when it was sent; not part of the decision itself."""
 
     level: Level
     scope: ScopeKind = ScopeKind.SESSION
     scope_id: Id | None = None
-    """The id within the scope; None: that of the session."""
+    """The id within the scope; None: the session id."""
     code: Name
-    """For machines, such as `session_killed_loop_guard`."""
+    """Machine-readable, such as `session_killed_loop_guard`."""
     reason: Text
-    """For the operator: what was seen, values against thresholds."""
+    """For the operator: the observed values against their thresholds."""
     message: Text = ""
-    """For the model: what to do next, and nothing that helps it around the guard."""
+    """For the model: what to do next, without hints for evading the guard."""
     flag: bool = False
-    """To be reviewed by a person, whatever the level."""
+    """A person is to review it, whatever the level."""
     flag_severity: Severity | None = None
 
     detector: Name = ""
@@ -162,58 +162,58 @@ class Decision(Record):
     values: Values = Field(default_factory=dict)
     thresholds: Values = Field(default_factory=dict)
     near: dict[Name, float] = Field(default_factory=dict)
-    """How close the other rules were, 0 to 1."""
+    """How close the other rules were to their thresholds, 0 to 1."""
 
     mode: Mode = Mode.ENFORCE
     would: Level | None = None
-    """What it would have been under `enforce`, where the mode held it back."""
+    """The level under `enforce`, if the mode lowered it."""
     policy: Name = ""
     policy_version: int = 0
     limits: dict[Name, float] | None = None
     checkpoint: Name | None = None
     arguments: JsonObject | None = None
-    """Arguments that get these values instead; those that are not named stay as they are."""
+    """New values of arguments; all others stay unchanged."""
     expires: EpochMs | None = None
 
     action: Name | None = None
-    """The tool that was called, of what is more than a plain verdict."""
+    """The tool that was called; None: a plain verdict."""
     target: Name | None = None
-    """What the finding is about, where one thing can be named."""
+    """The one thing that the finding is about, if there is one."""
     without_arguments: tuple[Name, ...] | None = None
     """Arguments to leave out."""
     would_do: Text | None = None
-    """What was held back by the mode, in words."""
+    """The action that the mode suppressed, human-readable."""
     choice: Choice | None = None
-    """Why this level, where it is not the rule's own."""
+    """Why this level, if it is not the rule's own."""
     reinforcement: Reinforcement | None = None
-    """With REINFORCE: the task again."""
+    """With REINFORCE: the task to repeat to the model."""
     throttling: Throttling | None = None
     """With THROTTLE: the reasons for `limits`."""
     rollback: Rollback | None = None
-    """With ROLLBACK: which checkpoint, or that a person has to recover."""
+    """With ROLLBACK: the checkpoint, or that a person has to recover the work."""
     incident: Incident | None = None
     """With KILL: the report."""
     recovery: Recovery | None = None
-    """From REINFORCE on: how to go on from what went wrong."""
+    """From REINFORCE on: how to continue after the failure."""
     remediation: Remediation | None = None
-    """With a refusal: what the caller may do about it."""
+    """With a refusal: what the caller may do next."""
     governance: Governance | None = None
-    """The result of ACGP's evaluation, where the policy governs the session by it."""
+    """The result of ACGP's evaluation, if the policy applies it to the session."""
     vocabulary: Name | None = None
-    """The vocabulary that the policy wants it in."""
+    """The vocabulary that the policy sets for this session."""
     attempt: Annotated[int, Field(ge=1)] | None = None
-    """Of a refusal: how often this same call was refused lately, this time included."""
+    """For a refusal: how often this same call was refused recently, including now."""
     estimated_cost_usd: Usd | None = None
-    """What the call would have cost, where the policy has a price for it."""
+    """The estimated cost of the call, if the policy has its price."""
     cost_prevented_usd: Usd | None = None
-    """The same, at the first refusal of a call that is tried again and again; 0 at each further one."""
+    """The same, at the first refusal of a repeated call; 0 at each further one."""
     blast_radius: Text | None = None
-    """What the refused call would have taken away, in words."""
+    """What the refused call would have deleted, human-readable."""
     custom: JsonObject | None = None
-    """What another package's intervention added."""
+    """Additional fields of another package's intervention."""
     approval: Approval | None = None
-    """With PAUSE: the request that a person is to answer; with what follows from it: how it stands."""
+    """With PAUSE: the request to answer; in later decisions on it: its current state."""
     incident_id: Id | None = None
-    """The incident that it belongs to: the open one of its cause, in its session or scope."""
+    """The open incident of its cause, in its session or scope."""
     opinion: OpinionRequest | None = None
     """A second opinion on its finding is requested."""

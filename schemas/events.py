@@ -1,4 +1,4 @@
-"""What agents say: one record for each action they are about to do, or have done."""
+"""Events of agents: one record for each action before it runs, and one after it."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -9,13 +9,13 @@ from haltline.schemas.ordered import OrderedName
 from haltline.schemas.payloads import Checkpoint
 from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Record, Text
 
-# Bounded, so that sums of them in a session's state stay within what JSON readers take: 64 bits, never infinite.
+# Bounded, so that their sums in a session's state fit into 64 bits and are never infinite, as JSON readers require.
 Count = Annotated[int, Field(ge=0, le=2**53)]
 Amount = Annotated[float, Field(ge=0, le=1e15)]
 
 
 class Kind(StrEnum):
-    """What an event reports."""
+    """The kind of an event."""
 
     SESSION_STARTED = "session.started"
     PROPOSED = "action.proposed"
@@ -26,29 +26,29 @@ class Kind(StrEnum):
 
 
 class Effect(OrderedName):
-    """What an action does to the world, from harmless to harmful.
+    """The effect of an action, from harmless to harmful.
 
     A producer's hint may raise the effect that the policy gives to a tool, never lower it.
     """
 
     READ = "read"
-    """Looks only."""
+    """Only reads."""
     POLL = "poll"
-    """Looks at the same thing again, and expects it to change."""
+    """Reads the same thing repeatedly until it changes."""
     WRITE = "write"
-    """Makes something new, or changes what is easily made again."""
+    """Creates something, or changes what is easily recreated."""
     NETWORK = "network"
-    """Reaches something outside."""
+    """Accesses an external system."""
     EXEC = "exec"
-    """Runs a program; what it does is not known from its name."""
+    """Runs a program, whose effect its name does not tell."""
     MUTATE = "mutate"
     """Changes something that others rely on."""
     DESTRUCTIVE = "destructive"
-    """Takes something away."""
+    """Deletes or destroys something."""
 
 
 class Outcome(StrEnum):
-    """How an action ended."""
+    """The outcome of an action."""
 
     OK = "ok"
     ERROR = "error"
@@ -59,60 +59,60 @@ class Outcome(StrEnum):
 
 
 class Usage(Record):
-    """What one step used. Increments, never running totals."""
+    """The usage of one step: increments, never running totals."""
 
     input_tokens: Count = 0
     output_tokens: Count = 0
     cache_read_tokens: Count = 0
     cost_usd: Amount = 0.0
     memory_bytes: Count = 0
-    """The amount in use at the end of the step: the one value that is a level and not an increment."""
+    """The memory in use at the end of the step: the only gauge among these fields."""
     cpu_ms: Amount = 0
     file_ops: Count = 0
 
     @property
     def tokens(self) -> int:
-        """All of them, those read from a cache too."""
+        """All tokens, including those read from a cache."""
         return self.input_tokens + self.output_tokens + self.cache_read_tokens
 
 
 class Novelty(Record):
-    """How much of the whole result of a call is new in its session. Counts only, no text.
+    """How much of a call's whole result is new in its session. Counts only, no text.
 
-    A word is `[A-Za-z_]{3,}` or a run of the digits 0 to 9. The result of a call that failed is the text of its error.
+    A word is `[A-Za-z_]{3,}` or a run of the digits 0 to 9. The result of a failed call is its error text.
     """
 
     new_words: Count
-    """Those of `words` that stood in no earlier result of the session, and in no argument of a call that has ended."""
+    """Words that occurred in no earlier result of the session and in no argument of an ended call."""
     words: Count
-    """Distinct words of the result, of its first 64 KiB as UTF-8."""
+    """Distinct words in the first 64 KiB (UTF-8) of the result."""
     results: Count
     """Results of the session that were counted before this one. Fewer than the session's earlier events with this
-    field: the producer was restarted, and what was known before may count as new once more."""
+    field: the producer restarted, and known words may count as new again."""
 
 
 class SentSecret(Record):
-    """A secret that the session has read before, in the arguments of a call that sends them somewhere."""
+    """A secret that the session has read before, in the arguments of a call that sends data."""
 
     kind: Name
-    """As the agent's side tells it: `github_token`, `password`, `credential` ..."""
+    """The kind that the agent's side detected: `github_token`, `password`, `credential` ..."""
     digest: Name
-    """Of the secret, under a key that only the agent's side has: equal for equal secrets."""
+    """Digest of the secret under a key that only the agent's side has. Equal secrets have equal digests."""
     elsewhere: bool | None = None
-    """Its provider's hosts are known, and the call goes to none of them; None: it has none, or the call goes to others
-    as well."""
+    """The hosts of its provider are known, and the call sends it to none of them; None: no hosts are known, or it is
+    sent to them as well."""
 
 
 class Task(Record):
-    """What a session was asked to do."""
+    """The task of a session."""
 
     goal: Text = ""
     expected_paths: list[Name] = Field(default_factory=list, max_length=1000)
     limits: dict[Name, float] = Field(default_factory=dict, max_length=100)
-    """Limits that the session declares for itself; they can tighten the policy, never loosen it."""
+    """Limits that the session sets for itself. They can tighten the policy, never loosen it."""
     prompts: Count | None = None
-    """How many prompts its user has given; None: nobody counts. Another one is a boundary, as another goal is: progress
-    counts anew."""
+    """The number of the user's prompts so far; None: not counted. A new prompt or another goal is a boundary:
+    progress counts from zero."""
 
 
 class ActionEvent(Record):
@@ -128,26 +128,27 @@ class ActionEvent(Record):
     root_session_id: Id | None = None
     mission_id: Id | None = None
     host: Id | None = None
-    """The machine that it runs on; tells agents apart that left their id at its default."""
+    """The machine that it runs on; distinguishes agents that kept the default id."""
     seq: Count | None = None
-    """The session's own counter, to see loss, repeats and disorder."""
+    """The session's own counter, for detecting loss, duplicates and reordering."""
     time: EpochMs
     call_id: Id | None = None
-    """Joins what was proposed with its result."""
+    """Links a proposed call with its result."""
 
     action: Name = ""
     """The name of the tool."""
     args: JsonObject | None = None
-    """The arguments; may be cut, then `args_digest` is of the whole."""
+    """The arguments, possibly truncated; `args_digest` is of all of them."""
     args_digest: Name | None = None
     unread_from: Count | None = None
-    """Texts and lists in `args` were cut behind so many characters or items, and what follows was not seen by whoever
-    decides; none: nothing was cut, or the producer does not say."""
+    """Texts and lists in `args` were truncated after this many characters or items, so detectors do not see the
+    rest; None: not truncated, or unknown."""
     targets: list[Name] = Field(default_factory=list, max_length=1000)
     """What it acts on, such as `asset_id=fact_sales`, `path=/etc/passwd`, `host=example.org`."""
     effect: Effect | None = None
     loop_key: Name | None = None
-    """What a repetition of this call is, where its tool declares it: calls of a tool with equal ones are the same."""
+    """The identity of this call for repetition, if its tool declares one: calls of a tool with equal keys are the
+    same."""
 
     outcome: Outcome | None = None
     error: str | None = None
@@ -156,23 +157,23 @@ class ActionEvent(Record):
     output_bytes: Count | None = None
     output_head: str | None = None
     output_novelty: Novelty | None = None
-    """Of the end of an action; None: the producer does not say."""
+    """For an ended action; None: unknown."""
     secrets_sent: Annotated[list[SentSecret], Field(max_length=64)] | None = None
-    """Of a call that is about to be made: secrets of the session that it sends to where they do not belong. None: there
-    are none, or the producer does not look for them."""
+    """For a proposed call: secrets of the session that it sends to the wrong place. None: there are none, or the
+    producer does not detect them."""
 
     usage: Usage | None = None
-    """On a turn of the model, none, or one without tokens and costs, says that what it used is not known."""
+    """For a model turn, None or usage without tokens and costs means that its usage is unknown."""
     task: Task | None = None
     checkpoint: Checkpoint | None = None
-    """The agent's side has kept a state to which it can go back; on any kind of event."""
+    """A state that the agent's side saved and can restore; on any kind of event."""
     dropped: Count | None = None
-    """So many of the session's records were dropped before this one, since that was last reported."""
+    """How many of the session's records the agent's side dropped since the last report."""
     await_verdict: bool = False
     """The agent's side waits for a verdict on this event."""
 
     @property
     def is_usage_unknown(self) -> bool:
-        """Whether it is a turn of the model that sums of what was used lack."""
+        """Return whether it is a model turn of unknown usage, which sums of usage lack."""
         used = self.usage
         return self.kind is Kind.MODEL_TURN and (used is None or not (used.tokens or used.cost_usd))

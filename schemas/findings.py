@@ -1,4 +1,4 @@
-"""What detectors say: a pattern was seen, and this is the evidence."""
+"""Findings of detectors: patterns, with the events that show them."""
 
 from typing import Annotated
 
@@ -9,20 +9,20 @@ from haltline.schemas.record import EpochMs, Id, Name, Record, Text, Values
 
 
 class Severity(OrderedName):
-    """How bad a finding is, if it is true."""
+    """The severity of a finding, if it is true."""
 
     LOW = "low"
-    """Worth a hint to the agent. Nothing is lost yet."""
+    """Worth a hint to the agent; nothing is lost yet."""
     MEDIUM = "medium"
-    """Work or money is being wasted; the agent should hear what to do instead."""
+    """Work or money is being wasted; the agent needs advice."""
     HIGH = "high"
-    """It will not end well without someone stepping in."""
+    """The session will not recover without an intervention."""
     CRITICAL = "critical"
     """Data or a budget is being lost with each further step."""
 
 
 class Evidence(Record):
-    """Where to find one event that shows the pattern."""
+    """The position of one event that shows the pattern."""
 
     event_id: Id
     topic: str | None = None
@@ -40,19 +40,19 @@ class Finding(Record):
     severity: Severity
     confidence: Annotated[float, Field(ge=0, le=1)] = 1.0
     reason: Text
-    """For people."""
+    """Human-readable reason."""
     evidence: tuple[Evidence, ...]
     """The events that show it, oldest first; the last one completed the pattern."""
     values: Values = Field(default_factory=dict)
     thresholds: Values = Field(default_factory=dict)
     target: Name | None = None
-    """What it is about, where one thing can be named."""
+    """The one thing that it is about, if there is one."""
     session_id: Id | None = None
-    """Of a pattern across sessions: the session that went on, where that is not the one of the last event."""
+    """For a pattern across sessions: the session that continued it, if it is not the last event's."""
 
 
 class Detection(Record):
-    """A Finding on the topic: with the session it is of, also when it led to nothing."""
+    """A Finding as a record, with its session; also if no decision followed."""
 
     v: int = 1
     detection_id: Id
@@ -63,9 +63,9 @@ class Detection(Record):
     finding: Finding
     mode: Name = "enforce"
     decision_id: Id | None = None
-    """The decision that it led to, if any."""
+    """The decision that followed, if any."""
     scope: Name | None = None
-    """Of a pattern across sessions: what it was seen in, such as `agent`; `session_id` is the one that went on."""
+    """For a pattern across sessions: its scope, such as `agent`. `session_id` is the session that continued it."""
     scope_id: Id | None = None
     policy: Name = ""
     policy_version: int = 0

@@ -11,7 +11,7 @@ from haltline.schemas.record import EpochMs, Id, Name, Record, Text
 
 
 class IncidentState(StrEnum):
-    """Where an incident stands."""
+    """The state of an incident."""
 
     OPEN = "open"
     ACKNOWLEDGED = "acknowledged"
@@ -19,13 +19,13 @@ class IncidentState(StrEnum):
 
 
 class IncidentChange(StrEnum):
-    """What a record says that is new."""
+    """The change that a record reports."""
 
     OPENED = "opened"
     COUNTED = "counted"
     """One more decision, at no higher level or severity."""
     ESCALATED = "escalated"
-    """The highest level or severity rose."""
+    """The highest level or severity has risen."""
     APPROVAL = "approval"
     """Its approval request was opened, answered, or has expired."""
     ACKNOWLEDGED = "acknowledged"
@@ -35,7 +35,7 @@ class IncidentChange(StrEnum):
 
 
 class Before(Record):
-    """What an incident was before a change."""
+    """An incident's fields before a change."""
 
     level: Level
     severity: Severity | None = None
@@ -43,7 +43,7 @@ class Before(Record):
 
 
 class IncidentRecord(Record):
-    """One revision of an incident; the record with the highest `revision` says how it stands.
+    """One revision of an incident; the record with the highest `revision` is its current state.
 
     Its key is the session id, or `scope:id` of another scope: all revisions of one are in order in one partition.
     Revisions may be left out, as the first hundred decisions of a cause are published one by one and later ones in
@@ -52,20 +52,20 @@ class IncidentRecord(Record):
 
     v: int = 1
     incident_id: Id
-    """A hash of scope, cause and the event that opened it, so that a redelivery or a replay makes the same one."""
+    """A hash of scope, cause and the opening event: the same after redelivery or replay."""
     revision: Annotated[int, Field(ge=1)]
-    """Grows by one with each record of the incident: `incident_id` and `revision` name a change permanently."""
+    """Grows by one with each record of the incident: `incident_id` and `revision` identify a change permanently."""
     change: IncidentChange
     state: IncidentState
     scope: ScopeKind
     scope_id: Id
     cause: Name
-    """What the rule is about, such as `no_progress`, or what else happened, such as `kill_unacknowledged`. Of a
-    session's incident, that of its first decision."""
+    """The rule's subject, such as `no_progress`, or another event, such as `kill_unacknowledged`. For a session's
+    incident, that of its first decision."""
     causes: list[Name] | None = None
-    """All causes that were found while it is open, `cause` first; left out: that one alone."""
+    """All causes found while it is open, `cause` first; left out: `cause` only."""
     rule: Name = ""
-    """The rule of the decision with the highest level, such as `repetition`; empty: no rule's."""
+    """The rule of the decision with the highest level, such as `repetition`; empty: no rule."""
     session_id: Id | None = None
     """The session of the last decision."""
     agent_id: Id = "unknown"
@@ -75,26 +75,26 @@ class IncidentRecord(Record):
     severity: Severity | None = None
     """The highest so far."""
     before: Before | None = None
-    """With a change that raised the level or the severity, or found another cause: what it was before it."""
+    """With a change that raised the level or the severity, or added a cause: the previous fields."""
     count: Annotated[int, Field(ge=1)]
     """Decisions while it is open."""
     first_at: EpochMs
     last_at: EpochMs
-    """Event times of the first and the last of them."""
+    """Event times of the first and the last decision."""
     changed_at: EpochMs
-    """Event time of the change; of an operator's act, the time of the command."""
+    """Event time of the change; for an operator's act, the time of the command."""
     summary: Text
-    """The reason of the decision with the highest level, of equal ones the most severe."""
+    """The reason of the decision with the highest level; among equal levels, of the most severe one."""
     target: Name | None = None
     decision_id: Id
-    """The last decision that it counts."""
+    """The last counted decision."""
     request_id: Id | None = None
     """The approval request that is open; at most one."""
     approval: ApprovalState | None = None
-    """With the change `approval`: what became of the request."""
+    """With the change `approval`: the request's new state."""
     assignee: Name | None = None
     by: Name | None = None
-    """The operator whose act this revision is."""
+    """The operator whose act led to this revision."""
     comment: Text | None = None
     resolution: Name | None = None
     """Why it is resolved: `session_ended`, `session_killed`, `session_reset`, `resolved_by_operator` and so on."""
@@ -105,9 +105,9 @@ class IncidentRecord(Record):
         return self.scope_id if self.scope is ScopeKind.SESSION else f"{self.scope}:{self.scope_id}"
 
     def stands_over(self, known: "IncidentRecord | None") -> bool:
-        """Whether it says how the incident stands, and not what is known so far: what is resolved stays resolved.
+        """Return whether it replaces the revision known so far; a resolved incident stays resolved.
 
-        A worker that begins again at its last checkpoint may number anew what the clock had published in between.
+        A worker that restarts at its last checkpoint may reuse revision numbers that the clock published after it.
         """
         if known is None:
             return True

@@ -20,7 +20,7 @@ _Factor = Annotated[float, Field(gt=0, le=1)]
 
 
 class Vocabulary(StrEnum):
-    """The vocabulary of a decision."""
+    """The vocabulary in which decisions are named."""
 
     PIPELINE = "pipeline"
     """soft_correction to emergency_stop; allow, warn, modify, block."""
@@ -33,7 +33,7 @@ class Vocabulary(StrEnum):
 
 
 class Spoken(Part):
-    """The vocabulary of some agents or sessions."""
+    """The vocabulary for some agents or sessions."""
 
     agent: Glob = "*"
     """A glob over ids of agents."""
@@ -55,26 +55,26 @@ class Throttle(Part):
             "batch_size": 32.0,
         }
     )
-    """What holds before the first throttling; the names are the agent's side's to understand."""
+    """The limits before the first throttling; the agent's side interprets their names."""
     moderate: _Factor = 0.85
-    """For a growth above 1.2 a step, or a low or medium finding that measures none."""
+    """For growth above 1.2 a step, or a low or medium finding without a measured growth."""
     aggressive: _Factor = 0.7
-    """For a growth above 1.5, or a high finding that measures none."""
+    """For growth above 1.5, or a high finding without a measured growth."""
     severe: _Factor = 0.5
-    """For a growth above 2, or a critical finding that measures none."""
+    """For growth above 2, or a critical finding without a measured growth."""
 
 
 class RollbackLimits(Part):
-    """Which checkpoints are safe to go back to."""
+    """Conditions for a checkpoint to be safe for a rollback."""
 
     max_depth: Annotated[int, Field(ge=1, le=16)] = 3
-    """The most checkpoints that may be taken back at once."""
+    """The most checkpoints that one rollback may undo."""
     retention_s: Annotated[float, Field(ge=1, le=86_400)] = 1800.0
-    """Older ones are forgotten."""
+    """Older checkpoints are dropped."""
     min_success_rate: _Share = 0.8
-    """Of the calls before it, as many must have succeeded."""
+    """The share of the calls before the checkpoint that must have succeeded."""
     no_errors_s: Annotated[float, Field(ge=0, le=86_400)] = 60.0
-    """So long before it none may have failed."""
+    """No call may have failed within this time before the checkpoint."""
 
 
 class Modification(Part):
@@ -83,13 +83,13 @@ class Modification(Part):
     action: Glob
     """A glob over names of tools."""
     rules: Annotated[tuple[Id, ...], Field(max_length=MAX_ENTRIES)] = ()
-    """Rules whose findings it answers; none named: all."""
+    """Rules whose findings it applies to; empty: all."""
     put: Annotated[dict[Name, Any], Field(max_length=64)] = Field(default_factory=dict)
-    """Arguments that get this value."""
+    """Arguments and their new values."""
     cap: Annotated[dict[Name, float], Field(max_length=64)] = Field(default_factory=dict)
-    """Numbers that are at most this."""
+    """Upper bounds of numeric arguments."""
     remove: Annotated[tuple[Name, ...], Field(max_length=64)] = ()
-    """Arguments that are left out."""
+    """Arguments to remove."""
 
     @model_validator(mode="after")
     def _says_something(self) -> "Modification":
@@ -99,16 +99,16 @@ class Modification(Part):
 
 
 class Price(Part):
-    """What a call of a tool would cost."""
+    """The cost of a call of a tool."""
 
     action: Glob
     """A glob over names of tools."""
     usd: Annotated[float, Field(ge=0, le=1e12)]
-    """Of one call."""
+    """For one call."""
 
 
 class TripwireKind(StrEnum):
-    """What a tripwire watches over."""
+    """The subject of a tripwire."""
 
     FINANCIAL = "financial"
     RATE = "rate"
@@ -117,7 +117,7 @@ class TripwireKind(StrEnum):
 
 
 class Hook(Part):
-    """Where a tripwire is looked at."""
+    """When a tripwire is evaluated."""
 
     hook: Literal["tool_call"] = "tool_call"
     """Before a call is made."""
@@ -126,7 +126,7 @@ class Hook(Part):
 
 
 class OnFail(Part):
-    """What follows when a tripwire is touched."""
+    """The result of a tripwire whose condition is met."""
 
     decision: Literal["nudge", "escalate", "block", "halt"] = "block"
     """Only a tripwire can halt."""
@@ -135,33 +135,33 @@ class OnFail(Part):
 
 
 class Tripwire(Part):
-    """A condition that no call may meet, looked at before everything else."""
+    """A condition that no call may meet, evaluated before everything else."""
 
     id: Id
     """Named in decisions."""
     kind: TripwireKind = TripwireKind.SECURITY
-    """What it watches over; it changes nothing."""
+    """The tripwire's subject, for information only."""
     when: Hook = Field(default_factory=Hook)
-    """Where it is looked at."""
+    """When it is evaluated."""
     condition: Annotated[str, Field(min_length=1, max_length=1000)]
-    """Such as `args.amount > 500`. One that cannot be evaluated counts as met, and then blocks at most."""
+    """Such as `args.amount > 500`. One that cannot be evaluated counts as met, and then leads to a block at most."""
     eval_tier: Annotated[int, Field(ge=0, le=3)] = 0
-    """How costly its evaluation is; all are cheap here."""
+    """The cost of its evaluation; here, all are cheap."""
     on_fail: OnFail = Field(default_factory=OnFail)
-    """What follows."""
+    """The result when it is met."""
     flag: Severity | None = None
-    """Flags the decision, so that a person looks at it."""
+    """Flags the decision for review by a person."""
 
 
 class Thresholds(Part):
     """The highest risk of each intervention; above `escalate` it is `block`."""
 
     ok: _Share
-    """The highest risk that is let pass."""
+    """The highest risk that is allowed."""
     nudge: _Share
-    """The highest one that is only hinted at."""
+    """The highest risk that leads to a nudge only."""
     escalate: _Share
-    """The highest one that a person may approve."""
+    """The highest risk that a person may approve."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "Thresholds":
@@ -171,7 +171,7 @@ class Thresholds(Part):
 
 
 class TrustDebt(Part):
-    """What each intervention adds to an agent's debt, and what follows from its height."""
+    """What each intervention adds to an agent's debt, and the effects of its thresholds."""
 
     nudge: _Debt = 0.5
     """Added by a nudge."""
@@ -186,15 +186,15 @@ class TrustDebt(Part):
     flag_factor: dict[Severity, _Debt] = Field(
         default_factory=lambda: {Severity.LOW: 1.0, Severity.MEDIUM: 1.0, Severity.HIGH: 2.0, Severity.CRITICAL: 5.0}
     )
-    """By which a flag of a severity is multiplied: ours, the published text names no numbers."""
+    """The multipliers of a flag by severity. The published text names no numbers; these are ours."""
     decay_per_hour: Annotated[float, Field(ge=0, lt=1)] = 0.05
-    """The part of the debt that an hour takes away."""
+    """The share of the debt that decays in an hour."""
     elevated: Annotated[float, Field(gt=0)] = 3.0
-    """From here on whatever is not ok is flagged."""
+    """From this debt on, all results but ok are flagged."""
     restricted: Annotated[float, Field(gt=0)] = 6.0
-    """From here on what is not ok is one step harder, up to block."""
+    """From this debt on, all results but ok are one step stricter, up to block."""
     review: Annotated[float, Field(gt=0)] = 10.0
-    """From here on a person is to decide anew in which tier the agent is."""
+    """From this debt on, a person must review the agent's tier."""
 
 
 WEIGHTS: Final[dict[str, float]] = {
@@ -204,38 +204,38 @@ WEIGHTS: Final[dict[str, float]] = {
     "tool_safety": 0.20,
     "context": 0.15,
 }
-"""Of the dimensions of CTQ, as published."""
+"""The weights of the CTQ dimensions, as published."""
 
 
 class Governed(Part):
-    """Agents or sessions that are evaluated as ACGP says. Of several entries the first that matches holds."""
+    """Agents or sessions that ACGP's rules evaluate. The first matching entry applies."""
 
     agent: Glob = "*"
     """A glob over ids of agents."""
     session: Glob = "*"
     """A glob over ids of sessions."""
     mode: Mode = Mode.ENFORCE
-    """shadow: only record what the evaluation says; warn: a nudge at most; enforce."""
+    """shadow: only record the evaluation; warn: a nudge at most; enforce."""
     agent_acl_tier: Annotated[int, Field(ge=0, le=5)] = 2
     """The tier, from minimal to maximum."""
     thresholds: Thresholds | None = None
-    """Other ones than the tier's."""
+    """Replaces the tier's thresholds."""
     weights: dict[Literal["reasoning", "grounding", "ethical", "tool_safety", "context"], _Share] = Field(
         default_factory=lambda: dict(WEIGHTS), validate_default=True
     )
-    """Of the dimensions; together 1."""
+    """The weights of the dimensions; their sum is 1."""
     tripwires: Annotated[tuple[Tripwire, ...], Field(max_length=MAX_ENTRIES)] = ()
-    """Looked at in order; the strictest counts."""
+    """Evaluated in order; the strictest result counts."""
     halting_rules: Annotated[tuple[Id, ...], Field(max_length=MAX_ENTRIES)] = (
         "destructive_repeat",
         "destructive_volume",
         "evasion",
     )
-    """Rules whose kill is a tripwire too; another rule's kill blocks."""
+    """Rules whose kill acts as a tripwire too; a kill by another rule blocks."""
     flag_from: Severity = Severity.HIGH
-    """Findings from this severity on flag the decision."""
+    """Findings of at least this severity flag the decision."""
     trust_debt: TrustDebt = Field(default_factory=TrustDebt)
-    """What each intervention adds, and what follows."""
+    """What each intervention adds, and the effects."""
 
     @model_validator(mode="after")
     def _whole(self) -> "Governed":
@@ -246,48 +246,49 @@ class Governed(Part):
 
 
 class Interventions(Part):
-    """How levels are chosen and what decisions bring along."""
+    """How levels are chosen and what decisions contain besides."""
 
     strategy: Annotated[str, Field(min_length=1, max_length=256)] = "by_rule"
-    """by_rule, scored, progressive, pattern_specific, or one of another package by its name."""
+    """by_rule, scored, progressive, pattern_specific, or the name of another package's strategy."""
     strategies: Annotated[dict[Id, Name], Field(max_length=MAX_ENTRIES)] = Field(default_factory=dict)
-    """By detector id: another strategy for this rule. Also softens critical findings, which `strategy` never does."""
+    """By detector id: another strategy for this rule. It also softens critical findings; `strategy` never does."""
     patterns: Annotated[dict[Id, tuple[Level, ...]], Field(max_length=MAX_ENTRIES)] = Field(default_factory=dict)
-    """By detector id: other levels, from soft to hard, for pattern_specific."""
+    """By detector id: other levels for pattern_specific, from soft to hard."""
     handlers: Annotated[dict[Id, Name], Field(max_length=MAX_ENTRIES)] = Field(default_factory=dict)
-    """By detector id: another package's intervention that adds to this rule's decisions."""
+    """By detector id: another package's intervention that extends this rule's decisions."""
     history_s: Annotated[float, Field(ge=1, le=86_400)] = 300.0
-    """How far back the recent history of interventions goes."""
+    """The length of the recent history of interventions."""
     effectiveness: _Share = 0.6
-    """An intervention that helped less than this did not help."""
+    """An intervention with an effectiveness below this counts as unsuccessful."""
     escalation_delay_s: Annotated[float, Field(ge=0, le=86_400)] = 120.0
-    """progressive becomes softer again only so long after the last intervention."""
+    """progressive becomes softer only after this time without an intervention."""
     escalate_after: Annotated[int, Field(ge=0, le=100)] = 2
-    """scored goes one level further after so many recent issues of a rule; 0: never."""
+    """scored escalates by one level after this many recent issues of a rule; 0: never."""
     max_attempts: dict[Level, Annotated[int, Field(ge=1, le=1000)]] = Field(default_factory=lambda: {Level.NUDGE: 3})
-    """A level that did not help so often for a rule gives way to the next harder one."""
+    """How often a level may fail for a rule before the next harder level is used."""
     max_interventions: Annotated[int, Field(ge=1, le=10_000)] = 10
-    """Hints (NUDGE, REINFORCE) that a session receives; then only what is harder is sent."""
+    """The most hints (NUDGE, REINFORCE) per session; afterwards only harder levels are sent."""
     after_warnings: Annotated[int, Field(ge=0, le=1000)] = 5
-    """Warnings of one rule that did not help, after which it becomes a stop; 0: never."""
+    """The number of unsuccessful warnings of one rule that leads to a stop; 0: never."""
     stop: Level = Level.PAUSE
-    """What such a stop is: PAUSE, BLOCK, ROLLBACK or KILL."""
+    """The level of such a stop: PAUSE, BLOCK, ROLLBACK or KILL."""
     messages: Annotated[dict[Id, Text], Field(max_length=MAX_ENTRIES)] = Field(default_factory=dict)
-    """By detector id or by the finding's code: your own words for the model, below a refusal; {target} is put in."""
+    """By detector id or by the finding's code: your own text for the model, unless it is a refusal; {target} is
+    replaced."""
     reinforcement: Strength = Strength.MEDIUM
-    """How much of the task REINFORCE tells."""
+    """How much of the task REINFORCE repeats."""
     throttle: Throttle = Field(default_factory=Throttle)
     """How THROTTLE lowers limits."""
     rollback: RollbackLimits = Field(default_factory=RollbackLimits)
     """Which checkpoints ROLLBACK may choose."""
     modifications: Annotated[tuple[Modification, ...], Field(max_length=MAX_ENTRIES)] = ()
-    """Changed arguments instead of a hint; the first that matches counts."""
+    """Changed arguments instead of a hint; the first match counts."""
     prices: Annotated[tuple[Price, ...], Field(max_length=MAX_ENTRIES)] = ()
-    """What calls cost, for the records of what was prevented; the first that matches counts."""
+    """Costs of calls, for the records of prevented costs; the first match counts."""
     vocabularies: Annotated[tuple[Spoken, ...], Field(max_length=MAX_ENTRIES)] = ()
-    """The vocabularies of decisions; the first that matches counts."""
+    """The vocabularies of decisions; the first match counts."""
     acgp: Annotated[tuple[Governed, ...], Field(max_length=MAX_ENTRIES)] = ()
-    """Agents or sessions that are evaluated as ACGP says."""
+    """Agents or sessions that ACGP's rules evaluate."""
 
     @model_validator(mode="after")
     def _stops(self) -> "Interventions":
@@ -302,4 +303,4 @@ PARTS: Final = (
     Spoken, Throttle, RollbackLimits, Modification, Price, Hook, OnFail, Tripwire, Thresholds, TrustDebt, Governed,
     Interventions,
 )  # fmt: skip
-"""Every part of a policy that is described here."""
+"""Every part of a policy that this module defines."""

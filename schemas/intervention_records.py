@@ -1,4 +1,4 @@
-"""Intervention records: what was prevented or changed, in the fields of Agent Sentinel's interventions API."""
+"""Intervention records: prevented or changed calls, in the fields of Agent Sentinel's interventions API."""
 
 from enum import StrEnum
 
@@ -9,14 +9,14 @@ from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Record, Text
 
 
 class RecordType(StrEnum):
-    """What kind of intervention it was."""
+    """The kind of an intervention."""
 
     HARD_BLOCK = "hard_block"
     APPROVAL_REQUIRED = "approval_required"
     RATE_LIMITED = "rate_limited"
     BUDGET_EXCEEDED = "budget_exceeded"
     DOWNGRADE = "downgrade"
-    """The call went on with less: other arguments, or from an earlier state."""
+    """The call ran with less: other arguments, or from an earlier state."""
     WARNING = "warning"
     BUDGET_WARNING = "budget_warning"
     MISSING_EVIDENCE = "missing_evidence"
@@ -24,11 +24,11 @@ class RecordType(StrEnum):
     CONTENT_BLOCKED = "content_blocked"
     LOOP_DETECTED = "loop_detected"
     IDEMPOTENT_REPLAY = "idempotent_replay"
-    """A call that was done already and is not done again."""
+    """A call that has already run is not run again."""
 
 
 class RecordOutcome(StrEnum):
-    """What became of the call."""
+    """The result of the call."""
 
     BLOCKED = "blocked"
     ESCALATED = "escalated"
@@ -39,7 +39,7 @@ class RecordOutcome(StrEnum):
 
 
 class RiskLevel(StrEnum):
-    """How bad it would have been."""
+    """The severity of the prevented harm."""
 
     CRITICAL = "critical"
     HIGH = "high"
@@ -68,15 +68,15 @@ class InterventionRecord(Record):
     risk_level: RiskLevel
     estimated_cost_usd: Usd = 0.0
     actual_cost_usd: Usd = 0.0
-    """What the call did cost, where it went on and that is known."""
+    """The actual cost of the call, if it ran and the cost is known."""
     cost_prevented_usd: Usd = 0.0
-    """Counted once for a call that is tried again and again."""
+    """Counted once for a call that is repeated."""
     attempt: int = 1
-    """How often this same call was refused lately."""
+    """How often this same call was refused recently."""
     blast_radius: Text = ""
     reason: Text
     agent_intent: Text = ""
-    """The task's goal, where it is known."""
+    """The task's goal, if known."""
     original_inputs: JsonObject | None = None
     modified_inputs: JsonObject | None = None
     remediation_payload: Remediation | None = None

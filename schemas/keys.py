@@ -1,4 +1,4 @@
-"""Ed25519 keys in PEM files: who has the public one can check what the private one has signed."""
+"""Ed25519 keys in PEM files. The public key verifies what the private key has signed."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -19,15 +19,15 @@ class BadKey(ValueError):
 
 
 def key_id(key: Ed25519PublicKey) -> str:
-    """The beginning of the SHA-256 of a public key."""
+    """The first characters of a public key's SHA-256."""
     return sha256(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()[:16]
 
 
 def make_keys(private: Path) -> Path:
-    """Writes a new private key, readable for its owner only, and the public one beside it (`.pub`); returns that.
+    """Write a new private key, readable by its owner only, and its public key (`.pub`); return the latter's path.
 
     Raises:
-        FileExistsError: there is a key already.
+        FileExistsError: the key exists already.
         OSError: it cannot be written.
 
     """
@@ -41,10 +41,10 @@ def make_keys(private: Path) -> Path:
 
 
 def load_private_key(file: Path) -> Ed25519PrivateKey:
-    """A private key's file.
+    """Load a private key from a file.
 
     Raises:
-        BadKey: it is none.
+        BadKey: the file is not a private key.
         OSError: it cannot be read.
 
     """
@@ -58,10 +58,10 @@ def load_private_key(file: Path) -> Ed25519PrivateKey:
 
 
 def load_public_key(file: Path) -> Ed25519PublicKey:
-    """A public key's file.
+    """Load a public key from a file.
 
     Raises:
-        BadKey: it is none.
+        BadKey: the file is not a public key.
         OSError: it cannot be read.
 
     """

@@ -1,11 +1,11 @@
-"""An ordinary event of the `actions` topic, read by msgspec in half the time of its model.
+"""A fast reader of ordinary events of the `actions` topic, by msgspec, in half the time of pydantic.
 
-What msgspec refuses, and what it may not read as the model does (an unknown field, a number in quotes, a checkpoint,
-deep nesting), is left to pydantic, so that every error text and every conversion is that of `ActionEvent`. So this may
-say no to a good record; it never says yes to one that the model refuses, and never gives another value:
-`tests/schemas/test_native.py` holds both together.
+What msgspec refuses, and what it could read differently (an unknown field, a number in quotes, a checkpoint, deep
+nesting), is left to pydantic, so that every error text and every conversion is that of `ActionEvent`. This reader may
+reject a good record. It never accepts one that the model rejects, and never gives another value:
+`tests/schemas/test_native.py` compares both.
 
-Needs msgspec, which comes with the processor: an agent's installation reads no events.
+Needs msgspec, which only the processor's installation has: agents read no events.
 """
 
 from typing import Annotated, Any, Final, Literal
@@ -18,7 +18,8 @@ from haltline.schemas.events import ActionEvent, Effect, Kind, Novelty, Outcome,
 from haltline.schemas.record import EARLIEST_MS, LATEST_MS, JsonObject, epoch_ms, trusting
 
 _MAX_BRACKETS: Final = 150
-"""Nothing with fewer is nested too deeply: pydantic reads 200 levels, msgspec as many as Python's stack allows."""
+"""With fewer brackets, nothing is nested too deeply: pydantic reads 200 levels, msgspec as many as Python's stack
+allows."""
 
 # The same bounds as in `haltline.schemas.events`.
 _Id = Annotated[str, Meta(min_length=1, max_length=256)]
@@ -98,19 +99,19 @@ _event, _usage, _task, _novelty = trusting(ActionEvent), trusting(Usage), trusti
 
 
 def fields_of(value: bytes) -> EventFields | None:
-    """The fields, equal to those of the model but for a time that may be a text; None: the model has to read them."""
+    """Decode the fields, as in the model except that the time may be a text; None: the model has to read them."""
     try:
         document = _decode(value)
-    except (DecodeError, ValueError, RecursionError):  # ValueError: text that is no UTF-8
+    except (DecodeError, ValueError, RecursionError):  # ValueError: text that is not UTF-8
         return None
     args = document.args
     return None if args is not None and _may_be_deep(args, value) else document
 
 
 def read(value: bytes) -> ActionEvent | None:
-    """The event, equal to what the model makes of the bytes; None: the model has to read them.
+    """Decode the event, equal to the model's result; None: the model has to read it.
 
-    Of every field it says that it was set, as events that the agent's side makes do.
+    Every field counts as set, as in events from agents.
     """
     document = fields_of(value)
     if document is None:
@@ -119,7 +120,7 @@ def read(value: bytes) -> ActionEvent | None:
     if type(document.time) is str:
         try:
             fields["time"] = epoch_ms(document.time)
-        except ValueError:  # no time
+        except ValueError:  # not a time
             return None
     if document.usage is not None:
         fields["usage"] = _usage(asdict(document.usage))
@@ -131,7 +132,7 @@ def read(value: bytes) -> ActionEvent | None:
 
 
 def _may_be_deep(args: JsonObject, value: bytes) -> bool:
-    """Whether arguments may be nested more deeply than the model reads; they are all that can be."""
+    """Return whether arguments may exceed the model's nesting limit. No other field can be nested."""
     for arg in args.values():
         if type(arg) is dict or type(arg) is list:
             return value.count(b"[") + value.count(b"{") > _MAX_BRACKETS

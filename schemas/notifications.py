@@ -1,4 +1,4 @@
-"""Who was notified of an incident, as records of the `notifications` topic: the notifier's memory, and audited."""
+"""Notifications of incidents, as records of the `notifications` topic: the notifier's state, and audited."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -11,10 +11,10 @@ from haltline.schemas.record import EpochMs, Id, Name, Record, Text
 
 
 class NotificationOutcome(StrEnum):
-    """What became of a notification."""
+    """The result of a notification."""
 
     SENT = "sent"
-    """The receiver has accepted it."""
+    """The receiver accepted it."""
     FAILED = "failed"
     """The receiver refused it, or did not answer in time; the incident's record is a dead letter."""
     TOO_OLD = "too_old"
@@ -22,16 +22,16 @@ class NotificationOutcome(StrEnum):
 
 
 class NotificationRecord(Record):
-    """One change of one incident to one channel, settled.
+    """The final result for one change of one incident on one channel.
 
-    It is in the partition of the incident's record and has its key, so that whoever takes over the partition knows it.
+    It has the key and the partition of the incident's record, so that the partition's next consumer can read it.
     """
 
     v: int = 1
     notification_id: Id
-    """A hash of incident, revision and channel: the same after a restart, so that receivers know a duplicate."""
+    """A hash of incident, revision and channel: the same after a restart, so that receivers detect duplicates."""
     message_id: Id
-    """Of the message that it was sent in: its own, or that of a digest of several."""
+    """The id of the message that contained it: its own, or that of a digest."""
     incident_id: Id
     revision: Annotated[int, Field(ge=1)]
     change: IncidentChange
@@ -44,10 +44,10 @@ class NotificationRecord(Record):
     outcome: NotificationOutcome
     attempts: Annotated[int, Field(ge=0)] = 1
     detail: Text = ""
-    """Of a failure: the receiver's answer, without secrets."""
+    """For a failure: the receiver's answer, without secrets."""
     at: EpochMs
-    """Wall clock of the notifier when it was settled."""
+    """Wall clock of the notifier at the final result."""
     due: EpochMs
-    """When it was to be sent: at once, or at the end of a digest's window or of quiet hours."""
+    """When it is due: at once, or at the end of a digest's window or of quiet hours."""
     incident: IncidentRecord | None = None
-    """How it stood, where the channel repeats what is open."""
+    """The incident's state, if the channel repeats open incidents."""

@@ -1,4 +1,4 @@
-"""A second opinion: what a policy says of it, the request in a decision, and the record of a model's answer."""
+"""Second opinions: the policy's rules, the request in a decision, and the record of a model's answer."""
 
 from enum import StrEnum
 from typing import Annotated, Final, Self
@@ -17,43 +17,43 @@ Tell = Annotated[str, Field(max_length=TELL_CHARS)]
 
 
 class WithoutAnswer(StrEnum):
-    """What a finding leads to that no verdict was given on in time."""
+    """The effect of a finding when no verdict arrives in time."""
 
     KEEP = "keep"
     """The level of the rule stands."""
     HINT = "hint"
-    """A hint at most, from the beginning: only a verdict leads to more."""
+    """A hint at most, from the beginning: only a verdict allows more."""
     PAUSE = "pause"
-    """The level of the rule stands; when the time is over, the next call is paused, as after `runaway`."""
+    """The level of the rule stands; after the timeout the next call is paused, as after `runaway`."""
 
 
 class OpinionRules(Part):
-    """About which findings a second opinion is requested, and what it may cost."""
+    """The findings for which a second opinion is requested, and its cost limits."""
 
     rules: Annotated[tuple[Id, ...], Field(max_length=200)] = ()
-    """Rules of judgement; none named: all of them."""
+    """Rules of judgement; empty: all of them."""
     lower: Severity = Severity.MEDIUM
-    """The lower threshold: findings of this severity and above are in doubt."""
+    """The lower threshold: findings of at least this severity are in doubt."""
     upper: Severity = Severity.CRITICAL
-    """The upper threshold: findings below it are in doubt. `runaway` leads to its level, and to PAUSE at most."""
+    """The upper threshold: findings below it are in doubt. `runaway` leads to the rule's level, PAUSE at most."""
     without_answer: WithoutAnswer = WithoutAnswer.KEEP
-    """What follows without a verdict in time: keep, hint or pause."""
+    """The effect without a verdict in time: keep, hint or pause."""
     timeout_s: Annotated[float, Field(ge=1, le=3600)] = 60.0
-    """A verdict that is later than this changes nothing; on the clock of the session's events."""
+    """A later verdict has no effect; by the clock of the session's events."""
     hold_actions: Annotated[int, Field(ge=1, le=1000)] = 10
-    """A verdict holds for so many further calls: no other is requested for the rule, and after `sound` it is silent."""
+    """How many further calls a verdict covers: the rule makes no other request, and after `sound` no finding."""
     max_steps: Annotated[int, Field(ge=4, le=100)] = 30
     """The most steps that the model is shown."""
     max_per_hour: Annotated[int, Field(ge=0, le=10_000)] = 60
     """The most requests to the model."""
     max_usd_per_hour: _Usd = 1.0
-    """The most that they may cost in an hour."""
+    """The highest cost in an hour."""
     max_usd_per_day: _Usd = 10.0
-    """The most that they may cost in 24 hours."""
+    """The highest cost in 24 hours."""
     input_usd: _Usd = 0.0
-    """The model's price of a million input tokens."""
+    """The model's price per million input tokens."""
     output_usd: _Usd = 0.0
-    """The same of output tokens."""
+    """The model's price per million output tokens."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -62,7 +62,7 @@ class OpinionRules(Part):
         return self
 
     def is_in_doubt(self, severity: Severity) -> bool:
-        """Whether a finding is between the thresholds."""
+        """Return whether a finding is between the thresholds."""
         return self.lower <= severity < self.upper
 
 
@@ -70,16 +70,16 @@ class OpinionRequest(Record):
     """With a decision: a second opinion is requested on its finding."""
 
     expires: EpochMs
-    """Event time after which a verdict changes nothing."""
+    """Event time after which a verdict has no effect."""
     goal: Text = ""
-    """The session's task, cut."""
+    """The session's task, truncated."""
 
 
 class Verdict(StrEnum):
-    """What a model says of a session."""
+    """A model's judgement of a session."""
 
     RUNAWAY = "runaway"
-    """It does not get on, and will not."""
+    """It makes no progress, and will not make any."""
     SOUND = "sound"
 
 
@@ -90,11 +90,11 @@ class OpinionOutcome(StrEnum):
     SOUND = "sound"
     TIMEOUT = "timeout"
     ERROR = "error"
-    """The model could not be reached, or its server refused."""
+    """The model could not be reached, or its server returned an error."""
     INVALID = "invalid"
-    """Its answer was not what was required."""
+    """The answer did not have the required form."""
     SUSPECT = "suspect"
-    """`sound`, though a text of the session tells a judge what to answer: it counts as none."""
+    """`sound`, but a text of the session instructs the judge; it does not count as a verdict."""
     OVER_LIMIT = "over_limit"
     """The policy's cost limit is reached: the model was not called."""
     NO_STEPS = "no_steps"
@@ -102,21 +102,21 @@ class OpinionOutcome(StrEnum):
 
 
 class Opinion(Record):
-    """A model's answer on one finding, or that there is none."""
+    """A model's answer on one finding, or why there is none."""
 
     v: int = 1
     opinion_id: Id
     decision_id: Id
     """The decision that requested it."""
     event_id: Id
-    """As in that decision."""
+    """The same as in that decision."""
     session_id: Id
     agent_id: Id = "unknown"
     detector: Id
     time: EpochMs
     outcome: OpinionOutcome
     since: Id | None = None
-    """The event since which the session is a runaway."""
+    """The event at which the runaway behaviour began."""
     why: Why = ""
     tell: Tell = ""
     """For the agent's model, with a pause."""
@@ -130,6 +130,6 @@ class Opinion(Record):
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict, where there is one."""
+        """The verdict, if there is one."""
         known = self.outcome.value in (Verdict.RUNAWAY, Verdict.SOUND)
         return Verdict(self.outcome.value) if known else None

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class OrderedName(StrEnum):
-    """A StrEnum whose members compare by their position, not by the alphabet.
+    """A StrEnum whose members compare by position, not alphabetically.
 
     A plain StrEnum compares as text, so that "medium" would be above "high".
     """

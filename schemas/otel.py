@@ -1,9 +1,9 @@
-"""OTel GenAI spans as ActionEvents: one OTLP/JSON span a record.
+"""OTel GenAI spans as ActionEvents: one OTLP/JSON span per record.
 
 Read by the content type `application/vnd.opentelemetry.span+json`. A span is written when the operation has ended, so
-it becomes `action.completed` (a tool, a memory, a retrieval), `model.turn` (what asks a model) or `session.heartbeat`
-(what is made of other spans: its tokens are theirs). Names: OpenTelemetry semantic conventions for generative AI,
-`gen_ai.*`, and for MCP. Arguments and results are opt-in content there: all works without them.
+it becomes `action.completed` (a tool, a memory, a retrieval), `model.turn` (a request to a model) or
+`session.heartbeat` (a parent of other spans, whose tokens are already counted). Names: OpenTelemetry semantic
+conventions for generative AI, `gen_ai.*`, and for MCP. Arguments and results are opt-in there and not required.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,11 +16,11 @@ from haltline.schemas.record import JsonObject, canonical_json
 
 CONTENT_TYPE = "application/vnd.opentelemetry.span+json"
 INHERITED = ("gen_ai.conversation.id", "gen_ai.agent.id", "gen_ai.agent.name")
-"""What a span has from the one that it is in, where it does not say it itself."""
+"""Attributes that a span inherits from its parent if it has none of its own."""
 
 _GEN_AI = "gen_ai."
 _TOOL_OPERATION = "execute_tool"
-_WHOLES = ("invoke_agent", "invoke_workflow", "create_agent", "plan")  # not a set: a producer may say anything
+_WHOLES = ("invoke_agent", "invoke_workflow", "create_agent", "plan")  # not a set: a value may be unhashable
 _STATUS_ERROR = 2
 _CLIENT = (3, "SPAN_KIND_CLIENT")
 _SERVER = (2, "SPAN_KIND_SERVER")
@@ -30,9 +30,9 @@ _MAX_DEPTH = 64
 
 
 def of_agents(spans: Iterable[JsonObject]) -> list[JsonObject]:
-    """Those of generative AI and of MCP's calls of tools, with what they have from the spans that they are in.
+    """The spans of generative AI and of MCP tool calls, with the attributes that they inherit.
 
-    Left out are the spans of MCP's servers: their clients tell of the same calls.
+    Spans of MCP servers are left out, because their clients report the same calls.
     """
     spans = list(spans)
     by_id = {(str(span.get("traceId")), str(span.get("spanId"))): span for span in spans}
@@ -85,7 +85,7 @@ def from_span(value: bytes) -> JsonObject:
 
 
 def _usage(attributes: Mapping[str, Any]) -> JsonObject:
-    """The tokens of a turn: in the conventions what came from a cache is part of the input, in an event it is not."""
+    """The tokens of a turn. In the conventions, cached tokens are part of the input; in an event, they are not."""
     get = attributes.get
     whole = int(get("gen_ai.usage.input_tokens") or get("gen_ai.usage.prompt_tokens") or 0)
     cached = int(get("gen_ai.usage.cache_read.input_tokens") or 0)
@@ -107,7 +107,7 @@ def _error(status: Mapping[str, Any], error_type: object) -> str | None:
 
 
 def _arguments(value: object) -> JsonObject | None:
-    """The arguments as an object: OTel allows an object or its JSON text, which a limit may have cut."""
+    """The arguments as an object: OTel allows an object or its JSON text, which may be truncated."""
     if isinstance(value, str):
         try:
             value = orjson.loads(value)
@@ -131,7 +131,7 @@ def _entries(span: JsonObject) -> list[Any]:
 
 
 def _attribute_entry(span: JsonObject, name: str) -> Any:
-    """The entry of an attribute; None: there is none."""
+    """The entry of an attribute, or None."""
     return next((e for e in _entries(span) if isinstance(e, dict) and e.get("key") == name), None)
 
 
@@ -139,13 +139,13 @@ def _is_of_agents(span: JsonObject) -> bool:
     is_mcp = _attribute_entry(span, "mcp.method.name") is not None
     if is_mcp and span.get("kind") in _SERVER:
         return False
-    if is_mcp:  # of its many methods only calls of tools are actions
+    if is_mcp:  # of MCP's methods, only tool calls are actions
         return _attribute_entry(span, "gen_ai.tool.name") is not None
     return any(isinstance(e, dict) and str(e.get("key", "")).startswith(_GEN_AI) for e in _entries(span))
 
 
 def _from_above(span: JsonObject, by_id: Mapping[tuple[str, str], JsonObject]) -> list[Any]:
-    """Of the nearest span that says it: the conversation; and the agent, whose id and name are of one."""
+    """The conversation, and the agent's id and name, each from the nearest ancestor span that has it."""
     missing = [names for names in (INHERITED[:1], INHERITED[1:]) if not _those(span, names)]
     found: list[Any] = []
     above: JsonObject | None = span

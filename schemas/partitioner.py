@@ -1,9 +1,9 @@
-"""Which partition a key is on: the Java client's default, `murmur2_random` in librdkafka."""
+"""The partition of a key: the Java client's default, `murmur2_random` in librdkafka."""
 
 from typing import Final
 
 CONFIRMED: Final[dict[str, str | bool]] = {"partitioner": "murmur2_random", "acks": "all", "enable.idempotence": True}
-"""librdkafka's settings of a producer whose records are where a key's are, each once, in order and on all replicas."""
+"""librdkafka's settings of a producer with this partitioner, idempotent, in order and acknowledged by all replicas."""
 
 _MASK = 0xFFFFFFFF
 _SEED = 0x9747B28C
@@ -30,5 +30,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_of(key: str, partitions: int) -> int:
-    """The partition, from 0, of a key on a topic with so many partitions."""
+    """The partition, from 0, of a key on a topic with this many partitions."""
     return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions

@@ -1,4 +1,4 @@
-"""What a decision brings along: what the agent's side does with it, and what people read of it."""
+"""The optional parts of a decision: instructions for the agent's side, and explanations for people."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -13,98 +13,98 @@ Usd = Annotated[float, Field(ge=0, le=1e15)]
 
 
 class Strength(StrEnum):
-    """How much of the task the model is reminded of."""
+    """How much of the task is repeated to the model."""
 
     LIGHT = "light"
     """The goal."""
     MEDIUM = "medium"
-    """The goal and what it has to keep to."""
+    """The goal and its constraints."""
     STRONG = "strong"
-    """Both, with what lies outside of the task, and what to do first."""
+    """Both, with what is out of scope and what to do first."""
 
 
 class Choice(Record):
-    """Why a decision is of this level and no other, where it is not the rule's own."""
+    """Why a decision has this level, if it is not the rule's own."""
 
     strategy: Name
     """`by_rule`, `scored`, `progressive`, `pattern_specific`, or a custom one's name."""
     why: Text
-    """Each step from the rule's own level to this one, in order."""
+    """Human-readable steps from the rule's own level to this one, in order."""
     score: float | None = None
     """Severity score and escalation together; the strategy `scored` compares it."""
     escalation: int = 0
     """Interventions of the same rule in the recent history that did not help."""
     attempts: int = 0
-    """Interventions of this level for the same rule before, since one helped."""
+    """Earlier interventions of this level for the same rule since one helped."""
     effectiveness: Risk | None = None
-    """How far the recent interventions of this rule helped, 0 to 1; None: none is known yet."""
+    """The share of the rule's recent interventions that helped, 0 to 1; None: not known yet."""
 
 
 class Reinforcement(Record):
-    """The task as it was given, to be put before the model again."""
+    """The task as it was given, to be repeated to the model."""
 
     strength: Strength
     goal: Text = ""
     constraints: tuple[Text, ...] = ()
     boundaries: tuple[Text, ...] = ()
-    """What lies outside of the task."""
+    """What is out of scope."""
     examples: tuple[Text, ...] = ()
-    """What would be right to do instead."""
+    """Examples of correct actions."""
 
 
 class Throttling(Record):
     """The reasons for the limits of a decision."""
 
     resource: Name | None = None
-    """What grew; None: every limit is lowered."""
+    """The resource that grew; None: every limit is lowered."""
     growth: float | None = None
-    """Factor a step, where it was measured."""
+    """The measured factor per step, if any."""
     factor: Annotated[float, Field(gt=0, le=1)]
-    """By which the limits were multiplied; none falls below 1."""
+    """The factor of the limits; none falls below 1."""
 
 
 class Rollback(Record):
-    """To which checkpoint the agent's side goes back."""
+    """The checkpoint that the agent's side restores."""
 
     checkpoint: Name | None = None
-    """None: there is no safe one, and a person has to recover the work."""
+    """None: no checkpoint is safe, and a person has to recover the work."""
     depth: Annotated[int, Field(ge=0)] = 0
-    """How many checkpoints are taken back, this one included."""
+    """How many checkpoints are undone, this one included."""
     recovery_needed: bool = False
     why: Text
     plan: tuple[Text, ...] = ()
-    """What to do where no checkpoint is safe, in order."""
+    """What to do if no checkpoint is safe, in order."""
 
 
 class Recovery(Record):
-    """How to go on from what went wrong."""
+    """How to continue after a failure."""
 
     situation: Name
     """A kind of failure (`file_not_found` ...), or `stuck_in_loop`, `lost_context`, `resource_exhaustion`."""
     ways: tuple[Name, ...]
     """`automatic`, `guided`, `checkpoint`, `collaborative`, `self_healing`: in the order in which to try them."""
     steps: tuple[Text, ...]
-    """For the way `guided`, in order."""
+    """The steps of the way `guided`, in order."""
     attempts: Annotated[int, Field(ge=0)]
-    """How often to try; 0: not before a person has released it."""
+    """How often to try; 0: only after a person's release."""
     timeout_s: Annotated[int, Field(ge=1)]
-    """For all of it."""
+    """For all attempts together."""
     wait_s: Annotated[int, Field(ge=0)] | None = None
-    """Before the first try of the way `automatic`; `backoff` times as long before each further one."""
+    """The wait before the first try of the way `automatic`, multiplied by `backoff` before each further one."""
     backoff: float | None = None
     fallback: Text
-    """When nothing of it helps, or nobody answers."""
+    """What to do if no way helps, or no one answers."""
 
 
 class Moment(Record):
-    """One thing of a timeline."""
+    """One entry of a timeline."""
 
     time: EpochMs | None = None
     what: Text
 
 
 class Option(Record):
-    """One way to go on after a stop."""
+    """One way to continue after a stop."""
 
     option: Name
     """`resume_with_limits`, `rollback_and_retry`, `manual_intervention` or `abort`."""
@@ -112,24 +112,24 @@ class Option(Record):
     limits: dict[Name, float] = Field(default_factory=dict)
     checkpoint: Name | None = None
     approve: tuple[Name, ...] = ()
-    """Effects that want a person's approval from then on."""
+    """Effects that need a person's approval from then on."""
 
 
 class Impact(Record):
-    """What had happened until the stop, as far as it is known where it was decided."""
+    """What had happened before the stop, as far as the worker knows."""
 
     actions: int = 0
     events: int = 0
     running: tuple[Name, ...] = ()
-    """Tools whose calls had begun and not ended."""
+    """Tools whose calls had started and not ended."""
     things: tuple[Name, ...] = ()
-    """What the stopped call was about to take away."""
+    """What the stopped call would have deleted."""
     duration_s: float | None = None
     resources: dict[Name, float] = Field(default_factory=dict)
 
 
 class Recommendations(Record):
-    """What to do about it."""
+    """Recommended next steps."""
 
     immediate: tuple[Text, ...] = ()
     preventive: tuple[Text, ...] = ()
@@ -137,7 +137,7 @@ class Recommendations(Record):
 
 
 class Incident(Record):
-    """The report of a stop. Names of things only: no arguments and no output are in it."""
+    """The report of a stop. It contains names only, no arguments and no output."""
 
     incident_id: Id
     summary: Text
@@ -149,15 +149,15 @@ class Incident(Record):
     recommendations: Recommendations = Field(default_factory=Recommendations)
     recovery_options: tuple[Option, ...] = ()
     snapshot: dict[Name, int | float | str | None] = Field(default_factory=dict)
-    """The session's state, without what the agent wrote or read."""
+    """The session's state, without texts that the agent wrote or read."""
     history_topic: Name | None = None
     history_partition: int | None = None
     history_until: int | None = None
-    """Where the log has the session's actions: the last one's offset. `haltline audit incident` adds the last 50."""
+    """The offset of the session's last action in the log. `haltline audit incident` adds the last 50."""
 
 
 class Remediation(Record):
-    """What the caller may do about a refusal: the names are those of Agent Sentinel's remediation payload."""
+    """What the caller may do about a refusal, with the names of Agent Sentinel's remediation payload."""
 
     reason_code: Name
     missing_requirements: tuple[Text, ...] = ()
@@ -170,7 +170,7 @@ class Remediation(Record):
 
 
 class Ticket(Record):
-    """That a person is to look at something."""
+    """A request for a person's review."""
 
     ticket_id: Id
     kind: Name
@@ -190,21 +190,21 @@ class Governance(Record):
     ctq: Risk
     risk: Risk
     scores: dict[Name, float] = Field(default_factory=dict)
-    """Of the dimensions that are not 1."""
+    """The scores of the dimensions that are not 1."""
     tripwire: Name | None = None
-    """The one that decided."""
+    """The tripwire that decided."""
     steps: tuple[Name, ...] = ()
     """The text of each step of the evaluation, in its order."""
     trust_debt: float = 0.0
-    """After this decision."""
+    """The debt after this decision."""
     standing: Name = "normal"
     """`normal`, `elevated_monitoring`, `restricted_mode` or `re_tiering_review`."""
     ticket: Ticket | None = None
 
 
 class Checkpoint(Record):
-    """That the agent's side has kept a state to which it can go back."""
+    """A state that the agent's side saved and can restore."""
 
     id: Annotated[str, Field(min_length=1, max_length=256)]
     safe: bool = True
-    """False: the agent's side itself does not vouch for it."""
+    """False: the agent's side does not consider it safe."""

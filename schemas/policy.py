@@ -1,4 +1,4 @@
-"""The policy document: what counts, from when on, and what follows."""
+"""The policy document."""
 
 import os
 from collections.abc import Mapping
@@ -34,47 +34,48 @@ class Reading(StrEnum):
 
 
 class Tool(Part):
-    """What is known of the tools whose name matches a glob (case is ignored)."""
+    """Properties of the tools whose name matches a glob (case is ignored)."""
 
     match: Name
     """A glob over names of tools."""
     effect: Effect | None = None
-    """What it does; left out: what is known of it otherwise. A producer's hint never lowers it."""
+    """The tool's effect; left out: the built-in one. A producer's hint never lowers it."""
     reading: Reading = Reading.PLAIN
     """How its arguments are read."""
     loop_key: Annotated[tuple[Name, ...], Field(max_length=64)] | None = None
-    """The arguments in which two calls must be equal to be the same call; empty: any two are. Left out: all of them."""
+    """The arguments that identify a call for repetition; empty: all calls of the tool are the same. Left out: all
+    arguments."""
 
 
 class Rule(Part):
-    """How one detector is set, and what its findings lead to."""
+    """The settings of one detector and the effects of its findings."""
 
     enabled: bool = True
-    """Off: it is not looked for."""
+    """False: the detector does not run."""
     mode: Mode = Mode.ENFORCE
     """shadow: only record; warn: a nudge at most; enforce. Left out: the rule's default."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """The detector's own settings; left out: its defaults."""
     levels: dict[Severity, Level] = Field(default_factory=dict)
-    """What a finding of a severity leads to; left out: the rule's defaults."""
+    """The level by severity of the finding; left out: the rule's defaults."""
 
 
 class Exemption(Part):
-    """An operator's word that an override may loosen a rule."""
+    """An operator's permission for an override to loosen a rule."""
 
     by: Annotated[str, Field(min_length=1, max_length=256)]
-    """Who allows it: a person's name."""
+    """The name of the person who allows it."""
     reason: Annotated[str, Field(min_length=1, max_length=4096)]
-    """Why, for the audit and for whoever reads it later."""
+    """The reason, for the audit."""
     expires: EpochMs
-    """From then on, by the sessions' event time, the whole override no longer holds."""
+    """From then on, by the sessions' event time, the whole override has no effect."""
 
 
 class Override(Part):
     """Other rules for some agents or sessions, by glob.
 
-    Of all that hold for a session the strictest counts, setting by setting, whatever their order. One with an
-    exemption may loosen: it holds, over every other, and of several the last.
+    Of all that match a session the strictest counts, setting by setting, whatever their order. One with an exemption
+    may loosen rules. It takes precedence over all others, and the last of several counts.
     """
 
     agent: Name = "*"
@@ -82,28 +83,28 @@ class Override(Part):
     session: Name = "*"
     """A glob over ids of sessions."""
     rules: Annotated[dict[Id, Rule], Field(max_length=MAX_RULES)]
-    """By detector id, as the document's own."""
+    """By detector id, like the document's own."""
     exemption: Exemption | None = None
-    """Without one it can only be stricter."""
+    """Left out: the override can only be stricter."""
 
 
 class Preset(StrEnum):
-    """A policy to begin with; what a document says itself comes before it."""
+    """A policy to start from; the document's own fields take precedence."""
 
     STARTER = "starter"
     """Only the loop guard and severe destruction are enforced; the rest warns or records."""
     STANDARD = "standard"
     """The defaults of every rule."""
     LITERAL = "literal"
-    """Many destructive acts on different targets kill the session; by default a person is asked."""
+    """Many destructive acts on different targets kill the session; by default they need a person's approval."""
     CAREFUL = "careful"
-    """As the defaults, and a person is asked before the first irreversible act on each target."""
+    """The defaults, and a person must approve the first irreversible act on each target."""
     REGULATED = "regulated"
     """Lower thresholds and harder interventions."""
 
 
 class Published(Part):
-    """Who put a document on the topic, why and when."""
+    """The publisher of a document, the reason and the time."""
 
     by: Annotated[str, Field(min_length=1, max_length=256)]
     reason: Annotated[str, Field(min_length=1, max_length=4096)]
@@ -111,52 +112,52 @@ class Published(Part):
 
 
 class ApprovalRules(Part):
-    """How a person's approval of a call is got."""
+    """Approvals of calls by people."""
 
     expires_s: Annotated[float, Field(ge=1, le=86_400)] = 900.0
-    """A request that nobody has answered by then is refused; never allowed."""
+    """A request without an answer by then is refused, never allowed."""
     quorum: Annotated[int, Field(ge=1, le=5)] = 1
     """How many different operators must approve."""
     critical_quorum: Annotated[int, Field(ge=1, le=5)] = 2
-    """The same for requests of priority critical: a critical finding about an act that destroys."""
+    """The same for requests of priority critical: a critical finding on a destructive act."""
     critical_voters: Annotated[int, Field(ge=1, le=9)] = 3
-    """Out of so many operators: a critical request is rejected once the others can no longer make the quorum."""
+    """The number of operators that may vote: a critical request is rejected once the others cannot reach the quorum."""
     covers: Annotated[int, Field(ge=0, le=10_000)] = 100
-    """An approval of a volume of destructive acts lets so many more of them pass in the session; 0: none."""
+    """An approval of a volume of destructive acts allows this many more of them in the session; 0: none."""
 
 
 class ProbationRules(Part):
-    """What a session is held to after a reset."""
+    """The stricter limits of a session after a reset."""
 
     actions: Annotated[int, Field(ge=0, le=10_000)] = 20
-    """For so many of its actions; 0: no probation."""
+    """The number of actions on probation; 0: no probation."""
     rules: Annotated[dict[Id, Rule], Field(max_length=MAX_RULES)] = Field(
         default_factory=lambda: {"destructive_volume": Rule(settings={"max_deletes": 2, "max_deletes_in_actions": 3})}
     )
-    """By detector id, as an override's: they can only be stricter. From PAUSE on, each decision is a kill."""
+    """By detector id, like an override's: they can only be stricter. From PAUSE on, each decision is a kill."""
     lockout_s: Annotated[float, Field(ge=0, le=7 * 86_400)] = 3600.0
-    """A kill during probation cannot be reset before this has passed; the next one for twice as long, and so on."""
+    """A kill during probation cannot be reset within this time. It doubles with each further one."""
     longest_lockout_s: Annotated[float, Field(ge=0, le=30 * 86_400)] = 86_400.0
-    """It does not grow beyond this."""
+    """The longest lockout."""
 
 
 class Operations(Part):
     """Approvals, kills, resets and incidents."""
 
     approvals: ApprovalRules = ApprovalRules()
-    """How a person's approval of a call is got."""
+    """Approvals of calls by people."""
     probation: ProbationRules = ProbationRules()
-    """What a session is held to after a reset."""
+    """The stricter limits of a session after a reset."""
     kill_ack_s: Annotated[float, Field(ge=0.1, le=3600)] = 5.0
     """A kill that the agent's side has not acknowledged by then is sent again."""
     kill_issues: Annotated[int, Field(ge=1, le=100)] = 3
-    """How often it is sent; when the last one is not acknowledged either, that is an incident."""
+    """How often it is sent; if the last one is not acknowledged either, an incident is opened."""
     second_person_s: Annotated[float, Field(ge=1, le=86_400)] = 900.0
-    """How long what takes two operators (a fleet's kill, a reset within the lockout) waits for the second."""
+    """How long an act of two operators (a fleet's kill, a reset within the lockout) waits for the second one."""
     incident_quiet_h: Annotated[float, Field(gt=0, le=8784)] = 1.0
-    """An incident is over when nothing was counted on it for so long while its session, or scope, went on."""
+    """An incident is over when nothing was counted on it for this time while its session, or scope, was active."""
     reset_requires_new_session: bool = False
-    """A reset does not release a session: it stays closed, and the work goes on in a new one."""
+    """A reset does not release a session: it stays closed, and the work continues in a new one."""
 
 
 _OPERATIONS = Operations()
@@ -170,47 +171,47 @@ class Policy(Record):
     v: int = 1
     """The version of this format."""
     name: Id = "default"
-    """Under which it is published, and followed by workers."""
+    """The name under which it is published and which workers follow."""
     version: Annotated[int, Field(ge=0)] = 1
     """Named in every decision, so each published document has its own."""
     preset: Preset | None = None
-    """What to begin with; spelled out into the rules when the document is loaded."""
+    """The preset to start from; expanded into the rules when the document is loaded."""
     tools: Annotated[tuple[Tool, ...], Field(max_length=MAX_ENTRIES)] = ()
-    """Looked through in order, before the built-in ones."""
+    """Searched in order, before the built-in ones."""
     target_args: Annotated[tuple[Name, ...], Field(max_length=MAX_ENTRIES)] = ()
-    """Arguments that name what an action is about, besides the built-in ones."""
+    """Arguments that name the target of an action, besides the built-in ones."""
     rules: Annotated[dict[Id, Rule], Field(max_length=MAX_RULES)] = Field(default_factory=dict)
-    """By detector id; a detector that is not named runs with its defaults."""
+    """By detector id; all others run with their defaults."""
     correlations: Annotated[tuple[Correlation, ...], Field(max_length=MAX_CORRELATIONS)] = ()
-    """Rules of the policy's own, over several events or findings of a session."""
+    """The policy's own rules, over several events or findings of a session."""
     judgement: Mode | None = None
-    """The most that rules of judgement may do, such as `shadow` in a new installation, where `rules` names no mode of
-    theirs. Harm, budgets, tripwires and kills are enforced at once. Left out: their defaults."""
+    """The strictest mode of rules of judgement, such as `shadow` in a new installation, unless `rules` sets their
+    mode. Harm, budgets, tripwires and kills are enforced at once. Left out: their defaults."""
     overrides: Annotated[tuple[Override, ...], Field(max_length=MAX_ENTRIES)] = ()
     """Other rules for some agents or sessions."""
     cooldown_s: Annotated[float, Field(ge=0)] = 30.0
     """A rule does not repeat a decision of the same level within this time, unless it is a refusal."""
     interventions: Interventions | None = None
-    """How levels are chosen and what decisions bring along; left out: its defaults."""
+    """How levels are chosen and what decisions contain besides; left out: its defaults."""
     kill_grace_s: Annotated[float, Field(ge=0, le=86_400)] = 10.0
-    """What a killed session begins later than this after the kill is an incident of its own."""
+    """Calls that a killed session starts later than this after the kill are an incident of their own."""
     session_ttl_h: Annotated[float, Field(ge=1, le=8784)] = 24.0
-    """A session that was idle for so long starts anew; a kill outlives it."""
+    """A session that was idle for this long starts again; a kill outlives it."""
     operations: Operations | None = None
     """Approvals, kills and resets; left out: the defaults of each."""
     opinion: OpinionRules | None = None
     """Second opinions of a model on findings in doubt; left out: none are requested."""
 
     published: Published | None = None
-    """Added when it is published; not part of what is decided."""
+    """Added on publication; it has no effect on decisions."""
 
     @property
     def operated(self) -> Operations:
-        """Approvals, kills and resets, with what is left out."""
+        """Approvals, kills and resets, with their defaults."""
         return self.operations or _OPERATIONS
 
     def overrides_for(self, agent_id: str, session_id: str, time_ms: int) -> tuple[Override, ...]:
-        """The overrides that hold for a session at a moment of its event time, in order."""
+        """The overrides that apply to a session at an event time (epoch ms), in order."""
         return tuple(
             override
             for override in self.overrides
@@ -221,4 +222,4 @@ class Policy(Record):
 
 
 PolicyDocument: TypeAlias = Policy | Mapping[str, Any] | str | os.PathLike[str]
-"""A policy as people give it: the path of a document, its fields, or a Policy."""
+"""A policy as callers pass it: the path of a document, its fields, or a Policy."""

@@ -1,4 +1,4 @@
-"""What is wrong with a record, for people: where, what was expected and what was given."""
+"""Human-readable problems of a record: the place, what was expected and what was received."""
 
 from typing import NamedTuple
 
@@ -8,18 +8,18 @@ from haltline.schemas.record import AS_EPOCH, AS_MOMENT
 
 
 class Problem(NamedTuple):
-    """The first of what is wrong."""
+    """The first problem of a record."""
 
     steps: tuple[str, ...]
-    """Where: the names of the fields, from the outermost on; none: the record itself."""
+    """The place: field names from the outermost on; empty: the record itself."""
     kind: str
-    """Pydantic's name of the error."""
+    """Pydantic's error type."""
     message: str
-    """Pydantic's own words, without the input."""
+    """Pydantic's message, without the input."""
     text: str
     """What was expected and what was received; never the whole input."""
     others: int
-    """How much more is wrong."""
+    """The number of further problems."""
 
     @property
     def place(self) -> str:
@@ -32,13 +32,13 @@ class Problem(NamedTuple):
 
 
 def problem_of(error: ValidationError) -> Problem:
-    """The first of what pydantic found."""
-    # Of a time that is neither a number nor a text there are two errors; the second says it as we do.
+    """The first problem of a pydantic error."""
+    # A time that is neither a number nor a text has two errors; the second has our text.
     first, *others = (
         found for found in error.errors(include_url=False, include_context=False) if found["loc"][-1:] != (AS_EPOCH,)
     )
     steps = tuple(str(step) for step in first["loc"] if step != AS_MOMENT)
-    if first["type"] == "value_error":  # raised by our own checks, which say what was received
+    if first["type"] == "value_error":  # raised by our own checks, whose text names the input
         text = first["msg"].removeprefix("Value error, ")
     else:
         text = f"{first['msg']}, got {first['input']!r:.120}"

@@ -1,4 +1,4 @@
-"""What every record on the wire has in common."""
+"""The base of all records on topics."""
 
 import json
 from collections.abc import Callable
@@ -9,15 +9,15 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-EARLIEST_MS = 946_684_800_000  # 2000-01-01: before it, a clock is not set
-LATEST_MS = 4_102_444_800_000  # 2100-01-01: beyond it, a time is a mistake and would close every window
+EARLIEST_MS = 946_684_800_000  # 2000-01-01; an earlier time comes from an unset clock
+LATEST_MS = 4_102_444_800_000  # 2100-01-01; a later time is an error and would close every window
 
 
 def epoch_ms(value: object) -> int:
     """Epoch milliseconds of an RFC 3339 text or of a number of milliseconds.
 
     Raises:
-        ValueError: no time, a time without an offset, or one outside 2000 to 2100.
+        ValueError: not a time, a time without an offset, or one outside 2000 to 2100.
 
     """
     if type(value) is int:
@@ -38,11 +38,11 @@ def epoch_ms(value: object) -> int:
 
 
 AS_EPOCH, AS_MOMENT = "epoch_ms", "moment"
-"""The ways in which a time is read: stand in the location of an error, after the field."""
+"""The two parsers of a time; pydantic adds the name to the error's location, after the field."""
 
 
 class _Moment:
-    """Whole milliseconds are checked without a call into Python, for that is half the cost of reading an event."""
+    """The validator of times. It checks whole milliseconds without a Python call, half the cost of an event."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -62,27 +62,27 @@ Id = Annotated[str, Field(min_length=1, max_length=256)]
 """An identifier: 1 to 256 characters."""
 
 Name = Annotated[str, Field(max_length=512)]
-"""A short text of a producer, such as the name of a tool."""
+"""A producer's short text, such as a tool name."""
 
 Text = Annotated[str, Field(max_length=16_384)]
-"""A text for people, such as a reason."""
+"""A human-readable text, such as a reason."""
 
 Values = dict[str, float | int | str]
 """Measured values or thresholds by name, units in the name."""
 
 
 class Record(BaseModel):
-    """A value that is sent on the wire. Unknown fields are kept, so an older reader loses nothing."""
+    """A value on a topic. Unknown fields are kept, so an older reader loses nothing."""
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False, ser_json_inf_nan="null")
 
     def to_json(self) -> bytes:
-        """The record as one line of JSON, without what is not known."""
+        """The record as one line of JSON, without fields that are None."""
         return self.__pydantic_serializer__.to_json(self, exclude_none=True)
 
 
 class Part(BaseModel):
-    """A part of a document that people write: a misspelt field is an error, never ignored."""
+    """A part of a document that people write: an unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -91,14 +91,14 @@ _R = TypeVar("_R", bound=Record)
 
 
 def trusting(model: type[_R]) -> Callable[[dict[str, Any]], _R]:
-    """A function that makes records of values that are known to be right: pydantic's checks cost more than all else.
+    """Return a function that makes records from values that are known to be valid, without pydantic's costly checks.
 
-    It is given every field of the model in a dict that becomes the record's own. Each field counts as set.
+    Its argument is a dict with every field of the model, which becomes the record's own. Each field counts as set.
     """
     new, slots = object.__new__, vars(BaseModel)
     put_fields, put_names = slots["__dict__"].__set__, slots["__pydantic_fields_set__"].__set__
     put_extra, put_private = slots["__pydantic_extra__"].__set__, slots["__pydantic_private__"].__set__
-    names = set(model.model_fields)  # one for all records: they are frozen, so nothing adds to it
+    names = set(model.model_fields)  # shared by all records, which are frozen
 
     def make(fields: dict[str, Any]) -> _R:
         record = new(model)
@@ -112,7 +112,7 @@ def trusting(model: type[_R]) -> Callable[[dict[str, Any]], _R]:
 
 
 def rfc3339(time_ms: int) -> str:
-    """The moment as people read it, in UTC."""
+    """The human-readable time in UTC."""
     return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -122,8 +122,8 @@ _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
 
 def canonical_json(value: object) -> bytes:
-    """One line of JSON with sorted keys, for digests and for texts cut to a length: equal for equal values."""
+    """One line of JSON with sorted keys, for digests and truncated texts: equal for equal values."""
     try:
         return orjson.dumps(value, option=_CANONICAL)
-    except TypeError:  # an integer of more than 64 bits is valid JSON, and orjson does not write it
+    except TypeError:  # JSON allows integers of more than 64 bits; orjson does not write them
         return json.dumps(value, sort_keys=True, default=str).encode()

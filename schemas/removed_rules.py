@@ -1,4 +1,4 @@
-"""Rules of earlier releases that are gone. Policies may name them still, without effect; so may the audit's records."""
+"""Removed rules of earlier releases. Policies may still name them, without effect, and audit records too."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -8,9 +8,9 @@ REMOVED: Final[Mapping[str, str]] = {
     "retry_storm": "error_repetition and stagnation see such sessions",
     "verify_mismatch": "destructive_repeat and error_repetition see such sessions",
 }
-"""By name: which rules are there instead."""
+"""By name: the rules that replace it."""
 
 
 def gone(place: str, rules: Iterable[str]) -> list[str]:
-    """A line for each rule that is gone; `place` is where the policy has these rules."""
+    """A line for each removed rule; `place` is the rules' place in the policy."""
     return [f"{place}.{name}: the rule is gone and has no effect: {REMOVED[name]}" for name in rules if name in REMOVED]

@@ -1,9 +1,9 @@
-"""Signatures of records on topics, in a header: they distinguish a worker's records from those of somebody else.
+"""Signatures of records on topics, in a header: they distinguish a worker's records from all others.
 
 A seal is the JSON `{"key_id", "at", "signature"}` in the header `haltline-seal`: ed25519 over the topic, the key, the
-value and `at`, the time of the signing in epoch milliseconds. A record without a value (an entry that is gone) is
-signed as well, and differs from one with an empty value. A copy on another topic or under another key is no longer
-sealed. That it is not an old one again is for the reader to see, from `at`.
+value and `at`, the time of the signing in epoch milliseconds. A record without a value (a deleted entry) is signed as
+well, and differs from one with an empty value. A copy on another topic or under another key is no longer sealed.
+Readers detect replayed old records by `at`.
 """
 
 import base64
@@ -32,7 +32,7 @@ class Sealer:
     """Signs with a private key."""
 
     def __init__(self, file: Path) -> None:
-        """Raises BadKey (a ValueError) for a file that is no such key, and OSError when it cannot be read."""
+        """Raises BadKey (a ValueError) if the file is not a private key, and OSError if it cannot be read."""
         self._key = load_private_key(file)
         self._key_id = key_id(self._key.public_key())
 
@@ -43,23 +43,23 @@ class Sealer:
 
 
 class NotSealed(ValueError):
-    """A record that none of the keys has signed as it is."""
+    """None of the keys has signed the record as it is."""
 
 
 class Seals:
-    """Checks with public keys; several, while one follows another."""
+    """Verifies with public keys: several, during a key rotation."""
 
     def __init__(self, keys: Mapping[str, Ed25519PublicKey]) -> None:
         self._keys = dict(keys)
 
     @classmethod
     def of_files(cls, files: Iterable[Path]) -> "Seals":
-        """Raises BadKey (a ValueError) for a file that is no public key, and OSError when one cannot be read."""
+        """Raises BadKey (a ValueError) if a file is not a public key, and OSError if one cannot be read."""
         keys = [load_public_key(file) for file in files]
         return cls({key_id(key): key for key in keys})
 
     def check(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers | None) -> int:
-        """When the record was signed, in epoch milliseconds. Raises NotSealed."""
+        """Return when the record was signed, in epoch milliseconds. Raises NotSealed."""
         found = [header for name, header in headers or () if name == HEADER]
         if len(found) != 1 or found[0] is None:
             raise NotSealed(f"expected one header {HEADER}, got {len(found)}")

@@ -31,9 +31,9 @@ class SignalKind(StrEnum):
     """The kind of event that a signal reports, of a session, or of an agent to the fleet."""
 
     STARTED = "started"
-    """The session's first event was processed."""
+    """The worker processed the session's first event."""
     DESTRUCTIVE = "destructive"
-    """The session is about to destroy something of value (no scratch file, nothing that it made)."""
+    """The session is about to destroy something of value (not a scratch file, nor its own output)."""
     KILLED = "killed"
     RELEASED = "released"
     """An operator has reset the session's kill."""
@@ -42,8 +42,8 @@ class SignalKind(StrEnum):
     PROFILE = "profile"
     """A profile of its last actions; `amounts` has counts by tool, and durations."""
     STOPPED = "stopped"
-    """It was refused something, or killed: once a minute at most. What an agent's sessions told is sent to the fleet in
-    one."""
+    """A call was refused, or the session was killed: at most once a minute. The fleet receives one for all sessions
+    of an agent."""
 
 
 class Signal(Record):
@@ -66,7 +66,7 @@ class Signal(Record):
     partition: int | None = None
     offset: int | None = None
     time: EpochMs
-    """The event's time, epoch ms of its agent's clock."""
+    """Event time in epoch milliseconds, by the agent's clock."""
     action: Name = ""
     target: Name = ""
     """The first of `targets`."""
@@ -77,5 +77,5 @@ class Signal(Record):
     amounts: Annotated[dict[Name, Amount], Field(max_length=64)] | None = None
 
     def amount(self, name: str, default: float = 0.0) -> float:
-        """One of the amounts; `default` if it is absent or no number."""
+        """One of the amounts; `default` if it is absent or not a number."""
         return default if self.amounts is None else self.amounts.get(name, default)

@@ -1,10 +1,10 @@
-"""What the name of a tool says that it does, however it is spelled: read alike by the worker and by the agent's side.
+"""The destructive verb in a tool's name, however it is spelled; used by the worker and by the agent's side.
 
-A name is folded first (compatibility forms, letters that look alike, marks, invisible characters, case), taken apart
-into words, and looked through for a verb that takes something away.
+A name is folded first (compatibility forms, letters that look alike, marks, invisible characters, case), then split
+into words, which are searched for a verb that deletes or destroys.
 
-Misses: names that say nothing (`tidy`, `process`); most languages other than English; words that run together with
-what is not in the list of things.
+Misses: names without meaning (`tidy`, `process`); most languages other than English; verbs joined with an object that
+is not in the list.
 """
 
 import re
@@ -16,8 +16,8 @@ _LOOKS_LIKE = str.maketrans(
     "\u0269\u0131\u0259\u0251\u0578\u057d\u0581\u029f",
     "aeiopcyxsdjhglkmtbheopiknvtabiieanugl",
 )
-"""Small letters of other alphabets that look like Latin ones. Marks (`é`) and wide or mathematical letters are taken
-care of by Unicode's own forms."""
+"""Small letters of other alphabets that look like Latin ones. Unicode's own forms cover marks (`é`) and wide or
+mathematical letters."""
 _DIGITS_AS_LETTERS = str.maketrans("01345@$", "oieasas")
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -45,7 +45,7 @@ IN_OTHER_LETTERS = (
     "মুছ",
     "ลบ", "ลบทิ้ง", "நீக்க", "xóa", "წაშლა", "ջնջել",
 )  # fmt: skip
-"""The same in other letters, wherever they stand in a name."""
+"""The same in other scripts, anywhere in a name."""
 _SHOWS = (
     "表示",
     "一覧",
@@ -62,7 +62,7 @@ _SHOWS = (
     "استعادة",
     "ביטול",
 )
-"""Pieces that make of it an object: a list of what was deleted, its restoration."""
+"""Parts that make the verb an object: a list of deleted things, their restoration."""
 _DIGIT_IN_WORD = re.compile(r"[a-z][013457@$][a-z]")
 
 _DESTROYS = frozenset((
@@ -75,12 +75,12 @@ _DESTROYS = frozenset((
     "raze", "bulldoze", "pulverize", "extirpate", "vanquish",
     *FOREIGN_VERBS,
 ))  # fmt: skip
-"""Verbs that take something away wherever in a name they stand."""
+"""Verbs that destroy anywhere in a name."""
 _DESTROYS_IN_FRONT = frozenset((
     "archive", "clear", "cleanup", "empty", "flush", "prune", "evict", "retire", "scrub", "expire", "reset",
     "terminate", "overwrite", "vacuum",
 ))  # fmt: skip
-"""Those that do so where they lead: `clear_table`, not `is_clear`."""
+"""Verbs that destroy only at the beginning: `clear_table`, not `is_clear`."""
 _PHRASES = (
     "get_rid_of", "to_trash", "tear_down", "clean_up", "tear_it_down", "blow_away", "throw_away", "do_away_with",
     "wipe_out",
@@ -104,7 +104,7 @@ _HARMLESS = frozenset((
     "think",
     "compare", "diff", "prevent", "protect", "disable", "edit", "save", "dry", "await", "inspect", "analyze", "todo",
 ))  # fmt: skip
-"""Verbs in front that make what follows an object: `list_delete_requests`."""
+"""Verbs at the beginning that make the rest an object: `list_delete_requests`."""
 _MODIFIERS = frozenset((
     "safe", "safely", "soft", "hard", "force", "forced", "bulk", "batch", "mass", "multi", "permanently", "permanent",
     "quick", "fast", "async", "do", "try", "admin", "api", "auto", "really", "just", "smart", "secure", "tool", "my",
@@ -118,7 +118,7 @@ _RECREATABLE_OBJECTS = frozenset((
     "todos", "context", "memory", "conversation", "chat", "history", "cookies", "logs", "output", "canvas", "markers",
     "password", "session", "state", "zoom", "search", "marks", "editor", "view", "tmp", "temp", "call", "thread",
 ))  # fmt: skip
-"""What nobody misses when a weak verb (`clear_cache`, `remove_filter`) is about it."""
+"""Recreatable objects of a weak verb (`clear_cache`, `remove_filter`)."""
 _WEAK = _DESTROYS_IN_FRONT | frozenset(
     ("remove", "discard", "dispose", "trash", "unlink", "del", "remover", "removing", "terminator")
 )
@@ -129,7 +129,7 @@ _RUN_TOGETHER = re.compile(
 
 
 def folded(name: str) -> str:
-    """The name as it looks: without marks and invisible characters, in the letters that it looks like."""
+    """The name as it looks: without marks and invisible characters, in Latin letters where they look alike."""
     if name.isascii():
         return name
     plain = unicodedata.normalize("NFKD", name)
@@ -149,16 +149,16 @@ def _words(name: str) -> tuple[str, ...]:
 
 
 _words_of_short = lru_cache(maxsize=4096)(_words)
-"""Tools have few names, and each is taken apart several times for every call."""
+"""Cached: there are few tool names, and every call splits each several times."""
 
 
 def is_recreatable(name: str) -> bool:
-    """Whether a name is about what nobody misses, such as a filter or a selection."""
+    """Return whether a name refers to something recreatable, such as a filter or a selection."""
     return not _RECREATABLE_OBJECTS.isdisjoint(words(name))
 
 
 def destroying_verb(name: str) -> str:
-    """The verb by which a tool of this name takes something away; empty when its name does not."""
+    """The destructive verb in a tool's name, or an empty text."""
     return _destroying_verb(name) if len(name) <= _MAX_CACHED_CHARS else ""
 
 
@@ -186,7 +186,7 @@ def _destroying_verb(name: str) -> str:
 
 
 def _verb(parts: tuple[str, ...]) -> str | None:
-    """The verb; empty: it is another one; None: these words tell nothing."""
+    """The destructive verb; empty: the verb is another one; None: no verb is recognised."""
     at = 0
     while at < len(parts) - 1 and parts[at] in _MODIFIERS:
         at += 1

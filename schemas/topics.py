@@ -1,11 +1,11 @@
-"""The topics, and how each one is laid out on the broker."""
+"""The topics and their layout on the broker."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Cleanup(StrEnum):
-    """What the broker does with old records."""
+    """The broker's cleanup of old records."""
 
     DELETE = "delete"
     COMPACT = "compact"
@@ -13,7 +13,7 @@ class Cleanup(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class TopicLayout:
-    """One topic: its name without the prefix, and what the broker must know of it."""
+    """One topic: its name without the prefix, and its settings on the broker."""
 
     name: str
     cleanup: Cleanup
@@ -71,7 +71,7 @@ LAYOUT = (
 
 
 class _Name:
-    """A topic's full name, as an attribute: under the prefix, its own with dashes."""
+    """A topic's full name as an attribute: the prefix and the attribute's name with dashes."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name.replace("_", "-")
@@ -84,41 +84,40 @@ class _Name:
 class Topics:
     """The full topic names under one prefix.
 
-    All are partitioned alike, by session id with the murmur2 partitioner (the Java
-    client's default, `murmur2_random` in librdkafka), so that what belongs to one
-    session is on one partition number.
+    All use the murmur2 partitioner (the Java client's default, `murmur2_random` in librdkafka), so that records with
+    the same session id as key have the same partition number on each.
     """
 
     prefix: str = "haltline."
 
     actions = _Name()
-    """What agents do."""
+    """Events of agents."""
     detections = _Name()
-    """What detectors saw."""
+    """Findings of detectors."""
     interventions = _Name()
-    """What was decided."""
+    """Decisions."""
     feedback = _Name()
-    """What the agent's side answered."""
+    """Feedback of the agent's side."""
     incidents = _Name()
-    """How each incident stands."""
+    """The state of each incident."""
     notifications = _Name()
-    """Who was notified of them."""
+    """Notifications of incidents."""
     commands = _Name()
-    """What operators asked for."""
+    """Operators' acts."""
     signals = _Name()
-    """What matters across sessions."""
+    """Events that matter across sessions."""
     opinions = _Name()
     """Second opinions on findings in doubt."""
     control = _Name()
-    """What holds now."""
+    """Restrictions in force."""
     policies = _Name()
     """Policy documents."""
     dead_letter = _Name()
-    """What could not be read."""
+    """Records that could not be processed."""
 
     @property
     def session_sources(self) -> tuple[str, ...]:
-        """The topics that a worker reads into its states."""
+        """The topics from which a worker builds session states."""
         return (self.actions, self.commands, self.feedback, self.signals, self.opinions)
 
     @property

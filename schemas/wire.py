@@ -1,4 +1,4 @@
-"""Bytes to models and back: the only place that knows both."""
+"""Conversion between bytes and models."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -22,14 +22,14 @@ from haltline.schemas.signals import Signal
 
 try:
     from haltline.schemas import native
-except ModuleNotFoundError:  # msgspec comes with the processor; an agent reads no events
-    native = None  # type: ignore[assignment]  # asked for wherever it is used
+except ModuleNotFoundError:  # msgspec is installed with the processor only; agents read no events
+    native = None  # type: ignore[assignment]  # checked at each use
 
 VERSION = 1
 """The version of every record that is written."""
 
 MAX_EVENT_BYTES = 1024 * 1024
-"""A larger record is not parsed: reading it would hold up every other session of its partition."""
+"""A larger record is not parsed, because that would delay every other session of its partition."""
 
 MODELS: dict[str, type[Record]] = {
     "actions": ActionEvent,
@@ -45,14 +45,14 @@ MODELS: dict[str, type[Record]] = {
     "policies": Policy,
     "dead-letter": DeadLetter,
 }
-"""What is on each topic, by the topic's name without the prefix."""
+"""The model of each topic's records, by the topic's name without the prefix."""
 
 Headers = Sequence[tuple[str, bytes | None]]
 _R = TypeVar("_R", bound=Record)
 
 
 class InvalidRecord(Exception):
-    """A record that cannot be used: why, and what was expected and received."""
+    """A record that cannot be used: the kind of problem, with what was expected and received."""
 
     def __init__(self, reason: BadRecord, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -61,7 +61,7 @@ class InvalidRecord(Exception):
 
 
 def decode_event(value: bytes | None, headers: Headers = ()) -> ActionEvent:
-    """Reads one record of the `actions` topic: native JSON, a CloudEvent or an OTel span.
+    """Decode one record of the `actions` topic: native JSON, a CloudEvent or an OTel span.
 
     Raises:
         InvalidRecord: it is none of these, or fields are missing or of the wrong type.
@@ -78,10 +78,10 @@ def decode_event(value: bytes | None, headers: Headers = ()) -> ActionEvent:
 
 
 def decode(model: type[_R], value: bytes | None) -> _R:
-    """Reads one JSON record as `model`.
+    """Decode one JSON record as `model`.
 
     Raises:
-        InvalidRecord: empty, too large, not JSON, of an unknown version, or not as the model says.
+        InvalidRecord: empty, too large, not JSON, of an unknown version, or not valid for the model.
 
     """
     if not value:
@@ -101,7 +101,7 @@ def decode(model: type[_R], value: bytes | None) -> _R:
 
 
 def _require_strict(value: bytes) -> None:
-    """Refuses NaN and Infinity: pydantic lets them through where any value may stand, no other JSON reader would."""
+    """Reject NaN and Infinity, which pydantic accepts where any value is allowed and other JSON readers do not."""
     try:
         orjson.loads(value)
     except orjson.JSONDecodeError as error:
@@ -109,7 +109,7 @@ def _require_strict(value: bytes) -> None:
 
 
 def _located(error: ValidationError, value: bytes) -> InvalidRecord:
-    """Says where in the record it was, what was expected and what was given; never the whole input."""
+    """The error with its place in the record, what was expected and what was received; never the whole input."""
     problem = problem_of(error)
     if problem.kind == "json_invalid":
         return InvalidRecord(BadRecord.NOT_JSON, problem.message)
@@ -128,7 +128,7 @@ def _claimed_version(value: bytes) -> object:
 
 
 def _foreign(value: bytes | None, headers: Headers) -> bytes | None:
-    """An event in another format as native JSON, or None when it is native already."""
+    """Convert an event in another format to native JSON; None: it is native already."""
     by_name = {name.lower(): text for name, text in headers if text is not None}
     content_type = by_name.get("content-type", b"").decode(errors="replace").lower()
     kind = content_type.partition(";")[0].strip()
@@ -148,7 +148,7 @@ def _foreign(value: bytes | None, headers: Headers) -> bytes | None:
     except orjson.JSONDecodeError as error:
         raise InvalidRecord(BadRecord.NOT_JSON, str(error)) from None
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        # A producer's object of any shape: what is not there, or is something else, shows where it is used.
+        # A producer's object of any shape: missing or wrong parts show where they are used.
         raise InvalidRecord(BadRecord.INVALID, f"{kind or 'CloudEvent'}: {type(error).__name__}: {error}") from None
 
 

@@ -233,9 +233,15 @@ def read_by_agents(known: Constants, demand: Demand, partitions: int) -> float:
 
 
 def partitions_for(known: Constants, demand: Demand, limits: Limits, workers: int) -> int:
-    """Three for each worker, and so many that agents do not read too much of each other's."""
-    verdicts = demand.agents * demand.events_per_s * known.verdict_bytes_per_event
-    least = max(3 * workers, min(verdicts / limits.read_by_agents_bytes_s, demand.agents))
+    """Three for each worker, and so many that agents do not read too much of each other's.
+
+    More of them help only processes that have sessions on few of them.
+    """
+    verdicts = demand.events_per_s * known.verdict_bytes_per_event
+    if verdicts * demand.agents / demand.sessions_per_process <= limits.read_by_agents_bytes_s:
+        least: float = 3 * workers
+    else:
+        least = max(3 * workers, min(demand.agents * verdicts / limits.read_by_agents_bytes_s, demand.agents))
     return math.ceil(least / _PARTITIONS_STEP) * _PARTITIONS_STEP
 
 

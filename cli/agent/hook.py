@@ -1,9 +1,9 @@
 """`haltline hook`: the command that a coding agent's hooks run. Standard library only: it starts with every tool call.
 
-It passes the hook's input to this user's companion process, which it starts when there is none, and prints the answer
-(`interventions/agent/integrations/hooks/companion.py`). `hook_client.py` does the same in half the time where one runs
-already. Without a companion, the guard's fail policy decides: calls whose name is destructive are refused, others go
-on; after a known kill, none does.
+It passes the hook's input to this user's companion process, which it starts if none runs, and prints the answer
+(`interventions/agent/integrations/hooks/companion.py`). `hook_client.py` does the same in half the time if one runs.
+Without a companion, the guard's fail policy decides: calls with a destructive name are refused and others are allowed;
+after a known kill, all are refused.
 """
 
 import os
@@ -50,7 +50,7 @@ class Unanswered(Exception):
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command with what follows `hook`. Returns the exit code."""
+    """Run the command with the arguments after `hook`. Returns the exit code."""
     if arguments[:1] in (["install"], ["uninstall"]):
         from haltline.cli.agent import hook_settings
 
@@ -63,16 +63,16 @@ def main(arguments: list[str]) -> int:
     raw = sys.stdin.buffer.read(MAX_BYTES + 1)
     try:
         return put(_answered(arguments, raw))
-    except Exception as error:  # with Python's own exit code 1 the call would go on
+    except Exception as error:  # Python's own exit code 1 would let the call run
         print(f"haltline: hook: {_NOT_READ} ({error!r:.300})", file=sys.stderr)
         return 2
 
 
 def environment(arguments: list[str]) -> dict[str, str]:
-    """The variables that the options stand for.
+    """Convert the options to their environment variables.
 
     Raises:
-        ValueError: an option that does not exist, or one without its value.
+        ValueError: an option is unknown, or lacks its value.
 
     """
     variables: dict[str, str] = {}
@@ -116,7 +116,7 @@ def _answered(arguments: list[str], raw: bytes) -> Reply:
 
 
 def _is_hook(agent: str, raw: bytes) -> bool:
-    """Whether it is worth to start a companion for it."""
+    """Return whether the input is worth starting a companion."""
     from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS
 
     try:
@@ -148,7 +148,7 @@ def _by_policy(folder: str, agent: str, raw: bytes, why: str) -> Reply:
 
 
 def _start(path: str, why: str) -> None:
-    """Starts a companion, and waits until it answers; of several that are started at once, one stays."""
+    """Start a companion and wait until it answers; of several started at once, one stays."""
     import subprocess
 
     log = path.removesuffix(".sock") + ".log"
@@ -163,7 +163,7 @@ def _start(path: str, why: str) -> None:
     until = time.monotonic() + _START_S
     while time.monotonic() < until:
         if request_reply(path, "\0ping", b"") is not None:
-            process.returncode = 0  # it goes on without us: no warning that it was left
+            process.returncode = 0  # it keeps running: no warning about an unfinished process
             return
         if process.poll():
             with open(log, encoding="utf-8", errors="replace") as file:

@@ -1,8 +1,7 @@
-"""A hook's fast way: asks the companion that runs already, with what the interpreter has built in.
+"""The fast client of a hook, for a companion that already runs. It uses built-in modules only.
 
-An agent runs this file by its path (`python -I -S hook_client.py ...`) at every call of a tool: to find packages, or to
-load `json` or `os`, takes longer than all that is done here. Where no companion answers, it becomes `haltline hook`,
-which starts one.
+An agent runs this file by its path (`python -I -S hook_client.py ...`) at every tool call: finding packages, or loading
+`json` or `os`, takes longer than the whole request. If no companion answers, it runs `haltline hook`, which starts one.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 64 * 1024 * 1024
 ANSWER_S = 20.0
-"""How long nothing may come; a companion that waits sends a space every few seconds."""
+"""Read timeout in seconds; a companion that waits sends a space every few seconds."""
 CLAUDE_CODE = "claude-code"
 Reply = tuple[int, bytes, bytes]
-"""The exit code, and what goes to standard output and to standard error."""
+"""The exit code, standard output and standard error."""
 
 
 def agent_of(arguments: Sequence[str]) -> str:
-    """The agent whose hook it is: what `--for` says."""
+    """The agent of the hook, from `--for`."""
     for at, word in enumerate(arguments):
         name, equals, value = word.partition("=")
         if name == "--for":
@@ -41,7 +40,7 @@ def folder_of(environ: Mapping[str, str]) -> str:
 
 
 def place(arguments: Sequence[str], environ: Mapping[str, str]) -> str:
-    """The socket of the companion for these settings: with another release, broker or file of settings, another one.
+    """The path of the companion's socket. It differs by release, broker and settings file.
 
     All agents share one. Read before the settings of the file are added to the environment.
     """
@@ -57,13 +56,13 @@ def place(arguments: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 def is_private(folder: str) -> bool:
-    """Whether only this user can enter a folder. Raises OSError when it is not there."""
+    """Return whether only this user can enter a folder. Raises OSError if it does not exist."""
     found = posix.lstat(folder)
     return found.st_uid == posix.getuid() and found.st_mode & 0o170077 == 0o040000
 
 
 def request_reply(path: str, agent: str, raw: bytes) -> Reply | None:
-    """What the companion answers; None: there is none, or it ended. Raises OSError when it does not answer in time."""
+    """The companion's answer; None: none runs, or it ended. Raises OSError on a timeout."""
     if not is_private(path.rpartition("/")[0]):
         return None
     connection = socket(AF_UNIX, SOCK_STREAM)
@@ -85,7 +84,7 @@ def request_reply(path: str, agent: str, raw: bytes) -> Reply | None:
 
 
 def put(reply: Reply) -> int:
-    """Prints a reply, and returns the exit code."""
+    """Print a reply and return the exit code."""
     code, out, err = reply
     for text, file in ((out, sys.stdout), (err, sys.stderr)):
         if text:
@@ -94,7 +93,7 @@ def put(reply: Reply) -> int:
 
 
 def _stamp(path: str) -> str:
-    """What changes with a file; empty: it is not there."""
+    """A stamp that changes with the file; empty: no file."""
     try:
         found = posix.stat(path)
     except OSError:
@@ -111,7 +110,7 @@ def _main() -> int:
         if reply is not None:
             return put(reply)
     except (OSError, ValueError):
-        pass  # `haltline hook` says why
+        pass  # `haltline hook` prints the reason
     import os
     import tempfile
 

@@ -18,7 +18,7 @@ EVENTS = {
     "SessionStart": None, "UserPromptSubmit": None, "PreToolUse": "*", "PostToolUse": "*", "PostToolUseFailure": "*",
     "Stop": None, "SubagentStop": None, "SessionEnd": None,
 }  # fmt: skip
-"""The hooks of Claude Code, and the matcher of those that have one."""
+"""The hooks of Claude Code, and their matchers."""
 _CODEX = dict.fromkeys(("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SubagentStop"))
 _GEMINI = dict.fromkeys(("SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd")) | {
     "BeforeTool": "*", "AfterTool": "*",
@@ -27,17 +27,17 @@ _CLINE = ("TaskStart", "TaskResume", "TaskCancel", "TaskComplete", "UserPromptSu
 
 
 class Agent(NamedTuple):
-    """Where an agent reads its hooks."""
+    """The hook configuration of an agent."""
 
     settings: str
-    """In a project; a folder ends with a slash."""
+    """The file in a project; a folder ends with a slash."""
     of_user: str
-    """For all projects of a user."""
+    """The file for all projects of a user."""
     events: Mapping[str, str | None]
-    """Empty: not in one file of JSON."""
+    """Event names and matchers; empty: the hooks are not in one JSON file."""
     timeout: int = 60
     then: str = ""
-    """What its user has to do before the hooks run."""
+    """What the user has to do before the hooks run."""
 
 
 AGENTS = {
@@ -57,7 +57,7 @@ AGENTS = {
     ),
     "opencode": Agent(".opencode/plugins/", "~/.config/opencode/plugins/", {}),
 }
-"""The agents that have hooks, by the name that `scan` gives them."""
+"""The agents that have hooks, by their name in `scan`."""
 _OURS = re.compile(
     r"""(?:(?:^|[/\s])haltline(?:\.exe)?['"]?|-m haltline\.(?:streams|cli))\s+hook(?:\s|$)"""
     r"""|/hook_client\.py(?:\W|$)"""
@@ -72,7 +72,7 @@ class BadSettings(Exception):
 
 
 def main(arguments: list[str]) -> int:
-    """Runs `install ...` or `uninstall ...`. Returns the exit code: 0 done, 2 it cannot be done."""
+    """Run `install ...` or `uninstall ...`. Returns the exit code: 0 done, 2 not possible."""
     parser = argparse.ArgumentParser(prog=f"haltline hook {arguments[0]}", description=__doc__)
     parser.add_argument("--for", dest="agent", choices=AGENTS, default=hook_client.CLAUDE_CODE)
     parser.add_argument("--settings", metavar="FILE",
@@ -106,7 +106,7 @@ def main(arguments: list[str]) -> int:
 
 
 def command_of(agent: str, options: dict[str, Any]) -> list[str]:
-    """The command that a hook runs: by whole paths, for hooks do not have the PATH of a shell."""
+    """The command that a hook runs, with absolute paths, because hooks do not have a shell's PATH."""
     words = [] if agent == hook_client.CLAUDE_CODE else ["--for", agent]
     for name, value in options.items():
         words += [] if not value else [f"--{name}"] if value is True else [f"--{name.replace('_', '-')}", value]
@@ -114,7 +114,7 @@ def command_of(agent: str, options: dict[str, Any]) -> list[str]:
 
 
 def _changes(agent: str, place: Path, command: list[str] | None) -> Iterator[Change]:
-    """What `install` changes with a command, `uninstall` without one. Raises BadSettings and OSError."""
+    """The changes by `install` (with a command) or `uninstall` (without one). Raises BadSettings and OSError."""
     events, timeout = AGENTS[agent].events, AGENTS[agent].timeout
     if events:
         before = place.read_bytes() if place.exists() else None
@@ -141,10 +141,10 @@ def _changes(agent: str, place: Path, command: list[str] | None) -> Iterator[Cha
 def installed(
     before: bytes | None, command: str, where: str, events: Mapping[str, str | None] = EVENTS, timeout: int = 60
 ) -> bytes:
-    """The file with our hooks, in place of any that were there.
+    """The file's content with our hooks, which replace earlier ones of ours.
 
     Raises:
-        BadSettings: it is not what the agent reads.
+        BadSettings: the agent could not read the file.
 
     """
     settings = without(parsed(before, where), where)
@@ -157,9 +157,9 @@ def installed(
 
 
 def uninstalled(before: bytes | None, kept: tuple[bytes | None] | None, where: str) -> bytes | None:
-    """The file without our hooks; None: without the file. As it was to the byte, when nothing else has changed.
+    """The file's content without our hooks; None: no file. Identical to the original if nothing else has changed.
 
-    `kept` is what was there before `install`, if that is known. Raises BadSettings as `installed`.
+    `kept` is the content before `install`, if known. Raises BadSettings like `installed`.
     """
     if before is None:
         return None
@@ -173,7 +173,7 @@ def uninstalled(before: bytes | None, kept: tuple[bytes | None] | None, where: s
 
 
 def parsed(text: bytes | None, where: str) -> Settings:
-    """The settings of a file. Raises BadSettings when they are no JSON object."""
+    """The settings in a file. Raises BadSettings if they are not a JSON object."""
     if text is None or not text.strip():
         return {}
     try:
@@ -186,7 +186,7 @@ def parsed(text: bytes | None, where: str) -> Settings:
 
 
 def without(settings: Settings, where: str) -> Settings:
-    """A copy without our hooks, and without what is empty when they are gone."""
+    """A copy without our hooks and the empty parts that they leave."""
     settings = copy.deepcopy(settings)
     hooks = settings.get("hooks", {})
     if not isinstance(hooks, dict):
@@ -206,7 +206,7 @@ def without(settings: Settings, where: str) -> Settings:
 
 
 def _without_empty_hooks(settings: Settings) -> Settings:
-    """Without what is empty: several forms mean that there are no hooks."""
+    """The settings without empty hooks: several forms mean that there are none."""
     hooks = {event: entries for event, entries in settings.get("hooks", {}).items() if entries}
     return {name: value for name, value in settings.items() if name != "hooks"} | ({"hooks": hooks} if hooks else {})
 
@@ -228,7 +228,7 @@ def _keep(file: Path) -> Path:
 
 
 def _kept(file: Path) -> tuple[bytes | None] | None:
-    """What was there before `install`; an empty file stands for none. None: it is not known."""
+    """The content before `install`; an empty backup stands for no file. None: not known."""
     kept = _keep(file)
     return (kept.read_bytes() or None,) if kept.exists() else None
 
@@ -244,7 +244,7 @@ def _write(file: Path, before: bytes | None, after: bytes | None, *, keep: bool)
     kept = _keep(file)
     if keep:
         file.parent.mkdir(parents=True, exist_ok=True)
-        if not kept.exists():  # a second install: the first one knows how it was
+        if not kept.exists():  # a second install: the first one has the original
             _replace(kept, before or b"")
     if after is None:
         file.unlink()
@@ -258,7 +258,7 @@ def _write(file: Path, before: bytes | None, after: bytes | None, *, keep: bool)
 
 
 def _replace(file: Path, text: bytes) -> None:
-    """At once: a reader sees the old file or the new one. Follows a link, and keeps the mode."""
+    """Replace the file atomically. Follows a link and keeps the mode."""
     file = file.resolve()
     new = file.with_name(f".{file.name}.{os.getpid()}")
     new.write_bytes(text)

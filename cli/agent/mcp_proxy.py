@@ -1,4 +1,4 @@
-"""`haltline mcp-proxy`: in front of an MCP server. Needs nothing of the processor: it is installed beside the agent."""
+"""`haltline mcp-proxy`: a proxy for an MCP server. Does not need the processor: it is installed beside the agent."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ _OF_HTTP = ("url", "host", "port", "header_file", "max_sessions")
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command with what follows `mcp-proxy`. Returns the exit code: the server's, 0 after HTTP, or 2."""
+    """Run the command with the arguments after `mcp-proxy`. Returns the exit code: the server's, 0 after HTTP, or 2."""
     options, command = _parsed(arguments)
     from haltline.interventions.agent.guard import Guard
     from haltline.interventions.agent.integrations.mcp_proxy import Proxy
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
             hosts=_LOOPBACK if host in _LOOPBACK else _LOOPBACK | {host},
             max_sessions=http["max_sessions"],
         )
-        # Since 2026-07-28 a client that closes a request's connection has taken the request back.
+        # Since 2026-07-28 a client cancels a request by closing its connection.
         serve(proxy.app(), host, http["port"], path=proxy.path, cancels=True)
     except ModuleNotFoundError as missing:
         if missing.name != "aiohttp":
@@ -93,7 +93,7 @@ def _parsed(arguments: list[str]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _headers(file: Path | None) -> dict[str, str]:
-    """The headers of a file. Raises ValueError for a line that is none."""
+    """The headers in a file. Raises ValueError for an invalid line."""
     headers: dict[str, str] = {}
     for number, line in enumerate([] if file is None else file.read_text(encoding="utf-8").splitlines(), start=1):
         if not line.strip():

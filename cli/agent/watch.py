@@ -1,4 +1,4 @@
-"""`haltline watch`: an agent as a child. Needs nothing of the processor: it is installed beside the agent."""
+"""`haltline watch`: runs an agent as a child process. Does not need the processor: it is installed beside the agent."""
 
 import argparse
 import os
@@ -16,7 +16,7 @@ _EXIT_CODES = (
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command with what follows `watch`. Returns the exit code."""
+    """Run the command with the arguments after `watch`. Returns the exit code."""
     if "--all" in arguments[: arguments.index("--") if "--" in arguments else None]:
         from haltline.cli.agent import watch_all
 

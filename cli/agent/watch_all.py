@@ -1,4 +1,4 @@
-"""`haltline watch --all`: prints findings in the histories that agents on this machine write now."""
+"""`haltline watch --all`: prints findings from the histories that agents on this machine are writing."""
 
 import argparse
 import shutil
@@ -19,7 +19,7 @@ Notify = Callable[[str, str], object]
 
 
 def main(arguments: list[str]) -> int:
-    """Runs until it is interrupted. Returns the exit code: 0, or 2 for a wrong configuration."""
+    """Run until interrupted. Returns the exit code: 0, or 2 for a wrong configuration."""
     parser = argparse.ArgumentParser(
         prog="haltline watch",
         usage="haltline watch --all [options]",
@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
 
 
 def line_of(trip: "Trip") -> tuple[str, str]:
-    """Who it is about and what would be done; why, and what the agent would be told."""
+    """The session and the decision; the reason and the message to the agent."""
     decision = trip.decision
     advice = f" Would be told: {' '.join(decision.message.split())}" if decision.message else ""
     title = f"{trip.agent} {trip.project} {decision.session_id} {decision.level.name} {decision.detector}"
@@ -77,7 +77,7 @@ def line_of(trip: "Trip") -> tuple[str, str]:
 
 
 def _desktop() -> Notify | None:
-    """How this desktop shows a notice; what is in it is an argument, and never a program."""
+    """The desktop's notification command, which receives the text as an argument and never runs it."""
     if sys.platform == "darwin":
         return lambda title, text: subprocess.run(["osascript", "-e", _MAC, title, text], check=False)
     program = shutil.which("notify-send")

@@ -1,4 +1,4 @@
-"""Which framework a program, or a project, is of."""
+"""Detects the framework of a program or a project."""
 
 import json
 import re
@@ -12,12 +12,12 @@ from haltline.cli.frameworks.source import CannotEdit, Source, normal
 from haltline.cli.frameworks.table import FRAMEWORKS
 
 MAX_BYTES: Final = 1_000_000
-"""Of a file with requirements; a longer one is not read."""
+"""Maximum size of a requirements file; a larger one is not read."""
 _NAME: Final = re.compile(r"^\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 
 
 def in_program(text: str) -> list[str]:
-    """The frameworks that a program imports, in the table's order: those that are a part of others come last."""
+    """The frameworks that a program imports, in the table's order; parts of others come last."""
     try:
         modules = Source(normal(text)[0]).modules
     except CannotEdit:
@@ -41,25 +41,25 @@ def in_project(folder: Path) -> list[str]:
 
 
 def installed() -> list[str]:
-    """The frameworks whose libraries this Python has."""
+    """The frameworks whose libraries are installed in this Python."""
     return [row.name for row in FRAMEWORKS.values() if any(_is_there(one) for one in row.imports)]
 
 
 def proposed(text: str | None, folder: Path) -> tuple[str, str] | None:
-    """The framework that is probably meant, and why; None when nothing tells."""
+    """The most likely framework and the reason; None: no evidence."""
     found = [] if text is None else in_program(text)
     if found:
         return found[0], "the program imports it"
     if found := in_project(folder):
         return found[0], "this project requires it"
-    # What haltline itself brings tells nothing.
+    # haltline's own dependencies are no evidence.
     if text is None and (found := [name for name in installed() if FRAMEWORKS[name].adapter]):
         return found[0], "it is installed"
     return None
 
 
 def named(text: str) -> Framework:
-    """A row by its name or its number. Raises ValueError, which lists the names."""
+    """The row with a name or a number. Raises ValueError, which lists the names."""
     names = [*FRAMEWORKS]
     word = text.strip().lower().replace("_", "-")
     if word.isascii() and word.isdigit() and 1 <= int(word[:4]) <= len(names):
@@ -72,7 +72,7 @@ def named(text: str) -> Framework:
 def _is_there(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except (ImportError, ValueError):  # the package above it is not there, or is being made
+    except (ImportError, ValueError):  # the parent package is missing, or is being imported
         return False
 
 
@@ -84,7 +84,7 @@ def _text_of(file: Path) -> str:
 
 
 def _of_pyproject(text: str) -> list[str]:
-    """The requirements in a pyproject.toml: of the project, its extras and its groups, and as Poetry writes them."""
+    """The requirements in a pyproject.toml: of the project, its extras, its groups, and Poetry's sections."""
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -98,7 +98,7 @@ def _of_pyproject(text: str) -> list[str]:
 
 
 def _of_package_json(text: str) -> list[str]:
-    """The packages that a project in JavaScript requires."""
+    """The packages that a JavaScript project requires."""
     try:
         document = json.loads(text or "{}")
     except (ValueError, RecursionError):

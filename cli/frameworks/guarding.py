@@ -1,4 +1,4 @@
-"""Puts the agent of a user's program behind a guard: the imports, the guard, and what hands it to the framework."""
+"""Puts the agent in a user's Python program behind a guard: inserts the imports, the guard, and its use."""
 
 import ast
 from typing import Final
@@ -17,19 +17,19 @@ from haltline.cli.frameworks.source import CannotEdit, Scope, Source, normal
 from haltline.cli.frameworks.uses import check_calls, check_keywords, check_places, check_uses, is_one, keyword_of
 
 MAX_BYTES: Final = 1_000_000
-"""The most bytes of a program."""
+"""Maximum size of a program in bytes."""
 _STEP: Final = "    "
 
 
 def is_guarded(text: str) -> bool:
-    """Whether a program imports haltline. Raises CannotEdit for what is no program."""
+    """Return whether a program imports haltline. Raises CannotEdit if it is not a Python program."""
     return any(name.partition(".")[0] == "haltline" for name in Source(normal(text)[0]).modules)
 
 
 def guarded_program(text: str, framework: Framework, agent_id: str, *, app: str = "app") -> str:
-    """The program behind a guard. Raises CannotEdit, which says why, when that cannot be done safely.
+    """The program behind a guard. Raises CannotEdit with the reason if that is not safely possible.
 
-    `app` is an identifier: the name of the application that the agent is, where a framework wants one.
+    `app` is an identifier: the application's name, for frameworks that require one.
     """
     plain, line_end = normal(text)
     source = Source(plain)
@@ -60,7 +60,7 @@ def guarded_program(text: str, framework: Framework, agent_id: str, *, app: str 
 
 
 def lines_to_add(framework: Framework, agent_id: str) -> str:
-    """What somebody adds by hand, in the order of a program."""
+    """The lines to add by hand, in the order of a program."""
     if not framework.adapter:
         setup = [line.format(agent_id=agent_id) for line in framework.setup]
         return "\n".join([*setup, framework.how])
@@ -84,7 +84,7 @@ def _construction(guard: str, agent_id: str) -> str:
 
 
 def _name_of_guard(source: Source, framework: Framework, names: list[str]) -> str:
-    """A name that the program does not bind. Raises CannotEdit when it binds one that the lines need."""
+    """A name that the program does not bind. Raises CannotEdit if it binds a name that the lines need."""
     needed = {"Guard", "GuardSettings", *names, *(line.partition(" ")[0] for line in framework.setup)}
     for name in sorted(needed & source.bound.keys()):
         raise CannotEdit(f"line {source.bound[name]}: expected no {name} of the program's own, got one")
@@ -92,7 +92,7 @@ def _name_of_guard(source: Source, framework: Framework, names: list[str]) -> st
 
 
 def _places(source: Source, framework: Framework, change: Change) -> list[ast.Call]:
-    """The calls that a change is made at."""
+    """The calls that a change applies to."""
     if isinstance(change, WithBlock):
         methods = [c for c in source.calls if isinstance(c.func, ast.Attribute) and c.func.attr in change.methods]
         return list({source.statement_of(call): call for call in methods}.values())  # one block for each statement
@@ -108,7 +108,7 @@ def _places(source: Source, framework: Framework, change: Change) -> list[ast.Ca
 
 
 def _assigned(source: Source, target: str) -> list[ast.Call]:
-    """The call that makes what has this name in the module. Raises CannotEdit where it is made again, or otherwise."""
+    """The call that is assigned to this name in the module. Raises CannotEdit for other bindings or several."""
     names = [one for one in ast.walk(source.tree) if isinstance(one, ast.Name) and one.id == target]
     names = [one for one in names if not isinstance(one.ctx, ast.Load)]
     if not names:
@@ -129,7 +129,7 @@ def _add_statement(source: Source, call: ast.Call, text: str) -> None:
 
 
 def _scope(source: Source, calls: list[ast.Call]) -> Scope:
-    """The function that all calls are in, or the module."""
+    """The function that contains all calls, or the module."""
     chains = [[one for one in source.above(call) if isinstance(one, Scope)] for call in calls]
     return next(one for one in chains[0] if all(one in chain for chain in chains))
 
@@ -169,12 +169,12 @@ def _add_item(source: Source, call: ast.Call, change: AddItem, item: str) -> Non
 
 
 def _add_keyword(source: Source, call: ast.Call, text: str) -> None:
-    """At the end of the arguments, in the form that they have."""
+    """Append a keyword argument in the format of the other arguments."""
     if any(one.arg is None for one in call.keywords):
         raise CannotEdit(f"line {call.lineno}: expected arguments by name, got **, which may hold the same one")
     last, close, has_arguments, has_comma = source.closing(call)
     line_of_last, line_of_close = source.text.count("\n", 0, last) + 1, source.text.count("\n", 0, close) + 1
-    if has_comma and line_of_last < line_of_close:  # one argument a line
+    if has_comma and line_of_last < line_of_close:  # one argument per line
         first = [*call.args, *(one.value for one in call.keywords)][0]
         line = source.text.split("\n")[first.lineno - 1]
         indent = line[: len(line) - len(line.lstrip())]
@@ -197,7 +197,7 @@ def _put_in_block(source: Source, call: ast.Call, header: str) -> None:
 
 
 def _build_guard(source: Source, calls: list[ast.Call], setup: list[str], imports: list[str]) -> None:
-    """The imports, and the guard before the first statement of the scope that needs it."""
+    """Insert the imports, and the guard before the first statement of the scope that needs it."""
     inside = {one for call in calls for one in source.above(call)}
     statement = next(one for one in _scope(source, calls).body if one in inside)
     indent = source.indent(statement)
@@ -210,7 +210,7 @@ def _build_guard(source: Source, calls: list[ast.Call], setup: list[str], import
 
 
 def _add_imports(source: Source, imports: list[str], before: int) -> None:
-    """After the imports with which the program begins, or after its docstring."""
+    """Insert the imports after those at the program's beginning, or after its docstring."""
     last = 0
     for statement in source.tree.body:
         is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
@@ -224,4 +224,4 @@ def _add_imports(source: Source, imports: list[str], before: int) -> None:
     elif last >= before:
         raise CannotEdit(f"line {before}: expected the agent on a line of its own, after the imports")
     else:
-        source.insert(source.line_start(last + 1), f"\n{lines}", first=True)  # before the guard, where they meet
+        source.insert(source.line_start(last + 1), f"\n{lines}", first=True)  # before the guard at the same place

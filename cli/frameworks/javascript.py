@@ -1,4 +1,4 @@
-"""Puts an agent in JavaScript or TypeScript behind a guard, by the tokens of Pygments; all else stays as it is."""
+"""Puts an agent in JavaScript or TypeScript behind a guard, using the tokens of Pygments; all else is unchanged."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -24,12 +24,12 @@ class _Token(NamedTuple):
 
 
 def imports_haltline(text: str) -> bool:
-    """Whether a program imports the npm package."""
+    """Return whether a program imports the npm package."""
     return any(module.partition("/")[0] == "haltline" for _, module, _, _ in _imports(_tokens(text)))
 
 
 def guarded_javascript(text: str, framework: Framework, change: WrapArgument, agent_id: str, file: str) -> str:
-    """The program with the argument of each such call within `guarded(..., session)`. Raises CannotEdit."""
+    """The program with the argument of each such call wrapped in `guarded(..., session)`. Raises CannotEdit."""
     if not file.endswith(ENDINGS):
         raise CannotEdit(f"expected a program in JavaScript or TypeScript, got {file}")
     plain, line_end = normal(text)
@@ -66,7 +66,7 @@ def guarded_javascript(text: str, framework: Framework, change: WrapArgument, ag
 
 
 def _tokens(text: str) -> list[_Token]:
-    """Those that mean something; the parts of a text in quotes are one."""
+    """The significant tokens; a quoted string is one token."""
     found: list[_Token] = []
     for at, kind, part in TypeScriptLexer().get_tokens_unprocessed(text):
         if kind in Comment or kind in Whitespace or not part.strip():
@@ -75,7 +75,7 @@ def _tokens(text: str) -> list[_Token]:
             found[-1] = _Token(found[-1].at, found[-1].text + part, kind)
         elif kind in Name or kind in String or part.isidentifier():
             found.append(_Token(at, part, kind))
-        else:  # several signs may be one token, such as `})`
+        else:  # Pygments may join several signs, such as `})`
             signs = [part] if part in {"?.", "=>"} else part
             found += [_Token(at + n, sign, kind) for n, sign in enumerate(signs)]
     return found
@@ -86,7 +86,7 @@ def _is_text(kind: object) -> bool:
 
 
 def _imports(tokens: list[_Token]) -> Iterator[tuple[dict[str, str], str, int, int]]:
-    """Of each import at the program's beginning: local names and theirs, the module, its first and last token."""
+    """For each import at the program's beginning: original names by local name, module, first and last token."""
     at = 0
     while at < len(tokens):
         if tokens[at].text in {";"} or (tokens[at].kind in String and at + 1 < len(tokens)):  # such as "use strict";
@@ -109,7 +109,7 @@ def _imports(tokens: list[_Token]) -> Iterator[tuple[dict[str, str], str, int, i
 
 
 def _end_of_argument(text: str, tokens: list[_Token], opens: int) -> int:
-    """Where the only argument of a call ends. Raises CannotEdit for several, for none, and for one that is spread."""
+    """The end of a call's only argument. Raises CannotEdit if there are none, several, or a spread one."""
     waits: list[str] = []
     comma = None
     for place in range(opens, len(tokens)):

@@ -1,4 +1,4 @@
-"""The MCP servers in a host's JSON file, such as .mcp.json: the proxy in front of each that is a command."""
+"""Puts the proxy before each command in a host's JSON file of MCP servers, such as .mcp.json."""
 
 import json
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from haltline.cli.frameworks.source import CannotEdit
 
 KEYS: Final = ("mcpServers", "servers")
-"""Under which hosts have them: Claude Code, Claude Desktop and Cursor; VS Code."""
+"""The keys of the servers: Claude Code, Claude Desktop and Cursor; VS Code."""
 _SPACE: Final = " \t\r\n"
 
 
@@ -15,11 +15,11 @@ class _Place(NamedTuple):
     value: Any
     begin: int
     end: int
-    """After the value."""
+    """The offset after the value."""
 
 
 def behind_proxy(text: str) -> str:
-    """The file with `haltline mcp-proxy` before each command, all else as it is. Raises CannotEdit."""
+    """The file with `haltline mcp-proxy` before each command; all else is unchanged. Raises CannotEdit."""
     try:
         json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -54,12 +54,12 @@ def behind_proxy(text: str) -> str:
 
 
 def is_behind(command: str, arguments: list[Any]) -> bool:
-    """Whether a command is haltline's proxy, however it is started."""
+    """Return whether a command is haltline's proxy, in any form."""
     return "mcp-proxy" in arguments and ("haltline" in command or any("haltline" in str(one) for one in arguments))
 
 
 def _members(text: str, at: int) -> Iterator[tuple[str, _Place]]:
-    """Of the object that begins there, each name with its value and where that is; of what is no object none."""
+    """Each name in the object at an offset, with its value and place; nothing if it is not an object."""
     decoder = json.JSONDecoder()
     at = _after(text, at, "")
     if text[at] != "{":
@@ -74,7 +74,7 @@ def _members(text: str, at: int) -> Iterator[tuple[str, _Place]]:
 
 
 def _after(text: str, at: int, sign: str) -> int:
-    """Where something stands next, after at most one such sign."""
+    """The offset of the next token, after at most one such sign."""
     for skipped in (_SPACE, sign, _SPACE):
         while at < len(text) and text[at] in skipped and skipped:
             at += 1

@@ -1,4 +1,4 @@
-"""A Python program that is edited by inserting texts at places of its syntax tree; all else stays as it is."""
+"""Python source that is edited by insertions at places of its syntax tree; all else is unchanged."""
 
 import ast
 import io
@@ -15,12 +15,12 @@ Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class CannotEdit(ValueError):
-    """The program is not of a shape that can be edited; the message says why."""
+    """The program's form cannot be edited; the message is the reason."""
 
 
 @dataclass
 class Source:
-    """A program, with LF at the ends of its lines. Raises CannotEdit for what is no Python."""
+    """A program, with LF line ends. Raises CannotEdit if it is not Python."""
 
     text: str
     tree: ast.Module = field(init=False)
@@ -40,23 +40,23 @@ class Source:
     # Places.
 
     def offset(self, line: int, column: int) -> int:
-        """Of a place as `ast` counts it: the column in bytes of UTF-8."""
+        """The offset of a place from `ast`, whose columns are bytes of UTF-8."""
         return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
 
     def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
-        """Where a node begins and ends."""
+        """The offsets of a node's beginning and end."""
         return (
             self.offset(node.lineno, node.col_offset),
             self.offset(node.end_lineno or node.lineno, node.end_col_offset or 0),
         )
 
     def first_line(self, statement: Statement) -> int:
-        """Of a statement with its decorators."""
+        """The first line of a statement, including its decorators."""
         decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
         return min([statement.lineno, *(one.lineno for one in decorators)])
 
     def indent(self, statement: Statement) -> str:
-        """What stands before a statement. Raises CannotEdit when this is another statement."""
+        """The indentation of a statement. Raises CannotEdit if another statement precedes it on the line."""
         line = self._lines[self.first_line(statement) - 1]
         before = line[: len(line) - len(line.lstrip())]
         column = min([statement.col_offset, *(one.col_offset - 1 for one in getattr(statement, "decorator_list", []))])
@@ -65,7 +65,7 @@ class Source:
         return before
 
     def closing(self, call: ast.Call) -> tuple[int, int, bool, bool]:
-        """Of a call: the ends of its last token inside and of all, whether it has arguments, and a comma after them."""
+        """The ends of a call's last inner token and of the call, whether it has arguments, and a comma after them."""
         end = self.span(call)[1]
         inside = [one for one in self._by_end if one[0] <= end and one[2].type not in _LAYOUT]
         if not inside or inside[-1][0] != end or inside[-1][2].string != ")":
@@ -76,7 +76,7 @@ class Source:
 
     @cached_property
     def _by_end(self) -> list[tuple[int, int, tokenize.TokenInfo]]:
-        """Tokens by where they end; columns of `tokenize` are in characters."""
+        """Tokens sorted by their end; columns of `tokenize` are in characters."""
         return [
             (self._starts[one.end[0] - 1] + one.end[1], self._starts[one.start[0] - 1] + one.start[1], one)
             for one in self.tokens
@@ -86,16 +86,16 @@ class Source:
     # Changes.
 
     def insert(self, at: int, text: str, *, first: bool = False) -> None:
-        """A text at a place. Of several at one place the later one stands later, or before all with `first`."""
+        """Insert a text at an offset. Later insertions at one offset come later, or before all others with `first`."""
         count = len(self._edits) + 1
         self._edits.append((at, -count if first else count, text))
 
     def line_start(self, line: int) -> int:
-        """The place at which a line begins; the one after the last is the end."""
+        """The offset at which a line begins; the line after the last is at the end."""
         return min(self._starts[line - 1], len(self.text))
 
     def lines_of(self, statement: Statement) -> Iterator[int]:
-        """The lines of a statement that may be indented. Raises CannotEdit for one with a text of several lines."""
+        """The lines of a statement that may be indented. Raises CannotEdit if it has a multi-line string."""
         first, last = self.first_line(statement), statement.end_lineno or statement.lineno
         for one in self.tokens:
             if one.start[0] < one.end[0] and first <= one.start[0] <= last and one.type not in _LAYOUT:
@@ -105,7 +105,7 @@ class Source:
         yield from range(first, last + 1)
 
     def result(self) -> str:
-        """The program with its changes. Raises CannotEdit when that is none, or a comment is lost."""
+        """The program with its changes. Raises CannotEdit if the result is not valid, or a comment is lost."""
         pieces, at = [], 0
         for place, _, text in sorted(self._edits):
             pieces += [self.text[at:place], text]
@@ -121,11 +121,11 @@ class Source:
             raise CannotEdit("expected every comment in the result, got others")
         return new
 
-    # What is in it.
+    # Content.
 
     @cached_property
     def imported(self) -> dict[str, str]:
-        """What each imported name stands for: `Agent` for `pydantic_ai.Agent`."""
+        """The qualified name of each imported name: `pydantic_ai.Agent` for `Agent`."""
         found = {}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
@@ -139,13 +139,13 @@ class Source:
 
     @cached_property
     def modules(self) -> set[str]:
-        """The modules that are imported anywhere, and what of them."""
+        """All imported modules and their imported members."""
         plain = {one.name for node in ast.walk(self.tree) if isinstance(node, ast.Import) for one in node.names}
         return plain | set(self.imported.values())
 
     @cached_property
     def bound(self) -> dict[str, int]:
-        """Each name that the program binds anywhere, with a line of it."""
+        """Each name that the program binds anywhere, with a line where it does."""
         found = {}
         for node in ast.walk(self.tree):
             line = getattr(node, "lineno", 0)
@@ -160,7 +160,7 @@ class Source:
         return found
 
     def dotted(self, expression: ast.expr) -> str:
-        """The whole name of what is called, by the imports, without type parameters; empty when it is none."""
+        """The qualified name of a called expression, without type parameters; empty if it has none."""
         parts: list[str] = []
         while isinstance(expression, ast.Attribute | ast.Subscript):
             if isinstance(expression, ast.Attribute):
@@ -172,7 +172,7 @@ class Source:
 
     @cached_property
     def calls(self) -> list[ast.Call]:
-        """Every call, in the order of the text, but for those inside of formatted texts, which have no sound places."""
+        """Every call, in the order of the text, except in f-strings, where offsets are unreliable."""
         inside = {
             id(below) for node in ast.walk(self.tree) if isinstance(node, ast.JoinedStr) for below in ast.walk(node)
         }
@@ -180,29 +180,29 @@ class Source:
 
     @cached_property
     def every_call(self) -> list[ast.Call]:
-        """As `calls`, with those inside of formatted texts."""
+        """Like `calls`, including calls inside f-strings."""
         found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
         return sorted(found, key=lambda one: (one.lineno, one.col_offset))
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
-        """What each node is in."""
+        """The parent of each node."""
         return {below: node for node in ast.walk(self.tree) for below in ast.iter_child_nodes(node)}
 
     def above(self, node: ast.AST) -> Iterator[ast.AST]:
-        """The node, what it is in, and so on."""
+        """The node and its ancestors."""
         yield node
         while node in self.parents:
             node = self.parents[node]
             yield node
 
     def statement_of(self, node: ast.AST) -> Statement:
-        """The statement that a node is in."""
+        """The statement that contains a node."""
         return next(one for one in self.above(node) if isinstance(one, ast.stmt))
 
 
 def normal(text: str) -> tuple[str, str]:
-    """The text with LF, and the line end that it had. Raises CannotEdit for several kinds in one file."""
+    """The text with LF, and its original line end. Raises CannotEdit for mixed line ends."""
     if text.startswith("\ufeff"):
         raise CannotEdit("expected UTF-8 without a byte order mark, got one")
     ends = set(re.findall(r"\r\n|\r|\n", text))

@@ -1,4 +1,4 @@
-"""The frameworks that haltline guards: one row each. The documentation's index and `haltline init` are made of it."""
+"""The frameworks that haltline guards, one row each: the source of the documentation's index and of `haltline init`."""
 
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from haltline.cli.frameworks.rows import (
 
 
 def _row(name: str, title: str, **given: Any) -> Framework:
-    """A framework; its package, its module, its adapter and its program have its name, where no other is given."""
+    """A framework whose package, module, adapter and program have its name by default."""
     module = name.replace("-", "_")
     usual = {"program": f"{module}_agent.py", "packages": (name,), "imports": (module,), "adapter": module}
     return Framework(name=name, title=title, **(usual | given))
@@ -152,7 +152,7 @@ _ROWS: Final = (
         edits=(
             (AddItem(calls=("App",), keyword="plugins", item="HaltlinePlugin({guard})"),),
             (AddItem(calls=("InMemoryRunner", "Runner"), keyword="plugins", item="HaltlinePlugin({guard})"),),
-            # What `adk run` and `adk web` look for: of a module that has both, they take the app.
+            # The variables that `adk run` and `adk web` read: if a module has both, they use the app.
             (
                 AddStatement(
                     target="root_agent",

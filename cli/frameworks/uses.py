@@ -1,4 +1,4 @@
-"""Checks of a program for uses of a framework that `haltline init` does not change, and that would stay unguarded."""
+"""Checks for uses of a framework that `haltline init` does not change and that would stay unguarded."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ _OF_LISTS: Final = frozenset({"append", "extend", "insert"})
 
 
 def is_one(name: str, modules: Iterable[str], calls: Iterable[str]) -> bool:
-    """Whether a dotted name is one of the calls in one of the modules."""
+    """Return whether a dotted name is one of the calls in one of the modules."""
     return any(name.startswith(f"{one}.") for one in modules) and any(name.endswith(f".{call}") for call in calls)
 
 
@@ -22,14 +22,14 @@ def keyword_of(call: ast.Call, name: str) -> ast.keyword | None:
 
 
 def check_uses(source: Source, framework: Framework) -> None:
-    """Raises CannotEdit for a use of a guarded name that is no call, import or annotation."""
+    """Raises CannotEdit for a use of a guarded name that is not a call, import or annotation."""
     changes = [change for edit in framework.edits for change in edit]
     calls = {name for one in changes if not isinstance(one, WithBlock) for name in one.calls}
     owners = {owner for name in calls if (owner := name.rpartition(".")[0])} - calls
     methods = {name for one in changes if isinstance(one, WithBlock) for name in one.methods}
     _check_imports(source, framework, calls | owners)
     called = {id(one) for call in source.calls for one in _chain(call.func)}
-    # A method of a class that is to be guarded, such as Agent.from_file, may make an agent too.
+    # A method of a class to guard, such as Agent.from_file, may create an agent too.
     called -= {
         id(one)
         for call in source.calls
@@ -50,7 +50,7 @@ def check_uses(source: Source, framework: Framework) -> None:
 
 
 def check_keywords(source: Source, change: WrapKeyword, calls: list[ast.Call]) -> None:
-    """Raises CannotEdit for arguments that may hold tools elsewhere than in the keyword that is changed."""
+    """Raises CannotEdit for arguments that may contain tools outside of the changed keyword."""
     for call in calls:
         if any(one.arg is None for one in call.keywords):
             raise CannotEdit(f"line {call.lineno}: expected arguments by name, got **, which may hold {change.keyword}")
@@ -68,7 +68,7 @@ def check_keywords(source: Source, change: WrapKeyword, calls: list[ast.Call]) -
         if isinstance(node, ast.Attribute) and node.attr in (change.keyword, *change.unguarded):
             above = source.parents.get(node)
             if isinstance(node.value, ast.Name) and node.value.id == "self":
-                continue  # no agent, as classes made of one are refused
+                continue  # not an agent: classes derived from one are refused
             if not isinstance(node.ctx, ast.Load) or (isinstance(above, ast.Attribute) and above.attr in _OF_LISTS):
                 raise CannotEdit(f"line {node.lineno}: expected {node.attr} only where the agent is made, got a change")
 
@@ -82,7 +82,7 @@ def check_calls(source: Source, framework: Framework, places: list[tuple[Change,
     for call in source.calls:
         name = source.dotted(call.func)
         if not is_one(name, framework.imports, of_ways) or is_one(name, framework.imports, by_keyword):
-            continue  # one without the keyword has no tools
+            continue  # a call without the keyword has no tools
         if id(call) not in ids and not any(
             _is_part(source, call, one) or _is_part(source, one, call) for one in changed
         ):
@@ -124,7 +124,7 @@ def _check_unguarded(call: ast.Call, change: WrapKeyword) -> None:
 
 
 def _check_imports(source: Source, framework: Framework, names: set[str]) -> None:
-    """Raises CannotEdit for a name that is imported twice, and for an import by star."""
+    """Raises CannotEdit for a name that is imported twice, and for a star import."""
     for node in ast.walk(source.tree):
         if not isinstance(node, ast.ImportFrom) or node.level or not node.module:
             continue
@@ -163,7 +163,7 @@ def _in_order(source: Source) -> list[ast.Name | ast.Attribute]:
 
 
 def _is_part(source: Source, part: ast.Call, whole: ast.Call) -> bool:
-    """Whether a call, or the name it is assigned to, is an argument of another call in the same function."""
+    """Return whether a call, or the name it is assigned to, is an argument of another call in the same function."""
     inside = {one for value in (*whole.args, *whole.keywords) for one in ast.walk(value)}
     if part in inside:
         return True

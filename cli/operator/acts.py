@@ -1,4 +1,4 @@
-"""`haltline kill`, `freeze`, `approve` and the others of `schemas.acts`: what an operator asks of the workers."""
+"""`haltline kill`, `freeze`, `approve` and the other acts in `schemas.acts`."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from haltline.cli.common import AsJson, By, Exit, Reason, duration, fail
 from haltline.schemas.acts import BATCH, LABEL, MISSED, ON_REQUESTS, ON_SCOPES, REQUIRED, Act, Field
 
 Do = Callable[..., None]
-"""Carries an act out, and prints what became of it; takes the act's name, and its fields by name."""
+"""Executes an act and prints its result; takes the act's name, and its fields by name."""
 
 
 def add(app: typer.Typer, acts: Sequence[Act], do: Do, *, group: bool = True) -> None:
@@ -30,7 +30,7 @@ def add(app: typer.Typer, acts: Sequence[Act], do: Do, *, group: bool = True) ->
             "at": (Cluster, REQUIRED),
             "as_json": (AsJson, False),
         }
-        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # as inspect reads it
+        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read by inspect
             [
                 inspect.Parameter(
                     name,
@@ -48,7 +48,7 @@ def add(app: typer.Typer, acts: Sequence[Act], do: Do, *, group: bool = True) ->
 
 
 def _option(name: str, one: Field) -> Any:
-    """How typer reads a field."""
+    """The typer parameter of a field."""
     more: dict[str, Any] = {"help": one.help, "metavar": one.shown_as}
     if one.positional:
         return Annotated[one.type, typer.Argument(**more)]

@@ -1,4 +1,4 @@
-"""What `haltline approvals`, `batches`, `approve`, `reject` and `ask` do and print."""
+"""The output of `haltline approvals`, `batches`, `approve`, `reject` and `ask`."""
 
 import time
 from dataclasses import asdict
@@ -18,7 +18,7 @@ _DONE = {CommandKind.APPROVE: "approved", CommandKind.REJECT: "rejected", Comman
 
 
 def list_requests(at: Cluster, *, everything: bool, as_json: bool) -> None:
-    """Prints what waits for a person; exit 1 when something does."""
+    """Print the pending approval requests; exit 1 if there are any."""
     inbox = operator_of(at)
     found = inbox.requests() if everything else inbox.pending()
     if as_json:
@@ -33,7 +33,7 @@ def list_requests(at: Cluster, *, everything: bool, as_json: bool) -> None:
 
 
 def list_batches(at: Cluster, *, as_json: bool) -> None:
-    """Prints the batches that may hold still."""
+    """Print the batches that may be in force."""
     found = Batches(at.bootstrap, topics=at.topics, group=at.workers, client=at.client_config).declared()
     if as_json:
         print_json([asdict(declared) for declared in found])
@@ -59,7 +59,7 @@ def list_batches(at: Cluster, *, as_json: bool) -> None:
 def answer(
     kind: CommandKind, *, request_id: str, identical: bool = False, by: str, reason: str, at: Cluster, as_json: bool
 ) -> None:
-    """Approves, rejects or asks, and prints what became of it; exit 1 when it is not so afterwards."""
+    """Approve, reject or ask, and print the result; exit 1 if the request's state does not match afterwards."""
     inbox = operator_of(at)
     give = inbox.answer_identical if identical else lambda *a, **k: [inbox.answer(*a, **k)]
     answers = give(kind, request_id, by=by, reason=reason)
@@ -88,7 +88,7 @@ def _about(request: Request) -> str:
 
 
 def _state(request: Request, command: CommandKind | None = None) -> str:
-    """How it stands; of one that takes several people, how many have answered what. The newest answer comes first."""
+    """The request's state; if it takes several people, the number of each answer. The newest answer comes first."""
     approval = request.approval
     if approval.state == "pending" and (approval.quorum > 1 or approval.approved_by or approval.rejected_by):
         votes = {

@@ -1,4 +1,4 @@
-"""`haltline approvals`, `haltline batches`: what waits for a person, and what people have declared."""
+"""`haltline approvals`, `haltline batches`: pending approval requests, and declared batches."""
 
 from typing import Annotated
 

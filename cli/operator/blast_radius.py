@@ -1,4 +1,4 @@
-"""The sessions that a kill would stop, and those that it has stopped, for people and scripts."""
+"""The sessions that a kill would stop, and those that it has stopped: human-readable or JSON."""
 
 import time
 from datetime import timedelta
@@ -13,7 +13,7 @@ from haltline.streams.operator.client import CommandResult
 
 
 def show_impact(impact: BlastRadius, lookback: timedelta, *, as_json: bool) -> None:
-    """The preview."""
+    """Print the preview."""
     if as_json:
         print_json(
             {
@@ -40,7 +40,7 @@ def show_impact(impact: BlastRadius, lookback: timedelta, *, as_json: bool) -> N
 
 
 def show_stopped(answer: CommandResult, stopped: Stopped, *, as_json: bool) -> None:
-    """Prints the sessions that have stopped; exit 1 when one has not stopped in time."""
+    """Print the sessions that have stopped; exit 1 if one has not stopped in time."""
     if as_json:
         print_json(
             {

@@ -52,9 +52,9 @@ def canary(
 ) -> None:
     """Run a test session that must be killed; check that it is, and that the stop is acknowledged.
 
-    No tool is executed, and nothing stays killed. Exit 0 when it was stopped, 1 when it was not. With --every
-    it goes on until Ctrl-C, with its results on /metrics (deploy/prometheus has an alert on them) and, with --json, one
-    object a line.
+    No tool is executed, and nothing stays killed. Exit 0 when it was stopped, 1 when it was not. With --every it
+    repeats until Ctrl-C, with its results on /metrics (deploy/prometheus has an alert on them) and, with --json, one
+    object per line.
 
     Example: haltline canary
 

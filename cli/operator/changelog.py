@@ -1,4 +1,4 @@
-"""`haltline changelog`: check the workers' changelogs, bring dropped states back, prepare for an older release."""
+"""`haltline changelog`: check the workers' changelogs, restore dropped states, prepare for an older release."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -30,8 +30,8 @@ _log = logging.getLogger(__name__)
 def check(*, at: Cluster, as_json: AsJson = False) -> None:
     """Read both changelogs whole and report states that readers drop; exit 1 when something is found.
 
-    Finds partitions whose eras went down, so that readers drop what later owners wrote; records that an older release
-    wrote behind a claim; and a changelog whose min.compaction.lag.ms is too short. Workers may run meanwhile.
+    Finds partitions whose eras went down, so that readers drop the records of later owners; records that an older
+    release wrote after a claim; and a changelog whose min.compaction.lag.ms is too short. Workers may run meanwhile.
 
     Example: haltline changelog check --bootstrap kafka-1:9092
     """
@@ -68,10 +68,10 @@ def repair(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring back the states that readers drop because eras went down. All workers must be stopped.
+    """Restore the states that readers drop because eras went down. All workers must be stopped.
 
-    Lists them, and with --yes writes each state that includes all that the one that counts does. A session that went
-    on without the dropped events keeps its state: the two cannot be merged.
+    Lists them, and with --yes writes each state that includes everything in the current one. A session that continued
+    without the dropped events keeps its state: the two cannot be merged.
 
     Example: haltline changelog repair --bootstrap kafka-1:9092 --yes
     """
@@ -103,8 +103,8 @@ def repair(
 def release(*, at: Cluster, as_json: AsJson = False) -> None:
     """Let records of a release before claims count again, before its workers are started. All workers must be stopped.
 
-    Writes a release marker to each partition of both changelogs. Also lets what such a release wrote behind a claim
-    count, when a worker has ended with "expected no states of an older release behind a claim".
+    Writes a release marker to each partition of both changelogs. Records that such a release wrote after a claim count
+    too, for a worker that ended with "expected no states of an older release behind a claim".
 
     Example: haltline changelog release --bootstrap kafka-1:9092
     """
@@ -125,7 +125,7 @@ def release(*, at: Cluster, as_json: AsJson = False) -> None:
 def _read(
     changelogs: "Changelogs", partitions: Sequence[int] | None = None
 ) -> "Iterator[tuple[Span, PartitionReading]]":
-    """One partition after the other: only one is in memory."""
+    """Read the partitions one by one: only one is in memory."""
     from haltline.cli.sources import progress
 
     there = {span.partition for span in changelogs.spans}
@@ -138,7 +138,7 @@ def _read(
 
 
 def _settings(at: Cluster, changelogs: "Changelogs") -> "list[Difference]":
-    """Whether records are kept for long enough; nothing of an embedded broker."""
+    """Settings that keep records for too short a time; empty for an embedded broker."""
     from confluent_kafka.admin import AdminClient
 
     from haltline.streams.kafka.topics import NoAdminApiError, check_topics
@@ -155,7 +155,7 @@ def _settings(at: Cluster, changelogs: "Changelogs") -> "list[Difference]":
 
 @contextmanager
 def _opened(at: Cluster, *, stopped: bool = False) -> "Iterator[Changelogs]":
-    """The changelogs of the group and of its shadow group; `stopped`: none of them may have workers."""
+    """The changelogs of the group and of its shadow group; with `stopped`, exits if either has workers."""
     from haltline.streams.engine.groups import Runs
     from haltline.streams.operator.changelog_topics import Changelogs
 

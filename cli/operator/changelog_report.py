@@ -1,4 +1,4 @@
-"""What `haltline changelog` prints of the partitions of a changelog, and of the states that readers drop."""
+"""The output of `haltline changelog`: partitions of a changelog, and states that readers drop."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from haltline.streams.operator.changelog_topics import Span
 
 
 def partition_json(span: Span, report: PartitionReport) -> Mapping[str, Any]:
-    """A partition, for scripts."""
+    """A partition as JSON."""
     behind = report.behind_claim
     older = {"first": behind[0], "last": behind[-1], "records": len(behind)} if behind else None
     return {
@@ -28,7 +28,7 @@ def partition_json(span: Span, report: PartitionReport) -> Mapping[str, Any]:
 
 
 def state_json(span: Span, state: DroppedState) -> Mapping[str, Any]:
-    """A state that readers drop, for scripts."""
+    """A dropped state as JSON."""
     return {
         **_place(span),
         "id": state.name,
@@ -40,7 +40,7 @@ def state_json(span: Span, state: DroppedState) -> Mapping[str, Any]:
 
 
 def print_partitions(reports: Sequence[tuple[Span, PartitionReport]]) -> None:
-    """What was found in the partitions of the changelogs, for people."""
+    """Print the findings on the changelogs' partitions, human-readable."""
     print_table(
         ("topic", "partition", "offsets", "eras", "dropped", "records", "keys", "written"),
         (
@@ -74,7 +74,7 @@ def print_partitions(reports: Sequence[tuple[Span, PartitionReport]]) -> None:
 
 
 def print_states(states: Iterable[tuple[Span, DroppedState]]) -> None:
-    """The states that readers drop, for people."""
+    """Print the states that readers drop, human-readable."""
     print_table(
         ("topic", "partition", "id", "result", "offset", "includes", "what counts includes"),
         (

@@ -1,4 +1,4 @@
-"""`haltline config show`: what is set, and where."""
+"""`haltline config show`: the settings in use and their sources."""
 
 import os
 from dataclasses import asdict, dataclass
@@ -16,7 +16,7 @@ config = typer.Typer(help="Show the settings of haltline.toml and the environmen
 
 @dataclass(frozen=True)
 class Shown:
-    """One setting, its value in the form of its variable, and where that is from."""
+    """One setting, its value in the form of its variable, and its source."""
 
     setting: str
     variable: str
@@ -33,7 +33,7 @@ def show(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print each setting, its value, and where that is from: the environment, a line of a file, or the default.
+    """Print each setting, its value, and its source: the environment, a line of a file, or the default.
 
     Options of a command override them. Passwords are not printed.
 

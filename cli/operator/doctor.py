@@ -1,4 +1,4 @@
-"""`haltline doctor`: what is missing on this machine and on the cluster, and what to do about it."""
+"""`haltline doctor`: checks this machine and the cluster, and names a remedy for each problem."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -80,7 +80,7 @@ def doctor(
 
 
 def _sessions(table: str, options: dict[str, str], of_machine: Sequence["Check"]) -> Iterator["Check"]:
-    """How many sessions the audit table has; nothing where the packages that read one are missing, as a check says."""
+    """The number of sessions in the audit table; nothing if packages for it are missing, which a check reports."""
     if all(check.verdict == "ok" for check in of_machine if check.what == "packages of the processor"):
         from haltline.streams.learning.available_sessions import calibration_sessions
 

@@ -1,4 +1,4 @@
-"""`haltline explain`: what one call is taken for, and why."""
+"""`haltline explain`: how one call is classified, and why."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -26,7 +26,7 @@ def explain(
 ) -> None:
     """Show how a call is read: what it destroys, overwrites, exposes, spends, sends or hands over, and why.
 
-    Nothing is run, and no Kafka is needed.
+    Runs nothing and needs no Kafka.
 
     Example: haltline explain 'aws s3api put-bucket-acl --bucket sales --acl public-read'
     """

@@ -1,4 +1,4 @@
-"""`haltline import`: recordings of agents as JSON lines of ActionEvents."""
+"""`haltline import`: converts recordings of agents to JSON lines of ActionEvents."""
 
 import argparse
 import sys
@@ -29,7 +29,7 @@ _FORMATS = (
     "trace",
     "trae-agent",
 )
-"""Those of the importer, which is not loaded for the help: a test compares them."""
+"""The formats of the importer, which is not imported for the help; a test compares both."""
 
 
 def options_of() -> argparse.ArgumentParser:
@@ -56,7 +56,7 @@ def options_of() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command with what follows `import`. Returns the exit code."""
+    """Run the command with the arguments after `import`. Returns the exit code."""
     parser = options_of()
     options = parser.parse_args(arguments)
     from haltline.streams.importing.formats import Imported
@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> int:
             print(f"haltline: import: {error}", file=sys.stderr)
             if file in options.files:
                 return 2
-            skipped += 1  # of a folder, the others may be recordings
+            skipped += 1  # the folder's other files may be recordings
             continue
         finally:
             sys.stdout.buffer.flush()

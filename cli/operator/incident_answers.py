@@ -1,4 +1,4 @@
-"""What `haltline incidents` and its commands do and print."""
+"""The output of `haltline incidents` and its commands."""
 
 import time
 
@@ -19,7 +19,7 @@ _SHOWN_ID = 8
 
 
 def list_incidents(at: Cluster, *, everything: bool, session: str | None, agent: str | None, as_json: bool) -> None:
-    """Prints the incidents; exit 1 when one is not resolved."""
+    """Print the incidents; exit 1 if one is not resolved."""
     found = [
         record
         for record in operator_of(at).incidents()
@@ -61,7 +61,7 @@ def act(
     at: Cluster,
     as_json: bool,
 ) -> None:
-    """Sends a command about an incident and prints what became of it; exit 1 when no worker answers."""
+    """Send a command about an incident and print the result; exit 1 if no worker answers."""
     found = operator_of(at)
     before = one_of(found.incidents(), incident_id)
     acted = found.act(kind, before, by=by, reason=reason, assignee=assignee)

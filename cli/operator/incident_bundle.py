@@ -1,4 +1,4 @@
-"""`haltline incident`: one session in one file, with the proof that nothing of it was changed."""
+"""`haltline incident`: one session in one file, with the proof that it is unchanged."""
 
 from pathlib import Path
 from typing import Annotated
@@ -25,12 +25,11 @@ def incident(
     sink: Sink = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a session from the audit table into one zip: what it did, what was decided and why, and the proof.
+    """Write a session from the audit table into one zip: its actions, the decisions and their reasons, and the proof.
 
-    In it: events, decisions, findings, commands, control entries, the policy, what was remembered of the session when
-    it was stopped, its part of the hash chains with the signed statements over it, and report.html. On any machine,
-    `haltline replay FILE` checks all of it and decides again. Exit 1 when the decisions differ here, or when nothing is
-    known of the session.
+    In it: events, decisions, findings, commands, control entries, the policy, the session's state when it was stopped,
+    its part of the hash chains with the signed statements over it, and report.html. On any machine, `haltline replay
+    FILE` checks all of it and decides again. Exit 1 when the decisions differ here, or when the session is unknown.
 
     Example: haltline incident session-42 --out session-42.zip && haltline replay session-42.zip
     """

@@ -1,4 +1,4 @@
-"""`haltline init`: puts an agent behind a guard, and makes haltline.toml, with keys beside it."""
+"""`haltline init`: puts an agent behind a guard, and writes haltline.toml with keys beside it."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from haltline.cli.settings_file import FILE, BadSettings, read
 from haltline.cli.settings_table import SECTIONS, SETTINGS, Setting
 
 KEYS: Final = "haltline-keys"
-"""The folder of keys, beside the file."""
+"""The folder of keys, beside haltline.toml."""
 _EXAMPLES: Final = {
     "text": '"TEXT"',
     "file": '"FILE"',
@@ -27,7 +27,7 @@ _EXAMPLES: Final = {
 
 
 def _frameworks() -> list[str]:
-    """For the completion of a shell."""
+    """The frameworks' names, for shell completion."""
     from haltline.cli.frameworks.table import FRAMEWORKS
 
     return [*FRAMEWORKS]
@@ -70,12 +70,11 @@ def init(
 ) -> None:
     """Put an agent behind a guard, and write haltline.toml with keys for the console and for signing the audit.
 
-    With --framework or FILE only the program is written, after its changes were shown and agreed to; a program that
-    cannot be edited safely is left as it is, and the lines to add are printed (exit code 1). FILE may be a host's JSON
-    file with MCP servers, too: the proxy comes before each command. Without them, on a
-    terminal, it offers the hook of the coding agents that are used here, then asks for the framework and for what
-    haltline.toml needs. The console's keys are printed once; the
-    file has their digests.
+    With --framework or FILE only the program is written, after its changes were shown and accepted; a program that
+    cannot be edited safely is left as it is, and the lines to add are printed (exit code 1). FILE may also be a host's
+    JSON file with MCP servers: the proxy is put before each command. Without them, on a terminal, it offers the hook of
+    the coding agents on this machine, then asks for the framework and for the settings of haltline.toml. The console's
+    keys are printed once; the file has their digests.
 
     Example: haltline init --framework pydantic-ai --yes
 
@@ -126,9 +125,9 @@ def init(
 
 
 def _ask_for_hooks() -> None:
-    """Offers the hook that decides on this machine, for each agent that has left something in the user's home.
+    """Offer the hook that decides on this machine, for each coding agent with files in the user's home.
 
-    Ends the command when one was accepted and nothing else is wanted.
+    Ends the command when one was accepted and nothing else was requested.
     """
     from haltline.cli.agent import hook_settings
 
@@ -155,7 +154,7 @@ def _edit(framework: str | None, program: Path | None, *, undo: bool, yes: bool,
 
 
 def _ask_for_program() -> bool:
-    """Whether there is a program to guard; otherwise the agent is of no framework that is known."""
+    """Return whether there is a program to guard; otherwise the agent uses no known framework."""
     from haltline.cli.operator.init_program import ask_framework, ask_program, write_program
 
     row = ask_framework(Path.cwd())
@@ -166,17 +165,17 @@ def _ask_for_program() -> bool:
 
 
 def _question(text: str, given: str | None) -> str | None:
-    """An answer; what an option has given is not asked for."""
+    """The user's answer, or the value of an option, for which no question is shown."""
     return typer.prompt(text, default="", show_default=False).strip() if given is None else given
 
 
 def _make_keys(folder: Path, operator: str) -> list[str]:
-    """Makes what is not there yet; returns what to print. Raises OSError."""
-    from haltline.console.access.keys import Role, digest_of, new_key  # with pydantic
-    from haltline.schemas.keys import make_keys  # cryptography takes a while to load
+    """Create missing keys; return the lines to print. Raises OSError."""
+    from haltline.console.access.keys import Role, digest_of, new_key  # imports pydantic
+    from haltline.schemas.keys import make_keys  # cryptography is slow to import
 
     folder.mkdir(mode=0o700, exist_ok=True)
-    (folder / ".gitignore").write_text("*\n", encoding="utf-8")  # keys belong into no repository
+    (folder / ".gitignore").write_text("*\n", encoding="utf-8")  # keys must not be committed to a repository
     lines = []
     signing = folder / "audit.pem"
     try:
@@ -199,7 +198,7 @@ def _make_keys(folder: Path, operator: str) -> list[str]:
 
 
 def _write(file: Path, values: Mapping[str, str]) -> None:
-    """Writes the file when it reads as one. Raises OSError and BadSettings."""
+    """Write the file if it is valid. Raises OSError and BadSettings."""
     new = file.with_name(f"{file.name}.new")
     new.write_text("\n".join(_lines(values)), encoding="utf-8")
     try:
@@ -229,7 +228,7 @@ def _lines(values: Mapping[str, str]) -> Iterator[str]:
 
 
 def _example(setting: Setting) -> str:
-    """A value of the setting's kind, in TOML."""
+    """An example value of the setting's kind, in TOML."""
     if setting.kind.startswith("one of "):
         return f'"{setting.kind.removeprefix("one of ").partition(",")[0]}"'
     if setting.kind == "text" and setting.default and " " not in setting.default:

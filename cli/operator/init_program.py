@@ -1,4 +1,4 @@
-"""`haltline init --framework`: a program of the user's behind a guard, or one to begin with."""
+"""`haltline init --framework`: puts a user's program behind a guard, or writes a starter program."""
 
 import ast
 import difflib
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from haltline.cli.frameworks.rows import Framework
 
 STARTER: Final = "agent"
-"""The name of the program to begin with, without its ending."""
+"""The name of the starter program, without its extension."""
 
 
 def ask_framework(folder: Path) -> "Framework | None":
-    """Asks which framework the agent is of, with what is probably meant as the default; None: none of them."""
+    """Ask for the agent's framework, with the most likely one as the default; None: none of them."""
     from haltline.cli.frameworks.detecting import installed, named, proposed
     from haltline.cli.frameworks.table import FRAMEWORKS
 
@@ -45,13 +45,13 @@ def ask_framework(folder: Path) -> "Framework | None":
 
 
 def ask_program() -> Path | None:
-    """Asks for the program to change; None: a new one is written."""
+    """Ask for the program to change; None: write a new one."""
     given = typer.prompt("Its program, which is changed (empty: a new one)", default="", show_default=False).strip()
     return Path(given) if given else None
 
 
 def write_program(name: str | None, file: Path | None, *, yes: bool, dry_run: bool) -> None:
-    """Shows what is to change, and writes it when that is agreed to. Ends the command by an exit code."""
+    """Show the changes, and write them if the user agrees. Exits with an exit code."""
     text = None if file is None else read_program(file)
     framework = _framework(name, file, text)
     if file is None or text is None:
@@ -67,7 +67,7 @@ def write_program(name: str | None, file: Path | None, *, yes: bool, dry_run: bo
 
 
 def take_back(file: Path, *, yes: bool, dry_run: bool) -> None:
-    """Shows what is taken back, and writes it when that is agreed to. Ends the command by an exit code."""
+    """Show the changes to undo, and write them if the user agrees. Exits with an exit code."""
     now = read_program(file)
     try:
         text = undone(recall(file), now)
@@ -86,7 +86,7 @@ def take_back(file: Path, *, yes: bool, dry_run: bool) -> None:
 
 
 def read_program(file: Path) -> str:
-    """The text of a program. Ends the command where that cannot be read."""
+    """The text of a program. Exits if it cannot be read."""
     from haltline.cli.frameworks.guarding import MAX_BYTES
 
     try:
@@ -176,7 +176,7 @@ def _write_servers(framework: "Framework", file: Path, text: str, *, yes: bool, 
 
 
 def _by_hand(framework: "Framework", file: Path, why: str) -> NoReturn:
-    """Says why nothing is written, and what to add. Ends the command."""
+    """Print why nothing is written, and the lines to add. Exits."""
     from haltline.cli.frameworks.guarding import lines_to_add
 
     say_error(f"haltline: {file}: {why}. Nothing is written.")
@@ -188,7 +188,7 @@ def _by_hand(framework: "Framework", file: Path, why: str) -> NoReturn:
 
 
 def agreed(file: Path, old: str, new: str, *, yes: bool, dry_run: bool) -> bool:
-    """Shows the difference; whether it is to be written."""
+    """Show the difference; return whether to write it."""
     before = "/dev/null" if not old else str(file)
     for line in difflib.unified_diff(old.splitlines(), new.splitlines(), before, str(file), lineterm=""):
         typer.echo(line)
@@ -200,7 +200,7 @@ def agreed(file: Path, old: str, new: str, *, yes: bool, dry_run: bool) -> bool:
 
 
 def _write(file: Path, text: str, *, was: str | None) -> None:
-    """Writes it, and remembers how to take it back."""
+    """Write the file, and store what `--undo` needs."""
     write_file(file, text, was=was)
     try:
         remember(file, Written(was, text))
@@ -209,14 +209,15 @@ def _write(file: Path, text: str, *, was: str | None) -> None:
 
 
 def write_file(file: Path, text: str, *, was: str | None) -> None:
-    """Replaces the file at once, with the permissions that it had.
+    """Replace the file atomically, and keep its permissions.
 
-    `was` is its text when it was read, None where there was no file: what somebody has saved since then is not lost.
+    `was` is its text when it was read, None if there was no file: changes that another process saved since then are not
+    lost.
     """
-    target = file.resolve()  # what a link leads to is changed, not the link
+    target = file.resolve()  # changes a link's target, not the link
     new: Path | None = None
     try:
-        # Under a name that nobody can foresee, and only where there is no such file.
+        # An unpredictable name, and only if no such file exists.
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as written:
             new = Path(written.name)
             written.write(text.encode())
@@ -233,7 +234,7 @@ def write_file(file: Path, text: str, *, was: str | None) -> None:
 
 
 def _umask() -> int:
-    """What new files of this process are not permitted."""
+    """The umask of this process."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
@@ -244,7 +245,7 @@ def _agent_id(file: Path) -> str:
 
 
 def _app_of(file: Path) -> str:
-    """What ADK calls the application of a program: its folder, where the name of the file says nothing."""
+    """ADK's name of a program's application: its folder, if the file's name is generic."""
     name = file.resolve().parent.name if file.stem in {"agent", "__init__"} else file.stem
     name = re.sub(r"\W+", "_", name, flags=re.ASCII)
     return name if name[:1].isalpha() and name != "user" else f"app_{name}"

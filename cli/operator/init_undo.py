@@ -1,4 +1,4 @@
-"""`haltline init --undo`: takes back what it wrote into a program, and keeps what was changed there since."""
+"""`haltline init --undo`: removes what it wrote into a program, and keeps later changes."""
 
 import hashlib
 import json
@@ -9,19 +9,19 @@ from typing import NamedTuple
 
 
 class CannotUndo(ValueError):
-    """What was written is not there any more as it was; the message says where."""
+    """The written lines have been changed since; the message names the place."""
 
 
 class Written(NamedTuple):
-    """What init has made of a file."""
+    """A file before and after init."""
 
     before: str | None
-    """None: there was none."""
+    """None: the file did not exist."""
     after: str
 
 
 def remember(file: Path, written: Written) -> None:
-    """Keeps it for `--undo`, for this user alone. Raises OSError."""
+    """Store it for `--undo`, readable by this user only. Raises OSError."""
     record = _record_of(file)
     record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     record.touch(mode=0o600)
@@ -29,7 +29,7 @@ def remember(file: Path, written: Written) -> None:
 
 
 def recall(file: Path) -> Written:
-    """What init has written there last. Raises CannotUndo."""
+    """The last change that init wrote to this file. Raises CannotUndo."""
     try:
         kept = json.loads(_record_of(file).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -38,12 +38,12 @@ def recall(file: Path) -> Written:
 
 
 def forget(file: Path) -> None:
-    """After it was undone."""
+    """Delete the stored change after an undo."""
     _record_of(file).unlink(missing_ok=True)
 
 
 def undone(written: Written, now: str) -> str | None:
-    """The text without what init wrote, with what was changed since; None: the file goes. Raises CannotUndo."""
+    """The text without init's lines, with later changes; None: delete the file. Raises CannotUndo."""
     if now == written.after:
         return written.before
     if written.before is None:

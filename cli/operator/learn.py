@@ -1,4 +1,4 @@
-"""`haltline learn`: a model of `stagnation` from an operator's own labels."""
+"""`haltline learn`: trains a model of `stagnation` from operators' labels."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,10 +44,10 @@ def learn(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Learn a model of the rule stagnation from your labels, on top of the one in force. Applies nothing.
+    """Train a model of the rule stagnation from your labels, on top of the one in force. Applies nothing.
 
-    The labels are those of `haltline label` and `haltline missed` in the audit table, at least 5 sessions that ran
-    away and 5 that did not; unlabelled sessions have little weight. Writes the policy with the model in the rule
+    The labels are those of `haltline label` and `haltline missed` in the audit table, at least 5 sessions that ran away
+    and 5 that did not; unlabelled sessions have little weight. Writes the policy with the model in the rule
     stagnation_candidate, in shadow: publish it, compare what both find, then use --promote and publish again. Exit 1
     when there are too few labels. Needs lightgbm and numpy, which the extra `learn` installs.
 
@@ -115,7 +115,7 @@ def learn(
 
 
 def _recorded(archive: "Archive", files: Sequence[Path], names: set[str]) -> "dict[str, Recorded]":
-    """By id: the sessions of the files, and of the table those with these names that are in no file."""
+    """By id: the sessions of the files, and those of the table with these names that no file contains."""
     from haltline.streams.replay.label_precision import recorded
     from haltline.streams.replay.traces import read_traces
 
@@ -130,7 +130,7 @@ def _recorded(archive: "Archive", files: Sequence[Path], names: set[str]) -> "di
 
 
 def _next_steps(out: Path, policy: Path | None, table: str) -> list[tuple[str, str]]:
-    """What the operator may do then, as commands."""
+    """The operator's next steps, as commands."""
     preview = f"haltline backtest audit --table {table} --policy promoted.yaml"
     return [
         ("to see what it would do in force", f"haltline learn --promote {out} --out promoted.yaml"),
@@ -167,7 +167,7 @@ def _require_extra() -> None:
             f"learn: expected the extra `learn`, got no {missing.name}: pip install 'haltline[processor,learn]'",
             Exit.USAGE,
         )
-    except OSError as error:  # of the library below it, such as OpenMP, which a slim image has not
+    except OSError as error:  # from a native dependency such as OpenMP, which a slim image lacks
         fail(f"learn: expected that lightgbm can be loaded, got {error}", Exit.USAGE)
 
 

@@ -1,4 +1,4 @@
-"""What `haltline doctor` checks on this machine and on the cluster."""
+"""The checks of `haltline doctor` on this machine and on the cluster."""
 
 import logging
 import os
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 def machine() -> Iterator[Check]:
     """Python, packages, the configuration, and what a Kafka on this machine needs."""
     python = ".".join(map(str, sys.version_info[:3]))
-    yield Check("python", Verdict.OK, python)  # an older one does not get this far: pip refuses it
+    yield Check("python", Verdict.OK, python)  # pip refuses older versions
     missing = sorted(_missing_packages())
     if missing:
         do = "pip install 'haltline[processor]'"
@@ -54,10 +54,10 @@ def machine() -> Iterator[Check]:
 
 
 def _missing_packages() -> Iterator[str]:
-    """What haltline[processor] installs and cannot be imported here."""
+    """Packages of haltline[processor] that cannot be imported here."""
     for name in PROCESSOR:
         if name == "uvloop" and sys.platform == "win32":
-            continue  # there is none for it
+            continue  # no release exists for it
         if name not in sys.modules and find_spec(name) is None:
             yield name
 
@@ -65,9 +65,9 @@ def _missing_packages() -> Iterator[str]:
 def cluster(
     bootstrap: str, topics: Topics, group: str, client: Client, agent: str, *, changelog_records: int
 ) -> Iterator[Check]:
-    """Broker, topics, progress, changelogs, policies and permissions; only the broker where none answers.
+    """Check broker, topics, progress, changelogs, policies and permissions; only the broker if none answers.
 
-    So many records of each partition of the changelogs are looked at; 0: none.
+    `changelog_records` is the number of records to read of each partition of the changelogs; 0: none.
     """
     try:
         open_consumer(bootstrap, client=client, within_s=ANSWER_WITHIN_S).close()
@@ -114,7 +114,7 @@ def _topics(bootstrap: str, topics: Topics, group: str, client: Client) -> Check
 
 
 def _embedded_topics(bootstrap: str, topics: Topics, client: Client) -> Check:
-    """An embedded broker has no admin API; whether its topics are there can be asked."""
+    """Check the topics of an embedded broker, which has no admin API, by a metadata request."""
     consumer = open_consumer(bootstrap, client=client)
     try:
         for topic in topics.all:

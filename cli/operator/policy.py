@@ -1,4 +1,4 @@
-"""`haltline policy`: documents checked, shown and published; their schema."""
+"""`haltline policy`: checks, shows and publishes documents; prints their schema."""
 
 import time
 from pathlib import Path

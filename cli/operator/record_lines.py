@@ -1,4 +1,4 @@
-"""Records of topics as lines: for people, and in JSON."""
+"""Records of topics as lines, human-readable or JSON."""
 
 import contextlib
 from typing import cast
@@ -18,7 +18,7 @@ from haltline.schemas.record import Record, rfc3339
 
 
 def as_line(message: Message, prefix: str, vocabulary: Vocabulary | None) -> str:
-    """The record in a line for people; `vocabulary`: in which vocabulary decisions are."""
+    """The record as a human-readable line; `vocabulary`: the vocabulary of decisions."""
     topic = str(message.topic()).removeprefix(prefix)
     _, time_ms = message.timestamp()
     key = (message.key() or b"-").decode(errors="replace")
@@ -28,7 +28,7 @@ def as_line(message: Message, prefix: str, vocabulary: Vocabulary | None) -> str
 
 
 def _what(topic: str, message: Message, vocabulary: Vocabulary | None) -> str:
-    """The record in a few words."""
+    """A short description of the record."""
     value = message.value()
     if topic == "dead-letter":
         return f"{wire.header(_headers(message), 'haltline-reason')}: {(value or b'')[:120]!r}"
@@ -46,7 +46,7 @@ def _what(topic: str, message: Message, vocabulary: Vocabulary | None) -> str:
 
 
 def _own_vocabulary(record: Record) -> Vocabulary | None:
-    """The vocabulary that the policy chose for the session; None also for one that this release does not know."""
+    """The vocabulary that the policy sets for the session; None: none, or unknown to this release."""
     vocabulary = record.vocabulary if isinstance(record, Decision) else None
     return Vocabulary(vocabulary) if vocabulary in set(Vocabulary) else None
 
@@ -58,7 +58,7 @@ def _decoded(topic: str, message: Message) -> Record:
 
 
 def _headers(message: Message) -> list[tuple[str, bytes | None]]:
-    return cast("list[tuple[str, bytes | None]]", message.headers() or [])  # what a consumer's messages have
+    return cast("list[tuple[str, bytes | None]]", message.headers() or [])  # the type of a consumer's messages
 
 
 def _described(record: Record) -> str:
@@ -85,10 +85,10 @@ def _described(record: Record) -> str:
 
 
 def as_json_line(message: Message, prefix: str, vocabulary: Vocabulary | None) -> str:
-    """The record with its place; a value that is not JSON as text."""
+    """The record with its position as JSON; a value that is not JSON is a text."""
     value = message.value()
     if vocabulary is not None and str(message.topic()).removeprefix(prefix) == "interventions" and value:
-        with contextlib.suppress(wire.InvalidRecord):  # shown as it is
+        with contextlib.suppress(wire.InvalidRecord):  # shown unchanged
             rendered = render(wire.decode(Decision, value), vocabulary)
             value = b"null" if rendered is None else rendered.to_json()
     try:

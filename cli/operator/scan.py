@@ -1,4 +1,4 @@
-"""`haltline scan`: what went wrong in the histories that agents keep on this machine."""
+"""`haltline scan`: finds problems in the histories that agents keep on this machine."""
 
 import os
 import time
@@ -25,7 +25,7 @@ NEXT: Final = {
     "mini-swe-agent": "haltline watch -- mini",
     "openhands": "haltline init",
 }
-"""How each agent is guarded."""
+"""The command that guards each agent."""
 
 
 def scan(
@@ -51,12 +51,12 @@ def scan(
 ) -> None:
     """Find what went wrong in your agents' histories, and what it cost.
 
-    Reads the histories of Claude Code, mini-swe-agent and others in your home, or the files and folders that you name,
-    and runs them through the rules. Nothing leaves the machine: no socket is opened. Secrets are redacted. A second
-    scan reads only what is new. What a session spent from the moment of its stop to the next prompt or progress counts
-    as wasted; of a pause between two steps at most five minutes count.
+    Reads the histories of Claude Code, mini-swe-agent and others in your home, or the given files and folders, and runs
+    them through the rules. Nothing leaves the machine: no socket is opened. Secrets are redacted. A second scan reads
+    only what is new. What a session spent from the moment of its stop to the next prompt or progress counts as wasted;
+    of a pause between two steps at most five minutes count.
 
-    With --json: one object a line for each session, and a last line with the totals. Exit codes: 0 done, whatever was
+    With --json: one object per line and session, and a last line with the totals. Exit codes: 0 done, whatever was
     found; 1 no session was found; 2 a path cannot be read.
 
     Example: haltline scan --since -30d --html report.html
@@ -94,7 +94,7 @@ def scan(
 
 
 def cache_file() -> Path:
-    """Where what was found is kept between scans."""
+    """The file of the results between scans."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "haltline" / "scan.jsonl"
 
 

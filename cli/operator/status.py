@@ -1,4 +1,4 @@
-"""`haltline status`: what is killed now, and how far the workers are."""
+"""`haltline status`: current kills, and the workers' lag."""
 
 import time
 from contextlib import suppress
@@ -44,7 +44,7 @@ def status(
     standing = operator.standing()
     if session is not None:
         standing = [record for record in standing if record.scope is ScopeKind.SESSION]
-        with suppress(NotFound):  # what does not stand needs no id that is known
+        with suppress(NotFound):  # if nothing is in force, an unknown id is no error
             session = resolve("session", session, (record.id for record in standing))
         standing = [record for record in standing if record.id == session]
         if as_json:
@@ -56,10 +56,10 @@ def status(
     lag = operator.lag()
     beside = Runs.SHADOW.group(at.group)
     shadow: list[PartitionLag] = []
-    with suppress(Unreachable):  # who may see this group's lag may not be allowed to see that one's
+    with suppress(Unreachable):  # a client may be permitted to see one group's lag and not the other's
         shadow = Operator(at.bootstrap, topics=at.topics, group=beside, client=at.client_config).lag()
     if all(partition.committed is None for partition in shadow):
-        shadow = []  # there is no such group: one runs all rules
+        shadow = []  # the group does not exist: one worker group runs all rules
     if as_json:
         document = {"lag": [asdict(partition) for partition in lag], "shadow_lag": [asdict(one) for one in shadow]}
         print_json({"control": standing, "group": at.group, **document})
@@ -107,7 +107,7 @@ def _print_lag(lag: "list[PartitionLag]", group: str) -> None:
             str(partition.lag_records),
         )
         for partition in lag
-        if partition.end > 0  # something was written there
+        if partition.end > 0  # not an empty partition
     )
     print_table(("topic", "partition", "read up to", "end", "lag in records"), rows)
     say(f"{waiting} records wait for the workers of group {group}")

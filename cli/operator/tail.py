@@ -1,4 +1,4 @@
-"""`haltline tail`: follows topics, one line for each record."""
+"""`haltline tail`: follows topics, one line per record."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,7 +15,7 @@ _POLL_S = 0.5
 
 _NAMES = [name.removeprefix(Topics().prefix) for name in Topics().all]
 VocabularyName = Literal["pipeline", "acgp", "agent_sentinel", "tappass"]
-"""The values of Vocabulary, which is not imported here: a test compares them."""
+"""The values of Vocabulary, which is not imported here; a test compares both."""
 
 
 @with_cluster()
@@ -37,7 +37,7 @@ def tail(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Follow topics until Ctrl-C, one line for each record. With --json one object for each.
+    """Follow topics until Ctrl-C, one line per record. With --json one object per record.
 
     Example: haltline tail --topic interventions --from-beginning --count 10
 
@@ -65,11 +65,11 @@ def tail(
                 typer.echo(line_of(message, at.prefix, words))
                 left = None if left is None else left - 1
     except KeyboardInterrupt:
-        return  # how following is ended
+        return  # the normal end
 
 
 def _whole(operator: "Operator", session: str) -> str:
-    """The session's id; as it was given where no events of it were found yet, since it may still start."""
+    """The session's whole id, or the given one if no events of it exist yet, since it may still start."""
     from haltline.cli.answers import whole_id
     from haltline.schemas.decisions import ScopeKind
     from haltline.streams.operator.ids import NotFound

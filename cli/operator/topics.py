@@ -118,7 +118,7 @@ def acls(
         principals, at.topics, changelogs=changelogs_of(at.topics, at.group), group=at.group, audit_group=sinks
     )
     if carry_out:
-        open_consumer(at.bootstrap, client=at.client_config).close()  # says at once when nobody is there
+        open_consumer(at.bootstrap, client=at.client_config).close()  # fails at once if no broker answers
         try:
             apply(AdminClient({**at.client_config, "bootstrap.servers": at.bootstrap}, logger=_log), expected)
         except RuntimeError as error:
@@ -131,7 +131,7 @@ def acls(
 
 
 def changelogs_of(topics: Topics, group: str) -> tuple[str, str]:
-    """The topics that hold the state of the group's workers, and of those that run rules in shadow beside them."""
+    """The changelog topics of the group's workers, and of those that run rules in shadow beside them."""
     from haltline.streams.engine.groups import Runs
     from haltline.streams.runtime.worker_settings import WorkerSettings
 
@@ -148,7 +148,7 @@ def _report(
     from haltline.streams.kafka.log_reader import open_consumer
     from haltline.streams.kafka.topics import NoAdminApiError
 
-    open_consumer(bootstrap, client=client).close()  # says at once when nobody is there
+    open_consumer(bootstrap, client=client).close()  # fails at once if no broker answers
     try:
         reports = ask(AdminClient({**client, "bootstrap.servers": bootstrap}, logger=_log))
     except NoAdminApiError as error:

@@ -1,1 +1,1 @@
-"""Commands that run a process of the system."""
+"""Commands that run haltline's processes."""

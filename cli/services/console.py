@@ -63,7 +63,7 @@ def serve(  # the options are the settings
 ) -> None:
     """Serve the console and its API, until SIGTERM or Ctrl-C.
 
-    The read model is fed from the topics, and goes on where it was.
+    The read model is built from the topics, and continues at its last offsets.
 
     Started on a terminal at an address of this machine, it prints a link that signs in once.
 
@@ -71,7 +71,7 @@ def serve(  # the options are the settings
     """
     if ctx.invoked_subcommand is not None:
         return
-    # The console is an extra of its own, and takes a while to load.
+    # The console is an extra of its own, and slow to import.
     from haltline.console.access.keys import Keys, Role, Who, digest_of, new_key
     from haltline.console.access.provider import Provider
     from haltline.console.access.sign_in_link import SignInLink, new_token

@@ -1,4 +1,4 @@
-"""`haltline demo`: the whole loop in a minute."""
+"""`haltline demo`: a runaway agent is stopped, in a minute."""
 
 import shutil
 import tempfile

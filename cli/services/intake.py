@@ -1,4 +1,4 @@
-"""`haltline intake`: HTTP for agents in other languages. Needs the extra `intake`."""
+"""`haltline intake`: an HTTP endpoint for agents in other languages. Needs the extra `intake`."""
 
 import argparse
 import os
@@ -40,7 +40,7 @@ VARIABLES = (
     "HALTLINE_INTAKE_KEYS",
     "HALTLINE_INTAKE_TLS_CONFIG",
 )
-"""Of `--host`, `--port`, `--token-file`, `--otlp-grpc-port`, `--keys` and `--tls-config`."""
+"""The variables of `--host`, `--port`, `--token-file`, `--otlp-grpc-port`, `--keys` and `--tls-config`."""
 
 
 def options_of() -> argparse.ArgumentParser:
@@ -116,7 +116,7 @@ def options_of() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the command with what follows `intake`. Returns the exit code."""
+    """Run the command with the arguments after `intake`. Returns the exit code."""
     options = vars(options_of().parse_args(arguments))
     from confluent_kafka import KafkaException
 

@@ -1,4 +1,4 @@
-"""What `haltline up` starts, and what it prints of it."""
+"""The processes of `haltline up`, and its output."""
 
 import hashlib
 import logging
@@ -43,7 +43,7 @@ class _Broker:
     bootstrap: str
     topics: Topics
     kind: str
-    """In words."""
+    """A description of the broker."""
 
     @property
     def embedded(self) -> bool:
@@ -52,7 +52,7 @@ class _Broker:
 
 @dataclass(frozen=True)
 class _Run:
-    """What every part of one run is started with."""
+    """The common arguments of a run's processes."""
 
     broker: _Broker
     children: Children
@@ -60,11 +60,11 @@ class _Run:
     table: str
     settings: dict[str, str]
     ports: dict[str, int]
-    """Of worker, sink and console; 0: a free one."""
+    """The ports of worker, sink and console; 0: a free one."""
 
     @property
     def instance(self) -> list[str]:
-        """A real broker knows by it who is back after a restart of this run, and hands the partitions over at once."""
+        """The static membership id. A real broker returns the partitions at once to a restarted member."""
         which = hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:8]
         return [] if self.broker.embedded else ["--instance-id", f"{socket.gethostname()}-up-{which}"]
 
@@ -84,9 +84,9 @@ def run_system(
     client: Client,
     given: Collection[str],
 ) -> None:
-    """Runs all of it until Ctrl-C; `kafka_port`: of a real Kafka that is started. Ends the command when a part dies.
+    """Run all processes until Ctrl-C; `kafka_port`: start a real Kafka there. Exits if a process dies.
 
-    `given` are the parameters of the command that somebody has set: such a port is not replaced by a free one.
+    `given` are the explicitly set parameters; a port among them is not replaced by a free one.
     """
     settings = _settings()
     named = settings.get("HALTLINE_BOOTSTRAP")
@@ -95,7 +95,7 @@ def run_system(
             f"--kafka: expected no kafka.bootstrap in haltline.toml, or 127.0.0.1:{kafka_port}; got {named}", Exit.USAGE
         )
     kept = kafka_port is not None or named is not None
-    # The embedded broker begins at offset 0 each time: a table of an earlier one would not fit.
+    # The embedded broker begins at offset 0 each time, so the table of an earlier run would not match.
     new = f"up-{datetime.now(UTC):%Y%m%dT%H%M%S}"
     folder = (data / ("kafka" if kafka_port else "named" if kept else new)).absolute()
     table = settings.get("HALTLINE_AUDIT_TABLE", str(folder / "audit"))
@@ -141,16 +141,16 @@ def run_system(
 
 
 def _settings() -> dict[str, str]:
-    """The variables that this folder's haltline.toml names, which the processes are to have; the environment over it.
+    """The processes' variables from this folder's haltline.toml, overridden by the environment.
 
-    What the environment and the user's own file hold is about the cluster of every day, not about what is started
-    here, and is not passed on, unless the folder's file names the broker.
+    Settings in the environment and the user's own file belong to the user's usual cluster. They are passed on only if
+    the folder's file names the broker.
     """
     try:
         found = settings_file.load(os.environ, run_file=False)
     except settings_file.BadSettings as error:
         fail(error, Exit.USAGE)
-    user = settings_file.user_file(os.environ)  # it is about the cluster of every day, too
+    user = settings_file.user_file(os.environ)  # it belongs to the usual cluster, too
     found = {name: one for name, one in found.items() if one.file != user or name == "HALTLINE_OPERATOR"}
     settings = {variable: os.environ.get(variable, one.value) for variable, one in found.items()}
     if "HALTLINE_BOOTSTRAP" in settings:
@@ -168,7 +168,7 @@ def _broker(
     kafka_port: int | None,
     partitions: int,
 ) -> _Broker:
-    """Starts the broker with every topic, or looks whether the named one has them."""
+    """Start the broker with every topic, or check that the named one has them."""
     topics = Topics(settings.get("HALTLINE_PREFIX", DEFAULT_PREFIX))
     changelogs = changelogs_of(topics, settings.get("HALTLINE_GROUP") or group_of(topics.prefix))
     if kafka_port is not None:
@@ -186,14 +186,14 @@ def _broker(
 
 
 def _start_audit(run: _Run) -> Child:
-    """Where there is a key, each flush is signed: a table of few records can be proved as well."""
+    """Start the sink. With a key, it signs each flush, so that a table of few records can be verified too."""
     options = ["--table", run.table, "--metrics-port", str(run.ports["sink"]), "--sign-every", "1", *run.instance]
     options += ["--fetch-wait-ms", str(FETCH_WAIT_MS)] if run.broker.embedded else []
     return start_audit(run.children, run.broker.bootstrap, options)
 
 
 def _start_workers(run: _Run, rules: Runs, policy: Path | None) -> dict[str, Child]:
-    """The worker, and one for the rules in shadow where these are not its own."""
+    """Start the worker, and a second one for the rules in shadow if the first does not run them."""
     bootstrap, embedded = run.broker.bootstrap, run.broker.embedded
     options = [*run.instance, *([] if policy is None else ["--policy", str(policy.absolute())])]
     own = ["--rules", rules, "--metrics-port", str(run.ports["worker"]), *options]
@@ -206,18 +206,18 @@ def _start_workers(run: _Run, rules: Runs, policy: Path | None) -> dict[str, Chi
 
 @dataclass(frozen=True)
 class _Page:
-    """What is printed of the console."""
+    """The printed data of the console."""
 
     lines: dict[str, str]
     url: str = ""
 
 
 def _start_console(run: _Run) -> _Page:
-    """Starts it, when it is installed. Its key for this run and the token of its link are in no file."""
+    """Start the console if it is installed. Its key for this run and its link's token are not in any file."""
     if find_spec("fastapi") is None:
         return _Page({"Console": "not installed: pip install 'haltline[console]'"})
-    from haltline.console.access.keys import digest_of, new_key  # of the extra `console`
-    from haltline.console.access.sign_in_link import LASTS_S, link_of, new_token  # as above
+    from haltline.console.access.keys import digest_of, new_key  # from the extra `console`
+    from haltline.console.access.sign_in_link import LASTS_S, link_of, new_token  # like the above
 
     token, who = new_token(), run.settings.get("HALTLINE_OPERATOR", "admin")
     options = ["--audit-table", run.table, "--by", who, "--link-digest", digest_of(token)]
@@ -270,19 +270,19 @@ def _show(run: _Run, workers: dict[str, Child], urls: dict[str, str], page: _Pag
 
 
 def _say_whole(line: str) -> None:
-    """On one line however wide the terminal is, so that a link stays one."""
+    """Print a line without wrapping, so that links stay intact."""
     console().print(Text(line), soft_wrap=True)
 
 
 class RunFile(AbstractContextManager["RunFile", None]):
-    """`up.toml` in the data folder. After the end only the audit table is left in it: nothing else is there then."""
+    """`up.toml` in the data folder. After the run it names only the audit table, the only part that remains."""
 
     def __init__(self, file: Path) -> None:
         self.file = file.absolute()
         self._table = ""
 
     def write(self, bootstrap: str, prefix: str, table: str, urls: Mapping[str, str]) -> None:
-        """Says where everything is; `urls` are those of `worker`, `sink` and `console`, as `haltline doctor` wants."""
+        """Write the addresses; `urls` are those of `worker`, `sink` and `console`, for `haltline doctor`."""
         self._table = table
         looks = {name: urls[name] for name in ("worker", "sink", "console") if urls.get(name)}
         self._put({"kafka": {"bootstrap": bootstrap, "prefix": prefix}, "audit": {"table": table}, "doctor": looks})

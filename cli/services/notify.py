@@ -209,7 +209,7 @@ def _in_words(plan: dict[str, Any]) -> str:
 
 
 def _records(file: Path | None) -> "Iterator[tuple[IncidentRecord, int]]":
-    """Each with its time, which is that of the topic where `tail` says it."""
+    """The records, each with its time: the topic's if `tail` prints it."""
     import orjson
 
     from haltline.schemas.incidents import IncidentRecord

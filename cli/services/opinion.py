@@ -12,7 +12,7 @@ from haltline.cli.common import Exit, FetchWait, MetricsHost, MetricsPort, Polic
 from haltline.cli.policy_option import read_plugins, read_policy
 
 KEY: Final = "HALTLINE_OPINION_API_KEY"
-"""The variable of the key, where it is in no file. No option has it: others can read those."""
+"""The variable of the key, if no file has it. There is no option, because other users can read those."""
 
 
 @with_cluster()
@@ -34,8 +34,8 @@ def opinion(
 ) -> None:
     """Ask a model for second opinions on findings in doubt, until SIGTERM or Ctrl-C.
 
-    The policy's section `opinion` has the thresholds, the time and the cost limit; without it nothing is requested.
-    Exit 0 after a clean stop. docs/opinion.md describes what leaves, and what a verdict changes.
+    The policy's section `opinion` has the thresholds, the timeout and the cost limit; without it nothing is requested.
+    Exit 0 after a clean stop. docs/opinion.md describes what is sent, and the effect of a verdict.
 
     Example: haltline opinion --url http://127.0.0.1:11434/v1 --model qwen3 --bootstrap kafka-1:9092
     """
@@ -51,7 +51,7 @@ def opinion(
     from haltline.streams.runtime.metrics import Metrics
     from haltline.streams.runtime.service import run_service
 
-    read_policy(policy)  # before anything is opened
+    read_policy(policy)  # before any connection is opened
     plugins = read_plugins()
     settings = ReviewerSettings(
         bootstrap=at.bootstrap,

@@ -1,4 +1,4 @@
-"""Several `haltline up` on one machine: a data folder and a port are one run's, and another one says whose."""
+"""Several runs of `haltline up` on one machine. Each owns its data folder and ports; errors name the owner."""
 
 import hashlib
 import os
@@ -13,7 +13,7 @@ from haltline.cli import settings_file
 
 try:
     import fcntl
-except ImportError:  # no POSIX: a data folder is not held, and other runs are not known
+except ImportError:  # not POSIX: the data folder is not locked, and other runs are not known
     fcntl = None  # type: ignore[assignment]
 
 _LOCK: Final = "up.lock"
@@ -24,16 +24,16 @@ _PLACES: Final = {
 }  # fmt: skip
 _TRIES: Final = 5
 _AGAIN_S: Final = 0.1
-"""Another command that asks whether this run goes on holds its lock for a moment."""
+"""Wait before a retry: a command that checks whether this run is alive holds its lock briefly."""
 
 
 class InUse(RuntimeError):
-    """The data folder, or a port, is another run's. The message says where that one is."""
+    """Another run uses the data folder or a port. The message says where that run is."""
 
 
 @contextmanager
 def claimed(data: Path) -> Iterator[list[str]]:
-    """Holds the data folder of one run; yields where this user's other runs are. Raises InUse and OSError."""
+    """Lock the data folder of one run; yield the folders of this user's other runs. Raises InUse and OSError."""
     data = data.absolute()
     data.mkdir(parents=True, exist_ok=True)
     with (data / _LOCK).open("ab") as lock:
@@ -49,7 +49,7 @@ def claimed(data: Path) -> Iterator[list[str]]:
         listed = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "haltline" / "up"
         others = [f"{other}: {_places(other)}" for other in _running(listed, data)]
         entry = listed / hashlib.sha256(os.fsencode(data)).hexdigest()[:16]
-        with suppress(OSError):  # a home that cannot be written: others do not know of this run
+        with suppress(OSError):  # the home is not writable: other runs do not know of this one
             listed.mkdir(parents=True, exist_ok=True)
             entry.write_text(str(data), encoding="utf-8")
         try:
@@ -60,7 +60,7 @@ def claimed(data: Path) -> Iterator[list[str]]:
 
 
 def port_of(option: str, port: int, *, is_given: bool) -> int:
-    """The port; 0 (a free one) if a default port is in use. Raises InUse for a port that was given."""
+    """The port, or 0 (a free one) if a default port is in use. Raises InUse for an explicitly given port."""
     if port == 0:
         return 0
     try:
@@ -75,7 +75,7 @@ def port_of(option: str, port: int, *, is_given: bool) -> int:
 
 
 def _running(listed: Path, own: Path) -> Iterator[Path]:
-    """The data folders of the runs that go on, of those that were ever listed."""
+    """The data folders of the listed runs that are alive."""
     for entry in sorted(listed.glob("*")) if fcntl is not None else ():
         with suppress(OSError, UnicodeDecodeError):
             folder = Path(entry.read_text(encoding="utf-8"))
@@ -93,12 +93,12 @@ def _running(listed: Path, own: Path) -> Iterator[Path]:
 
 
 def _places(data: Path) -> str:
-    """What people need to reach the run of a data folder."""
+    """The addresses of the run of a data folder, human-readable."""
     found = {}
     with suppress(settings_file.BadSettings):
         found = settings_file.read(str(data / _FILE))
     named = [f"{what} {found[variable].value}" for what, variable in _PLACES.items() if variable in found]
-    # After its end, and until everything serves, only the audit table of the run before is in the file.
+    # After the end of a run, and until everything serves, the file has only the earlier run's audit table.
     return ", ".join(named) or "it is still starting"
 
 

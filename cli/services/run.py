@@ -1,4 +1,4 @@
-"""`haltline worker`, `audit`, `kafka`: the processes that do the work."""
+"""`haltline worker`, `audit`, `kafka`: the main processes."""
 
 import errno
 import logging
@@ -80,7 +80,7 @@ def worker(
     ] = None,
     client_config: ClientConfig = NO_CLIENT_CONFIG,
 ) -> None:
-    """Run one worker until SIGTERM or Ctrl-C: events in, decisions out.
+    """Run one worker until SIGTERM or Ctrl-C: it reads events and publishes decisions.
 
     Start more of them with the same group to share the partitions. Exit 0 after a clean stop. A policy file is read
     again when it changes and on SIGHUP; without one the published policy is followed (`haltline policy publish`).
@@ -95,7 +95,7 @@ def worker(
     try:
         settings = WorkerSettings(
             bootstrap=bootstrap,
-            # An operator's command, and what other sessions did, must not wait behind a backlog of events.
+            # An operator's command, and signals of other sessions, must not wait behind a backlog of events.
             sources=(topics.commands, topics.opinions, topics.feedback, topics.signals, topics.actions),
             group=runs.group(group),
             runs=runs,
@@ -111,10 +111,10 @@ def worker(
         )
     except ValueError as error:
         fail(error, Exit.USAGE)
-    read_policy(policy)  # before anything is opened
+    read_policy(policy)  # before any connection is opened
     _require_key(sealing_key)
     _require_free(metrics_host, metrics_port)
-    # Notifications are the notifier's: a worker may not even read that topic.
+    # Only the notifier needs notifications: a worker may lack the permission to read that topic.
     mine = [name for name in topics.all if name != topics.notifications]
     if runs is Runs.SHADOW:
         mine = [*topics.session_sources, topics.policies, topics.detections, topics.interventions]
@@ -248,7 +248,7 @@ def audit(
     except ValueError as error:
         fail(error, Exit.USAGE)
     _require_free(metrics_host, metrics_port)
-    open_consumer(bootstrap, client=client_config).close()  # says at once when nobody is there
+    open_consumer(bootstrap, client=client_config).close()  # fails at once if no broker answers
     log_to_stderr()
     raise typer.Exit(run_audit(settings))
 
@@ -268,13 +268,13 @@ def kafka(
 
 
 def log_to_stderr() -> None:
-    """What a process has to say, by time and level."""
+    """Log to standard error, with time and level."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("haltline").setLevel(logging.INFO)
 
 
 def _require_free(host: str, port: int) -> None:
-    """Ends the command when nothing can be served there; two workers on one machine are the usual case."""
+    """Exit if the port is in use; usually by another worker on the machine."""
     try:
         socket.create_server((host, port)).close()
     except OSError as error:
@@ -283,7 +283,7 @@ def _require_free(host: str, port: int) -> None:
 
 
 def require_topics(bootstrap: str, names: list[str], client: ClientConfig) -> None:
-    """Ends the command when the broker does not answer or a topic is missing."""
+    """Exit if the broker does not answer or a topic is missing."""
     from haltline.streams.kafka.log_reader import open_consumer, partitions_of
 
     consumer = open_consumer(bootstrap, client=client)
@@ -299,7 +299,7 @@ def register(app: typer.Typer) -> None:
     app.command()(worker)
     group = typer.Typer(invoke_without_command=True, no_args_is_help=False)
     group.callback()(audit)
-    for commands in (query, records, labels, maintenance):  # in the order of the help
+    for commands in (query, records, labels, maintenance):  # in the help's order
         commands.register(group)
     app.add_typer(group, name="audit")
     app.command()(kafka)

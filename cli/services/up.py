@@ -1,4 +1,4 @@
-"""`haltline up`: everything on one machine."""
+"""`haltline up`: a whole system on one machine."""
 
 from pathlib import Path
 from typing import Annotated
@@ -46,19 +46,19 @@ def up(
 ) -> None:
     """Run a broker, workers, an audit sink and a console on this machine, until Ctrl-C.
 
-    Without --kafka the broker is in this process, and its records are gone with it; where haltline.toml names a broker
-    (kafka.bootstrap), that one is used. When one part dies, all end. The sink's metrics are on the port behind the
+    Without --kafka the broker is in this process, and its records end with it; if haltline.toml names a broker
+    (kafka.bootstrap), that one is used. When one part dies, all end. The sink's metrics are on the port after the
     worker's, those of the rules in shadow on a free one. Other commands in this folder find the broker and the table
     without options, by the file up.toml in the data folder.
 
-    A data folder is one run's; a second run there says where the first one is, and starts with another --data. Default
-    ports that are in use are left to their owner: free ones are taken and printed.
+    A data folder belongs to one run. A second run there prints where the first one is; it needs another --data. For
+    default ports in use, free ones are taken and printed.
 
     Example: haltline up --kafka --policy policy.yaml
     """
     if rules == "shadow":
         fail("--rules: expected enforced or all, got shadow", Exit.USAGE)
-    read_policy(policy)  # now, not in a child's log
+    read_policy(policy)  # here, not in a child's log
     from haltline.cli.services.local_system import run_system
     from haltline.streams.engine.groups import Runs
 

@@ -1,1 +1,1 @@
-"""Who may use the console: keys, sign-in, sessions."""
+"""Authentication and authorization: keys, sign-in, sessions."""

@@ -1,9 +1,9 @@
-"""Who is signed in with a browser: a cookie that stands for a key, and proof that a request is the page's own.
+"""Sessions of browsers: a cookie that stands for a key, and proof that a request comes from the console's page.
 
-The cookie is a random token of which only the digest is kept, in this process: a restart ends every session, and so
-does a change of the file of keys, which takes one. A request that changes something needs the session's CSRF token in
-a header, which no other site can read or send, and must not name another site as its origin. A key in `Authorization`
-needs none of it, as no browser sends one by itself.
+The cookie is a random token. Only its digest is kept, in this process: a restart ends every session, and so does a
+change of the key file, which needs a restart. A request that changes something needs the session's CSRF token in a
+header, which no other site can read or send, and must not name another site as its origin. A key in `Authorization`
+needs neither, as no browser sends one automatically.
 """
 
 import hmac
@@ -22,17 +22,17 @@ from haltline.console.access.keys import Who, digest_of
 
 CSRF_HEADER: Final = "X-CSRF-Token"
 LASTS_S: Final = 12 * 3600
-"""A session ends so long after its beginning, a shift."""
+"""Lifetime of a session in seconds, a shift."""
 IDLE_S: Final = 2 * 3600
-"""And so long after its last request."""
+"""Idle timeout in seconds, from the last request."""
 _MAX: Final = 10_000
-"""Sessions at a time; one more ends that which was idle for the longest."""
+"""Sessions at a time; a further one ends the session that was idle the longest."""
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 @dataclass(frozen=True)
 class Session:
-    """One browser that is signed in."""
+    """A signed-in browser."""
 
     who: Who
     csrf: str
@@ -40,7 +40,7 @@ class Session:
 
 
 class BrowserSessions:
-    """All of one console. For any thread."""
+    """All sessions of one console. Thread safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, most: int = _MAX) -> None:
         self._clock = clock
@@ -50,7 +50,7 @@ class BrowserSessions:
         """By digest of the token: the session and its last request; the longest idle first."""
 
     def begin(self, who: Who) -> str:
-        """Returns the token for the cookie."""
+        """Start a session and return the token for its cookie."""
         token, now_s = secrets.token_urlsafe(32), self._clock()
         with self._lock:
             self._known[digest_of(token)] = (Session(who, secrets.token_urlsafe(32), now_s), now_s)
@@ -59,7 +59,7 @@ class BrowserSessions:
         return token
 
     def find(self, token: str) -> Session | None:
-        """The session of a token; None: there is none, or it is over."""
+        """The session of a token; None: it does not exist, or has ended."""
         digest, now_s = digest_of(token), self._clock()
         with self._lock:
             session, last_s = self._known.get(digest, (None, now_s))
@@ -73,15 +73,15 @@ class BrowserSessions:
             return session
 
     def end(self, token: str) -> None:
-        """Ends a session, if it is one."""
+        """End a session if it exists."""
         with self._lock:
             self._known.pop(digest_of(token), None)
 
 
 def session_of(request: Request) -> Session | None:
-    """Who is signed in, if somebody is.
+    """The session of a request, or None.
 
-    Raises HTTPException (403) for a request that changes something and does not prove that it comes from our pages.
+    Raises HTTPException (403) for a request that changes something and lacks the proof that it comes from our pages.
     """
     known: BrowserSessions | None = getattr(request.app.state, "sessions", None)
     token = token_of(request)
@@ -96,35 +96,35 @@ def session_of(request: Request) -> Session | None:
 
 
 def require_same_origin(request: Request) -> None:
-    """Raises HTTPException (403) when the browser says that another site made the request."""
+    """Raises HTTPException (403) if the browser reports that another site made the request."""
     site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
     if site is not None and site not in ("same-origin", "none"):
         raise HTTPException(403, f"Sec-Fetch-Site: expected same-origin, got {site:.40}")
-    # Of a form a browser may say "null" under our own Referrer-Policy; Sec-Fetch-Site has decided by then.
+    # For a form, a browser may send "null" under our own Referrer-Policy; then Sec-Fetch-Site has decided already.
     if origin not in (None, "null") and urlsplit(origin).netloc != request.headers.get("Host"):
         raise HTTPException(403, "Origin: expected that of this console, got another")
 
 
 def token_of(request: Request) -> str | None:
-    """What the cookie holds."""
+    """The token in the cookie."""
     return request.cookies.get(_name(request))
 
 
 def set_cookie(request: Request, response: Response, token: str) -> None:
-    """So that the browser sends it back to us alone, and no script reads it."""
+    """Set the cookie: the browser sends it to this host only, and scripts cannot read it."""
     response.set_cookie(
         _name(request), token, max_age=LASTS_S, path="/", secure=_is_secure(request), httponly=True, samesite="strict"
     )
 
 
 def clear_cookie(request: Request, response: Response) -> None:
-    """Takes it away."""
+    """Delete the cookie."""
     response.delete_cookie(_name(request), path="/", secure=_is_secure(request), httponly=True, samesite="strict")
 
 
 def _name(request: Request) -> str:
-    # With the prefix a browser takes it over TLS only, and from no other host of the domain. Ports share cookies: two
-    # consoles of one desk would sign each other's people out.
+    # With the prefix, a browser accepts it over TLS and from this host only. Ports share cookies, so without it two
+    # consoles on one host would end each other's sessions.
     port = f"-{request.url.port}" if request.url.port else ""
     return ("__Host-haltline" if _is_secure(request) else "haltline") + port
 
@@ -134,8 +134,8 @@ def _is_secure(request: Request) -> bool:
 
 
 def local_path(path: str) -> str:
-    """A path of this console; anything else is the first page."""
-    # A browser reads "//host" and "/\host" as another host, and passes over tabs and line breaks.
+    """A path of this console; any other text gives the first page."""
+    # A browser reads "//host" and "/\host" as another host, and ignores tabs and line breaks.
     if not path.startswith("/") or path[1:2] in ("/", "\\") or any(ord(sign) <= ord(" ") for sign in path):
         return "/fleet"
     return path

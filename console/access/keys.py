@@ -1,4 +1,4 @@
-"""Callers: a key that names an operator and a role. Only digests of keys are kept."""
+"""Keys of callers, each with a name and a role. Only digests of keys are stored."""
 
 import hashlib
 import hmac
@@ -16,11 +16,11 @@ from haltline.streams.policy.yaml_text import BadYaml, value_of
 
 
 class May(StrEnum):
-    """What can be allowed."""
+    """A permission."""
 
     LOOK = "look"
     TELL = "tell"
-    """Report what happened, and check whether to stop: what agents' SDKs do."""
+    """Report events, and check whether to stop: for agents' SDKs."""
     ACT = "act"
     """Kill, release, approve, label."""
     CHANGE = "change"
@@ -52,7 +52,7 @@ class Who:
     role: Role
 
     def may(self, act: May) -> bool:
-        """Whether the role allows it."""
+        """Return whether the role has this permission."""
         return act in _ALLOWED[self.role]
 
 
@@ -65,18 +65,18 @@ class _Entry(BaseModel):
 
 
 class BadKeys(ValueError):
-    """A file of keys that cannot be used: where, what was expected and what was given."""
+    """An invalid file of keys: where, what was expected and what was received."""
 
 
 class Keys:
-    """The keys that open the console."""
+    """The valid keys of a console."""
 
     def __init__(self, known: Mapping[str, Who]) -> None:
         self._known = dict(known)
 
     @classmethod
     def read(cls, path: Path) -> "Keys":
-        """A YAML list of `name`, `role` and `sha256` of a key. Raises BadKeys, and OSError."""
+        """Read a YAML list of `name`, `role` and `sha256` of a key. Raises BadKeys, and OSError."""
         try:
             document = value_of(path.read_text())
         except BadYaml as error:
@@ -94,7 +94,7 @@ class Keys:
 
     @classmethod
     def of(cls, keys: Iterable[tuple[str, Who]]) -> "Keys":
-        """Of keys in the clear, for a console of this process alone."""
+        """Keys from plain text, for a console within this process."""
         return cls({digest_of(key): who for key, who in keys})
 
     def who(self, key: str) -> Who | None:
@@ -107,7 +107,7 @@ class Keys:
 
 
 def digest_of(key: str) -> str:
-    """What is kept of a key. A random key of 256 bits needs no slow hash."""
+    """The stored digest of a key. A random key of 256 bits needs no slow hash."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
@@ -117,4 +117,4 @@ def new_key() -> str:
 
 
 _PREFIX: Final = "hl_"
-"""So that scanners for secrets know one."""
+"""The prefix by which secret scanners detect a key."""

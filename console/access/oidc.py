@@ -1,4 +1,4 @@
-"""Signing in with an OpenID provider: authorization code with PKCE, state and nonce; Authlib checks what comes back."""
+"""Sign-in with an OpenID provider: authorization code with PKCE, state and nonce; Authlib validates the response."""
 
 import secrets
 from html import escape
@@ -21,7 +21,7 @@ _LOGIN_TIMEOUT_S: Final = 600
 
 
 def install_oidc(app: FastAPI, provider: Provider) -> None:
-    """Adds `/sign-in/oidc`, and where the provider sends the browser back to. Raises OSError for the secret's file."""
+    """Add `/sign-in/oidc` and the provider's redirect URI. Raises OSError for the secret's file."""
     secret = None if provider.client_secret_file is None else provider.client_secret_file.read_text().strip()
     oauth = OAuth()
     oauth.register(
@@ -36,19 +36,19 @@ def install_oidc(app: FastAPI, provider: Provider) -> None:
             **({"token_endpoint_auth_method": "none"} if secret is None else {}),
         },
     )
-    # A key of this process: who was on the way when it ended begins again.
+    # A key of this process: sign-ins in progress fail when it ends, and have to be repeated.
     app.add_middleware(
         SessionMiddleware,
         secret_key=secrets.token_urlsafe(32),
         session_cookie=_LOGIN_STATE_COOKIE,
         max_age=_LOGIN_TIMEOUT_S,
-        same_site="lax",  # the way back begins at another site
+        same_site="lax",  # the redirect comes from another site
     )
     router = APIRouter(include_in_schema=False)
 
     @router.get("/sign-in/oidc")
     async def begin(request: Request, next: str = "/") -> Response:  # noqa: A002 - the query says so
-        """Sends the browser to the provider."""
+        """Redirect the browser to the provider."""
         request.session.clear()
         request.session["next"] = local_path(next)
         try:
@@ -59,12 +59,12 @@ def install_oidc(app: FastAPI, provider: Provider) -> None:
 
     @router.get("/sign-in/oidc/back", name="oidc_back")
     async def back(request: Request) -> Response:
-        """Begins a session for whom the provider names."""
+        """Start a session for the user that the provider names."""
         next_page = local_path(str(request.session.get("next", "/")))
         try:
             token = await oauth.provider.authorize_access_token(request)
             claims = dict(token.get("userinfo") or {})
-            if provider.role_claim not in claims:  # some tell it only when they are asked
+            if provider.role_claim not in claims:  # some providers return it on request only
                 more = await oauth.provider.userinfo(token=token)
                 claims = claims if more.get("sub") != claims.get("sub") else dict(more) | claims
         except (HTTPError, OAuthError, JoseError, ValueError, KeyError):
@@ -74,7 +74,7 @@ def install_oidc(app: FastAPI, provider: Provider) -> None:
         who = provider.who(claims) if str(claims.get("iss", "")).rstrip("/") == provider.issuer else None
         if who is None:
             return RedirectResponse("/sign-in?problem=person", 303)
-        # Not a redirect: a browser keeps a strict cookie back in one that another site began.
+        # Not a redirect: a browser does not send a strict cookie in a redirect that another site started.
         response = HTMLResponse(f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(next_page)}">')
         sessions: BrowserSessions = request.app.state.sessions
         if (old := token_of(request)) is not None:

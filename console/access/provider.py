@@ -1,7 +1,7 @@
-"""An OpenID provider, as its file describes it, and who the claims of its tokens make somebody here.
+"""An OpenID provider, read from its file, and the mapping of its claims to names and roles here.
 
-A person without a role here is not let in. Whoever has a key as well should have it under the name that the provider
-says: two operators are two names.
+A person without a role is not admitted. A person who also has a key should use the same name for both: two operators
+are two names.
 """
 
 from collections.abc import Mapping
@@ -22,26 +22,26 @@ Text = Annotated[str, Field(min_length=1, max_length=1024)]
 
 
 class BadProvider(ValueError):
-    """A file that describes no provider: where, what was expected and what was given."""
+    """A file that does not describe a provider: where, what was expected and what was received."""
 
 
 class Provider(BaseModel):
-    """Which provider, and what its claims mean here."""
+    """A provider, and the mapping of its claims."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     issuer: Text
-    """As the provider says it in its tokens; `/.well-known/openid-configuration` below it describes the rest."""
+    """As in the provider's tokens; `/.well-known/openid-configuration` below it describes the rest."""
     client_id: Text
     client_secret_file: Path | None = None
-    """None: a public client, which PKCE alone protects."""
+    """None: a public client, protected by PKCE alone."""
     scope: Text = "openid email profile"
     name_claim: Text = "email"
-    """What stands in the audit. Must be one that people cannot choose themselves."""
+    """The claim with the name for the audit. People must not be able to choose it themselves."""
     role_claim: Text = "groups"
-    """A text or a list of texts."""
+    """The claim with the groups: a text or a list of texts."""
     roles: Annotated[dict[Role, tuple[Text, ...]], Field(min_length=1)]
-    """By role: the values of the claim that give it. The highest of several holds."""
+    """By role: the claim's values that grant it. The highest of several applies."""
 
     @field_validator("issuer")
     @classmethod
@@ -60,7 +60,7 @@ class Provider(BaseModel):
 
     @classmethod
     def read(cls, path: Path) -> "Provider":
-        """Of a YAML file with these fields. Raises BadProvider, and OSError."""
+        """Read a YAML file with these fields. Raises BadProvider, and OSError."""
         try:
             return cls.model_validate(value_of(path.read_text(encoding="utf-8")))
         except BadYaml as error:
@@ -69,7 +69,7 @@ class Provider(BaseModel):
             raise BadProvider(f"{path}: {problem_of(error)}") from None
 
     def who(self, claims: Mapping[str, Any]) -> Who | None:
-        """The user in the claims of a checked token; None: without a role here."""
+        """The user in the claims of a validated token; None: no role here."""
         name, groups = claims.get(self.name_claim), claims.get(self.role_claim)
         if not isinstance(name, str) or not name.strip() or (self.name_claim == "email" and not _is_theirs(claims)):
             return None
@@ -79,7 +79,7 @@ class Provider(BaseModel):
 
 
 def _is_theirs(claims: Mapping[str, Any]) -> bool:
-    """Whether the provider knows that the address is theirs; one that says nothing of it has no others."""
+    """Return whether the provider has verified the address; true if it does not report that."""
     return claims.get("email_verified", True) in (True, "true")
 
 

@@ -1,9 +1,9 @@
-"""A link that signs one person in, once, soon after the console was started: for whoever started it.
+"""A link that signs in one person, once, soon after the console was started: for the person who started it.
 
-The link is `/sign-in#token=...`. A browser sends no fragment to a server, so the token stands in no log of requests and
-no preview of the link uses it up. A script of the page takes it out of the address and posts it from the console's own
-origin, as the form of keys is posted; somebody who is signed in already is not signed in as another. Of the token only
-the digest is known here, so that a process that starts the console can make the link.
+The link is `/sign-in#token=...`. A browser does not send a fragment to a server, so the token is in no request log, and
+a preview of the link does not use it up. A script of the page removes it from the address and posts it from the
+console's own origin, like the form for keys. A browser that is already signed in keeps its session. Only the token's
+digest is stored, so that a process that starts the console can create the link.
 """
 
 import hmac
@@ -16,7 +16,7 @@ from typing import Final
 from haltline.console.access.keys import Who, digest_of
 
 LASTS_S: Final = 600
-"""How long the link opens the console, from its start."""
+"""Lifetime of the link in seconds, from the console's start."""
 
 
 def new_token() -> str:
@@ -30,7 +30,7 @@ def link_of(address: str, token: str) -> str:
 
 
 class SignInLink:
-    """The one link of a console. For any thread."""
+    """The one link of a console. Thread safe."""
 
     def __init__(self, digest: str, who: Who, clock: Callable[[], float] = time.monotonic) -> None:
         self._digest = digest
@@ -41,7 +41,7 @@ class SignInLink:
         self._used = False
 
     def take(self, token: str) -> Who | None:
-        """The user that the token signs in; the token is then invalid. None: unknown, already used, or expired."""
+        """Use the token once. Returns its user; None: unknown, already used, or expired."""
         if not hmac.compare_digest(digest_of(token), self._digest):
             return None
         with self._lock:

@@ -1,1 +1,1 @@
-"""Other systems' records and budgets over HTTP."""
+"""Records and budgets of other systems over HTTP."""

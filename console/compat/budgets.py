@@ -1,6 +1,6 @@
-"""Budgets in the store: what is spent, and what is held for calls that are to come. One check at a time, anywhere.
+"""Budgets in the store: amounts spent, and reservations for future calls. Checks are serialized across processes.
 
-A reservation is held until ingest receives its call, which puts the actual cost in its place, or for 15 minutes.
+A reservation is held until ingest receives its call, whose actual cost replaces it, or for 15 minutes.
 """
 
 import time
@@ -25,7 +25,7 @@ _SPENT: Final = 0
 
 @dataclass(frozen=True)
 class Call:
-    """A call that is to come."""
+    """A future call."""
 
     action: str
     cost_usd: float
@@ -35,7 +35,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Spent:
-    """A call that was made."""
+    """A completed call."""
 
     id: str
     time_ms: int
@@ -44,18 +44,18 @@ class Spent:
 
 @dataclass(frozen=True)
 class Rejection:
-    """Which budget a call does not fit in."""
+    """The budget that a call would exceed."""
 
     budget_type: str
     spent: float
-    """What it would have become."""
+    """The total with this call."""
     limit: float
 
 
 def reserve(engine: Engine, rules: ConsoleRules, call: Call, once: str | None = None) -> tuple[str, Rejection | None]:
-    """Holds the call's cost if it fits in every budget; the same `once` twice is one reservation.
+    """Reserve the call's cost if every budget has room; the same `once` twice is one reservation.
 
-    Returns the reservation's id, and None when it is held.
+    Returns the reservation's id, and None if it succeeded.
     """
     now_ms = time.time_ns() // 1_000_000
     hold = f"hold_{once or uuid.uuid4().hex}"[:256]
@@ -76,7 +76,7 @@ def reserve(engine: Engine, rules: ConsoleRules, call: Call, once: str | None = 
 
 
 def spend(engine: Engine, calls: Sequence[Spent]) -> None:
-    """Counts calls that were made, each id once; each takes the place of the oldest reservation for such a call."""
+    """Count completed calls, each id once; each replaces the oldest reservation for such a call."""
     if not calls:
         return
     with engine.begin() as connection:
@@ -98,12 +98,12 @@ def spend(engine: Engine, calls: Sequence[Spent]) -> None:
 
 
 def _in_turn(connection: Connection) -> None:
-    """Waits for everybody who was earlier: the row is locked until the end of the transaction."""
+    """Serialize transactions: the row is locked until the end of this one."""
     connection.execute(update(tables.turns).values(count=tables.turns.c.count + 1))
 
 
 def _budgets(rules: ConsoleRules, call: Call, now_ms: int) -> Iterator[tuple[str, float, ColumnElement[bool], str]]:
-    """The kind of each budget that the call counts in, its limit, what counts in it, and of which actions."""
+    """For each budget of the call: its kind, its limit, the condition of its spending, and the actions."""
     month = _S.time_ms >= _month_ms(now_ms)
     if rules.budgets.monthly_usd is not None:
         yield "organization_monthly", rules.budgets.monthly_usd, month, "*"

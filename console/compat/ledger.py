@@ -1,7 +1,7 @@
-"""Entries of Agent Sentinel's ledger as events: each call that was made, as one that was proposed and completed.
+"""Entries of Agent Sentinel's ledger as events: for each call, one proposed and one completed.
 
-Secrets are taken out and long arguments cut as the guard does it. What the SDK logs of a model becomes a turn of the
-model. What a replay made up (`replayed`) did not happen, and is none.
+Secrets are removed and long arguments truncated, as in the guard. A model call that the SDK logs becomes a turn of the
+model. Calls that a replay simulated (`replayed`) did not happen and give no events.
 """
 
 import json
@@ -50,7 +50,7 @@ EXAMPLE: Final[JsonObject] = {
 
 
 class Payload(BaseModel):
-    """What went in and what came out."""
+    """The input and the output of a call."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -91,12 +91,12 @@ class Entry(BaseModel):
 
     @property
     def time_ms(self) -> int:
-        """When the call ended, as the SDK writes its ledger then. Epoch milliseconds."""
+        """The end of the call in epoch milliseconds, when the SDK writes its ledger."""
         return round(self.timestamp.timestamp() * 1000)
 
 
 def events_of(entry: Entry, *, session_id: str, agent_id: str, mission_id: str | None) -> list[ActionEvent]:
-    """What is published of an entry, in order; nothing of what a replay made up."""
+    """The events of an entry, in order; none for simulated calls of a replay."""
     if entry.outcome == REPLAYED:
         return []
     inputs = entry.payload.inputs
@@ -160,5 +160,5 @@ def _text(value: object) -> str:
 
 
 def _json(value: object) -> str:
-    # Not by orjson: an output may hold a number of more than 64 bits.
+    # Not orjson: an output may contain an integer of more than 64 bits.
     return json.dumps(value, default=str, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Intervention records as HTTP has them: read in both spellings of Agent Sentinel's, its SDK's and its platform's."""
+"""Intervention records over HTTP, in both spellings of Agent Sentinel: its SDK's and its platform's."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from haltline.schemas.payloads import Usd
 from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Text, rfc3339
 
 ORGANIZATION = "haltline"
-"""There is one for each console."""
+"""The only organization of a console."""
 
 _PREVENTED = frozenset({RecordOutcome.BLOCKED, RecordOutcome.REJECTED_AFTER_REVIEW})
 
@@ -23,7 +23,7 @@ def _either(platform: str, sdk: str) -> Any:
 
 
 class NewIntervention(BaseModel):
-    """A record that somebody else's guard made; the field names of the SDK are read as well."""
+    """A record of another system's guard; the SDK's field names are accepted as well."""
 
     model_config = ConfigDict(
         extra="ignore",
@@ -70,14 +70,14 @@ class NewIntervention(BaseModel):
     timestamp: EpochMs | None = None
 
     def record(self, *, agent_id: str | None, run_id: str | None) -> InterventionRecord:
-        """The record as it is kept; `agent_id` and `run_id` are those of the request's headers, where it names none.
+        """The stored record; `agent_id` and `run_id` come from the request's headers, for a record that lacks them.
 
         The same record sent twice has the same id, and so counts once.
         """
         now_ms = time.time_ns() // 1_000_000
         fields = self.model_dump(mode="json", exclude_none=True)
         run = self.run_id or run_id or "unknown"
-        # Not by orjson: somebody else's arguments may hold a number of more than 64 bits.
+        # Not orjson: the arguments may contain an integer of more than 64 bits.
         name = json.dumps([fields, run, None if self.timestamp is not None else now_ms], sort_keys=True)
         radius = self.blast_radius or ""
         context = dict(self.context or {})
@@ -111,7 +111,7 @@ class NewIntervention(BaseModel):
 
 
 class Intervention(BaseModel):
-    """A record as the platform's API has it."""
+    """A record in the platform's API."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -144,7 +144,7 @@ class Intervention(BaseModel):
 
 
 _ABSENT: Final = dict.fromkeys(("mission_id", "task_id", "original_inputs", "modified_inputs", "remediation_payload"))
-"""What a record says only where it is known."""
+"""Fields that are left out unless known."""
 
 
 class InterventionList(BaseModel):
@@ -153,7 +153,7 @@ class InterventionList(BaseModel):
     interventions: list[Intervention]
     total: int
     more: bool = False
-    """A text search found more than `total`; the oldest of them are reached by narrowing it."""
+    """A text search found more than `total`; narrow it to reach the oldest."""
     skip: int
     limit: int
 
@@ -167,18 +167,18 @@ class Statistics(BaseModel):
     cost_prevented_usd: float
     high_risk_blocks: int
     time_series: list[dict[str, Any]]
-    """By day, UTC."""
+    """By day in UTC."""
     top_blocked_actions: list[dict[str, Any]]
     top_triggering_policies: list[dict[str, Any]]
 
 
 def shown(body: str) -> Intervention:
-    """The record of a row, as it is answered."""
+    """The response for a row's record."""
     return Intervention.model_validate(fields_of(body))
 
 
 def fields_of(body: str) -> JsonObject:
-    """The same without a model, for a page of many."""
+    """The same as a dict without validation, for a page of many."""
     fields = from_json(body)
     made = fields.get("created_at") or fields["timestamp"]
     return {

@@ -1,7 +1,7 @@
-"""Traces of ACGP's SDK as events, and what was decided on them in ACGP's words.
+"""Traces of ACGP's SDK as events, and the decisions on them in ACGP's vocabulary.
 
-A trace is one step of an agent's reasoning: a turn of the model. Where its context names a tool (`tool` or `action`),
-the call of it follows, proposed and completed. The last event awaits a verdict: with it the trace is processed.
+A trace is one step of an agent's reasoning: a turn of the model. If its context names a tool (`tool` or `action`), the
+tool's call follows, proposed and completed. The last event awaits a verdict: with it the trace is processed.
 """
 
 import time
@@ -28,7 +28,7 @@ SOURCE: Final = "acgp"
 _CALL, _TURN = ":call", ":turn"
 _LONGEST_AGO_MS: Final = 86_400_000
 _HIGH, _MEDIUM = 0.7, 0.5
-"""Of the SDK's own models: from which scores on reasoning is of high or of medium quality."""
+"""The minimum scores of high and of medium quality of reasoning, from the SDK's own models."""
 _OF_PEOPLE: Final = frozenset({acgp.Intervention.ESCALATE, acgp.Intervention.HALT})
 
 
@@ -70,11 +70,11 @@ class Trace(BaseModel):
 
 @dataclass(frozen=True)
 class Processed:
-    """What was decided on a trace."""
+    """The decision on a trace."""
 
     trace_id: str
     decision: Decision
-    """The hardest."""
+    """The one with the highest level."""
     scores: Mapping[str, float]
 
     @property
@@ -85,13 +85,13 @@ class Processed:
 
     @property
     def oversight_mode(self) -> str:
-        """How closely a step of such a quality is to be watched, in the words of the SDK."""
+        """The level of oversight for this quality, in the SDK's vocabulary."""
         if self.composite > _HIGH:
             return "socratic_philosopher"
         return "wise_critic" if self.composite >= _MEDIUM else "strict_guardian"
 
     def feedback(self) -> JsonObject:
-        """The decision as ACGP says it: `OK`, `NUDGE`, `ESCALATE`, `BLOCK` or `HALT`, and whether it is a `FLAG`."""
+        """The decision for ACGP: `OK`, `NUDGE`, `ESCALATE`, `BLOCK` or `HALT`, and whether it is a `FLAG`."""
         rendered = acgp.render(self.decision)
         return {
             "intervention": rendered.intervention.value.upper(),
@@ -109,7 +109,7 @@ class Processed:
         }
 
     def follow_up(self) -> JsonObject:
-        """As the stream tells it."""
+        """The decision in the stream's form."""
         rendered = acgp.render(self.decision)
         return {
             "trace_id": self.trace_id,
@@ -121,21 +121,21 @@ class Processed:
         }
 
     def ctq_scores(self) -> dict[str, float]:
-        """Each dimension, and all together."""
+        """The score of each dimension, and the total."""
         return {"composite_score": self.composite, "total_score": self.composite, **self.scores}
 
 
 def session_of(trace: Trace, key: str) -> str:
-    """The session that a trace is part of: its context's, else one for the agent's tag."""
+    """The session of a trace: its context's, else one for the agent's tag."""
     context = trace.context_information
     named = next((context[n] for n in ("session_id", "run_id") if isinstance(context.get(n), str) and context[n]), None)
     return str(named or f"acgp:{key}:{trace.agent_tag or trace.agent_type or 'agent'}")[:256]
 
 
 def events_of(trace: Trace, *, key: str, sent_at: str | None = None) -> list[ActionEvent]:
-    """What is published of a trace, in order.
+    """The events of a trace, in order.
 
-    The SDK's times have no offset: how long ago a step was follows from `sent_at`, which is of the same clock.
+    The SDK's times have no UTC offset. A step's age is computed from `sent_at`, which has the same clock.
     """
     context = trace.context_information
     ended = trace.end_time or trace.timestamp
@@ -185,7 +185,7 @@ def events_of(trace: Trace, *, key: str, sent_at: str | None = None) -> list[Act
 
 
 def processed(engine: Engine, trace_id: str, key: str | None) -> tuple[bool, Processed | None]:
-    """Whether the trace is known, and what was decided once it was. `key`: only what this one sent."""
+    """Return whether the trace is known, and its decision, if any. `key`: only traces sent with this key."""
     ids = (trace_id, trace_id + _CALL, trace_id + _TURN)
     found = _bodies(engine, ids)
     events = [wire.decode_event(body) for topic, body in found if topic == "actions"]
@@ -205,7 +205,7 @@ def processed(engine: Engine, trace_id: str, key: str | None) -> tuple[bool, Pro
 
 
 def news(engine: Engine, after: Mapping[int, int]) -> tuple[list[str], dict[int, int]]:
-    """The traces on whose events something was decided after these offsets, by partition; and the offsets now."""
+    """The traces with decisions after these offsets (by partition), and the new offsets."""
     table = tables.records.c
     seen = dict(after)
     ids: list[str] = []
@@ -226,7 +226,7 @@ def news(engine: Engine, after: Mapping[int, int]) -> tuple[list[str], dict[int,
 
 
 def offsets_at(engine: Engine, since_ms: int) -> dict[int, int]:
-    """By partition the first decision that is not older than this moment of event time, or the end."""
+    """By partition, the offset of the first decision at or after this event time (epoch ms), or the end."""
     table = tables.records.c
     with engine.connect() as connection:
         ends = connection.execute(

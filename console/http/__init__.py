@@ -1,1 +1,1 @@
-"""HTTP as every route has it."""
+"""HTTP parts that all routes share."""

@@ -1,4 +1,4 @@
-"""Examples in the API's description, made of its schemas: what a field of a name is like, or of its type."""
+"""Examples in the API's description, generated from its schemas by the name or the type of each field."""
 
 from typing import Any, Final
 
@@ -44,7 +44,7 @@ _WHY: Final = {
     "unknown": False,
 }
 _TIMES: Final = frozenset({"first", "last", "since", "time", "timestamp"})
-"""And what ends with `_at`."""
+"""Also every name that ends with `_at`."""
 _VALUES: Final[dict[str, Any]] = {
     **_CALL,
     **_WHO,
@@ -58,19 +58,19 @@ _VALUES: Final[dict[str, Any]] = {
     "limit": 50,
     "skip": 0,
 }
-"""By the name of a field, where its type is that of the value."""
+"""By field name, if the field's type matches the value's."""
 _OF_TYPE: Final[dict[str, Any]] = {"string": "text", "integer": 1, "number": 0.5, "boolean": True, "object": {}}
 _PYTHON: Final[dict[str, Any]] = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
 
 
 def describe(app: FastAPI) -> None:
-    """Has the description of an application show an example with each JSON body."""
+    """Add an example for each JSON body to an application's description."""
     bare = app.openapi
 
     def described() -> dict[str, Any]:
         if app.openapi_schema is None:
             _show_all(bare())
-        return bare()  # kept by the application
+        return bare()  # cached by the application
 
     app.openapi = described  # type: ignore[method-assign]
 
@@ -86,7 +86,7 @@ def _show_all(definition: dict[str, Any]) -> None:
 
 
 def _made(schema: JsonObject, schemas: dict[str, JsonObject], name: str = "") -> Any:
-    """What a schema describes: its own example, else one by the field's name, else one by its type."""
+    """An example of a schema: its own, else one by the field's name, else one by its type."""
     if "$ref" in schema:
         return _made(schemas[schema["$ref"].rpartition("/")[2]], schemas, name)
     for word in ("examples", "enum"):

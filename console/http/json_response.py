@@ -1,4 +1,4 @@
-"""Answers that are asked for often, as JSON at once."""
+"""Fast JSON responses for frequent requests."""
 
 from typing import Any
 
@@ -7,5 +7,5 @@ from pydantic_core import to_json
 
 
 def answer(content: Any, status: int = 200) -> Response:
-    """What we made ourselves, models or plain values: FastAPI would check it once more, on another thread."""
+    """A response from our own models or plain values, which FastAPI would validate again on another thread."""
     return Response(to_json(content, inf_nan_mode="null"), status, media_type="application/json")

@@ -1,6 +1,6 @@
-"""What is around every route: headers of each answer, and its count.
+"""Middleware of all routes: response headers, compression and request metrics.
 
-Plain ASGI: a layer of Starlette's `BaseHTTPMiddleware` costs a request more than most routes do.
+Plain ASGI: Starlette's `BaseHTTPMiddleware` costs more per request than most routes.
 """
 
 import time
@@ -15,7 +15,7 @@ FAILED: Final = 500
 
 
 class ResponseHeadersMiddleware:
-    """Sets headers that the answer does not have yet; `only_tls` where it goes out encrypted."""
+    """Sets headers that the response does not have yet; `only_tls` on encrypted connections only."""
 
     def __init__(self, app: ASGIApp, always: Mapping[str, str], only_tls: Mapping[str, str] | None = None) -> None:
         self._app = app
@@ -39,10 +39,10 @@ class ResponseHeadersMiddleware:
 
 
 class CompressPathsMiddleware:
-    """Compresses answers of paths that begin so, and no others.
+    """Compresses responses of paths with these prefixes only.
 
-    An answer that holds both a secret and what an agent wrote could tell the secret by its compressed length (BREACH):
-    only files of the console's own are named here.
+    A response that contains both a secret and an agent's text could leak the secret by its compressed length (BREACH),
+    so only the console's own files are listed here.
     """
 
     def __init__(self, app: ASGIApp, paths: tuple[str, ...]) -> None:
@@ -57,9 +57,9 @@ class CompressPathsMiddleware:
 
 
 class RequestMetricsMiddleware:
-    """Tells the path of the route (`none`: there is none), the status and the seconds until the answer began.
+    """Records the route's path (`none`: no route), the status and the seconds until the response began.
 
-    A request that a failure ends before is one of status 500.
+    A request that fails before its response counts as status 500.
     """
 
     def __init__(self, app: ASGIApp, count: Callable[[str, int, float], None]) -> None:
@@ -73,7 +73,7 @@ class RequestMetricsMiddleware:
         began, answered = time.perf_counter(), False
 
         def count(status: int) -> None:
-            # Not the path itself: it holds names of sessions, which have no bound.
+            # Not the path itself: it contains session ids, whose number is unbounded.
             route = getattr(scope.get("route"), "path", "none")
             self._count(route, status, time.perf_counter() - began)
 

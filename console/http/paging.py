@@ -1,4 +1,4 @@
-"""Parameters of the routes that list: which page, and which moments."""
+"""Parameters of the routes that list: page and time range."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -9,7 +9,7 @@ from pydantic_core.core_schema import no_info_after_validator_function
 
 
 def _epoch_ms(moment: datetime | None) -> int | None:
-    """Epoch milliseconds; a moment without an offset is in UTC."""
+    """Convert to epoch milliseconds; a time without an offset is in UTC."""
     if moment is None:
         return None
     return round((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)

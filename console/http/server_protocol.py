@@ -1,4 +1,4 @@
-"""uvicorn's protocol, among connections that are bounded in number and in the time that they may take."""
+"""uvicorn's protocol with a bounded number of connections and time limits on them."""
 
 import asyncio
 from typing import Any
@@ -21,7 +21,7 @@ class _Protocol(HttpToolsProtocol):
     connections_of_all: Connections
     _connection: Connection
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # like uvicorn's
         super().connection_made(transport)
         self._connection = self.connections_of_all.opened(transport)
 
@@ -39,7 +39,7 @@ class _Protocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self.cycle.response_complete:  # else the next one has come already
+        if self.cycle.response_complete:  # else the next request has already arrived
             self._connection.waits(idle=True)
 
     def pause_writing(self) -> None:

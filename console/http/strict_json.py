@@ -1,4 +1,4 @@
-"""JSON as its standard has it: `NaN`, `Infinity` and numbers beyond any are none, though Python's parser reads them."""
+"""A strict JSON parser: unlike Python's, it rejects `NaN`, `Infinity` and numbers beyond the range of floats."""
 
 import json
 import math
@@ -20,18 +20,18 @@ class NotFinite(json.JSONDecodeError):
 
 
 def loads(body: bytes) -> Any:
-    """The value of a body.
+    """Parse a body.
 
     Raises:
-        NotFinite: a number in it is none.
+        NotFinite: a number in it is not valid JSON.
         json.JSONDecodeError: it is not JSON.
-        RecursionError: it is deeper than anything that is read.
-        HTTPException: it holds too much to be read (413).
+        RecursionError: it is nested too deeply.
+        HTTPException: it has too many values (413).
 
     """
     if has_too_many(body):
         raise HTTPException(413, f"the body: expected at most {MAX_VALUES} values, got more")
-    return json.loads(body, parse_constant=_refused, parse_float=_finite)  # not by orjson: integers beyond 64 bits
+    return json.loads(body, parse_constant=_refused, parse_float=_finite)  # not orjson: integers beyond 64 bits
 
 
 def _refused(text: str) -> float:
@@ -51,10 +51,10 @@ class _StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route whose bodies are read so: what is not JSON is answered with 422."""
+    """A route with this parser; invalid JSON gives status 422."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """As FastAPI's, with another reader."""
+        """FastAPI's handler with this parser."""
         handle = super().get_route_handler()
 
         async def strict(request: Request) -> Response:
@@ -64,7 +64,7 @@ class StrictRoute(APIRoute):
 
 
 async def invalid_request(_: Request, invalid: Exception) -> JSONResponse:
-    """What is wrong with a request, as FastAPI reports it, but for the input: that may be all of a long body."""
+    """FastAPI's report of an invalid request without the input, which may be all of a long body."""
     problems = invalid.errors() if isinstance(invalid, RequestValidationError) else ()
     errors = [
         {"type": one["type"], "loc": list(one["loc"]), "msg": str(one["msg"])[:2000]} | _input(one.get("input"))

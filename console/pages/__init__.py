@@ -1,7 +1,6 @@
-"""The console's pages: one document and modules of our own, served as they are.
+"""The console's pages: one document and modules of our own, served unchanged.
 
-Nothing is built, and nothing is fetched from elsewhere. What agents wrote only ever becomes text: no page makes markup
-of it.
+There is no build step, and no external resources are loaded. Agents' texts are only inserted as text, never as markup.
 """
 
 from haltline.console.pages.serving import install

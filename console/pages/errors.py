@@ -1,4 +1,4 @@
-"""Errors as pages for browsers; the same as JSON for every other client."""
+"""Error responses: pages for browsers, JSON for all other clients."""
 
 import re
 from html import escape
@@ -17,7 +17,7 @@ _FOLDER: Final = Path(__file__).parent
 _MAIN: Final = re.compile("<main .*</main>")
 _TITLE: Final = "<title>haltline</title>"
 _PROGRAMS: Final = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json", "/signed-in")
-"""What only programs ask for: JSON, whatever they accept."""
+"""Paths for programs, whose errors are JSON, whatever the client accepts."""
 _PAGES: Final = {
     403: ("Not allowed", "This link or request is not valid here."),
     404: ("Page not found", "There is no page at this address."),
@@ -27,13 +27,13 @@ _PAGES: Final = {
 
 
 def install_errors(app: FastAPI) -> None:
-    """Adds the handlers of refusals and of failures."""
+    """Add the handlers of refusals and failures."""
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(Exception, _failed)
 
 
 async def refused(request: Request, failure: HTTPException) -> Response:
-    """A refusal in the form that the client reads."""
+    """A refusal as a page or as JSON, as the client accepts."""
     if not _is_browser(request) or failure.status_code < 400:
         return await http_exception_handler(request, failure)
     return _page(request, failure.status_code, str(failure.detail), dict(failure.headers or {}))
@@ -45,7 +45,7 @@ async def _refused(request: Request, failure: Exception) -> Response:
 
 
 async def _failed(request: Request, _: Exception) -> Response:
-    """The server logs the failure itself, after this answer."""
+    """A failure; the server itself logs it after this response."""
     if _is_browser(request):
         return _page(request, 500, "", {})
     return JSONResponse({"detail": "the console failed to answer; its log has the reason"}, 500)
@@ -57,7 +57,7 @@ def _is_browser(request: Request) -> bool:
 
 
 def _page(request: Request, status: int, detail: str, headers: dict[str, str]) -> Response:
-    """With the console's frame for whoever is signed in."""
+    """The error page, with the console's frame if signed in."""
     title, text = _PAGES.get(status, (HTTPStatus(status).phrase, ""))
     try:
         framed = session_of(request) is not None

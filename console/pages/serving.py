@@ -1,4 +1,4 @@
-"""Serves the pages and their files, signs people in and out, and sets the headers for browsers."""
+"""Serves the pages and their files, signs people in and out, and sets headers for browsers."""
 
 from collections.abc import Mapping
 from html import escape
@@ -34,7 +34,7 @@ _PROVIDER_LINK: Final = (
     '<p class="or">or</p><a id="provider" class="button" href="/sign-in/oidc">Sign in with your organization</a>'
 )
 _MAX_BYTES: Final = 8192
-"""The most bytes of the sign-in form."""
+"""Maximum size of the sign-in form in bytes."""
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
     "object-src 'none'",
@@ -45,13 +45,13 @@ _HEADERS: Final = {
 _COMPRESSED: Final = ("/static/", "/openapi.json", "/api/v1/policies/schema")
 _ONLY_TLS: Final = {"Strict-Transport-Security": f"max-age={365 * 86_400}"}
 PAGES: Final = tuple(sorted(module.stem for module in (_FOLDER / "static" / "views").glob("*.js")))
-"""The names of the pages: each is drawn by its module in `static/views`."""
+"""The names of the pages; each is drawn by its module in `static/views`."""
 
 router = APIRouter(include_in_schema=False)
 
 
 def install(app: FastAPI, refusals: Mapping[int | str, dict[str, Any]]) -> None:
-    """Adds the pages, and the routes that they need; `refusals` are the answers that every route may give."""
+    """Add the pages and their routes; `refusals` are the error responses of every route."""
     app.state.sessions = BrowserSessions()
     app.state.lag = LagWatch()
     for routes in (audits, events, fleet, labels, session_steps, whatif):
@@ -68,7 +68,7 @@ def install(app: FastAPI, refusals: Mapping[int | str, dict[str, Any]]) -> None:
 
 
 class _Files(StaticFiles):
-    """A browser keeps them, and asks each time whether they are still the same."""
+    """Static files, which a browser caches and revalidates on each request."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
@@ -77,7 +77,7 @@ class _Files(StaticFiles):
 
 
 def page(request: Request) -> Response:
-    """The HTML of every page; redirects to the sign-in page without a session."""
+    """The HTML of every page; without a session, a redirect to the sign-in page."""
     if session_of(request) is None:
         path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/sign-in?next={quote(path, safe='/')}", 303)
@@ -86,21 +86,21 @@ def page(request: Request) -> Response:
 
 @router.get("/")
 def first() -> Response:
-    """The fleet."""
+    """Redirect to the fleet page."""
     return RedirectResponse("/fleet", 303)
 
 
 @router.get("/favicon.ico")
 def icon() -> Response:
-    """The icon, where a browser looks for one by itself."""
+    """The icon at the path that browsers request automatically."""
     return RedirectResponse("/static/icon.svg", 308)
 
 
 @router.get("/sign-in")
 def sign_in_page(request: Request, here: ContextDep) -> Response:
-    """The page that signs in, with a key or the OpenID provider."""
+    """The page for signing in with a key or the OpenID provider."""
     if session_of(request) is not None:
-        # With an empty fragment: a browser would carry over that of the link for signing in.
+        # With an empty fragment: otherwise a browser would keep that of the sign-in link.
         return RedirectResponse(f"{local_path(request.query_params.get('next', ''))}#", 303)
     document = (_FOLDER / "sign-in.html").read_text(encoding="utf-8")
     return HTMLResponse(document.replace(_PROVIDER, _PROVIDER_LINK if here.settings.provider is not None else ""))
@@ -108,14 +108,14 @@ def sign_in_page(request: Request, here: ContextDep) -> Response:
 
 @router.get(OPENS_AT)
 def open_approval(here: ContextDep, token: str = "") -> Response:
-    """Leads from a link of a notification to the page of the approval, which asks to sign in; it answers nothing."""
+    """Redirect from a notification's link to the page of the approval, which requires sign-in; it answers nothing."""
     if here.settings.link_key is None:
         raise HTTPException(404, "link: expected a console that has the key of links (--link-key), got one without")
     try:
         request_id = here.settings.link_key.request_of(token)
     except BadLink as bad:
         raise HTTPException(403, f"link: {bad}; the approvals that wait are at /approvals") from None
-    # Not a redirect: a browser keeps the strict cookie back in one that another site, such as a chat, began.
+    # Not a redirect: a browser does not send a strict cookie in a redirect that another site, such as a chat, started.
     page = escape(f"/approvals/{quote(request_id, safe='')}")
     return HTMLResponse(
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>haltline</title>'
@@ -126,7 +126,7 @@ def open_approval(here: ContextDep, token: str = "") -> Response:
 
 @router.post("/sign-in")
 async def sign_in(request: Request, here: ContextDep) -> Response:
-    """Begins a session for the holder of a key, or of the link's token; a form, so that keys work without scripts."""
+    """Start a session for the holder of a key, or of the link's token; a form, so that keys work without scripts."""
     require_same_origin(request)
     body = b""
     async for part in request.stream():
@@ -153,8 +153,8 @@ async def sign_in(request: Request, here: ContextDep) -> Response:
 
 @router.post("/sign-out")
 def sign_out(request: Request) -> Response:
-    """Ends the session."""
-    session_of(request)  # of ours, or not at all
+    """End the session."""
+    session_of(request)  # only from our own pages
     response = Response(status_code=204)
     if (token := token_of(request)) is not None:
         sessions: BrowserSessions = request.app.state.sessions
@@ -165,7 +165,7 @@ def sign_out(request: Request) -> Response:
 
 @router.get("/signed-in")
 def signed_in(request: Request) -> JSONResponse:
-    """Who is signed in, what they may, and what a request that changes something has to carry."""
+    """The signed-in user, the permissions, and the CSRF token for requests that change something."""
     session = session_of(request)
     if session is None:
         raise HTTPException(401, "cookie: expected one of a session, got none")

@@ -1,1 +1,1 @@
-"""The tables that the API answers from, and what keeps them up with the topics."""
+"""The tables that the API reads, and the code that updates them from the topics."""

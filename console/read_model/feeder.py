@@ -1,4 +1,4 @@
-"""Keeps the read model up with the topics: rows and how far they reach in one transaction."""
+"""Updates the read model from the topics: rows and offsets in one transaction."""
 
 import logging
 from collections import Counter
@@ -30,35 +30,36 @@ log: Final = logging.getLogger("haltline.console")
 _BATCH: Final = 500
 _WAIT_S: Final = 0.2
 _ALONG_S: Final = 0.02
-"""Who waits for what it wrote waits that much longer, and all records that arrived meanwhile are one transaction."""
+"""Wait for further records, in seconds: all that arrive within it are one transaction. It delays clients that wait
+for their own write."""
 _COMMIT_EVERY_S: Final = 1.0
 _AGAIN_S: Final = 1.0
 _LOOK_EVERY_S: Final = 10.0
-"""How often the cluster is asked whether its topics are still those that the offsets count in."""
+"""The interval in seconds for checking whether the cluster's topics are still those of the stored offsets."""
 _NAME: Final = "console"
 
 
 class Overtaken(Exception):
-    """What the database has is not what this reader has read: another console was faster, or the topic is another."""
+    """The database's offsets differ from this reader's: another console was faster, or the topic was recreated."""
 
 
 class TopicRecreated(Exception):
-    """A topic is another one than the read model was made from."""
+    """A topic was recreated since the read model was built."""
 
 
 class _AssignAgain(Exception):
-    """Where to go on has to be asked anew: records are gone or there are more partitions."""
+    """The positions must be determined again: records were deleted or partitions were added."""
 
 
 class Feeder:
     """A thread that reads every topic into the database, until `close`.
 
-    A topic that was deleted and recreated makes the read model begin anew too: offsets and records of the one before
-    would be taken for those of the new one.
+    If a topic was deleted and recreated, the read model is rebuilt: offsets and records of the earlier topic would be
+    taken for those of the new one.
 
-    `on_rows` is called with what was taken in, from that thread. A broker or a database that is away is waited for, as
-    are topics that are not there; any other failure ends the thread, and stands in `failure`. `system` makes its
-    clients, its thread and its clocks.
+    `on_rows` is called from that thread with the rows that were read. An unreachable broker or database and missing
+    topics are retried; any other failure ends the thread and is stored in `failure`. `system` creates its clients, its
+    thread and its clocks.
     """
 
     def __init__(
@@ -97,14 +98,14 @@ class Feeder:
         self._moved = system.condition()
         self._ended = system.event()
         self.caught_up = system.event()
-        """Everything that the topics held when it began is taken in."""
+        """Set when all records from before its start have been read."""
         self.failure: BaseException | None = None
         self.missing = ""
-        """The topic that it waits for, with why; empty: none."""
+        """The topic that it waits for, with the reason; empty: none."""
         self._thread = system.thread(target=self._run, name="haltline-feeder", daemon=True)
 
     def start(self) -> None:
-        """Begins where the database says that it was."""
+        """Start at the offsets in the database."""
         self._thread.start()
 
     def __enter__(self) -> Self:
@@ -114,29 +115,29 @@ class Feeder:
         self.close()
 
     def close(self) -> None:
-        """Ends after the batch that it is at."""
+        """Stop after the current batch."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join()
 
     @property
     def alive(self) -> bool:
-        """Whether it still reads."""
+        """Return whether it is still reading."""
         return self._thread.is_alive()
 
     def wait_for(self, place: TopicPartition, within_s: float) -> bool:
-        """Waits until the record at this place is taken in: who wrote it will then read it."""
+        """Wait for a record to be read, so that its writer can read it. Returns whether it was read in time."""
         at = (place.topic, place.partition)
         with self._moved:
             return self._moved.wait_for(lambda: self._next.get(at, 0) > place.offset, within_s)
 
     def positions(self) -> dict[Place, tuple[int, int | None]]:
-        """By partition: the first offset that is not taken in, and the time of the last record that is."""
+        """By partition: the next offset to read, and the time of the last record read."""
         with self._moved:
             return {place: (after, self._last_ms.get(place)) for place, after in self._next.items()}
 
     def mismatches(self) -> list[Mismatch]:
-        """The partitions whose offsets do not fit what was read: with one that ends too early, nothing is read now."""
+        """The partitions whose offsets do not match what was read. While one ends too early, nothing is read."""
         return [*self._ahead, *self._gaps]
 
     def _run(self) -> None:
@@ -193,9 +194,9 @@ class Feeder:
             consumer.close()
 
     def _look(self) -> None:
-        """Raises TopicRecreated when a topic is not the one any more that the offsets in the database count in.
+        """Raises TopicRecreated if a topic is no longer the one that the stored offsets belong to.
 
-        Raises _AssignAgain when one has more partitions than are read.
+        Raises _AssignAgain if a topic has more partitions than are read.
         """
         now_s = self._system.monotonic()
         if now_s - self._looked_s < self._look_every_s:
@@ -205,7 +206,7 @@ class Feeder:
             if self._ids is None:
                 self._ids = TopicIds({**self._client, "bootstrap.servers": self._bootstrap}, system=self._system)
             there = self._ids.of(self._topics.all)
-        except KafkaException:  # that the broker is away is logged elsewhere
+        except KafkaException:  # an unreachable broker is logged elsewhere
             return
         ids = {self._short(name, 0)[0]: topic.id for name, topic in there.items() if topic.id is not None}
         for name, topic in there.items():
@@ -255,7 +256,7 @@ class Feeder:
         )
 
     def _fitting(self, consumer: Consumer, places: Sequence[TopicPartition]) -> dict[Place, int]:
-        """By partition, where to go on. Raises Overtaken when one ends before what was read of it."""
+        """By partition, the offset to continue at. Raises Overtaken if one ends before what was read of it."""
         with self._engine.connect() as connection:
             reached: dict[Place, int] = {
                 (topic, partition): after for topic, partition, after in connection.execute(select(tables.offsets))
@@ -315,7 +316,7 @@ class Feeder:
         return rows
 
     def _advance(self, connection: Connection, records: Sequence[KafkaRecord]) -> None:
-        """Raises Overtaken when the partition is not where this reader found it."""
+        """Store the new offsets. Raises Overtaken if a partition is not at this reader's last offset."""
         spans: dict[Place, tuple[int, int]] = {}
         for record in records:
             place = self._short(record.topic, record.partition)
@@ -328,7 +329,7 @@ class Feeder:
                 raise Overtaken(f"{topic}[{partition}] is already beyond offset {first}")
 
     def _commit(self, consumer: Consumer, records: Sequence[KafkaRecord]) -> None:
-        """So that the group's lag shows how far it is; where it goes on is what the database says."""
+        """Commit the offsets, so that the group's lag is visible; only the database determines where to continue."""
         self._uncommitted |= {(record.topic, record.partition): record.offset + 1 for record in records}
         now_s = self._system.monotonic()
         if self._uncommitted and now_s - self._committed_s >= _COMMIT_EVERY_S:
@@ -341,16 +342,16 @@ class Feeder:
 
 
 def reader_of(topics: Topics) -> Reader:
-    """What makes rows of records, without secrets, as the audit does it: what comes without a guard may bring some.
+    """A reader that converts records to rows without secrets, like the audit: records without a guard may contain some.
 
-    Personal data stays, which an operator who approves a mail has to see.
+    Personal data is kept, which an operator needs for approving a mail.
     """
     return Reader(topics, _NAME, Redaction((SECRETS,)))
 
 
 @cache
 def _advanced(dialect: str) -> Any:
-    """Moves a partition on, if it is not beyond `first` yet."""
+    """A statement that advances a partition's offset if it is not beyond `first` yet."""
     table = tables.offsets
     insert = insert_of(dialect, table).values({name: bindparam(name) for name in ("topic", "partition", "next")})
     return insert.on_conflict_do_update(
@@ -361,7 +362,7 @@ def _advanced(dialect: str) -> Any:
 
 
 def _next(consumer: Consumer) -> list[Message]:
-    """The next messages: at once when there is one, with those that come along."""
+    """The next messages: all that are available as soon as there is one."""
     first = consumer.poll(_WAIT_S)
     return [] if first is None else [first, *consumer.consume(_BATCH - 1, _ALONG_S)]
 

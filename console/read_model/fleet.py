@@ -1,4 +1,4 @@
-"""What the fleet view and the kill page ask of the read model."""
+"""Queries of the fleet view and the kill page."""
 
 from collections import Counter
 from typing import Any, Final
@@ -14,19 +14,19 @@ from haltline.schemas.decisions import Level
 from haltline.schemas.intervention_records import RecordOutcome
 
 LIVE_MS: Final = 15 * 60 * 1000
-"""A session that was active in this time, and has not ended, counts as live."""
+"""A session counts as live if it was active within this time and has not ended."""
 _DAY_MS: Final = 24 * 3600 * 1000
 _HOUR_MS: Final = 3600 * 1000
 _MINUTE_MS: Final = 60 * 1000
 _STEPS_MS: Final = {1: _MINUTE_MS, 24: 15 * _MINUTE_MS, 168: _HOUR_MS}
-"""By the hours that are shown: how long a step is."""
+"""The length of a step by the number of hours shown."""
 _LEVELS: Final = {level.rank: level.value for level in Level}
 _STANDS: Final = {state: place for place, state in enumerate(("killed", "frozen", "contained", "probation"))}
 _OPEN: Final = ("pending", "info_requested")
 
 
 def overview(engine: Engine, now_ms: int) -> dict[str, Any]:
-    """Counts of sessions, of what is stopped, of what waits, and of trips by hour of the last day."""
+    """Counts of sessions, of restrictions, of pending approvals, and of trips by hour of the last day."""
     sessions, control, approvals, trips = (
         table.c for table in (tables.sessions, tables.control, tables.approvals, tables.interventions)
     )
@@ -70,7 +70,7 @@ def overview(engine: Engine, now_ms: int) -> dict[str, Any]:
 
 
 def stops_of(engine: Engine, decision_id: str) -> list[dict[str, Any]]:
-    """The sessions whose agent's side says that it stopped because of a decision, in the order of their saying so."""
+    """The sessions whose agents reported that they stopped because of a decision, in the order of the reports."""
     table = tables.records.c
     statement = (
         select(table.session_id, table.agent_id, table.time_ms, table.body)
@@ -89,7 +89,7 @@ def stops_of(engine: Engine, decision_id: str) -> list[dict[str, Any]]:
 
 
 def trips(engine: Engine, now_ms: int, hours: int) -> dict[str, Any]:
-    """Trips by level over the last hours: of one hour by minute, of a day by quarter of an hour, else by hour."""
+    """Trips by level over the last hours: by minute for one hour, by quarter of an hour for a day, else by hour."""
     step_ms = _STEPS_MS[hours]
     first = (now_ms - hours * _HOUR_MS) // step_ms + 1
     steps = now_ms // step_ms - first + 1
@@ -133,7 +133,7 @@ def top(engine: Engine, now_ms: int, hours: int, limit: int) -> dict[str, Any]:
 
 
 def _most(connection: Connection, kind: str, first_ms: int, limit: int) -> list[dict[str, Any]]:
-    """Whole hours from what is counted already, and what is before them in the first one."""
+    """Whole hours from the stored counts, and the rest of the first hour from the rows."""
     counted, trips = tables.level_counts.c, tables.interventions.c
     first = -(-first_ms // _HOUR_MS)
     of_hours = select(counted.name, func.sum(counted["count"])).where(
@@ -153,7 +153,7 @@ def _most(connection: Connection, kind: str, first_ms: int, limit: int) -> list[
 
 
 def spending(engine: Engine, now_ms: int) -> dict[str, Any]:
-    """US dollars in each minute of the last hour: in all, and of the session that spent the most in it."""
+    """US dollars in each minute of the last hour: the total, and that of the session that spent the most."""
     first = now_ms // _MINUTE_MS - 59
     spent = tables.spent.c
     by_minute = (
@@ -170,12 +170,12 @@ def spending(engine: Engine, now_ms: int) -> dict[str, Any]:
 
 
 def live(engine: Engine, now_ms: int, limit: int) -> dict[str, Any]:
-    """Sessions that are live now, the worst first, under the cause of the worst incident, open or of their kill."""
+    """Live sessions, the worst first, grouped by the cause of the worst open incident or of their kill."""
     sessions, control, incidents = tables.sessions.c, tables.control.c, tables.incidents.c
     held = (sessions.last_ms > now_ms - LIVE_MS, sessions.ended.is_(False))
     on = (control.scope == "session") & (control.id == sessions.session_id)
     columns = (sessions.session_id, sessions.agent_id, sessions.hardest, sessions.last_ms, control.state)
-    # What is stopped comes before what may go on, and what was decided hardest before the rest.
+    # Stopped sessions come first, then those with the highest level.
     stands = case(_STANDS, value=control.state, else_=len(_STANDS))
     order = (stands, sessions.hardest.desc(), sessions.last_ms.desc(), sessions.session_id)
     chosen = select(*columns).outerjoin(tables.control, on).where(*held).order_by(*order).limit(limit)
@@ -184,7 +184,7 @@ def live(engine: Engine, now_ms: int, limit: int) -> dict[str, Any]:
         rows = [dict(row) for row in connection.execute(chosen).mappings()]
         worst: dict[str, Any] = {}
         for some in parts(rows):
-            # With a kill the incidents of its session are resolved: what it was killed for is still its cause.
+            # A kill resolves the incidents of its session, but the cause of the kill is still its cause.
             killed = [row["session_id"] for row in some if row["state"] == ControlState.KILLED.value]
             of_them = (
                 select(incidents.incident_id, incidents.cause, incidents.level, incidents.session_id)
@@ -206,5 +206,5 @@ def live(engine: Engine, now_ms: int, limit: int) -> dict[str, Any]:
                 "state": row["state"], "last_ms": row["last_ms"],
             }
         )  # fmt: skip
-    # A dictionary keeps the order of the worst session of each; what has no incident comes last.
+    # A dictionary keeps the order of each group's worst session; sessions without an incident come last.
     return {"total": total, "groups": sorted(groups.values(), key=lambda group: group["cause"] is None)}

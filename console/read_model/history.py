@@ -1,4 +1,4 @@
-"""Past sessions from the read model, and the policy in force, as input of a replay and a what-if."""
+"""Past sessions and the policy in force, from the read model, as input of replays and what-ifs."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -27,9 +27,9 @@ _MAX_IDS_PER_QUERY = 400
 
 
 def published_policy(settings: ConsoleSettings) -> Policy:
-    """The policy that was published, or the defaults. A worker with a file of its own has another one.
+    """The published policy, or the defaults. A worker with a policy file uses another one.
 
-    Raises Unreachable and NoSuchTopic; BadPolicy for a document that no worker can use either.
+    Raises Unreachable and NoSuchTopic; BadPolicy for a document that workers cannot use either.
     """
     record = current(settings.bootstrap, settings.topics.policies, client=settings.client).get(DEFAULT_NAME)
     return Policy() if record is None else parse_policy((record.value or b"").decode(), DEFAULT_NAME, installed())
@@ -59,7 +59,7 @@ def events_of(engine: Engine, session_id: str, limit: int) -> list[ActionEvent]:
 
 
 def sessions_since(engine: Engine, since_ms: int, limit: int) -> list[str]:
-    """The sessions that were active since then, the latest first."""
+    """The sessions active since then (epoch ms), the latest first."""
     table = tables.sessions.c
     statement = select(table.session_id).where(table.last_ms >= since_ms, table.events > 0)
     with engine.connect() as connection:
@@ -69,14 +69,14 @@ def sessions_since(engine: Engine, since_ms: int, limit: int) -> list[str]:
 
 
 def count_since(engine: Engine, since_ms: int) -> int:
-    """How many sessions were active since then."""
+    """The number of sessions active since then."""
     table = tables.sessions.c
     with engine.connect() as connection:
         return connection.execute(select(func.count()).where(table.last_ms >= since_ms, table.events > 0)).scalar_one()
 
 
 def reevaluated_session(core: Core, events: Sequence[ActionEvent]) -> Iterator[dict[str, Any]]:
-    """Replays a session: for each event its findings, its decision, and how close each rule is after it.
+    """Replay a session: for each event its findings, its decision, and how close each rule is after it.
 
     The session alone: rules across sessions and operators' commands are left out.
     """
@@ -107,7 +107,7 @@ def labels_of(engine: Engine) -> list[Command]:
 
 
 def hint_effectiveness(engine: Engine, most: int) -> list[Helped]:
-    """Whether the hints of each rule helped, of the last `most` decisions."""
+    """The share of each rule's hints that helped, in the last `most` decisions."""
     table = tables.records.c
     held = (tables.of_topic("interventions"), table.decision_id.is_not(None), table.detector != "")
     statement = select(table.body).where(*held).order_by(table.time_ms.desc()).limit(most)
@@ -123,7 +123,7 @@ def hint_effectiveness(engine: Engine, most: int) -> list[Helped]:
 
 
 def decisions_of(engine: Engine, ids: Sequence[str]) -> list[Decision]:
-    """The decisions with these ids that the read model has."""
+    """The decisions with these ids in the read model."""
     table, found = tables.records.c, dict[str, Decision]()
     with engine.connect() as connection:
         for first in range(0, len(ids), _MAX_IDS_PER_QUERY):
@@ -140,4 +140,4 @@ def _read(bodies: Iterator[str]) -> Iterator[ActionEvent]:
         try:
             yield wire.decode_event(body.encode())
         except wire.InvalidRecord:
-            continue  # it was a dead letter then too
+            continue  # it was a dead letter originally, too

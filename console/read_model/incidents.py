@@ -1,4 +1,4 @@
-"""Incidents in the read model: how they come to be there, and how they are looked for."""
+"""Incidents in the read model: storage and queries."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ _MAX_TARGET_CHARS: Final = 200
 
 @dataclass(frozen=True, kw_only=True)
 class IncidentFilter:
-    """Which incidents; None: any. The parameters of the route that lists them."""
+    """A filter of incidents; None: any. Its fields are the parameters of the route that lists them."""
 
     session_id: str | None = None
-    """Of the session itself, or counted last in it."""
+    """The incident's own session, or the last one that it counted."""
     agent_id: str | None = None
     start_ms: From = None
-    """Of the last decision."""
+    """Time of the last decision."""
     end_ms: Until = None
     state: Annotated[list[IncidentState] | None, Query(description="Any of these.")] = None
     open_only: Annotated[bool, Query(description="Only those that are not resolved.")] = False
@@ -44,7 +44,7 @@ class IncidentFilter:
     assignee: Annotated[str | None, Query(description="Its assignee; empty: not assigned.")] = None
 
     def condition(self) -> ColumnElement[bool]:
-        """As SQL."""
+        """The filter as SQL."""
         named = {
             _I.scope: None if self.scope is None else self.scope.value,
             _I.scope_id: self.scope_id,
@@ -68,7 +68,7 @@ class IncidentFilter:
 
 
 def put_incidents(connection: Connection, records: Iterable[IncidentRecord]) -> None:
-    """Takes in revisions, in any order and any number of times: the highest stands, and a resolved one permanently."""
+    """Store revisions, in any order, also repeatedly: the highest is current, and resolved ones stay resolved."""
     last: dict[str, IncidentRecord] = {}
     for record in records:
         known = last.get(record.incident_id)
@@ -79,7 +79,7 @@ def put_incidents(connection: Connection, records: Iterable[IncidentRecord]) -> 
 
 
 def stop_before_incidents(decision: Decision) -> IncidentRecord:
-    """A stop that was decided by a release that knew no incidents, under the id of its report."""
+    """The incident for a stop from a release without incidents; its id is that of the stop's report."""
     if decision.incident is None:
         raise ValueError(f"decision {decision.decision_id}: expected one with the report of a stop")
     return IncidentRecord(
@@ -106,7 +106,7 @@ def stop_before_incidents(decision: Decision) -> IncidentRecord:
 
 
 def page(engine: Engine, filters: IncidentFilter, skip: int, limit: int) -> tuple[list[IncidentRecord], int]:
-    """From `skip` on, the worst first: what is open, then by severity, level and the last decision; how many in all."""
+    """The page from `skip` on (open ones first, then by severity, level and last decision), and the total number."""
     held = filters.condition()
     order = (_I.open.desc(), _I.severity.desc(), _I.level.desc(), _I.last_ms.desc(), _I.incident_id)
     with engine.connect() as connection:
@@ -116,7 +116,7 @@ def page(engine: Engine, filters: IncidentFilter, skip: int, limit: int) -> tupl
 
 
 def find(engine: Engine, name: str) -> list[IncidentRecord]:
-    """The incidents of an id, or of its beginning; two at most. The id of the report of a stop is looked for too."""
+    """The incidents with this id or prefix, two at most. The id of a stop's report is found too."""
     with engine.connect() as connection:
         statement = select(_I.body).where(_I.incident_id.startswith(name, autoescape=True)).limit(2)
         bodies = list(connection.execute(statement).scalars())
@@ -127,7 +127,7 @@ def find(engine: Engine, name: str) -> list[IncidentRecord]:
 
 
 def history(engine: Engine, incident_id: str) -> list[IncidentRecord]:
-    """All revisions that were published, in their order, each once."""
+    """All published revisions in order, each once."""
     statement = select(_R.body).where(_R.topic == "incidents", _R.event_id == incident_id)
     with engine.connect() as connection:
         revisions = (IncidentRecord.model_validate_json(body) for body in connection.execute(statement).scalars())
@@ -136,11 +136,11 @@ def history(engine: Engine, incident_id: str) -> list[IncidentRecord]:
 
 
 def decisions_of(engine: Engine, decision_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The decisions of these ids as JSON, as far as they are still there."""
+    """The existing decisions with these ids, as JSON."""
     found: dict[str, dict[str, Any]] = {}
     with engine.connect() as connection:
         for ids in parts(sorted(set(decision_ids))):
-            # The topic is compared here: with it, SQLite goes through all decisions instead of looking these up.
+            # The topic is compared here: in SQL, SQLite would scan all decisions instead of looking these up.
             statement = select(_R.topic, _R.decision_id, _R.body).where(_R.decision_id.in_(ids))
             for topic, decision_id, body in connection.execute(statement):
                 if topic == "interventions":
@@ -149,9 +149,9 @@ def decisions_of(engine: Engine, decision_ids: Sequence[str]) -> dict[str, dict[
 
 
 def targets_of(engine: Engine, decisions: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """By the id of a decision: what the calls in its evidence act on, in their order, as far as they are still there.
+    """By decision id: the targets of the calls in its evidence, in order, if those are still stored.
 
-    Of a call that declares no targets its simple arguments as `name=value`; of one without these its tool.
+    A call without targets gives its simple arguments as `name=value`; without these, its tool.
     """
     evidence = {one["decision_id"]: [at["event_id"] for at in one.get("evidence") or ()] for one in decisions}
     known: dict[str, list[str]] = {}
@@ -202,7 +202,7 @@ def _row(record: IncidentRecord) -> dict[str, Any]:
 
 @cache
 def _put(dialect: str) -> Any:
-    """As `IncidentRecord.stands_over` says."""
+    """An upsert with the condition of `IncidentRecord.stands_over`."""
     table = tables.incidents
     insert = insert_of(dialect, table)
     others = {

@@ -1,4 +1,4 @@
-"""What is asked of the read model about interventions: pages, one of them, and statistics."""
+"""Queries of interventions: pages, single ones, and statistics."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from haltline.console.read_model.text_search import matching
 from haltline.schemas.intervention_records import RecordOutcome, RecordType, RiskLevel
 
 MOST_COUNTED: Final = 10_000
-"""What a text search finds is counted up to here."""
+"""The highest count of a text search's matches."""
 _NEAR: Final = 500
-"""Of the rows that arrived last, so many more than are shown are put in the order of their times."""
+"""Rows beyond a page, by arrival, that are sorted with it by their times."""
 _TOP: Final = 10
 _AGENTS: Final = 20
-"""Of how many agents the counts by level are given."""
+"""The most agents in the counts by level."""
 _HIGH: Final = (RiskLevel.HIGH.value, RiskLevel.CRITICAL.value)
 _I: Final = tables.interventions.c
 _T: Final = tables.tallies.c
@@ -31,7 +31,7 @@ _L: Final = tables.level_counts.c
 
 @dataclass(frozen=True, kw_only=True)
 class InterventionFilter:
-    """Which interventions; None: any. The parameters of the routes that list and count them."""
+    """A filter of interventions; None: any. Its fields are the parameters of the routes that list and count them."""
 
     type: RecordType | None = None
     outcome: RecordOutcome | None = None
@@ -49,31 +49,31 @@ class InterventionFilter:
             description="A part of the id, action, reason, target, rule, agent or session; 10,000 matches are counted.",
         ),
     ] = None
-    """In either case."""
+    """Case is ignored."""
     min_prevented_usd: Annotated[
         float | None, Query(ge=0, allow_inf_nan=False, description="More than this was prevented.")
     ] = None
     trips_only: Annotated[bool, Query(description="Only what did more than warn.")] = False
     high_risk: Annotated[bool, Query(description="Only blocked ones of high or critical risk.")] = False
-    """As `high_risk_blocks` counts them."""
+    """The same condition as for the count `high_risk_blocks`."""
 
     @property
     def is_of_tallies(self) -> bool:
-        """Whether the counts by day answer it: it asks for nothing but days and what they are counted by."""
+        """Return whether the counts by day answer it: it filters by days and the counted columns only."""
         return not self.search and (self.agent_id, self.run_id, self.min_prevented_usd) == (None, None, None)
 
     @property
     def is_of_levels(self) -> bool:
-        """Whether the counts by level answer it: it asks for nothing but times and trips."""
+        """Return whether the counts by level answer it: it filters by times and trips only."""
         return self == InterventionFilter(start_ms=self.start_ms, end_ms=self.end_ms, trips_only=self.trips_only)
 
     @property
     def is_search_alone(self) -> bool:
-        """Whether nothing but a text is asked for."""
+        """Return whether it is a text search without other filters."""
         return replace(self, search=None) == InterventionFilter()
 
     def condition(self, dialect: str) -> ColumnElement[bool]:
-        """As SQL; what is hidden is never returned."""
+        """The filter as SQL; hidden rows never match."""
         held = [_I.hidden.is_(False), *self._alike(_I), *tables.between(_I.time_ms, self.start_ms, self.end_ms)]
         for column, value in ((_I.agent_id, self.agent_id), (_I.session_id, self.run_id)):
             if value is not None:
@@ -85,11 +85,11 @@ class InterventionFilter:
         return and_(*held)
 
     def of_days(self, first: int | None, last: int | None) -> ColumnElement[bool]:
-        """The same of the counts of whole days, the first and the last included."""
+        """The same filter for the counts of whole days, the first and the last included."""
         return and_(true(), *self._alike(_T), *tables.between(_T.day, first, last))
 
     def _alike(self, columns: Any) -> list[ColumnElement[bool]]:
-        """What holds of all interventions that are counted as one."""
+        """The conditions on the columns that all interventions of one count share."""
         named = {
             "type": self.type, "outcome": self.outcome, "risk_level": self.risk_level,
             "action_name": self.action_name, "policy_id": self.policy_id,
@@ -108,7 +108,7 @@ class Page:
 
     bodies: Sequence[str]
     total: int
-    """How many there are in all; of a text search at most `MOST_COUNTED`."""
+    """The total number; for a text search at most `MOST_COUNTED`."""
     more: bool = False
     """There are more than `total`."""
 
@@ -125,19 +125,19 @@ def page(engine: Engine, filters: InterventionFilter, skip: int, limit: int) -> 
             if len(found) <= _NEAR:
                 held = and_(without.condition(dialect), _I.n.in_(found))
             elif len(found) > MOST_COUNTED and filters.is_search_alone:
-                # Those that arrived last are the newest, but for some that were late: no need to sort all.
+                # The last to arrive are the newest, except for some late ones: no need to sort all.
                 latest = found[: min(MOST_COUNTED, skip + limit + _NEAR)]
                 held, more = and_(_I.hidden.is_(False), _I.n.in_(latest)), True
             elif len(found) > MOST_COUNTED:
                 in_words = _I.words.contains(filters.search.lower(), autoescape=True)
                 held = and_(without.condition(dialect), in_words)
-        # Chosen first and read then: bodies of what is not shown are most of the table.
+        # Selected first and read afterwards: the bodies of rows that are not shown are most of the table.
         chosen = select(_I.id).where(held).order_by(_I.time_ms.desc(), _I.id).offset(skip).limit(limit)
         ids = connection.execute(chosen).scalars().all()
         if more:
             total = MOST_COUNTED
         elif len(ids) < limit and (ids or not skip):
-            total = skip + len(ids)  # it is the last page: no need to look for all of them once more
+            total = skip + len(ids)  # the last page: no need to count all of them again
         elif filters.search:
             some = select(_I.n).where(held).limit(MOST_COUNTED + 1).subquery()
             total = connection.execute(select(func.count()).select_from(some)).scalar_one()
@@ -149,7 +149,7 @@ def page(engine: Engine, filters: InterventionFilter, skip: int, limit: int) -> 
 
 
 def one(engine: Engine, record_id: str) -> str | None:
-    """A record as JSON; None: there is none of this id, or it is hidden."""
+    """A record as JSON; None: the id is unknown, or the record is hidden."""
     with engine.connect() as connection:
         return connection.execute(select(_I.body).where(_I.id == record_id, _I.hidden.is_(False))).scalar()
 
@@ -215,9 +215,9 @@ def breakdown(engine: Engine, filters: InterventionFilter) -> dict[str, Any]:
 def _by_level(
     connection: Connection, filters: InterventionFilter, kind: str, units: Sequence[int] = (24, 1)
 ) -> list[tuple[Any, str, int]]:
-    """The day (kind `all`) or the agent, the level and a count; of one level in several parts.
+    """The day (kind `all`) or the agent, the level and a count; a level may come in several parts.
 
-    Whole days from what is counted already, then whole hours before and after them, and then what is left.
+    Whole days from the stored counts, then the whole hours before and after them, then the rest from the rows.
     """
     if not filters.is_of_levels or not units:
         counts = _counts(connection, filters, ("day" if kind == "all" else "agent_id", "level"))
@@ -253,13 +253,13 @@ def _counts(connection: Connection, filters: InterventionFilter, by: Sequence[st
     """The columns `by`, a count and a sum in US dollars for each group; a group may come in several parts."""
     if not filters.is_of_tallies or "agent_id" in by:
         return _counted(connection, filters, by)
-    # Whole days from what is counted already, and what is before and after them in the first and the last day.
+    # Whole days from the stored counts, and the rest of the first and the last day from the rows.
     first = None if filters.start_ms is None else -(-filters.start_ms // MS_PER_DAY)
     last = None if filters.end_ms is None else (filters.end_ms + 1) // MS_PER_DAY - 1
     if first is not None and last is not None and first > last:
         return _counted(connection, filters, by)
     columns = [_T[name] for name in by]
-    # A sum of long integers is a decimal number in PostgreSQL.
+    # In PostgreSQL, a sum of long integers is a decimal number.
     sums = (cast(func.coalesce(func.sum(_T["count"]), 0), BigInteger), func.coalesce(func.sum(_T.prevented_usd), 0.0))
     found = list(
         connection.execute(select(*columns, *sums).where(filters.of_days(first, last)).group_by(*columns)).all()

@@ -1,4 +1,4 @@
-"""Rows of interventions and approvals: each is made of all that the read model has of it when some of it is new."""
+"""Rows of interventions and approvals. Each is rebuilt from all its records when a new one arrives."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -29,7 +29,7 @@ _APPROVALS: Final = _POLICY.operated.approvals
 _R: Final = tables.records.c
 _I: Final = tables.interventions.c
 _IDS: Final[Any] = bindparam("ids", expanding=True)
-# Written once: to put a statement together costs as much as to run it.
+# Built once: building a statement costs as much as running it.
 _GOALS: Final = select(tables.sessions.c.session_id, tables.sessions.c.goal).where(
     tables.sessions.c.session_id.in_(_IDS)
 )
@@ -48,7 +48,7 @@ _HIDDEN: Final = select(_R.subject).where(_R.subject.in_(_IDS), _R.kind == Comma
 
 
 def subject_of(record: Decision | Command) -> str | None:
-    """What a record is looked up by here: an approval request, or the record of an intervention."""
+    """The id under which a record is looked up here: an approval request's, or that of an intervention's record."""
     if isinstance(record, Decision):
         return _request(record)
     if record.kind is CommandKind.RECORD:
@@ -61,7 +61,7 @@ def subject_of(record: Decision | Command) -> str | None:
 def put_all(
     connection: Connection, events: Sequence[ActionEvent], decisions: Sequence[Decision], commands: Sequence[Command]
 ) -> set[str]:
-    """Takes in what is new, once `records` and `sessions` have it. Returns the sessions whose interventions changed."""
+    """Store new interventions, after `records` and `sessions`. Returns the sessions whose interventions changed."""
     requests = {_request(d) for d in decisions} | {c.request_id for c in commands if c.request is not None}
     _put_approvals(connection, sorted(filter(None, requests)))
     touched = {
@@ -85,7 +85,7 @@ def put_all(
 
 
 def intervention_row(record: InterventionRecord) -> dict[str, Any]:
-    """The columns of a record, but for those of the decision that it is of."""
+    """The columns of a record, except those of its decision."""
     level = record.context.get("level")
     return {
         "id": record.id,
@@ -109,7 +109,7 @@ def intervention_row(record: InterventionRecord) -> dict[str, Any]:
 
 
 def _external(connection: Connection, record_ids: Iterable[str]) -> Iterable[dict[str, Any]]:
-    """The records that somebody else made; of those with the same id the last."""
+    """The records of other guards; of those with the same id, the last."""
     for name in sorted(record_ids):
         command = _last(connection, name, CommandKind.RECORD)
         if command is not None and command.record is not None:
@@ -117,7 +117,7 @@ def _external(connection: Connection, record_ids: Iterable[str]) -> Iterable[dic
 
 
 def _own(connection: Connection, decision_ids: Sequence[str]) -> Iterable[dict[str, Any]]:
-    """The records of haltline's own decisions, with their call, goal and answer as far as these are known."""
+    """The records of haltline's own decisions, with their call, goal and answer if known."""
     bodies = _bodies(connection, "interventions", "decision_id", decision_ids)
     decisions = {d.decision_id: d for d in (wire.decode(Decision, body) for body in bodies) if d.detector != _ANSWERS}
     answers = {
@@ -140,7 +140,7 @@ def _own(connection: Connection, decision_ids: Sequence[str]) -> Iterable[dict[s
 
 
 def _put_approvals(connection: Connection, request_ids: Iterable[str]) -> None:
-    """The last decision on each request, or else the request itself: it waits also before a worker says so."""
+    """Store the last decision on each request, or the request itself, which is pending before a worker publishes it."""
     rows = []
     for request_id in request_ids:
         body = connection.execute(_ABOUT, _decision_on(request_id)).scalar()
@@ -153,7 +153,7 @@ def _put_approvals(connection: Connection, request_ids: Iterable[str]) -> None:
 
 
 def _waiting(command: Command) -> Decision | None:
-    """What a worker will say about what an agent's own guard asks for."""
+    """The decision that a worker will publish for the request of an agent's own guard."""
     if command.request is None or command.request_id is None:
         return None
     ticket = approval_requests.ticket_of(command, command.request_id, command.request, _APPROVALS)
@@ -189,7 +189,7 @@ def _last(connection: Connection, subject: str, kind: CommandKind) -> Command | 
 
 
 def _bodies(connection: Connection, topic: str, column: str, ids: Sequence[str]) -> list[bytes]:
-    """In the order of each partition, so that of what is there twice the last is taken."""
+    """The bodies in the order of each partition, so that the last of duplicates is used."""
     found: list[tuple[int, int, bytes]] = []
     for part in parts(sorted(set(ids))):
         statement = select(*_IN_ORDER, _R.body).where(_R.topic == topic, _R[column].in_(part))

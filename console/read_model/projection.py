@@ -1,7 +1,7 @@
-"""From the rows of the audit, of topics or of its table, to the read model. The same row twice is once.
+"""Updates the read model from rows, of topics or of the audit table. Idempotent: a duplicate row has no effect.
 
-What the tables hold follows from the records that were taken in, and of one partition from their order: not from the
-order in which partitions were read, nor from where batches ended.
+The tables' content depends only on the records, and within a partition on their order, but not on the order in which
+partitions were read, nor on the batches.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,7 +37,7 @@ _KNOWN: Final = select(_R.offset).where(
 
 
 def take_in(connection: Connection, rows: Sequence[Row], prefix: str) -> None:
-    """Adds rows that were not taken in yet; each with its `raw` record. In the caller's transaction."""
+    """Add new rows, each with its `raw` record. Runs in the caller's transaction."""
     rows = _new(connection, [row | {"topic": row["topic"].removeprefix(prefix)} for row in rows])
     of_topic: dict[str, list[Row]] = {}
     for row in rows:
@@ -46,7 +46,7 @@ def take_in(connection: Connection, rows: Sequence[Row], prefix: str) -> None:
     events = []
     for row in of_topic.get("actions", []):
         events.append(_event(row))
-        row["raw"] = events[-1].to_json()  # a CloudEvent or a span is an event from here on
+        row["raw"] = events[-1].to_json()  # a CloudEvent or a span is stored as an event
     places = [(row["partition"], row["offset"]) for row in of_topic.get("actions", [])]
     decisions = []
     for row in of_topic.get("interventions", []):
@@ -69,7 +69,7 @@ def take_in(connection: Connection, rows: Sequence[Row], prefix: str) -> None:
 
 
 def _new(connection: Connection, rows: Sequence[Row]) -> list[Row]:
-    """Those whose place is not there yet, each place once."""
+    """The rows whose position is not stored yet, each position once."""
     places = {(row["topic"], row["partition"], row["offset"]): row for row in rows}
     known: set[tuple[str, int, int]] = set()
     by_partition: dict[tuple[str, int], list[int]] = {}
@@ -82,7 +82,7 @@ def _new(connection: Connection, rows: Sequence[Row]) -> list[Row]:
 
 
 def _is_of_before(decision: Decision) -> bool:
-    """Whether it is a stop of a release that knew no incidents."""
+    """Return whether it is a stop from a release without incidents."""
     return decision.incident is not None and decision.incident_id is None and decision.level is Level.KILL
 
 
@@ -119,7 +119,7 @@ def _names(connection: Connection, events: Iterable[ActionEvent]) -> None:
         for key in named:
             if key[1]:
                 last[key] = max(event.time, last.get(key, 0))
-    # Partitions are read in any order: what was seen last stays so.
+    # Partitions are read in any order: the latest time is kept.
     for ids in parts(sorted({name for _, name in last})):
         for kind, name, before_ms in connection.execute(_NAMED, {"ids": ids}):
             if (kind, name) in last:

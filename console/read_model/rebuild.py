@@ -1,4 +1,4 @@
-"""The read model rebuilt from the audit table, which holds what the topics no longer do."""
+"""Rebuilds the read model from the audit table, which also has records that the topics no longer have."""
 
 import time
 from collections.abc import Callable
@@ -20,15 +20,15 @@ _BATCH: Final = 2_000
 
 
 def of_audit(settings: ConsoleSettings) -> TableRange:
-    """Everything in the audit table that is now. Raises QueryFailed: there is none, or nothing of agents is in it."""
+    """All present records of the audit table. Raises QueryFailed: there is no table, or no agents' records in it."""
     return TableRange(settings.audit_table or "", settings.topics, storage_options=settings.audit_options)
 
 
 def take_from(found: TableRange, engine: Engine, *, on_progress: Callable[[int], object]) -> int:
-    """Takes all of it into an empty read model, and returns how many records; the feeder goes on behind them.
+    """Read all of it into an empty read model; returns the number of records. The feeder continues after them.
 
-    `on_progress` is called with the number so far. What was erased, and what was lost before the audit read
-    it, is passed over. When it is interrupted, the rest comes from the topics: rebuild it again.
+    `on_progress` is called with the number so far. Erased records, and those that were lost before the audit read them,
+    are skipped. After an interruption, the rest comes from the topics: rebuild it again.
     """
     taken, reader = 0, reader_of(found.topics)
     for span in (span for topic in found.topics.all for span in found.spans_of(topic)):

@@ -1,4 +1,4 @@
-"""Looks for one text in everything that has a page: sessions, agents, targets, tools, incidents, interventions."""
+"""Text search over everything that has a page: sessions, agents, targets, tools, incidents, interventions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,24 +11,24 @@ from haltline.console.read_model import tables
 from haltline.console.read_model.text_search import matching
 
 _LOOKED_AT: Final = 200
-"""Of each kind, the latest matches that the best are chosen from."""
+"""The latest matches of each kind from which the best are selected."""
 _MAX_TEXT: Final = 300
 
 
 @dataclass(frozen=True, kw_only=True)
 class Match:
-    """Something that was found, and the page about it."""
+    """A match, and its page."""
 
     id: str
     text: str
-    """What it is about: a goal, a reason."""
+    """A description: a goal, a reason."""
     path: str
     time_ms: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Matches:
-    """What was found of one kind, the best first: the whole id, then its beginning, then the latest."""
+    """Matches of one kind, the best first: the whole id, then its beginning, then the latest."""
 
     kind: str
     found: Sequence[Match]
@@ -36,7 +36,7 @@ class Matches:
 
 
 def search(engine: Engine, part: str, limit: int) -> list[Matches]:
-    """Of each kind at most `limit`; kinds without a match are left out."""
+    """Search for a text: at most `limit` matches of each kind; kinds without a match are left out."""
     with engine.connect() as connection:
         each = [(kind, _best(rows(connection, part), part)) for kind, rows in _KINDS.items()]
     return [Matches(kind=kind, found=found[:limit], more=len(found) > limit) for kind, found in each if found]
@@ -53,7 +53,7 @@ def _best(found: Sequence[Match], part: str) -> list[Match]:
 
 
 def _rows(connection: Connection, statement: Select[Any], of: Any, key: Any, part: str) -> list[Any]:
-    """The latest that contain the text, and the one of this very id, however old it is."""
+    """The latest rows that contain the text, and the one with exactly this id, however old."""
     latest = of.c.n.in_(matching(connection.dialect.name, of, part, _LOOKED_AT))
     return [row for condition in (latest, key == part) for row in connection.execute(statement.where(condition))]
 
@@ -94,7 +94,7 @@ def _named(kind: str, text: str, path: str) -> Callable[[Connection, str], list[
     def found(connection: Connection, part: str) -> list[Match]:
         of = tables.names
         statement = select(of.c.name, of.c.last_ms).where(of.c.kind == kind)
-        if kind == "target":  # of which there may be many
+        if kind == "target":  # there may be many
             rows = _rows(connection, statement, of, of.c.name, part)
         else:
             contains = of.c.words.contains(part.lower(), autoescape=True)

@@ -1,4 +1,4 @@
-"""What events and decisions say of each session, added up. In whichever order they come, the sum is the same."""
+"""Summaries of sessions from events and decisions. The result does not depend on their order."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -19,15 +19,15 @@ Place = tuple[int, int]
 """Partition and offset in `actions`."""
 
 MAX_TARGET_CHARS: Final = 8_000
-"""Characters of a session's targets that a search looks in, each with one for its end: whole targets, the first in
-alphabetical order, up to the first that is too much. So which they are depends on nothing but the set of targets."""
+"""The most characters of a session's searchable targets, each with one for its end: whole targets in alphabetical
+order, up to the first that does not fit. So they depend only on the set of targets."""
 _MINUTE_MS: Final = 60_000
 _UNKNOWN: Final = "unknown"
 _BEFORE_TARGETS: Final = "\n\n"
-"""In `words`, where no line is empty, between names and targets."""
+"""The separator of names and targets in `words`, which has no other empty line."""
 _S: Final = tables.sessions.c
 _IDS: Final[Any] = bindparam("ids", expanding=True)
-# Written once: to put a statement together costs as much as to run it.
+# Built once: building a statement costs as much as running it.
 _SESSIONS: Final = select(tables.sessions).where(_S.session_id.in_(_IDS))
 _COUNT: Final = (
     update(tables.sessions)
@@ -41,7 +41,7 @@ _COUNT: Final = (
 def add_sessions(
     connection: Connection, events: Iterable[tuple[ActionEvent, Place]], decisions: Iterable[Decision]
 ) -> set[str]:
-    """Returns the sessions that were not there before."""
+    """Add events and decisions to their sessions. Returns the new sessions."""
     values: dict[str, dict[str, Any]] = {}
     targets: dict[str, set[str]] = defaultdict(set)
     spent: dict[tuple[int, str], float] = {}
@@ -77,7 +77,7 @@ def add_sessions(
 
 
 def count_interventions(connection: Connection, session_ids: Iterable[str]) -> None:
-    """Says of these sessions how many interventions they have."""
+    """Store the number of interventions of these sessions."""
     for ids in parts(sorted(session_ids)):
         connection.execute(_COUNT, {"ids": ids})
 
@@ -106,7 +106,7 @@ def _seen(values: dict[str, dict[str, Any]], session_id: str, time_ms: int) -> d
 
 
 def _name(one: dict[str, Any], event: ActionEvent, place: Place) -> None:
-    """Of what a session is called in different ways, the last stands: by the time of the event, then by its place."""
+    """Update the session's names, of which the last counts: by event time, then by position."""
     named = {
         "agent_id": None if event.agent_id == _UNKNOWN else event.agent_id,
         "mission_id": event.mission_id,
@@ -134,7 +134,7 @@ def _add(one: dict[str, Any], known: Mapping[Any, Any]) -> None:
 def _put_words(one: dict[str, Any], targets: Iterable[str]) -> None:
     kept, chars = list[str](), 0
     for target in sorted(targets):
-        # What comes behind the first that was left out stays out, though it may be shorter.
+        # Targets after the first that was left out stay out, even if they are shorter.
         if one["targets_until"] is not None and target >= one["targets_until"]:
             break
         chars += len(target) + 1

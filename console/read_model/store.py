@@ -15,15 +15,15 @@ _T = TypeVar("_T")
 _BUSY_S: Final = 30
 _MAX_NAMED: Final = 400
 _KEPT_OPEN: Final = 20
-"""Connections to SQLite: half of the threads that answer at most; one that is opened anew reads the schema first."""
+"""The pool size for SQLite: half of the most worker threads. Opening a connection reads the schema first."""
 
 
 def open_store(url: str) -> Engine:
-    """The database with its tables; one that an older release made is emptied and filled anew.
+    """Open the database and create its tables; one of an older release is emptied and rebuilt.
 
     Raises:
         ValueError: it is SQLite in memory.
-        sqlalchemy.exc.ArgumentError: the URL is none.
+        sqlalchemy.exc.ArgumentError: the URL is invalid.
         sqlalchemy.exc.OperationalError: the database cannot be reached.
 
     """
@@ -33,14 +33,14 @@ def open_store(url: str) -> Engine:
 
 
 def prepare(engine: Engine) -> None:
-    """Gives an engine that is there already its tables; those that an older release made are recreated empty."""
+    """Create the tables on an existing engine; tables of an older release are recreated empty."""
     if not _is_current(engine):
         empty(engine)
     _keep(engine)
 
 
 def empty(engine: Engine) -> None:
-    """Throws away all that is there: it is rebuilt from topics and audit."""
+    """Drop everything, to be rebuilt from topics and audit."""
     with engine.begin() as connection:
         tables.metadata.drop_all(connection)
         tables.metadata.create_all(connection)
@@ -48,7 +48,7 @@ def empty(engine: Engine) -> None:
 
 
 def clear(engine: Engine) -> None:
-    """Throws away every row at once, under whoever reads: the tables stay."""
+    """Delete all rows at once while others read: the tables stay."""
     with engine.begin() as connection:
         for table in tables.metadata.sorted_tables:
             if table is not tables.versions:
@@ -56,7 +56,7 @@ def clear(engine: Engine) -> None:
 
 
 def put(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, replace: bool = True) -> None:
-    """Writes rows by their key. One that is there is replaced, in the columns that are given, or else kept.
+    """Write rows by their key. An existing one is replaced, in the given columns, or else kept.
 
     All rows have the same columns.
     """
@@ -66,7 +66,7 @@ def put(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]],
 
 @lru_cache(maxsize=128)
 def _put(dialect: str, table: Table, names: tuple[str, ...], replace: bool) -> Any:
-    """The statement for one row: it is compiled once, and the driver runs it for each."""
+    """The statement for one row, compiled once; the driver runs it for each row."""
     statement = insert_of(dialect, table)
     key = table.info.get("key") or [column.name for column in table.primary_key]
     others = {name: statement.excluded[name] for name in names if name not in key} if replace else {}
@@ -76,19 +76,19 @@ def _put(dialect: str, table: Table, names: tuple[str, ...], replace: bool) -> A
 
 
 def parts(some: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """As many at a time as one statement may name: SQLite bounds the number of its parameters."""
+    """Split into parts that fit into one statement: SQLite bounds the number of parameters."""
     return (some[first : first + _MAX_NAMED] for first in range(0, len(some), _MAX_NAMED))
 
 
 def insert_of(dialect: str, table: Table) -> Any:
-    """An insert that can say what to do on conflict: both dialects have it, each in a class of its own."""
+    """An insert with a conflict clause, for which each dialect has its own class."""
     return (postgresql if dialect == "postgresql" else sqlite).insert(table)
 
 
 def _engine(url: str) -> Engine:
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite":
-        if parsed.drivername == "postgresql":  # as people write it; the driver that comes along is the third psycopg
+        if parsed.drivername == "postgresql":  # the usual form; the installed driver is psycopg 3
             parsed = parsed.set(drivername="postgresql+psycopg")
         engine = create_engine(parsed, pool_pre_ping=True)
         event.listen(engine, "before_cursor_execute", _without_nul, retval=True)
@@ -99,7 +99,7 @@ def _engine(url: str) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _set(connection: Any, _record: Any) -> None:
-        # Readers go on while the feeder writes; what a crash takes away comes again from the topics.
+        # Readers continue while the feeder writes; rows lost in a crash are read from the topics again.
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
 
@@ -109,7 +109,7 @@ def _engine(url: str) -> Engine:
 def _without_nul(
     _connection: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, _many: bool
 ) -> tuple[str, Any]:
-    """PostgreSQL keeps no NUL in a text, and agents' texts may hold one: written and looked for in another way."""
+    """Replace NUL in texts, which PostgreSQL cannot store and agents' texts may contain, in writes and searches."""
     if isinstance(parameters, Mapping):
         return statement, _escaped(parameters)
     return statement, [_escaped(one) for one in parameters]

@@ -1,4 +1,4 @@
-"""The tables of the read model: what the API answers from. All of it can be rebuilt from topics and audit."""
+"""The tables of the read model, from which the API answers. They can be rebuilt from topics and audit."""
 
 from typing import Final
 
@@ -26,27 +26,27 @@ SCHEMA_VERSION: Final = 7
 metadata = MetaData()
 
 kept = MetaData()
-"""Tables that are no part of the read model, as nothing else holds what they say: they outlive that it is recreated."""
+"""Tables outside the read model, whose data exists nowhere else: they survive its recreation."""
 
 
 def known_by(*names: str) -> dict[str, tuple[str, ...]]:
-    """The columns that a row is known by, of a table whose primary key is a number for the text search."""
+    """The columns that identify a row of a table whose primary key is a number for the text search."""
     return {"key": names}
 
 
 def between(column: ColumnElement[int], first: int | None, last: int | None) -> list[ColumnElement[bool]]:
-    """The conditions of a range, its ends included; None: no end."""
+    """The conditions of a range, both ends included; None: no bound."""
     return [*([column >= first] if first is not None else ()), *([column <= last] if last is not None else ())]
 
 
 def _numbered() -> Column[int]:
-    """In the order of arrival; the text search names rows by it."""
-    # PostgreSQL takes a number for each try; SQLite numbers rows by a column of this very type.
+    """The order of arrival, by which the text search refers to rows."""
+    # PostgreSQL uses a number for each attempt; SQLite numbers rows by a column of exactly this type.
     return Column("n", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True)
 
 
 def _words() -> Column[str]:
-    """What a text search looks in, in lower case."""
+    """The searchable text in lower case."""
     return Column("words", Text, nullable=False, default="")
 
 
@@ -59,7 +59,7 @@ offsets = Table(
     Column("partition", Integer, primary_key=True),
     Column("next", BigInteger, nullable=False),
 )
-"""How far each partition is taken in; written in the transaction of the rows."""
+"""The next offset of each partition; written in the transaction of the rows."""
 
 gaps = Table(
     "gaps",
@@ -69,7 +69,7 @@ gaps = Table(
     Column("first", BigInteger, primary_key=True),
     Column("after", BigInteger, nullable=False),
 )
-"""Offsets from the first to before the other, of records that the broker deleted before they were read."""
+"""Ranges of offsets (end exclusive) whose records the broker deleted before they were read."""
 
 topic_ids = Table(
     "topic_ids",
@@ -77,7 +77,7 @@ topic_ids = Table(
     Column("topic", String, primary_key=True),
     Column("id", String, nullable=False),
 )
-"""Which log of a topic the offsets count in, where the cluster tells: one that is recreated has another id."""
+"""The topic id that the offsets belong to, if the cluster has ids: a recreated topic has another one."""
 
 records = Table(
     "records",
@@ -93,30 +93,30 @@ records = Table(
     Column("decision_id", String),
     Column("detector", String),
     Column("severity", String),
-    Column("incident_id", String),  # of a decision with the report of its stop
-    Column("subject", String),  # the approval request of a decision or a command; the record that a command is about
+    Column("incident_id", String),  # for a decision with the report of its stop
+    Column("subject", String),  # the approval request of a decision or a command; the record that a command refers to
     Column("summary", Text, nullable=False),
     Column("body", Text, nullable=False),
     Index("records_session", "session_id", "time_ms"),
     Index("records_event", "topic", "event_id"),
 )
-"""Every record of the topics, without their prefix; `body` is its JSON as received, or what could not be read."""
+"""Every record, with its topic without prefix; `body` is its JSON as received, or the unreadable value."""
 
 
 def of_topic(topic: str) -> ColumnElement[bool]:
-    """Records of one topic, written so that the indices of its records alone are used: not as a parameter."""
+    """The records of one topic, as a literal and not a parameter, so that SQLite uses only the partial indices."""
     return records.c.topic == literal_column(f"'{topic}'")
 
 
 def _partly(name: str, *columns: str, where: ColumnElement[bool]) -> None:
-    """An index of some records: actions are most of them, and are in none of these."""
+    """A partial index: actions are most of the records, and are in none of these."""
     Index(name, *(records.c[column] for column in columns), sqlite_where=where, postgresql_where=where)
 
 
 _FOUND = ("topic", "time_ms", "detector", "severity", "agent_id", "session_id", "partition", "offset")
-"""What findings are chosen and put in order by; with all of it in the index, only those that are shown are read.
+"""The columns by which findings are filtered and sorted; with all in the index, only the shown rows are read.
 
-The topic is one and the same, but SQLite prefers an index of all topics to one that does not begin with it.
+The topic is constant, but SQLite prefers an index of all topics to one that does not begin with it.
 """
 _partly("records_detections", *_FOUND, where=of_topic("detections"))
 _partly("records_incidents", *_FOUND, "incident_id", where=records.c.incident_id.is_not(None))
@@ -134,16 +134,16 @@ sessions = Table(
     Column("mission_id", String),
     Column("parent_session_id", String),
     Column("goal", Text, nullable=False, default=""),
-    Column("named_at", Text, nullable=False, default="{}"),  # of the names above: time, partition, offset, as JSON
+    Column("named_at", Text, nullable=False, default="{}"),  # of the above names: time, partition, offset, as JSON
     Column("first_ms", BigInteger, nullable=False),
     Column("last_ms", BigInteger, nullable=False, index=True),
     Column("events", Integer, nullable=False, default=0),
     Column("interventions", Integer, nullable=False, default=0),
-    Column("hardest", Integer, nullable=False, default=0),  # rank of the hardest level, of decisions that are no asks
+    Column("hardest", Integer, nullable=False, default=0),  # rank of the highest level, without asks
     Column("asks", Integer, nullable=False, default=0),
     Column("cost_usd", Float, nullable=False, default=0.0),
     Column("ended", Boolean, nullable=False, default=False),
-    Column("targets_until", Text),  # in alphabetical order, the first target that is left out of `words`; none is: null
+    Column("targets_until", Text),  # the first target in alphabetical order that `words` lacks; null: none
     _words(),
     info=known_by("session_id"),
 )
@@ -164,15 +164,15 @@ interventions = Table(
     Column("policy_id", String, nullable=False),
     Column("policy_name", String, nullable=False),
     Column("risk_level", String, nullable=False),
-    Column("level", String, nullable=False),  # empty: the record of another guard, which knows no levels
+    Column("level", String, nullable=False),  # empty: the record of another guard, which has no levels
     Column("cost_prevented_usd", Float, nullable=False),
     Column("time_ms", BigInteger, nullable=False),
     Column("hidden", Boolean, nullable=False, default=False),
     _words(),
     Column("body", Text, nullable=False),
     Index("interventions_agent", "agent_id", "time_ms", "hidden"),
-    # All that is filtered by: bodies are most of a row, and are read only of what is shown. PostgreSQL bounds the size
-    # of what it puts in an index, and names are an agent's.
+    # All filtered columns: bodies are most of a row, and are read for shown rows only. PostgreSQL bounds the size of an
+    # index entry, and agents choose the names.
     Index(
         "interventions_filters",
         "time_ms", "hidden", "id", "type", "outcome", "risk_level", "cost_prevented_usd", "action_name", "agent_id",
@@ -184,34 +184,35 @@ interventions = Table(
     info=known_by("id"),
 )  # fmt: skip
 text_search.keep_index(interventions, "CASE WHEN {row}.hidden THEN '' ELSE {row}.words END")
-"""One row for each intervention, as Agent Sentinel's API tells it; those that were deleted stay, hidden."""
+"""One row per intervention, as in Agent Sentinel's API; deleted ones are hidden but kept."""
 
 TALLIED: Final = ("type", "outcome", "risk_level", "action_name", "policy_id", "policy_name", "level")
 
 tallies = Table(
     "tallies",
     metadata,
-    Column("key", String, primary_key=True),  # a digest of the day and the columns that are TALLIED
-    Column("day", Integer, nullable=False, index=True),  # since 1970, in UTC
+    Column("key", String, primary_key=True),  # a digest of the day and the columns in TALLIED
+    Column("day", Integer, nullable=False, index=True),  # days since 1970 in UTC
     *(Column(name, String, nullable=False) for name in TALLIED),
     Column("count", BigInteger, nullable=False),
     Column("prevented_usd", Float, nullable=False),
 )
-"""How many interventions of a day are alike, without the hidden ones: so that statistics need not read all of them."""
+"""The number of interventions of a day with equal columns, without hidden ones, so that statistics need not read all
+of them."""
 
 level_counts = Table(
     "level_counts",
     metadata,
-    Column("kind", String, primary_key=True),  # what `name` is: an agent or a tool; `all`: nothing, and it is empty
-    Column("hours", Integer, primary_key=True),  # how long a slot is: 1 or 24
-    Column("slot", Integer, primary_key=True),  # so many since 1970, in UTC
+    Column("kind", String, primary_key=True),  # of `name`: agent or tool; `all`: the total, `name` is empty
+    Column("hours", Integer, primary_key=True),  # the length of a slot in hours: 1 or 24
+    Column("slot", Integer, primary_key=True),  # the number of slots since 1970 in UTC
     Column("name", String, primary_key=True),
     Column("level", String, primary_key=True),
-    Column("tripped", Boolean, primary_key=True),  # it did more than warn
+    Column("tripped", Boolean, primary_key=True),  # the level is above a warning
     Column("count", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
-"""How many interventions of an hour or a day are of a level: in all, of each agent and of each tool; no hidden ones."""
+"""The number of interventions per hour or day and level: in all, per agent and per tool; without hidden ones."""
 
 spent = Table(
     "spent",
@@ -221,7 +222,7 @@ spent = Table(
     Column("cost_usd", Float, nullable=False),
     sqlite_with_rowid=False,
 )
-"""What a session reported as spent in a minute of its event time."""
+"""The amount that a session reported as spent in a minute of its event time."""
 
 approvals = Table(
     "approvals",
@@ -237,7 +238,7 @@ approvals = Table(
     Column("reason", Text, nullable=False),
     Column("body", Text, nullable=False),
 )
-"""The last word on each request."""
+"""The last decision on each request."""
 
 incidents = Table(
     "incidents",
@@ -252,7 +253,7 @@ incidents = Table(
     Column("cause", String, nullable=False),
     Column("session_id", String, index=True),
     Column("agent_id", String, nullable=False),
-    Column("level", Integer, nullable=False),  # rank of the highest
+    Column("level", Integer, nullable=False),  # rank of the highest level
     Column("severity", Integer, nullable=False),  # rank; -1: none
     Column("count", BigInteger, nullable=False),
     Column("last_ms", BigInteger, nullable=False, index=True),
@@ -265,7 +266,7 @@ incidents = Table(
     info=known_by("incident_id"),
 )
 text_search.keep_index(incidents)
-"""How each incident stands: its record with the highest revision."""
+"""The current state of each incident: its record with the highest revision."""
 
 names = Table(
     "names",
@@ -278,7 +279,7 @@ names = Table(
     UniqueConstraint("kind", "name"),
     info=known_by("kind", "name"),
 )
-"""Each agent, target and tool that an event has named, and when it was last."""
+"""Each agent, target and tool that an event has named, and the latest time."""
 text_search.keep_index(names)
 
 control = Table(
@@ -291,7 +292,7 @@ control = Table(
     Column("since_ms", BigInteger, nullable=False),
     Column("body", Text, nullable=False),
 )
-"""What holds now."""
+"""The restrictions in force."""
 
 
 spending = Table(
@@ -305,10 +306,10 @@ spending = Table(
     Column("cost_usd", Float, nullable=False),
     Column("until_ms", BigInteger, nullable=False),
 )
-"""What was spent (`until_ms` 0), and what is held for a call that is to come until it is spent, or that moment."""
+"""Amounts spent (`until_ms` 0), and reservations for future calls until they are spent or expire at that time."""
 
 turns = Table("turns", kept, Column("id", Integer, primary_key=True), Column("count", BigInteger, nullable=False))
-"""One row, which whoever checks a budget changes first: so one after the other, in any process."""
+"""One row that every budget check updates first, which serializes the checks of all processes."""
 
 taken = Table(
     "taken",
@@ -316,7 +317,7 @@ taken = Table(
     Column("request_id", String, primary_key=True),
     Column("time_ms", BigInteger, nullable=False),
 )
-"""Approvals that their client has received, each once: what it was given for may be done once."""
+"""Approvals that their client has received, each once: each allows one call."""
 
 tools = Table(
     "tools",
@@ -326,4 +327,4 @@ tools = Table(
     Column("body", Text, nullable=False),
     Column("since_ms", BigInteger, nullable=False),
 )
-"""The tools that agents say they have."""
+"""The tools that agents have registered."""

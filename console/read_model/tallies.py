@@ -1,4 +1,4 @@
-"""Counts and sums of interventions by day and by hour, kept with every change of a row."""
+"""Counts and sums of interventions by day and by hour, updated with every change of a row."""
 
 import hashlib
 from collections import Counter
@@ -34,9 +34,9 @@ _COUNTED: Final = (
 
 
 def summable(usd: float) -> float:
-    """The amount in whole parts of about a billionth of a US dollar.
+    """The amount rounded to about a billionth of a US dollar.
 
-    Sums of these, up to 8 million dollars, are exact: the same in whichever order they are added and taken away.
+    Sums of such amounts, up to 8 million dollars, are exact, in any order of additions and subtractions.
     """
     return round(usd * _PER_USD) / _PER_USD
 
@@ -44,9 +44,9 @@ def summable(usd: float) -> float:
 def put_interventions(
     connection: Connection, rows: Sequence[Mapping[str, Any]], hidden: Collection[str] = ()
 ) -> set[str]:
-    """Writes rows of interventions, one that is there anew. What is hidden stays so; the ids of `hidden` become it.
+    """Write rows of interventions, replacing existing ones. Hidden rows stay hidden; the ids in `hidden` become it.
 
-    Returns the sessions that they are of, and were before.
+    Returns the sessions of the new rows and of the replaced ones.
     """
     rows = list({row["id"]: row for row in rows}.values())
     sessions: set[str] = set()
@@ -63,7 +63,7 @@ def put_interventions(
 
 
 def hide(connection: Connection, record_id: str) -> None:
-    """Takes an intervention out of all counts."""
+    """Subtract an intervention from all counts."""
     before = _counted(connection, [record_id])
     connection.execute(update(tables.interventions).where(_I.id == record_id).values(hidden=True))
     _count(connection, before, [])
@@ -115,7 +115,7 @@ def _count_by_level(
 
 
 def add_spent(connection: Connection, amounts: Mapping[tuple[int, str], float]) -> None:
-    """Adds US dollars that are `summable`, by minute since 1970 and session."""
+    """Add US dollars that are `summable`, by minute since 1970 and session."""
     rows = [{"minute": minute, "session_id": of, "cost_usd": usd} for (minute, of), usd in sorted(amounts.items())]
     if rows:
         connection.execute(_added(connection.dialect.name, tables.spent, ("cost_usd",)), rows)

@@ -1,7 +1,7 @@
-"""Finds a part of a text in the column `words` of a table, in either case, by trigrams: three characters in a row.
+"""Search for a part of a text in the column `words` of a table, ignoring case, by trigrams.
 
-SQLite keeps the trigrams in an FTS5 table beside each table, by triggers, so in the transaction of the row.
-PostgreSQL has a GIN index of the extension `pg_trgm`; where the extension may not be created, all rows are read.
+SQLite has the trigrams in an FTS5 table for each table, updated by triggers in the transaction of the row. PostgreSQL
+has a GIN index of the extension `pg_trgm`; without permission to create the extension, all rows are read.
 """
 
 import logging
@@ -23,25 +23,25 @@ from sqlalchemy.exc import DBAPIError
 log: Final = logging.getLogger("haltline.console")
 
 SHORTEST: Final = 3
-"""Characters from which a text is found by the index."""
+"""The shortest text, in characters, that the index finds."""
 _EXTENSION: Final = "pg_trgm"
 _LATEST: Final = 3_000
 """Rows that are read for a shorter text."""
 
 
 def words_of(*parts: str | None) -> str:
-    """The column `words` of a row that is found by a part of any of these."""
+    """The column `words` of a row that is found by a part of any of these texts."""
     return "\n".join(lines_of(*parts))
 
 
 def lines_of(*parts: str | None) -> list[str]:
-    """The lines of these as a text search sees them, each once, in their order, without empty ones."""
+    """The lines of these texts in the form of the text search: each once, in order, without empty ones."""
     lines = dict.fromkeys(line for part in parts if part for line in _plain(part).split("\n"))
     return [line for line in lines if line]
 
 
 def matching(dialect: str, of: Table, part: str, limit: int | None = None) -> Select[Any]:
-    """The `n` of the rows whose words contain the text; with a limit, of the latest."""
+    """A query of the `n` of rows whose words contain the text; with a limit, of the latest."""
     n, words, part = of.c.n, of.c.words, _plain(part)
     if len(part) < SHORTEST:
         latest = select(n, words).order_by(n.desc()).limit(_LATEST).subquery()
@@ -57,7 +57,7 @@ def matching(dialect: str, of: Table, part: str, limit: int | None = None) -> Se
 
 
 def keep_index(of: Table, words: str = "{row}.words") -> None:
-    """Has the index of a table made with it. `words` is what is indexed of a row, as SQL."""
+    """Create the index together with a table. `words` is the indexed text of a row, as SQL."""
     name, index = of.name, _index(of)
     old, new = words.format(row="old"), words.format(row="new")
     remove = f"INSERT INTO {index}({index}, rowid, words) VALUES ('delete', old.n, {old});"
@@ -97,7 +97,7 @@ def _with_trigrams(of: Table, connection: Connection, **_: Any) -> None:
 
 
 def _plain(part: str) -> str:
-    """In lower case, and without NUL, at which SQLite ends a text that is looked for."""
+    """Convert to lower case without NUL, at which SQLite would end a search text."""
     return part.lower().replace("\x00", "\\x00")
 
 

@@ -1,4 +1,4 @@
-"""Whether the offsets that the read model has read up to fit what the topics hold now."""
+"""Comparison of the read model's offsets with the topics' present bounds."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,23 +15,23 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Mismatch:
-    """A partition whose offsets do not fit. `topic` is without prefix."""
+    """A partition whose offsets do not match. `topic` is without prefix."""
 
     topic: str
     partition: int
     reached: int
-    """The first offset that is not read."""
+    """The next offset to read."""
     begins: int = 0
     ends: int = 0
-    """What the partition holds: from the first offset on, up to before the second."""
+    """The partition's first offset, and its end (exclusive)."""
 
     @property
     def is_gap(self) -> bool:
-        """Records were deleted before they were read; otherwise, the partition ends before what was read."""
+        """Return whether records were deleted before they were read; else the partition ends before what was read."""
         return self.begins > self.reached
 
     def text(self, prefix: str) -> str:
-        """For people, with the topic's whole name."""
+        """A human-readable description, with the topic's whole name."""
         name = f"{prefix}{self.topic}[{self.partition}]"
         if self.is_gap:
             return (
@@ -45,7 +45,7 @@ class Mismatch:
 
 
 def mismatches(reached: Mapping[Place, int], held: Mapping[Place, tuple[int, int]]) -> list[Mismatch]:
-    """Those of the partitions that were read before; `held` is the first offset and the end of each that is there."""
+    """The mismatches of the partitions read before; `held` has the first offset and the end of each existing one."""
     found = [
         Mismatch(topic=topic, partition=partition, reached=after, begins=begins, ends=ends)
         for (topic, partition), after in sorted(reached.items())
@@ -55,7 +55,7 @@ def mismatches(reached: Mapping[Place, int], held: Mapping[Place, tuple[int, int
 
 
 def put_gaps(connection: Connection, gaps: Iterable[Mismatch]) -> None:
-    """Remembers what will never be read, and that the partition is read from where it begins."""
+    """Store that these records are lost, and continue at each partition's first offset."""
     gaps = list(gaps)
     rows = [{"topic": one.topic, "partition": one.partition} for one in gaps]
     missed: list[dict[str, Any]] = [
@@ -66,7 +66,7 @@ def put_gaps(connection: Connection, gaps: Iterable[Mismatch]) -> None:
 
 
 def gaps_of(connection: Connection) -> list[Mismatch]:
-    """All that were ever found, in order."""
+    """All recorded gaps, in order."""
     gaps = tables.gaps.c
     rows = connection.execute(select(tables.gaps).order_by(gaps.topic, gaps.partition, gaps.first))
     return [

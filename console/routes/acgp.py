@@ -1,4 +1,4 @@
-"""`/v1`: the platform that ACGP's SDK talks to: traces in, scores and feedback out, and a stream of both."""
+"""`/v1`: the API of ACGP's platform for its SDK: traces in, scores, feedback and a stream of decisions out."""
 
 import asyncio
 import time
@@ -28,11 +28,12 @@ router = APIRouter(prefix="/v1", tags=["acgp"], route_class=StrictRoute)
 MAX_TRACES: Final = 1000
 _LOOK_EVERY_S: Final = 0.2
 _BEAT_EVERY_S: Final = 1.0
-"""The SDK looks whether it is to end only when it hears something."""
+"""The SDK checks whether to stop only when a message arrives."""
 _STREAM_S: Final = 60.0
-"""Then a stream ends, and the SDK opens it again at once: so nothing waits for it for longer."""
+"""Seconds after which a stream ends and the SDK reconnects at once: so a shutdown waits no longer."""
 _AGAIN_MS: Final = 10_000
-"""What was decided so shortly before a stream is sent on it too: its reader may have been away for a moment."""
+"""Decisions up to this many milliseconds before a stream are sent on it too: its client may have been disconnected
+briefly."""
 
 _TRACE: Final[str] = EXAMPLE["trace_id"]
 _SCORES: Final = {"composite_score": 0.82, "total_score": 0.82, "accuracy": 0.9}
@@ -117,7 +118,7 @@ Body = Annotated[Any, Depends(_body)]
 
 @router.post("/ingest/traces", status_code=202, responses=_BAD, openapi_extra=_BODY)
 def trace(here: ContextDep, who: AgentClient, body: Body) -> TracesAccepted:
-    """Publishes one trace, so that it is watched as anything else."""
+    """Publishes one trace as events, to which all rules apply."""
     events, problem = _events(body, who, None, "trace")
     if problem is not None:
         raise HTTPException(400, problem)
@@ -152,7 +153,7 @@ def batch(here: ContextDep, who: AgentClient, body: Body) -> TracesAccepted:
 
 @router.get("/query/scores/{trace_id}")
 def scores(here: ContextDep, who: AgentClient, trace_id: str) -> Scores:
-    """CTQ of a trace: each dimension, and all together. `status` is `processed`, `pending` or `not_found`."""
+    """CTQ of a trace: each dimension, and the total. `status` is `processed`, `pending` or `not_found`."""
     status, found = _found(here, who, trace_id)
     ctq_scores = None if found is None else found.ctq_scores()
     return {"trace_id": trace_id, "status": status, "scores": ctq_scores, "ctq_scores": ctq_scores}
@@ -160,7 +161,7 @@ def scores(here: ContextDep, who: AgentClient, trace_id: str) -> Scores:
 
 @router.get("/query/feedback/{trace_id}")
 def feedback(here: ContextDep, who: AgentClient, trace_id: str) -> Feedback:
-    """What was decided on a trace, in ACGP's words."""
+    """The decision on a trace, in ACGP's vocabulary."""
     status, found = _found(here, who, trace_id)
     if found is None:
         return {"trace_id": trace_id, "status": status, "feedback": None}
@@ -169,7 +170,7 @@ def feedback(here: ContextDep, who: AgentClient, trace_id: str) -> Feedback:
 
 @router.get("/query/oversight/{trace_id}")
 def oversight(here: ContextDep, who: AgentClient, trace_id: str) -> Oversight:
-    """How closely the agent is watched then."""
+    """The level of oversight that follows from a trace."""
     status, found = _found(here, who, trace_id)
     return {
         "trace_id": trace_id,
@@ -193,7 +194,7 @@ def oversight(here: ContextDep, who: AgentClient, trace_id: str) -> Oversight:
     },
 )
 def stream(request: Request, here: ContextDep, who: AgentClient) -> StreamingResponse:
-    """Tells what was decided on this key's traces, as it is decided. At least once."""
+    """Streams the decisions on this key's traces as they are made. At least once."""
     return StreamingResponse(
         _follow(request, here, who), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
     )

@@ -48,7 +48,7 @@ class Registered(BaseModel):
 
 @router.post("/register")
 def register(here: ContextDep, _: AgentClient, registration: Registration) -> Registered:
-    """Keeps an agent's tools; rules that name tools by globs are sent to its SDK with those that match."""
+    """Stores an agent's tools; rules that name tools by globs are sent to its SDK with the matching tools."""
     table = tables.tools.c
     now_ms = time.time_ns() // 1_000_000
     rows = {
@@ -73,11 +73,11 @@ def tools(here: ContextDep, _: Viewer, agent_id: str | None = None) -> list[Know
 
 
 def known(engine: Engine) -> frozenset[str]:
-    """The names of all of them."""
+    """The names of all tools."""
     with engine.connect() as connection:
         return frozenset(connection.execute(select(tables.tools.c.name).distinct()).scalars())
 
 
 def _json(tool: Tool) -> str:
-    # Not by orjson: a tool's schema may hold a number of more than 64 bits.
+    # Not orjson: a tool's schema may contain an integer of more than 64 bits.
     return json.dumps(redact(tool.model_dump(mode="json")), default=str)

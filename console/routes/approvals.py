@@ -176,7 +176,7 @@ class BatchAnswered(BaseModel):
 
 @router.post("/batch")
 def answer_all(here: ContextDep, who: OperatorClient, batch: Batch) -> BatchAnswered:
-    """Approves or rejects several requests, or asks a question. Each is answered separately; closed ones are not."""
+    """Approves or rejects several requests, or asks a question. Each is answered separately, except closed ones."""
     answered, refused = here.inbox.answer_all(CommandKind(batch.word), batch.ids, by=who.name, reason=batch.reason)
     return BatchAnswered(
         answered=[one.before.approval.request_id for one in answered if one.after is not None],
@@ -205,7 +205,7 @@ def answer(
                 answers = [here.inbox.answer(kind, request_id, by=who.name, reason=body.reason)]
             break
         except NotFound:
-            # A request of an agent's own guard is listed at once, and can be answered when a worker has processed it.
+            # The request of an agent's own guard is listed at once, but must be processed before it is answered.
             if not approval(here, who, request_id).status == ApprovalState.PENDING:
                 raise
             if time.monotonic() > deadline_s:

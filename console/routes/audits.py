@@ -1,4 +1,4 @@
-"""The audit table: searched and verified."""
+"""The audit table: search and verification."""
 
 import threading
 import time
@@ -30,15 +30,15 @@ _COLUMNS: Final = (
     "raw",
 )  # fmt: skip
 _AT_A_TIME: Final = threading.Lock()
-"""A verification reads the whole table: one of them is enough."""
+"""A verification reads the whole table, so only one runs at a time."""
 
 
 class TableInfo(BaseModel):
-    """Which table this console asks."""
+    """The audit table of this console."""
 
     table: str | None
     signed: bool
-    """Signatures are checked too."""
+    """Signatures are verified too."""
 
 
 class AuditRecord(BaseModel):
@@ -65,19 +65,19 @@ class AuditRecord(BaseModel):
     redacted: str | None
     chain_hash: str | None
     record: Any
-    """As received: an object, or a text where it is no JSON; null where there was nothing, or it was erased."""
+    """As received: an object, or a text if it is not JSON; null if it was empty or erased."""
 
 
 class AuditRecords(BaseModel):
-    """What was found, the newest first."""
+    """Matching records, the newest first."""
 
     records: list[AuditRecord]
     more: bool
-    """There are older ones."""
+    """There are older matches."""
 
 
 class VerifyProblem(BaseModel):
-    """Something that is wrong."""
+    """A problem of the table."""
 
     place: str
     offset: int | None
@@ -85,11 +85,11 @@ class VerifyProblem(BaseModel):
 
 
 class VerifyResult(BaseModel):
-    """What a verification has found."""
+    """The result of a verification."""
 
     ok: bool
     verdict: Verdict
-    """`verified` by signatures; `intact_unsigned` where no public key is configured; else `not_intact`."""
+    """`verified`: by signatures; `intact_unsigned`: no public key is configured; else `not_intact`."""
     partitions: int
     rows: int
     erased: int
@@ -101,7 +101,7 @@ class VerifyResult(BaseModel):
 
 @router.get("")
 def where(here: ContextDep, _: Viewer) -> TableInfo:
-    """Which audit table this console asks, if any."""
+    """The audit table of this console, if any."""
     return TableInfo(table=here.settings.audit_table, signed=here.settings.audit_public_key is not None)
 
 
@@ -118,7 +118,7 @@ def records(
     until: datetime | None = None,
     limit: Limit = 200,
 ) -> AuditRecords:
-    """The newest records for which all that is given holds. Works while the sink writes."""
+    """The newest records that match all parameters. Works while the sink writes."""
     full = None if topic is None else here.settings.topics.prefix + topic
     filters = {"session_id": session_id, "agent_id": agent_id, "topic": full, "by": by}
     held = [f'"{name}" = {literal(value)}' for name, value in filters.items() if value]
@@ -142,9 +142,9 @@ def records(
 
 @router.post("/verify", responses=_NONE)
 def verify(here: ContextDep, _: Viewer) -> VerifyResult:
-    """Proves that no record was changed, removed, added, duplicated or reordered, or names the first that was.
+    """Verifies that no record was changed, removed, added, duplicated or reordered, or names the first that was.
 
-    One at a time (409): it reads the whole table, as it was when it began.
+    One at a time (409), as it reads the whole table as of its start.
     """
     table = _table(here.settings)
     if not _AT_A_TIME.acquire(blocking=False):

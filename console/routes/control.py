@@ -1,4 +1,4 @@
-"""What is in force now, and what operators do about it: kill switch, kills, freezes, containments, and their ends."""
+"""Restrictions in force, and operators' commands on them: kill switch, kills, freezes, containments, and their ends."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -44,7 +44,7 @@ Standing = Annotated[JsonObject, Field(examples=[_EXAMPLE])]
 
 
 class KillSwitch(BaseModel):
-    """Whether a target was killed."""
+    """The result of a kill check of a target."""
 
     is_killed: bool
     target_type: str
@@ -61,7 +61,7 @@ class ControlRequest(BaseModel):
     id: Annotated[str, Field(min_length=1, max_length=256)]
     reason: Annotated[str, Field(min_length=1, max_length=4096)]
     unknown: bool = False
-    """Accept an `id` that no event has named yet; it is stopped when it starts."""
+    """Accept an `id` that no event has named yet; it will be stopped when it starts."""
 
 
 class CommandOutcome(BaseModel):
@@ -71,7 +71,7 @@ class CommandOutcome(BaseModel):
     answered: bool
     """Whether a worker has carried it out; if not, it stays on the topic for when one runs."""
     second_wanted: bool
-    """It is recorded, and needs a second operator."""
+    """It is recorded, and a second operator must confirm it."""
     state: Standing | None
     """What is in force now."""
 
@@ -93,7 +93,7 @@ def check(
     target_type: Literal["agent", "run", "mission"],
     target_id: Annotated[str, Query(min_length=1, max_length=256)],
 ) -> KillSwitch:
-    """Whether an agent, a run (a session) or a mission was killed; the whole fleet counts for each."""
+    """Checks whether an agent, a run (a session) or a mission was killed; a kill of the fleet counts for each."""
     keys = [control_key(_SCOPES[target_type], target_id), control_key(ScopeKind.FLEET, "*")]
     table = tables.control.c
     killed = select(table.body).where(table.key.in_(keys), table.state == ControlState.KILLED.value)
@@ -114,7 +114,7 @@ def check(
 
 @router.get("/control")
 def standing(here: ContextDep, _: Viewer) -> list[Standing]:
-    """All that is killed, frozen, contained or on probation, the longest standing first."""
+    """All that is killed, frozen, contained or on probation, the oldest entry first."""
     table = tables.control.c
     with here.engine.connect() as connection:
         bodies = connection.execute(select(table.body).order_by(table.since_ms, table.key)).scalars().all()
@@ -122,7 +122,7 @@ def standing(here: ContextDep, _: Viewer) -> list[Standing]:
 
 
 def _add(act: Act) -> None:
-    """The route of an act: its body has the act's fields besides those that every one has."""
+    """Add the route of an act: its body has the act's own fields besides the common ones."""
     own: dict[str, Any] = {
         name: (one.type, Field(description=one.help, **_limits(one)))
         for name, one in act.fields.items()

@@ -1,4 +1,4 @@
-"""What happens, as it happens: server-sent events."""
+"""A live stream of records: server-sent events."""
 
 from typing import Annotated
 
@@ -29,9 +29,9 @@ router = APIRouter(prefix="/api/v1", tags=["events"], route_class=StrictRoute)
     },
 )
 def events(request: Request, _: Viewer, last_event_id: Annotated[str | None, Header()] = None) -> StreamingResponse:
-    """Follows decisions, findings, control and commands until the client goes.
+    """Streams decisions, findings, control and commands until the client disconnects.
 
-    Who comes back misses nothing that is still known (`Last-Event-ID`).
+    A client that reconnects with `Last-Event-ID` receives all missed events that are still buffered.
     """
     live: Live = request.app.state.live
     return StreamingResponse(

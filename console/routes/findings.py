@@ -1,4 +1,4 @@
-"""`/api/v1/detections`: what was found."""
+"""`/api/v1/detections`: findings."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -62,7 +62,7 @@ def detections(
     skip: Skip = 0,
     limit: Limit = 50,
 ) -> DetectionList:
-    """Every finding that each filter holds for, also those that led to nothing."""
+    """The findings that match every filter, also those without a decision."""
     held = [_of("detections", session_id), *tables.between(_R.time_ms, start_ms, end_ms)]
     filters = {_R.detector: detector, _R.session_id: session_id, _R.agent_id: agent_id}
     held += [column == value for column, value in filters.items() if value is not None]
@@ -73,13 +73,13 @@ def detections(
 
 
 def _of(topic: str, session_id: str | None) -> ColumnElement[bool]:
-    """A topic's records; those of one session are few, and the topic is written so that only its index can be used."""
+    """The records of a topic; for a session, which has few, the condition lets only the session's index be used."""
     return tables.of_topic(topic) if session_id is None else _R.topic.concat("") == topic
 
 
 def _page(engine: Engine, held: Sequence[ColumnElement[bool]], skip: int, limit: int) -> tuple[list[str], int]:
     order = (_R.time_ms.desc(), _R.partition, _R.offset.desc())
-    # Chosen first and read then: bodies of what is not shown are most of the table.
+    # Selected first and read afterwards: the bodies of rows that are not shown are most of the table.
     chosen = (
         select(_R.topic, _R.partition, _R.offset).where(*held).order_by(*order).offset(skip).limit(limit).subquery()
     )

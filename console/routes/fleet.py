@@ -1,4 +1,4 @@
-"""The fleet as a whole: what is live, what is stopped, how far the workers are; which sessions a kill affects."""
+"""The whole fleet: live sessions, restrictions in force, workers' lag; and the sessions that a kill would affect."""
 
 import time
 from datetime import timedelta
@@ -34,47 +34,47 @@ class Overview(BaseModel):
     events: int
     cost_usd: float
     standing: dict[str, int]
-    """What is killed, frozen, contained or on probation, by state."""
+    """The number of killed, frozen, contained or probationary entries, by state."""
     incidents: int
-    """Those that are not resolved."""
+    """Unresolved incidents."""
     waiting: int
     """Approvals that can be answered now."""
     soonest_expiry_ms: int | None
     trips_24h: int
-    """Interventions of the last 24 hours that did more than warn."""
+    """Interventions of the last 24 hours above a warning."""
     trips_by_hour: list[int]
-    """Of these: 24 numbers, the hour that is now last."""
+    """The same by hour: 24 numbers, the current hour last."""
 
 
 class Lag(BaseModel):
-    """How far a consumer group is on a topic."""
+    """The lag of a consumer group on a topic."""
 
     group: str
     topic: str
     partitions: int
     lag_records: int
     worst: int
-    """Of one partition."""
+    """The lag of the partition that is furthest behind."""
 
 
 class LevelCounts(BaseModel):
     """Trips of one level over time."""
 
     level: str
-    """Empty: records of other guards, which know no levels."""
+    """Empty: records of other guards, which have no levels."""
     counts: list[int]
-    """Of each step, the one that is now last."""
+    """The count of each step, the current step last."""
 
 
 class Trips(BaseModel):
-    """Trips by level over time: what did more than warn."""
+    """Trips by level over time: interventions above a warning."""
 
     hours: int
     step_ms: int
     from_ms: int
-    """Where the first step begins."""
+    """The start of the first step."""
     levels: list[LevelCounts]
-    """The mildest first; those without any are left out."""
+    """From the lowest level to the highest; levels without trips are left out."""
     total: int
 
 
@@ -86,7 +86,7 @@ class Tripped(BaseModel):
 
 
 class Top(BaseModel):
-    """What tripped the most."""
+    """The agents and tools with the most trips."""
 
     hours: int
     agents: list[Tripped]
@@ -98,26 +98,26 @@ class Spending(BaseModel):
 
     from_ms: int
     cost_usd: list[float]
-    """Of all sessions; the minute that is now is last."""
+    """The total of all sessions; the current minute is last."""
     most_usd: list[float]
-    """Of the session that spent the most in that minute."""
+    """The amount of the session that spent the most in that minute."""
     sessions: list[int]
-    """How many spent anything."""
+    """The number of sessions that spent anything."""
 
 
 class PolicyLimit(BaseModel):
-    """How much of a resource may be used."""
+    """A limit on the use of a resource."""
 
     rule: str
     resource: str
     limit: float
     per: str
-    """What it is a limit of: `session`, `session and minute`, `mission`, `agent and 24 h`."""
+    """The scope of the limit: `session`, `session and minute`, `mission`, `agent and 24 h`."""
     mode: str
 
 
 class PolicyLimits(BaseModel):
-    """The limits of the published policy on what is used."""
+    """The published policy's limits on the use of resources."""
 
     policy: str
     version: int
@@ -130,9 +130,9 @@ class LiveSession(BaseModel):
     session_id: str
     agent_id: str
     level: str
-    """The hardest that was decided."""
+    """The highest level decided."""
     state: str | None
-    """What holds for it now."""
+    """The restriction in force for it."""
     last_ms: int
 
 
@@ -140,7 +140,7 @@ class LiveGroup(BaseModel):
     """Live sessions with one cause."""
 
     cause: str | None
-    """Of each session's worst incident that is open, or that it was killed for; null: these have none."""
+    """The cause of each session's worst open incident or of its kill; null: they have none."""
     incident_id: str | None
     """The incident of the first session."""
     sessions: list[LiveSession]
@@ -174,7 +174,7 @@ class Preview(BaseModel):
     lookback_s: int
     agents: list[str]
     sessions: list[AffectedSession]
-    """The last active first."""
+    """The most recently active first."""
 
 
 class Stop(BaseModel):
@@ -184,18 +184,18 @@ class Stop(BaseModel):
     agent_id: str | None
     time_ms: int
     took_ms: int | None
-    """From the worker's decision."""
+    """Milliseconds from the worker's decision."""
 
 
 @router.get("/fleet")
 def overview(here: ContextDep, _: Viewer) -> Overview:
-    """What is live, stopped and waiting, and the trips of the last day by hour."""
+    """Counts of live sessions, restrictions and pending approvals, and the trips of the last day by hour."""
     return Overview(**fleet.overview(here.engine, _now_ms()))
 
 
 @router.get("/fleet/trips")
 def trips(here: ContextDep, _: Viewer, hours: Hours = "24") -> Trips:
-    """Trips over time by level: of one hour by minute, of a day by quarter of an hour, of a week by hour."""
+    """Trips over time by level: by minute for one hour, by quarter of an hour for a day, by hour for a week."""
     return Trips(**fleet.trips(here.engine, _now_ms(), int(hours)))
 
 
@@ -207,13 +207,13 @@ def top(here: ContextDep, _: Viewer, hours: Hours = "24", limit: Annotated[int, 
 
 @router.get("/fleet/spending")
 def spending(here: ContextDep, _: Viewer) -> Spending:
-    """What was spent in each minute of the last hour, as sessions reported it."""
+    """The amount spent in each minute of the last hour, as sessions reported it."""
     return Spending(**fleet.spending(here.engine, _now_ms()))
 
 
 @router.get("/fleet/live")
 def live(here: ContextDep, _: Viewer, limit: Limit = 300) -> Live:
-    """The sessions that are live, the worst first, under the cause of their worst incident."""
+    """The live sessions, the worst first, grouped by the cause of their worst incident."""
     return Live(**fleet.live(here.engine, _now_ms(), limit))
 
 
@@ -224,7 +224,7 @@ def limits(
     agent_id: Annotated[str, Query(max_length=256)] = "",
     session_id: Annotated[str, Query(max_length=256)] = "",
 ) -> PolicyLimits:
-    """The limits on what is used in the published policy, for any session, or with the overrides that hold for one."""
+    """The published policy's limits on the use of resources, for any session, or with the overrides that match one."""
     policy = published_policy(here.settings)
     found = limits_of(policy, agent_id, session_id, _now_ms())
     shown = [PolicyLimit(**limit._asdict()) for limit in found]
@@ -233,7 +233,7 @@ def limits(
 
 @router.get("/fleet/lag")
 def lag(request: Request, here: ContextDep, _: Viewer) -> list[Lag]:
-    """How far the workers are, by topic. Of the last two seconds, as all requests share one query of the broker."""
+    """The workers' lag by topic, up to two seconds old, as all requests share one query of the broker."""
     watch: LagWatch = request.app.state.lag
     return [Lag(**one) for one in watch.look(here.settings)]
 
@@ -276,7 +276,7 @@ def whom(
 
 @router.get("/kill/stops")
 def stops(here: ContextDep, _: Viewer, decision_id: Annotated[str, Query(min_length=1, max_length=256)]) -> list[Stop]:
-    """Which sessions have acknowledged the stop because of a decision."""
+    """The sessions that have acknowledged the stop because of a decision."""
     return [Stop(**one) for one in fleet.stops_of(here.engine, decision_id)]
 
 

@@ -1,4 +1,4 @@
-"""`/api/v1/incidents`: what belongs together, the worst first, and what operators do about it."""
+"""`/api/v1/incidents`: related decisions, the worst first, and operators' commands on them."""
 
 from typing import Annotated, Any, Literal
 
@@ -27,24 +27,24 @@ IncidentId = Annotated[
 
 
 class Incident(BaseModel):
-    """An incident as it stands; once its session was stopped, with the report of the stop."""
+    """The current state of an incident; after a stop of its session, with the stop's report."""
 
     incident_id: str
     session_id: str | None
     """The session of its last decision."""
     agent_id: str
     time: str
-    """Of its last decision."""
+    """Time of the last decision."""
     code: str
-    """Of the last decision, as far as the topic still holds it."""
+    """The code of the last decision, if the topic still has it."""
     cause: str
-    """What it is about; several rules may report the same cause."""
+    """The subject; several rules may report the same cause."""
     rule: str
     """The rule of the decision with the highest level."""
     reason: str
-    """Of the decision with the highest level."""
+    """The reason of the decision with the highest level."""
     report: Annotated[dict[str, Any], Field(examples=[_REPORT])]
-    """Of the stop that it ended with; empty where it did not."""
+    """The report of the stop that ended it; empty: it did not end with a stop."""
     state: IncidentState
     scope: ScopeKind
     scope_id: str
@@ -53,18 +53,18 @@ class Incident(BaseModel):
     """The highest so far."""
     severity: Severity | None
     count: int
-    """Decisions of this cause while it is open; beyond a hundred, the first two digits of it until it is resolved."""
+    """Decisions while it is open; beyond a hundred, rounded down to two digits until it is resolved."""
     first: str
     last: str
     changed: str
     target: str | None
-    """What the finding is about, where the rule names one thing."""
+    """The subject of the finding, if the rule names one thing."""
     targets: list[str]
-    """This, or what the calls in the evidence of the last decision act on; 8 at most."""
+    """The target, or those of the calls in the last decision's evidence; 8 at most."""
     decision_id: str
-    """The last decision that it counts."""
+    """The last counted decision."""
     request_id: str | None
-    """The approval request that is open."""
+    """The open approval request."""
     assignee: str | None
     resolution: str | None
     revision: int
@@ -112,7 +112,7 @@ class IncidentActionResult(BaseModel):
     answered: bool
     """Whether a worker has carried it out; if not, it stays on the topic for when one runs."""
     incident: Incident
-    """As it stands then."""
+    """Its state after the command."""
 
 
 @router.get("")
@@ -123,20 +123,20 @@ def incidents(
     skip: Skip = 0,
     limit: Limit = 50,
 ) -> IncidentList:
-    """The incidents that every filter holds for, the worst first; dates are those of the last decision."""
+    """The incidents that match every filter, the worst first; dates are those of the last decision."""
     found, total = kept.page(here.engine, filters, skip, limit)
     return IncidentList(incidents=_shown(here, found), total=total, skip=skip, limit=limit)
 
 
 @router.get("/{incident_id}", responses=_NONE)
 def incident(here: ContextDep, _: Viewer, incident_id: IncidentId) -> Incident:
-    """One incident, as it stands."""
+    """The current state of one incident."""
     return _shown(here, [_one(here, incident_id)])[0]
 
 
 @router.get("/{incident_id}/history", responses=_NONE)
 def history(here: ContextDep, _: Viewer, incident_id: IncidentId) -> list[Change]:
-    """Every change of the incident in order, with its time and author; of more than a hundred alike decisions, some."""
+    """Every change of the incident in order, with time and author; of more than a hundred similar ones, only some."""
     found = _one(here, incident_id)
     return [
         Change(**record.model_dump() | {"time": rfc3339(record.changed_at)})
@@ -152,9 +152,9 @@ def act(
     word: Literal["acknowledge", "assign", "comment", "resolve"],
     body: IncidentAction,
 ) -> IncidentActionResult:
-    """Acknowledges, assigns, comments or resolves an incident. With its end its open request is closed: refused.
+    """Acknowledges, assigns, comments or resolves an incident. Resolving it closes its open request as refused.
 
-    What is resolved stays resolved, and what is acknowledged is so once: 409.
+    409 for a resolved incident, which stays resolved, and for a second acknowledgement.
     """
     assignee = body.assignee if word == "assign" else None
     before = _one(here, incident_id)
@@ -185,7 +185,7 @@ def _shown(here: ContextDep, records: list[IncidentRecord]) -> list[Incident]:
 
 
 def _more(record: IncidentRecord, decision: dict[str, Any], evident: dict[str, list[str]]) -> dict[str, Any]:
-    """What the record of an incident does not say itself, or in other words."""
+    """The fields of the response that are not in the incident's record, or differ from it."""
     return {
         "time": rfc3339(record.last_at),
         "code": decision.get("code", record.cause),

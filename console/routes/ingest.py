@@ -1,4 +1,4 @@
-"""`POST /api/v1/ingest`: what Agent Sentinel's SDK writes into its ledger, as events on `actions`."""
+"""`POST /api/v1/ingest`: entries of Agent Sentinel's ledger, published as events on `actions`."""
 
 import json
 import time
@@ -27,14 +27,14 @@ class Batch(BaseModel):
     """Entries of one run."""
 
     run_id: Id | None = None
-    """The session; an entry's own comes first."""
+    """The session; an entry's own takes precedence."""
     agent_id: Id | None = None
     mission_id: Id | None = None
     entries: Annotated[list[JsonObject], Field(max_length=MAX_ENTRIES)]
 
 
 class Rejected(BaseModel):
-    """An entry that could not be read; it is kept on the topic of dead letters."""
+    """An entry that could not be read; it is kept on the dead letter topic."""
 
     index: int
     problem: str
@@ -45,7 +45,7 @@ class Accepted(BaseModel):
 
     accepted: int
     skipped: int
-    """Entries of a replay: they did not happen."""
+    """Simulated entries of a replay, which did not happen."""
     rejected: list[Rejected]
 
 
@@ -57,9 +57,9 @@ def ingest(
     x_sentinel_agent_id: Annotated[str | None, Header()] = None,
     x_sentinel_run_id: Annotated[str | None, Header()] = None,
 ) -> Accepted:
-    """Publishes what agents did, so that it is watched as anything else. Returns when the broker has all of it.
+    """Publishes agents' actions, to which all rules apply. Returns when the broker has confirmed all of them.
 
-    What cannot be read is refused entry by entry, and does not hold the others back.
+    Unreadable entries are refused one by one; the others are published.
     """
     session_id = batch.run_id or x_sentinel_run_id or f"run-of-{batch.agent_id or x_sentinel_agent_id or who.name}"
     agent_id = batch.agent_id or x_sentinel_agent_id or who.name
@@ -97,7 +97,7 @@ def ingest(
 
 
 def publish(here: Context, events: list[ActionEvent]) -> None:
-    """Puts events on `actions`, by session, and waits until the broker has them. Raises Unreachable."""
+    """Publish events on `actions`, keyed by session, and wait for the broker's confirmation. Raises Unreachable."""
     if events:
         records = [(event.session_id.encode(), event.to_json()) for event in events]
         here.sender.send_all(here.settings.topics.actions, records)

@@ -1,4 +1,4 @@
-"""`/api/v1/interventions`: what was prevented or changed, in the contract of Agent Sentinel's platform."""
+"""`/api/v1/interventions`: prevented or changed calls, in the contract of Agent Sentinel's platform."""
 
 from typing import Annotated
 
@@ -38,7 +38,7 @@ def list_interventions(
     skip: Skip = 0,
     limit: Limit = 50,
 ) -> Response:
-    """The interventions that every filter holds for, the newest first."""
+    """The interventions that match every filter, the newest first."""
     page = intervention_queries.page(here.engine, filters, skip, limit)
     found = [fields_of(body) for body in page.bodies]
     return answer({"interventions": found, "total": page.total, "more": page.more, "skip": skip, "limit": limit})
@@ -46,7 +46,7 @@ def list_interventions(
 
 @router.get("/stats", response_model=Statistics)
 def statistics(here: ContextDep, _: Viewer, filters: Filters) -> Response:
-    """Counts and sums of the interventions that every filter holds for. A call tried again counts its cost once."""
+    """Counts and sums of the interventions that match every filter. A repeated call counts its cost once."""
     return answer(intervention_queries.statistics(here.engine, filters))
 
 
@@ -55,7 +55,7 @@ class Day(BaseModel):
 
     date: str
     levels: dict[str, int]
-    """Empty: records of other guards, which know no levels."""
+    """Counts by level; empty name: records of other guards, which have no levels."""
 
 
 class OfAgent(BaseModel):
@@ -67,19 +67,19 @@ class OfAgent(BaseModel):
 
 
 class Breakdown(BaseModel):
-    """Counts for pictures."""
+    """Counts for charts."""
 
     by_day: list[Day]
-    """Days with any."""
+    """Days with interventions."""
     by_agent: list[OfAgent]
-    """Those with the most first; 20 at most."""
+    """Those with the most interventions first; 20 at most."""
     agents: int
-    """How many agents there are in all."""
+    """The number of all agents."""
 
 
 @router.get("/breakdown")
 def breakdown(here: ContextDep, _: Viewer, filters: Filters) -> Breakdown:
-    """Counts by day and level, and by agent and level, of what every filter holds for."""
+    """Counts by day and level, and by agent and level, of the interventions that match every filter."""
     return Breakdown(**intervention_queries.breakdown(here.engine, filters))
 
 
@@ -101,7 +101,7 @@ def create(
     x_sentinel_agent_id: Annotated[str | None, Header()] = None,
     x_sentinel_run_id: Annotated[str | None, Header()] = None,
 ) -> Response:
-    """Keeps a record that somebody else's guard made. The same one sent again counts once."""
+    """Stores a record of another system's guard. The same record sent again counts once."""
     record = new.record(agent_id=x_sentinel_agent_id, run_id=x_sentinel_run_id)
     here.send(
         make_command(
@@ -118,7 +118,7 @@ def hide(
     record_id: str,
     reason: Annotated[str, Query(min_length=1, max_length=4096)] = "deleted by API",
 ) -> Response:
-    """Takes a record out of lists and sums. It stays in the audit, with who hid it and why."""
+    """Hides a record from lists and sums. It stays in the audit, with the operator and the reason."""
     found = intervention(here, who, record_id)
     here.send(
         make_command(CommandKind.HIDE, ScopeKind.SESSION, found.run_id, by=who.name, reason=reason, record_id=record_id)

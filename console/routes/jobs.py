@@ -20,22 +20,22 @@ Doc = Annotated[str | JsonObject | None, Field(examples=["rules:\n  destructive_
 
 
 class JobRequest(BaseModel):
-    """What is to be run."""
+    """A job to run."""
 
     kind: JobKind
     since: Moment = "-1d"
-    """A moment, or how long ago; empty: as far as the topics go back."""
+    """A time, or an age; empty: from the beginning of the topics."""
     until: Moment = ""
     policy: Doc = None
-    """A document; none: as it was published."""
+    """A document; null: the published one."""
     against: Doc = None
-    """For a backtest: another document, to see which sessions differ."""
+    """For a backtest: another document to compare with."""
     sessions: Annotated[list[Id], Field(max_length=1000)] = Field(default_factory=list)
-    """Only these; none: all."""
+    """Only these sessions; empty: all."""
 
 
 class JobStatus(BaseModel):
-    """How far a job is, and its result."""
+    """The progress of a job, and its result."""
 
     id: str
     kind: JobKind
@@ -45,16 +45,16 @@ class JobStatus(BaseModel):
     ended_at: str | None
     records: int
     of: int
-    """Records of the range."""
+    """Number of records in the range."""
     error: str | None
     result: dict[str, Any] | None
-    """Of a backtest the totals and each session that something was found in; of a replay what is the same, and what
-    is not. At most 1,000 sessions are named."""
+    """For a backtest the totals and each session with a finding; for a replay the equal and the different decisions.
+    At most 1,000 sessions are named."""
 
 
 @router.post("", status_code=202)
 def create(here: ContextDep, who: OperatorClient, order: JobRequest, response: Response) -> JobStatus:
-    """Has a replay or a backtest run, when its turn comes; one runs at a time."""
+    """Queues a replay or a backtest; one runs at a time."""
     policy = None if order.policy is None else read_document(order.policy)
     against = None if order.against is None else read_document(order.against)
     job = Job(
@@ -79,19 +79,19 @@ def create(here: ContextDep, who: OperatorClient, order: JobRequest, response: R
 
 @router.get("")
 def jobs(here: ContextDep, _: Viewer) -> list[JobStatus]:
-    """The last ones, the latest first, without their results."""
+    """The last jobs, the latest first, without their results."""
     return [_shown(job).model_copy(update={"result": None}) for job in here.jobs.all()]
 
 
 @router.get("/{job_id}", responses=_NONE)
 def job(here: ContextDep, _: Viewer, job_id: str) -> JobStatus:
-    """One of them."""
+    """One job."""
     return _shown(_find(here, job_id))
 
 
 @router.delete("/{job_id}", responses=_NONE)
 def cancel(here: ContextDep, _: OperatorClient, job_id: str) -> JobStatus:
-    """Ends one that waits or runs."""
+    """Cancels a waiting or running job."""
     found = _find(here, job_id)
     found.cancelled.set()
     return _shown(found)

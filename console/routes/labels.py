@@ -1,4 +1,4 @@
-"""Whether decisions were right, as operators say, and how often each rule was."""
+"""Operators' labels of decisions, and the precision of each rule."""
 
 from typing import Annotated, Literal
 
@@ -24,7 +24,7 @@ Why = Annotated[str, Field(min_length=1, max_length=4096, examples=["the table w
 
 
 class LabelRequest(BaseModel):
-    """What an operator says of a decision."""
+    """An operator's label of a decision."""
 
     label: Literal["confirmed", "false_alarm"]
     reason: Why
@@ -42,11 +42,11 @@ class LabelResult(BaseModel):
 
     command_id: str
     answered: bool
-    """Whether a worker has taken it in."""
+    """Whether a worker has processed it."""
 
 
 class Quality(BaseModel):
-    """How often a rule was right, by what is labelled."""
+    """The quality of a rule, by the labels."""
 
     rule: str
     confirmed: int
@@ -55,7 +55,7 @@ class Quality(BaseModel):
     precision: float | None
     """The share of its labelled decisions that were right."""
     recall: float | None
-    """The share of the sessions that it should have found and did."""
+    """The share of the sessions labelled for it that it found."""
 
 
 class LabelRecord(BaseModel):
@@ -78,13 +78,13 @@ class Advice(BaseModel):
     helped: int
     """The rule found nothing more."""
     went_on: int
-    """It found the same kind of thing again."""
+    """It had the same kind of finding again."""
     stopped: int
     """It decided a pause or more."""
     unknown: int
-    """There is not enough of the session yet."""
+    """The session has not continued for long enough yet."""
     share_helped: float | None
-    """Of those that are known."""
+    """The share of the known ones."""
 
 
 class Precision(BaseModel):
@@ -94,12 +94,12 @@ class Precision(BaseModel):
     labels: int
     latest: list[LabelRecord]
     advice: list[Advice]
-    """Of the last 1000 decisions, by rule: whether hints helped."""
+    """By rule, for the last 1000 decisions: whether hints helped."""
 
 
 @router.get("/precision")
 def precision(here: ContextDep, _: Viewer) -> Precision:
-    """How often each rule was right, by the operators' labels of its decisions; of a decision the last label counts."""
+    """The quality of each rule, by the operators' labels of its decisions; the last label of a decision counts."""
     labels = labels_of(here.engine)
     decisions = decisions_of(here.engine, sorted({one.decision_id for one in labels if one.decision_id is not None}))
     rule_of = {decision.decision_id: decision.detector for decision in decisions}
@@ -124,7 +124,7 @@ def precision(here: ContextDep, _: Viewer) -> Precision:
 
 @router.post("/decisions/{decision_id}/label", responses={404: {"description": "There is none of this id."}})
 def label(here: ContextDep, who: OperatorClient, decision_id: str, body: LabelRequest) -> LabelResult:
-    """Says whether a rule's decision was right, and changes nothing of it. An operator's own kill has no rule: 409."""
+    """Labels whether a rule's decision was right, without changing it. An operator's own kill has no rule: 409."""
     decision = decision_in(here.engine, decision_id)
     answer = here.inbox.label(decision, body.label, by=who.name, reason=body.reason)
     return LabelResult(command_id=answer.command.command_id, answered=answer.answered)
@@ -132,7 +132,7 @@ def label(here: ContextDep, who: OperatorClient, decision_id: str, body: LabelRe
 
 @router.post("/sessions/{session_id:path}/missed", responses={404: {"description": "There is no such rule."}})
 def missed(here: ContextDep, who: OperatorClient, session_id: str, body: MissedRequest) -> LabelResult:
-    """Says that a rule should have found something in a session, and did not."""
+    """Labels that a rule should have had a finding in a session, and did not."""
     if body.rule not in PATTERNS.keys() | REMOVED and not body.rule.startswith("correlation_"):
         raise HTTPException(404, f"rule: expected one of {', '.join(sorted(PATTERNS))}, got {body.rule!r:.80}")
     session_id = whole(here, ScopeKind.SESSION, session_id, hint="no events of it were found")

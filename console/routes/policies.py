@@ -1,4 +1,4 @@
-"""`/api/v1/policies`: the documents that workers follow, and the rules that agents' SDKs keep themselves."""
+"""`/api/v1/policies`: the documents that workers follow, and the rules that agents' SDKs enforce themselves."""
 
 import time
 from functools import cache
@@ -37,7 +37,7 @@ JsonSchema = Annotated[dict[str, Any], Field(examples=[{"type": "object", "prope
 
 
 class SyncedPolicies(BaseModel):
-    """What Agent Sentinel's SDK takes over, in its own fields."""
+    """The policies for Agent Sentinel's SDK, in its own fields."""
 
     policies: list[dict[str, Any]]
     conflicts: list[dict[str, Any]]
@@ -64,13 +64,13 @@ class Document(BaseModel):
 
 
 class Publication(Document):
-    """A document that is to be in force, and why."""
+    """A document to put in force, and the reason."""
 
     reason: Annotated[str, Field(min_length=1, max_length=4096, examples=["clean-up of staging is over"])]
 
 
 class PolicyCheck(BaseModel):
-    """What a worker makes of a document."""
+    """The result of checking a document like a worker."""
 
     name: str
     version: int
@@ -79,7 +79,7 @@ class PolicyCheck(BaseModel):
 
 
 class PolicyPublished(PolicyCheck):
-    """Where it is now."""
+    """Where it was published."""
 
     partition: int
     offset: int
@@ -90,7 +90,7 @@ _BAD: dict[int | str, dict[str, Any]] = {400: {"description": "It cannot be used
 
 @router.get("/sync")
 def sync(here: ContextDep, _: AgentClient, agent_id: str | None = None, run_id: str | None = None) -> SyncedPolicies:
-    """The author's rules for an agent's SDK, which keeps them in its own process. They are the same for each agent."""
+    """The author's rules for an agent's SDK, which enforces them in its own process. The same for each agent."""
     rules = here.settings.rules.for_sdk(known(here.engine))
     policy = {"id": SYNCED, "name": SYNCED, "enabled": True, "agent_id": agent_id, "run_id": run_id, **rules}
     return SyncedPolicies(policies=[policy], conflicts=[])
@@ -109,13 +109,13 @@ def _schema() -> bytes:
 
 @router.get("")
 def policies(here: ContextDep, _: Viewer) -> list[PolicySummary]:
-    """Every published document. None of a name: its workers have the defaults."""
+    """Every published document. Workers whose policy name has none use the defaults."""
     return [_listed(name, document) for name, document in sorted(_documents(here).items())]
 
 
 @router.get("/{name}", responses={404: {"description": "None of this name was published."}})
 def policy(here: ContextDep, _: Viewer, name: str) -> PublishedDocument:
-    """One document, as it was published."""
+    """One published document."""
     document = _documents(here).get(name)
     if document is None:
         raise HTTPException(404, f"policy {name}: expected one that was published, got none of this name")
@@ -124,7 +124,7 @@ def policy(here: ContextDep, _: Viewer, name: str) -> PublishedDocument:
 
 @router.post("/check", responses=_BAD)
 def check(_: Viewer, body: Document) -> PolicyCheck:
-    """Whether a worker could use a document."""
+    """Checks whether a worker could use a document."""
     found = read_document(body.document)
     return PolicyCheck(name=found.name, version=found.version, in_vain=in_vain(found, installed()))
 
@@ -156,7 +156,7 @@ def put_in_force(here: ContextDep, who: PolicyAdmin, body: Publication) -> Polic
 
 
 def read_document(document: str | JsonObject) -> Policy:
-    """The policy that a document says. Raises HTTPException: where, what was expected and what was given."""
+    """Parse a document into a policy. Raises HTTPException: where, what was expected and what was received."""
     try:
         text = document if isinstance(document, str) else orjson.dumps(document).decode()
         return parse_policy(text, "document", installed())

@@ -1,4 +1,4 @@
-"""Whether agents are protected now."""
+"""`/api/v1/protection`: whether agents are protected."""
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
@@ -21,15 +21,15 @@ class Partitions(BaseModel):
 
 
 class ProtectionStep(BaseModel):
-    """One thing to do."""
+    """One step of an operator."""
 
     text: str
     command: str
-    """For a shell; empty: none."""
+    """A shell command; empty: none."""
 
 
 class ProtectionProblem(BaseModel):
-    """Something that is wrong now."""
+    """A present problem."""
 
     part: Part
     urgency: Urgency
@@ -37,27 +37,27 @@ class ProtectionProblem(BaseModel):
     title: str
     what: str
     partitions: list[Partitions]
-    """Those that stand still; empty where the problem is not one of partitions."""
+    """The partitions without progress; empty if the problem does not concern partitions."""
     steps: list[ProtectionStep]
-    """What to do first."""
+    """The first steps."""
     runbook: str
-    """The rest, in haltline's repository."""
+    """The full instructions, in haltline's repository."""
 
 
 class Protection(BaseModel):
     """Whether agents are protected."""
 
     ok: bool
-    """Nothing is wrong."""
+    """There are no problems."""
     looked_at: str
-    """The last look at the broker that was answered."""
+    """The last check that the broker answered."""
     problems: list[ProtectionProblem]
     """The worst first."""
 
 
 @router.get("/protection")
 def now(request: Request, _: Viewer) -> Protection:
-    """What is wrong now: workers that stand still, a broker that does not answer, a canary that was not stopped ..."""
+    """The present problems: workers without progress, a broker without answer, a canary that was not stopped ..."""
     watch: ProtectionWatch = request.app.state.protection
     problems = [_shown(problem) for problem in watch.problems()]
     return Protection(ok=not problems, looked_at=_moment(watch.looked_s), problems=problems)

@@ -1,7 +1,7 @@
-"""Approvals as Agent Sentinel's SDK asks for them: requests in haltline's own inbox, answered by people only.
+"""The approval API of Agent Sentinel's SDK: requests in haltline's own inbox, answered by people only.
 
-Who asked for a request may look after it, take it back, and answer a question about it. An approval is for the one
-call that it was asked for: its client receives it once, and uses it by that.
+The client that made a request may poll it, withdraw it, and answer a question about it. An approval is for the one
+requested call: its client receives it once, and thereby uses it.
 """
 
 import time
@@ -34,7 +34,7 @@ router = APIRouter(prefix="/api/v1/approvals", tags=["agents"], route_class=Stri
 _OPEN = frozenset({ApprovalState.PENDING, ApprovalState.INFO_REQUESTED})
 _MAX_ARGS_BYTES = 8192
 _USED: dict[str, Any] = {
-    "status": ApprovalState.EXPIRED.value,  # the SDK knows no other word for what holds no more
+    "status": ApprovalState.EXPIRED.value,  # the SDK has no other status for what is no longer valid
     "decided_at": None,
     "decided_by_email": None,
     "decision_notes": "it was used: an approval is for one call",
@@ -43,7 +43,7 @@ _NONE: dict[int | str, dict[str, Any]] = {404: {"description": "There is none of
 
 
 class ApprovalRequest(BaseModel):
-    """A call that is to be approved, in the fields of the SDK."""
+    """A call to approve, in the SDK's fields."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -62,7 +62,7 @@ class ApprovalRequest(BaseModel):
 
 
 class ApprovalStatusResponse(BaseModel):
-    """How a request stands, in the fields of the SDK."""
+    """The status of a request, in the SDK's fields."""
 
     id: str
     approval_id: str
@@ -74,13 +74,13 @@ class ApprovalStatusResponse(BaseModel):
     expires_at: str
     decided_at: str | None = None
     decided_by_email: str | None = None
-    """The names of the operators who approved or rejected it, as their keys have them."""
+    """The names of the operators who approved or rejected it, from their keys."""
     decision_notes: str | None = None
     info_request_message: str | None = None
 
 
 class ApprovalCheck(BaseModel):
-    """Whether a call needs an approval before it is made."""
+    """The result of a check whether a call needs an approval."""
 
     requires_approval: bool
     reason: str | None = None
@@ -100,7 +100,7 @@ def check(
     action_name: Annotated[str, Query(min_length=1, max_length=512)],
     cost_usd: Annotated[float, Query(ge=0, le=1e15)] = 0.0,
 ) -> ApprovalCheck:
-    """Whether the rules require a person's approval of such a call. It is asked for by itself."""
+    """Checks whether the rules require a person's approval of such a call. It does not request one."""
     patterns = here.settings.rules.approvals
     why = patterns.why(action_name, cost_usd)
     return ApprovalCheck(
@@ -118,7 +118,7 @@ def ask(
     x_sentinel_agent_id: Annotated[str | None, Header()] = None,
     x_sentinel_run_id: Annotated[str | None, Header()] = None,
 ) -> ApprovalStatusResponse:
-    """Puts a request into the inbox. It is refused unless a person approves it in time."""
+    """Adds a request to the inbox. It is refused unless a person approves it in time."""
     agent_id = (body.agent_id or x_sentinel_agent_id or who.name)[:256]
     session_id = (body.run_id or x_sentinel_run_id or f"run-of-{agent_id}")[:256]
     _require_room(here, session_id)
@@ -152,9 +152,9 @@ def ask(
 
 @router.get("/{request_id}/poll", responses=_NONE)
 def poll(here: ContextDep, who: AgentClient, request_id: str) -> ApprovalStatusResponse:
-    """How a request stands. Its client receives once that it is approved, to make that one call: then it is used.
+    """The status of a request. Its client receives the approval once, for that one call: then it is used.
 
-    What was used, or approved and not asked after until its end, is `expired`.
+    A used approval, or one that was not polled before its expiry, is `expired`.
     """
     decision, approval = _find(here, who, request_id)
     stands = _wait(here, decision, approval)
@@ -163,7 +163,7 @@ def poll(here: ContextDep, who: AgentClient, request_id: str) -> ApprovalStatusR
     if _take(here, request_id):
         try:
             _say(here, who, CommandKind.USE, decision, approval, "its own guard makes the call")
-        except Unreachable:  # nobody has received it: it can be requested again
+        except Unreachable:  # no client has received it: it can be requested again
             _put_back(here, request_id)
             raise
         return stands
@@ -172,7 +172,7 @@ def poll(here: ContextDep, who: AgentClient, request_id: str) -> ApprovalStatusR
 
 @router.post("/{request_id}/cancel", responses=_NONE)
 def cancel(here: ContextDep, who: AgentClient, request_id: str) -> ApprovalStatusResponse:
-    """Takes a request back; what was decided by then stays."""
+    """Withdraws a request; earlier decisions stay."""
     decision, approval = _find(here, who, request_id)
     if not _is_open(approval):
         return _wait(here, decision, approval)
@@ -182,7 +182,7 @@ def cancel(here: ContextDep, who: AgentClient, request_id: str) -> ApprovalStatu
 
 @router.post("/{request_id}/respond", responses=_NONE)
 def respond(here: ContextDep, who: AgentClient, request_id: str, body: ApprovalAnswer) -> ApprovalStatusResponse:
-    """Answers an operator's question; the request waits on. Only a person approves it."""
+    """Answers an operator's question; the request stays pending. Only a person approves it."""
     decision, approval = _find(here, who, request_id)
     if approval.state is not ApprovalState.INFO_REQUESTED or not _is_open(approval):
         raise NotAllowed(
@@ -194,7 +194,7 @@ def respond(here: ContextDep, who: AgentClient, request_id: str, body: ApprovalA
 
 
 def _take(here: Context, request_id: str) -> bool:
-    """Whether it was not taken before, in any process of this console."""
+    """Mark an approval as received. Returns whether it was not received before, in any process of this console."""
     now_ms = _now_ms()
     row = insert_of(here.engine.dialect.name, tables.taken).values(request_id=request_id, time_ms=now_ms)
     with here.engine.begin() as connection:
@@ -222,7 +222,7 @@ def _say(here: Context, who: Who, kind: CommandKind, decision: Decision, approva
 
 
 def _require_room(here: Context, session_id: str) -> None:
-    """A session remembers so many requests; a flood would push out those that wait."""
+    """Raises NotAllowed if a session has too many open requests: more would displace pending ones."""
     table = tables.approvals.c
     held = (table.session_id == session_id, table.expires_ms > _now_ms(), table.state.in_(_OPEN))
     with here.engine.connect() as connection:
@@ -265,7 +265,7 @@ def _wait(here: Context, decision: Decision, approval: Approval) -> ApprovalStat
 
 
 def _notes(here: Context, session_id: str, request_id: str) -> str | None:
-    """The reason that the last operator gave."""
+    """The reason of the last operator."""
     table = tables.records.c
     answers = (CommandKind.APPROVE.value, CommandKind.REJECT.value)
     statement = (

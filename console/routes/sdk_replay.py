@@ -1,4 +1,4 @@
-"""`/api/v1/replay`: sessions as Agent Sentinel's SDK replays them on the agent's own side, and the results."""
+"""`/api/v1/replay`: recorded sessions for Agent Sentinel's SDK, which replays them at the agent, and the results."""
 
 import json
 from typing import Annotated, Any
@@ -27,16 +27,16 @@ _OUTCOMES = {Outcome.OK: "success", Outcome.ERROR: "error", Outcome.TIMEOUT: "ti
 
 
 class Bundle(BaseModel):
-    """The calls of a session that were completed, in order, as the SDK's `ReplayMode.from_json` reads them.
+    """The completed calls of a session, in order, in the form of the SDK's `ReplayMode.from_json`.
 
-    Inputs are without secrets and outputs may be cut, so a call whose arguments held a secret diverges.
+    Inputs are without secrets and outputs may be truncated, so a call whose arguments held a secret diverges.
     """
 
     run_id: str
     agent_id: str
     entries: list[dict[str, Any]]
     complete: bool
-    """False: the session has more events than are sent at once."""
+    """False: the session has more events than one response contains."""
 
 
 class ReplayReport(BaseModel):
@@ -53,7 +53,7 @@ class ReplayReport(BaseModel):
 
 
 class StoredReplay(BaseModel):
-    """A result, and who reported it when."""
+    """A result, its reporter and its time."""
 
     run_id: str
     reported_at: str
@@ -85,7 +85,7 @@ def bundle(here: ContextDep, _: AgentClient, run_id: Id) -> Bundle:
 
 @router.post("/{run_id}/results", status_code=201)
 def report(here: ContextDep, who: AgentClient, run_id: Id, body: ReplayReport) -> StoredReplay:
-    """Keeps the result of a replay; it stands in the session's story."""
+    """Stores the result of a replay; it appears in the session's story."""
     divergences = [_plain(one) for one in body.divergences[:_MAX_DIVERGENCES]]
     result = Replayed(**body.model_dump() | {"divergences": divergences})
     command = make_command(
@@ -135,7 +135,7 @@ def _entry(call: ActionEvent, done: ActionEvent) -> dict[str, Any]:
 
 
 def _output(head: str | None) -> Any:
-    """The value, where what is kept of it is the whole of some JSON."""
+    """The parsed value, if the stored part of the output is complete JSON."""
     try:
         return None if head is None else orjson.loads(head)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""`/api/v1/search`: one text in everything that has a page."""
+"""`/api/v1/search`: text search over everything that has a page."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -17,7 +17,7 @@ router = APIRouter(prefix="/api/v1/search", tags=["search"], route_class=StrictR
 
 
 class SearchKind(StrEnum):
-    """What can be found."""
+    """The kinds of matches."""
 
     SESSION = "session"
     AGENT = "agent"
@@ -32,11 +32,11 @@ class SearchResult(BaseModel):
 
     id: str
     text: str
-    """What it is about, such as a goal."""
+    """A description, such as a goal."""
     path: str
     """Its page in this console."""
     time: str
-    """When it was last seen."""
+    """The time of the latest event."""
 
 
 class SearchGroup(BaseModel):
@@ -45,11 +45,11 @@ class SearchGroup(BaseModel):
     kind: SearchKind
     results: list[SearchResult]
     more: bool
-    """There are more than these."""
+    """There are further matches."""
 
 
 class SearchResults(BaseModel):
-    """What was found, by kind; kinds without a match are left out."""
+    """Matches by kind; kinds without a match are left out."""
 
     q: str
     groups: list[SearchGroup]
@@ -62,10 +62,10 @@ def find(
     q: Annotated[str, Query(min_length=1, max_length=200, description="A part of an id, name, goal or reason.")],
     limit: Annotated[int, Query(ge=1, le=100, description="Results of each kind.")] = 5,
 ) -> Response:
-    """Sessions, agents, targets, tools, incidents and interventions that contain a text, in either case.
+    """Sessions, agents, targets, tools, incidents and interventions that contain a text, ignoring case.
 
-    The whole id comes first, then ids that begin with the text, then the latest. One or two characters are looked for
-    in the latest 3,000 of each kind.
+    The whole id comes first, then ids that begin with the text, then the latest. One or two characters are searched in
+    the latest 3,000 of each kind.
     """
     part = q.strip()
     groups = [

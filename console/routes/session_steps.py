@@ -1,4 +1,4 @@
-"""A session again, step by step."""
+"""A session evaluated again, step by step."""
 
 from typing import Annotated
 
@@ -16,28 +16,28 @@ router = APIRouter(prefix="/api/v1", tags=["sessions"], route_class=StrictRoute)
 
 
 class Frame(BaseModel):
-    """What one event leads to under the policy in force."""
+    """The result of one event under the policy in force."""
 
     event_id: str
     time_ms: int
     near: dict[str, float]
-    """How close each rule is to a finding after it, 0 to 1."""
+    """How close each rule is to a finding after the event, 0 to 1."""
     findings: list[str]
-    """The rules that find something at it."""
+    """The rules with a finding at this event."""
     irreversible: list[str]
-    """Effect and target of each act that it attempts and that cannot be taken back."""
+    """Effect and target of each irreversible act that it attempts."""
     level: str | None
     rule: str | None
     killed: bool
 
 
 class Frames(BaseModel):
-    """A session again, by itself, without what operators did."""
+    """A session evaluated again, alone and without operators' acts."""
 
     policy: str
     version: int
     progress: list[str]
-    """The rules of these frames that are about progress: how close they are is how little of it there is."""
+    """The rules of these frames that measure progress: the closer to a finding, the less progress."""
     frames: list[Frame]
 
 
@@ -48,7 +48,7 @@ def replay(
     session_id: Annotated[str, Query(min_length=1, max_length=256)],
     limit: Annotated[int, Query(ge=1, le=5000)] = 2000,
 ) -> Frames:
-    """What each event of a session leads to under the policy in force, and how close each rule is after it."""
+    """The result of each event of a session under the policy in force, and how close each rule is after it."""
     events = events_of(here.engine, session_id, limit)
     if not events:
         raise HTTPException(404, f"session {session_id}: expected one with events, got none of this id")

@@ -1,4 +1,4 @@
-"""Sessions: which there are, and the story of one."""
+"""Sessions: the list, and the story of one."""
 
 from typing import Annotated, Any
 
@@ -25,13 +25,13 @@ _CAUSES = {
         ("commands", "actions", "signals", "detections", "interventions", "control", "feedback")
     )
 }
-"""What follows from an event bears its time: of the same moment, the cause comes first."""
+"""The effects of an event have its time: at equal times, the cause comes first."""
 
 _LEVELS = {level.rank: level.value for level in Level}
 
 
 class Session(BaseModel):
-    """What is known of a session."""
+    """A session's summary."""
 
     session_id: str
     agent_id: str
@@ -43,16 +43,16 @@ class Session(BaseModel):
     events: int
     interventions: int
     level: str
-    """The highest level that was decided, asks left out."""
+    """The highest level decided, except requests for approval."""
     asks: int
-    """Decisions that asked a person about an act."""
+    """Decisions that requested a person's approval."""
     cost_usd: float
     ended: bool
     state: str | None
-    """What is in force for it now."""
+    """The restriction in force for it."""
     targets_until: str | None
-    """It has named more targets than a search looks in: those before this one in alphabetical order find it, the others
-    do not; null: all of them do."""
+    """The session has more targets than a search covers: those before this one in alphabetical order are found, the
+    others are not; null: all are found."""
 
 
 class SessionList(BaseModel):
@@ -74,7 +74,7 @@ class Step(BaseModel):
     kind: str
     summary: str
     record: dict[str, Any] | str
-    """The record; a text where it could not be read."""
+    """The record; a text if it could not be parsed."""
 
 
 class Story(BaseModel):
@@ -118,7 +118,7 @@ def list_sessions(
     skip: Skip = 0,
     limit: Limit = 50,
 ) -> Response:
-    """The sessions that every filter holds for, the latest first."""
+    """The sessions that match every filter, the latest first."""
     table = tables.sessions.c
     columns = _columns()
     if agent_id is not None:
@@ -148,12 +148,12 @@ def story(
     skip: Skip = 0,
     limit: Annotated[int, Query(ge=1, le=5000)] = 1000,
 ) -> Response:
-    """A session and its story: what it did, what was found, decided, answered and commanded. The id may be short."""
+    """A session and its story: events, findings, decisions, feedback and commands. The id may be shortened."""
     table = tables.records.c
     session_id = session_in(here.engine, session_id)
     with here.engine.connect() as connection:
         row = connection.execute(_columns().where(tables.sessions.c.session_id == session_id)).mappings().one()
-        # How its incidents stand is asked for by itself: a row for each trip says nothing here.
+        # Incidents are requested separately: a row for each trip adds nothing here.
         held = (table.session_id == session_id) & (table.topic != "incidents")
         total = connection.execute(select(func.count()).select_from(tables.records).where(held)).scalar_one()
         order = (table.time_ms, case(_CAUSES, value=table.topic, else_=len(_CAUSES)), table.topic, table.offset)

@@ -1,4 +1,4 @@
-"""`/api/v1/budgets`: what may be spent, in the contract of Agent Sentinel's SDK."""
+"""`/api/v1/budgets`: budgets for spending, in the contract of Agent Sentinel's SDK."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ router = APIRouter(prefix="/api/v1/budgets", tags=["agents"], route_class=Strict
 
 
 class Reservation(BaseModel):
-    """A call that is to come."""
+    """A future call."""
 
     action_name: Annotated[str, Field(min_length=1, max_length=512, examples=["train_model"])]
     estimated_cost_usd: Annotated[Usd, Field(examples=[2.5])]
@@ -25,7 +25,7 @@ class Reservation(BaseModel):
 
 
 class HeldBudget(BaseModel):
-    """What is held for it until it is reported, for 15 minutes at most."""
+    """The amount reserved for it until it is reported, for 15 minutes at most."""
 
     reservation_id: str
     action_name: str
@@ -34,17 +34,17 @@ class HeldBudget(BaseModel):
 
 
 class Exceeded(BaseModel):
-    """Which budget it does not fit in."""
+    """The budget that the call would exceed."""
 
     budget_type: str
     """`organization_monthly`, `group`, `session`, `run` or `action`."""
     spent: float
-    """What it would have become."""
+    """The total with this call."""
     limit: float
 
 
 class BudgetExceeded(BaseModel):
-    """Why it is not held."""
+    """Why the amount is not reserved."""
 
     detail: Exceeded
 
@@ -62,7 +62,7 @@ def reserve(
     idempotency_key: Annotated[str | None, Header(max_length=200)] = None,
     x_sentinel_run_id: Annotated[str | None, Header(max_length=256)] = None,
 ) -> HeldBudget | JSONResponse:
-    """Holds what a call will cost, if every budget has room for it. The same `Idempotency-Key` again is that one."""
+    """Reserves the cost of a call, if every budget has room for it. The same `Idempotency-Key` is one reservation."""
     session_id = reservation.run_id or x_sentinel_run_id or ""
     call = budgets.Call(reservation.action_name, reservation.estimated_cost_usd, session_id, reservation.group_id or "")
     name, refused = budgets.reserve(here.engine, here.settings.rules, call, idempotency_key)

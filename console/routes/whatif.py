@@ -1,4 +1,4 @@
-"""The policy editor: what is in force as text, and what a change would have done with past sessions."""
+"""The policy editor: the policy in force as text, and the effect of a change on past sessions."""
 
 import time
 from typing import Annotated, Any, Final, Literal
@@ -40,12 +40,12 @@ class PolicyInForce(BaseModel):
     name: str
     version: int
     document: str
-    """YAML; without a published one only the name."""
+    """YAML; without a published policy, the name only."""
     by: str | None
     reason: str | None
     time: str | None
     names: list[str]
-    """Of all that are published."""
+    """The names of all published policies."""
 
 
 class ThresholdChange(BaseModel):
@@ -57,12 +57,12 @@ class ThresholdChange(BaseModel):
 
 
 class WhatIfRequest(BaseModel):
-    """The results of past sessions, had this been in force."""
+    """A policy to evaluate on past sessions."""
 
     document: Document | None = None
-    """Left out: what is in force."""
+    """Left out: the policy in force."""
     move: ThresholdChange | None = None
-    """And in it, this setting."""
+    """One setting to change in it."""
     since_s: Annotated[int, Field(ge=1, le=_LONGEST_S)] = 7 * 86_400
     source: Literal["read_model", "audit"] = "read_model"
     limit: Annotated[int, Field(ge=1, le=_MAX)] = 200
@@ -72,33 +72,33 @@ class SessionOutcome(BaseModel):
     """The result of a session under one policy."""
 
     level: str
-    """The hardest that was decided, asks left out."""
+    """The highest level decided, except requests for approval."""
     first: dict[str, Any] | None
-    """The first decision at PAUSE or above that is no ask: number of the event, rule and level."""
+    """The first decision at PAUSE or above, except requests for approval: number of the event, rule and level."""
     asks: int
-    """How often a person would have been asked about an act."""
+    """The number of requests for a person's approval."""
 
 
 class ChangedSession(BaseModel):
-    """A session that differs."""
+    """A session whose result differs."""
 
     session_id: str
     label: str | None
-    """The operators' labels of it."""
+    """The operators' labels of the session."""
     change: str
-    """Its stop `appears`, `vanishes` or `moves`; `moves` too where only the level differs, or whether it asks."""
+    """Its stop `appears`, `vanishes` or `moves`; also `moves` if only the level or the requests for approval differ."""
     before: SessionOutcome
     after: SessionOutcome
 
 
 class WhatIfResult(BaseModel):
-    """What would have been different."""
+    """The differences."""
 
     document: str
-    """What was tried, as YAML."""
+    """The evaluated document, as YAML."""
     sessions: int
     of: int
-    """How many there were in that time; the latest of them were tried."""
+    """The number of sessions in that time range; the latest of them were evaluated."""
     before: Annotated[dict[str, Any], Field(examples=[{"sessions": 200, "stopped": 5, "nudged": 9}])]
     after: Annotated[dict[str, Any], Field(examples=[{"sessions": 200, "stopped": 4, "nudged": 10}])]
     """Sessions stopped and nudged, costs, and the quality by labels."""
@@ -107,7 +107,7 @@ class WhatIfResult(BaseModel):
 
 @router.get("")
 def standing(here: ContextDep, _: Viewer, name: str = DEFAULT_NAME) -> PolicyInForce:
-    """The policy that was published under a name, or the defaults; workers with a file of their own have another."""
+    """The policy published under a name, or the defaults; workers with a policy file use another one."""
     documents = current(here.settings.bootstrap, here.settings.topics.policies, client=here.settings.client)
     names = sorted(documents)
     found = documents.get(name)
@@ -117,7 +117,7 @@ def standing(here: ContextDep, _: Viewer, name: str = DEFAULT_NAME) -> PolicyInF
         )
     document = orjson.loads(found.value or b"{}")
     published = document.pop("published", {})
-    version = document.pop("version", 1)  # the next one is given when it is published
+    version = document.pop("version", 1)  # the next version is assigned on publication
     return PolicyInForce(
         name=name,
         version=version,
@@ -131,7 +131,7 @@ def standing(here: ContextDep, _: Viewer, name: str = DEFAULT_NAME) -> PolicyInF
 
 @router.post("/what-if", responses=_BAD)
 def what_if(here: ContextDep, _: Viewer, body: WhatIfRequest) -> WhatIfResult:
-    """The results of past sessions under another policy, beside the one in force. Changes nothing."""
+    """The results of past sessions under another policy, beside those under the one in force. Changes nothing."""
     policy = None if body.document is None else _parsed(body.document)
     before = published_policy(here.settings)
     after = policy or before
@@ -184,7 +184,7 @@ def _parsed(document: str) -> Policy:
 
 
 def _whole(value: float | bool | str) -> Any:
-    """A browser has one kind of number: 5.0 is 5."""
+    """Convert a whole float to an integer, as a browser has one kind of number: 5.0 is 5."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -55,6 +55,7 @@ _STEP_WORDS = re.compile(
     r"(?:^|[\s=])(?:ni?|si?|c|x/\S+|nexti?|stepi?|cont(?:inue)?|fin(?:ish)?|more|scroll|page)(?:\s+\d+)?\W*$"
 )
 """What is sent to a debugger or a pager to get on."""
+_PRINTS = re.compile(r"\s*+(?:echo|printf)\s[^|&;<>`$()\n]*+\Z")
 _EDITS = re.compile(r"edit|replace|patch|write", re.IGNORECASE)
 _NOTES = re.compile(r"to-?_?dos?(?:$|[_A-Z])|scratchpad", re.IGNORECASE)
 """Tools by which the agent notes what it is going to do: nothing else is changed by them."""
@@ -93,6 +94,8 @@ class Repetition(Detector[State]):
     """Tools of which nothing is known, and whose answers are short."""
     stepping: ManyCounts = (10, 20, 40)
     """Those among them that are named as if they were meant to be called again and again; in a row."""
+    printing: Counts = (3, 12, 16)
+    """Command lines that only print fixed words, such as `echo done`."""
     failing: Counts = (3, 4, 4)
     """Whatever it is, when it fails each time."""
     unseen: Counts = (4, 6, 10)
@@ -168,6 +171,8 @@ class Repetition(Detector[State]):
         """Which counts hold."""
         if act.failed:
             return "failing"
+        if act.runs and _PRINTS.match(act.head) is not None:
+            return "printing"
         sort = sort_of(act)
         return "stepping" if sort is Sort.UNKNOWN and _STEPS.search(act.action) else sort.value
 

@@ -35,12 +35,24 @@ class TopicIncarnations:
         self._changelog = changelog
         self._counted = metrics.children("topics_made_anew_total")
         self.ends: Mapping[tuple[str, int], int] = {}
-        """Where the assigned partitions of sources ended when they were assigned."""
+        """Where those of the assigned partitions ended that may have been recreated: see `assign`."""
         self.notes: list[str] = []
         """What was found, for people."""
         self._logged: set[str] = set()
         for topic in (*logs.ids, changelog):
             self._counted[topic,].inc(0)  # so that the first one is an increase
+
+    def assign(self, ends: Mapping[tuple[str, int], int], committed: Mapping[tuple[str, int], tuple[int, str]]) -> None:
+        """Takes where the assigned partitions of sources end, and what is committed of them: offset, what is beside it.
+
+        An end at or behind what is committed shows nothing: a state includes what was processed and not committed, and
+        the broker may not know yet that it has it. Before a partition is read at first, an offset of it is committed.
+        """
+        self.ends = {
+            place: end
+            for place, end in ends.items()
+            if place not in committed or committed[place][0] > end or self._logs.is_other(place[0], committed[place][1])
+        }
 
     def ends_for(self, partition: int, mark: bytes) -> dict[str, int]:
         """By topic: the first offset that a state of this partition, written with this mark, cannot include."""

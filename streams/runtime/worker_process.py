@@ -49,7 +49,7 @@ EXIT_FAILED: Final = 1
 _HOUSEKEEPING_EVERY_S = 0.05
 _LOOK_AT_RECOVERY_EVERY_S = 1.0
 _ENDS_MAY_LAG_S = 10.0
-_ENDS_AGAIN_AFTER_S = 0.1
+_AGAIN_AFTER_S = 0.1
 _CHECKPOINT_PAUSE_S = 0.002
 """For events, within a checkpoint: else a few in a hundred would wait for all of its states."""
 
@@ -161,9 +161,7 @@ class Worker:
             open_reader=partial(open_reader, open_with=open_with),
             on_failure=end,
         )
-        self.zombie_guard = ZombieGuard(
-            settings.stood_still_s or settings.session_timeout_s, self.on_stood_still, system=system
-        )
+        self.zombie_guard = ZombieGuard(settings.stood_still_s or settings.session_timeout_s, end, system=system)
         self.checkpointer = Checkpointer(
             lambda load, _: factory(load, entries),
             self.producer,
@@ -329,19 +327,35 @@ class Worker:
                     return
                 if self.ownership.is_claimed():  # a claim of another may have been read since
                     break
-            self.incarnations.ends = ends
+            self.incarnations.assign(ends, committed)
             for part in self.ownership.own():
                 self.checkpointer.recovered(part)
             offsets = {place: self.begins_at(place, *committed.get(place, (None, ""))) for place in sources}
             first = await asyncio.to_thread(self.topics.begins, [place for place, at in offsets.items() if at is None])
+            if self.is_gone(sources):
+                return
+            found = {place: first[place] if at is None else at for place, at in offsets.items()}
+            self.sources.begin(found, {place: at for place, at in offsets.items() if at is not None})
+            await self.commit_first(sources, first)
         except Exception as failure:
             if self.is_gone(sources):
                 return
             self.end(failure)
         if not self.is_gone(sources):
-            found = {place: first[place] if at is None else at for place, at in offsets.items()}
-            self.sources.begin(found, {place: at for place, at in offsets.items() if at is not None})
             self.reader.begin(found)
+
+    async def commit_first(self, sources: tuple[Partition, ...], first: Mapping[Partition, int]) -> None:
+        """Commit where these partitions begin, of which nothing is committed, before any state includes what they have.
+
+        So a state without a commit is one of a topic that was deleted since.
+        """
+        for place, offset in first.items():
+            self.sources.acknowledge(place, offset)
+        while not self.is_gone(sources):
+            await self.commit()
+            if not self.sources.uncommitted():
+                return
+            await asyncio.sleep(_AGAIN_AFTER_S)
 
     async def source_ends(
         self, sources: tuple[Partition, ...], committed: Mapping[Partition, tuple[int, str]]
@@ -357,7 +371,7 @@ class Worker:
             known = all(offset <= ends[place] for place, (offset, _) in committed.items())
             if known or self.is_gone(sources) or self.system.monotonic() > deadline:
                 return ends
-            await asyncio.sleep(_ENDS_AGAIN_AFTER_S)
+            await asyncio.sleep(_AGAIN_AFTER_S)
 
     def is_gone(self, sources: tuple[Partition, ...]) -> bool:
         """Whether that is not the assignment any more."""
@@ -382,12 +396,3 @@ class Worker:
             self.owned.compare_ends({number: end for (_, number), end in ends.items()})
         except ForeignWrite as failure:
             self.end(failure)
-
-    def on_stood_still(self, seconds: float) -> NoReturn:
-        """Another may have the partitions."""
-        self.end(
-            KnownFailure(
-                f"this process stood still for {seconds:.1f} s, longer than the session timeout: "
-                "another may have its partitions"
-            )
-        )

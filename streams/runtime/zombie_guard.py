@@ -9,6 +9,7 @@ own beats, so that long work in the main thread does not look like a stop.
 from collections.abc import Callable
 from typing import Final
 
+from haltline.streams.kafka.failure import KnownFailure
 from haltline.streams.system import REAL, System
 
 _BEAT_EVERY_S: Final = 0.2
@@ -17,13 +18,13 @@ _BEAT_EVERY_S: Final = 0.2
 class ZombieGuard:
     """Beats in a thread of its own until `stop`.
 
-    `on_gap` is called, from whatever thread sees it first, with the seconds that the process
-    stood still when they were more than `limit_s`; it must not return.
+    `end` is called when the process stood still for more than `limit_s` seconds, from whatever thread sees it first;
+    it must not return.
     """
 
-    def __init__(self, limit_s: float, on_gap: Callable[[float], None], *, system: System = REAL) -> None:
+    def __init__(self, limit_s: float, end: Callable[[KnownFailure], object], *, system: System = REAL) -> None:
         self._limit_s = limit_s
-        self._on_gap = on_gap
+        self._end = end
         self._now = system.boottime
         self._last = self._now()
         self._stop = system.event()
@@ -34,7 +35,8 @@ class ZombieGuard:
         """Call before sending anything: ends the process when it had been stopped."""
         gap = self._now() - self._last
         if gap > self._limit_s:
-            self._on_gap(gap)
+            stood = f"this process stood still for {gap:.1f} s, longer than the session timeout"
+            self._end(KnownFailure(f"{stood}: another may have its partitions"))
 
     def stop(self) -> None:
         """End the thread."""

@@ -1,5 +1,6 @@
 """What a fleet needs, from measured constants."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -31,6 +32,9 @@ def test_partitions_are_three_for_each_worker_or_as_many_as_keep_what_agents_rea
     partitions = partitions_for(KNOWN, DEMAND, limits, workers=4)
     assert read_by_agents(KNOWN, DEMAND, partitions) <= 100e6
     assert read_by_agents(KNOWN, DEMAND, partitions - 12) > 100e6
+    gateways = replace(DEMAND, sessions_per_process=DEMAND.agents // 2)
+    assert partitions_for(KNOWN, gateways, limits, workers=4) == 12
+    assert read_by_agents(KNOWN, gateways, 12) <= 100e6
 
 
 def test_a_plan_adds_up() -> None:

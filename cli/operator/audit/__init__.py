@@ -1,1 +1,1 @@
-"""`haltline audit`: queries, records, labels, and the care of the table."""
+"""`haltline audit`: queries, records, labels, and maintenance of the table."""

@@ -1,4 +1,4 @@
-"""`haltline audit labels`: operators' labels of decisions, and what follows from them."""
+"""`haltline audit labels`: operators' labels of decisions, and precision by rule."""
 
 from typing import Annotated
 
@@ -21,8 +21,8 @@ def labels(
 ) -> None:
     """Print how often each rule was right, by the operators' labels (`haltline label`, `haltline missed`).
 
-    With --suggest: which other threshold would have been better in the labelled sessions. None is ever applied by
-    itself: try it with `haltline backtest --policy`, then publish it. Exit 1 when nothing is labelled.
+    With --suggest: which other threshold would have been better in the labelled sessions. None is ever applied
+    automatically: try it with `haltline backtest --policy`, then publish it. Exit 1 when nothing is labelled.
 
     Example: haltline audit labels --suggest --policy production.yaml
     """

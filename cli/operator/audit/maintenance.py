@@ -1,4 +1,4 @@
-"""`haltline audit keygen`, `verify`, `witness`, `compact`, `retain`, `erase`, `export`: proof and care of the table."""
+"""`haltline audit keygen`, `verify`, `witness`, `compact`, `retain`, `erase`, `export`: proof and maintenance."""
 
 import os
 import re
@@ -98,8 +98,8 @@ def verify(
     given, so a process that can write the table could have rewritten all of it. NOT INTACT: a check has failed.
 
     Exit 0 for the first two; with --public-key an unsigned table is not intact. Exit 1 when a check has failed, 2 when
-    there is no table or no such key. Works while sinks write, on the table as it was at the start. With
-    --every the result is on /metrics (deploy/prometheus has alerts on it) and, with --json, one object a line.
+    there is no table or no such key. Works while sinks write, on the table as it was at the start. With --every the
+    result is on /metrics (deploy/prometheus has alerts on it) and, with --json, one object per line.
 
     Example: haltline audit verify --table /srv/haltline/audit --public-key audit-key.pem.pub
     """
@@ -130,7 +130,7 @@ def verify(
 
 
 def _verify(verifier: "Verifier", *, as_json: bool, on_one_line: bool) -> None:
-    """Goes through the table and prints what was found."""
+    """Verify the table and print the result."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -206,7 +206,7 @@ def compact(
 ) -> None:
     """Merge small files into larger ones; with --vacuum-hours, delete files that are not needed any more.
 
-    Readers and sinks that began longer ago than the hours lose their files: 0 is only for a table at rest.
+    Readers and sinks that started before that many hours ago lose their files: use 0 only when none is running.
 
     Example: haltline audit compact --table /srv/haltline/audit --vacuum-hours 168
     """
@@ -230,7 +230,7 @@ _with_care = with_options(
     {"by": By, "reason": Why, "table": AuditTable, "storage_option": StorageOption, "signing_key": Key, "sink": Sink},
     {"table": DEFAULT_TABLE, "storage_option": None, "signing_key": None, "sink": "audit"},
 )
-"""A command with the options of `_caretaker` in place of its parameter `care`."""
+"""A decorator: the command with the options of `_caretaker` in place of its parameter `care`."""
 
 
 @_with_care
@@ -314,7 +314,7 @@ def export(
             rows = _write_beside(out, lambda file: exporting.write_file(table, sql, file, form, options))
         else:
             rows = exporting.write_file(table, sql, sys.stdout.buffer, form, options)
-    except QueryFailed as error:  # of the SQL, only the condition is the caller's
+    except QueryFailed as error:  # only the condition of the SQL comes from the caller
         reason = _AT_LINE.sub("", str(error).replace("audit query: ", f"--where {where!r:.100}: "))
         fail(f"audit export: {reason}", Exit.USAGE)
     except (OSError, DeltaError, ValueError) as error:
@@ -323,7 +323,7 @@ def export(
 
 
 def _witnessed(file: Path) -> list[dict[str, Any]]:
-    """The checkpoints in a file of `audit witness`; fails where a line is none."""
+    """The checkpoints in a file of `audit witness`; exits on an invalid line."""
     import orjson
 
     kept: list[dict[str, Any]] = []
@@ -346,7 +346,7 @@ def _witnessed(file: Path) -> list[dict[str, Any]]:
 
 
 def _write_beside(out: Path, write: Callable[[BinaryIO], int]) -> int:
-    """Writes a file whole or not at all: what was there before stays where it fails."""
+    """Write a file completely or not at all: on failure, the earlier content stays."""
     if out.exists() and not out.is_file():  # a pipe or a terminal
         with out.open("wb") as file:
             return write(file)

@@ -1,4 +1,4 @@
-"""`haltline audit query`, `ask` and `story`: questions to the audit table."""
+"""`haltline audit query`, `ask` and `story`: queries of the audit table."""
 
 import csv
 import sys
@@ -27,7 +27,7 @@ Limit = Annotated[
 _SHOWN = 200
 _STORY_SHOWN = 500
 _CELL = 200
-"""Characters of a cell in a table for people."""
+"""Maximum characters of a cell in a human-readable table."""
 
 
 def query(
@@ -41,8 +41,8 @@ def query(
 ) -> None:
     """Query the audit table in SQL; works while the sink writes.
 
-    A table for people ends after 200 rows and says so; --json and --csv have every row, and hold a part of them in
-    memory at a time. "offset" is a keyword of SQL: quote it.
+    A table ends after 200 rows, with a note; --json and --csv have every row, with a part of them in memory at a time.
+    "offset" is a keyword of SQL: quote it.
 
     Example: haltline audit query "SELECT session_id, summary FROM audit WHERE level = 'KILL'"
 
@@ -118,7 +118,7 @@ def story(
         fail(f"audit table {table}: expected records of session {session!r}, got none", Exit.NO)
     columns = ("timestamp", "topic", "kind", "action", "outcome", "level", "summary")
     shown = rows if as_json else [{name: row[name] for name in columns} for row in rows]
-    if not as_json and not as_csv and len(shown) > _STORY_SHOWN:  # how it ended matters more than how it began
+    if not as_json and not as_csv and len(shown) > _STORY_SHOWN:  # the end of a session matters more than its beginning
         say(f"the last {_STORY_SHOWN} of {len(shown)} records; --json and --csv have all", "dim")
         shown = shown[-_STORY_SHOWN:]
     _show(tuple(shown[0]), iter(shown), as_json=as_json, as_csv=as_csv, limit=len(shown))
@@ -132,7 +132,7 @@ def _show(
     as_csv: bool,
     limit: int | None = None,
 ) -> None:
-    """Prints the first rows, or all, and says on standard error when there are more. Raises as reading them does."""
+    """Print the first rows, or all, and report further ones on standard error. Raises the errors of reading them."""
     if as_json and as_csv:
         fail("expected one of --json and --csv, got both", Exit.USAGE)
     if limit is None and not (as_json or as_csv):
@@ -152,7 +152,7 @@ def _show(
 
 
 def _json(rows: Iterator[Mapping[str, Any]]) -> None:
-    """A list of objects, as `print_json` prints it, of which one is in memory at a time."""
+    """Print a list of objects like `print_json`, with one object in memory at a time."""
     import orjson
 
     option = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
@@ -169,7 +169,7 @@ def _cut(text: str) -> str:
 
 
 def _cell(value: Any) -> str:
-    """A value as text; what has parts, as JSON."""
+    """A value as text; a composite one as JSON."""
     if isinstance(value, list | dict):
         import orjson
 

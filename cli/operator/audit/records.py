@@ -1,4 +1,4 @@
-"""`haltline audit interventions` and `haltline audit incident`: what was done, and the whole report of a stop."""
+"""`haltline audit interventions` and `haltline audit incident`: intervention records, and the report of a stop."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final, Literal
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from haltline.schemas.decisions import Decision
     from haltline.streams.audit.archive import Archive
 
-# The values of RecordType, RecordOutcome and RiskLevel, which are not imported here: a test compares them.
+# The values of RecordType, RecordOutcome and RiskLevel, which are not imported here; a test compares them.
 TypeName = Literal[
     "hard_block", "approval_required", "rate_limited", "budget_exceeded", "downgrade", "warning", "budget_warning",
     "missing_evidence", "pii_blocked", "content_blocked", "loop_detected", "idempotent_replay",
@@ -45,8 +45,8 @@ def interventions(
 ) -> None:
     """List intervention records: what was prevented or changed, with outcome, risk, blast radius and cost.
 
-    A call that is tried again and again counts its cost once. Exit 1 when there is none. With --stats also whether
-    hints helped, by rule (`advice`): what the session did in its next ten actions.
+    A repeated call counts its cost once. Exit 1 when there is none. With --stats also whether hints helped, by rule
+    (`advice`): what the session did in its next ten actions.
 
     Example: haltline audit interventions --type loop_detected --json
 
@@ -89,7 +89,7 @@ def interventions(
 
 
 def _advice(archive: "Archive", decisions: "Sequence[Decision]", where: str) -> list[dict[str, object]]:
-    """Of each rule, what became of its hints."""
+    """The results of each rule's hints."""
     from haltline.interventions.hint_effectiveness import by_rule, is_hint
 
     sessions = sorted({decision.session_id for decision in decisions if is_hint(decision)})

@@ -1,4 +1,4 @@
-"""`haltline audit verify --every`: the audit's chains, proved again and again, with the result on /metrics."""
+"""`haltline audit verify --every`: periodic verification of the audit's chains, with the result on /metrics."""
 
 import sys
 import time
@@ -12,10 +12,9 @@ from haltline.streams.runtime.metrics import Metrics
 
 
 def verify_again(every: timedelta, host: str, port: int, once: Callable[[], Verification]) -> None:
-    """Verifies until it is interrupted. `once` verifies, and raises OSError when there is nothing to verify.
+    """Verify until interrupted. `once` verifies, and raises OSError if there is nothing to verify.
 
-    A table that is not there (yet, or any more) is no proof of anything: it is reported, and the time of the last
-    verification stands still, which has an alert.
+    A missing table is reported. The time of the last verification then stays the same, which triggers an alert.
     """
     metrics = Metrics("verifier")
     server = HealthServer(host, port, exposition=metrics.exposition)
@@ -33,7 +32,7 @@ def verify_again(every: timedelta, host: str, port: int, once: Callable[[], Veri
 
 
 def record_verification(metrics: Metrics, found: Verification, now_s: float) -> None:
-    """What one verification has found; `now_s` is its end, epoch seconds."""
+    """Record the result of one verification; `now_s` is its end, epoch seconds."""
     metrics.gauge("audit_chain_intact").set(1 if found.ok else 0)
     metrics.gauge("audit_verified_rows").set(found.rows)
     metrics.gauge("audit_unsigned_rows").set(found.unsigned)

@@ -1,1 +1,1 @@
-"""`haltline replay` and `haltline backtest`: recorded events once more, under the same rules or others."""
+"""`haltline replay` and `haltline backtest`: recorded events, evaluated again by the same rules or others."""

@@ -1,4 +1,4 @@
-"""`haltline backtest`: what a policy would have done with recorded sessions."""
+"""`haltline backtest`: evaluates recorded sessions by a policy."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -50,14 +50,14 @@ def backtest(
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Run recorded sessions through the rules, and print what would have been decided.
+    """Run recorded sessions through the rules, and print the decisions.
 
     Each session is evaluated alone, except those of one tree (that name a parent or a root), or with --together. Labels
     of operators (`haltline label`, `missed`) are read from kafka and audit; precision is reported where there are some.
 
-    With --json: one object a line for each session, with its findings and decisions; with --against also what the
-    other policy does, and a last line with the totals; with --sweep one object a line for each value. Sessions
-    without times get a step of 5 s for each action; their object says "clock": "steps".
+    With --json: one object per line and session, with its findings and decisions; with --against also the other
+    policy's, and a last line with the totals; with --sweep one object per line and value. Sessions without times get a
+    step of 5 s for each action; their object says "clock": "steps".
 
     Example: haltline backtest --policy new.yaml --against current.yaml sessions.jsonl.gz
 
@@ -110,7 +110,7 @@ def backtest(
 
 
 def read(sources: Sequence[str], where: Where, at: Cluster) -> "Iterator[Recorded]":
-    """The sessions of files, of the running topic, or of the audit table; ends the command when one cannot be read."""
+    """The sessions of files, of the running topic, or of the audit table; exits if one cannot be read."""
     from haltline.streams.replay.traces import read_traces
 
     for source in sources:

@@ -1,4 +1,4 @@
-"""What `haltline backtest` prints and draws."""
+"""The output and the plots of `haltline backtest`."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,18 +16,18 @@ from haltline.streams.replay.backtest import Result
 from haltline.streams.replay.whatif import APPEARS, MOVES, SAME, VANISHES, Totals, change_of, totals_of
 
 _STORY = 6
-"""Decisions of a session that would be killed: the last ones."""
+"""The last decisions shown of a session that would be killed."""
 _SHOWN = 50
-"""Sessions of a list for people."""
+"""The most sessions in a human-readable list."""
 
 
 def print_line(result: Result) -> None:
-    """One session as a line of JSON."""
+    """Print one session as a line of JSON."""
     typer.echo(orjson.dumps(result.to_dict()).decode())
 
 
 def summary(results: Sequence[Result]) -> None:
-    """The sessions by label, and the totals."""
+    """Print the sessions by label, and the totals."""
     _by_label(results)
     say(_totals_line(totals_of(results)))
 
@@ -63,7 +63,7 @@ def _totals_line(totals: Totals) -> str:
 
 
 def compared(results: Sequence[Result], others: Sequence[Result], *, as_json: bool) -> None:
-    """The sessions that differ under two policies."""
+    """Print the sessions that differ under two policies."""
     pairs = [(new, old, change_of(new, old)) for new, old in zip(results, others, strict=True)]
     counts = Counter(change for _, _, change in pairs)
     if as_json:
@@ -89,7 +89,7 @@ def compared(results: Sequence[Result], others: Sequence[Result], *, as_json: bo
     killed = [new for new, old, _ in pairs if new.level == Level.KILL.value != old.level]
     for new in killed[:_SHOWN]:
         say(f"would be killed: {new.session_id}" + (f" ({new.label})" if new.label else ""), style="bold")
-        for decision in new.decisions[-_STORY:]:  # how it ended
+        for decision in new.decisions[-_STORY:]:  # the last decision
             say(f"  at {decision.seq}: {decision.level} by {decision.detector}: {decision.reason}")
     _and_more(len(killed))
 
@@ -106,7 +106,7 @@ def _story(result: Result) -> str:
 
 
 def swept(place: str, found: Sequence[tuple[Any, Totals]], plot: Path | None, *, as_json: bool) -> None:
-    """What becomes of the sessions with each value of a setting."""
+    """Print, and plot if wanted, the results for each value of a setting."""
     labels = sorted({label for _, totals in found for label in totals.stopped_by_label})
     if as_json:
         for value, totals in found:
@@ -145,6 +145,6 @@ def _draw(place: str, found: Sequence[tuple[Any, Totals]], labels: Sequence[str]
 
 
 def require_numbers(values: Sequence[Any]) -> None:
-    """Ends the command where a value has no place on an axis."""
+    """Exit if a value is not a number."""
     if strange := [value for value in values if not isinstance(value, int | float) or isinstance(value, bool)]:
         fail(f"--plot: expected numbers as values, got {strange[0]!r}", Exit.USAGE)

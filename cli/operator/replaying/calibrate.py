@@ -1,4 +1,4 @@
-"""`haltline calibrate`: thresholds of the rules of judgement by a budget for false stops."""
+"""`haltline calibrate`: sets thresholds of the rules of judgement by a budget for false stops."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from haltline.streams.operator.client import Operator
 
 _COUNTED = ("fine", "fine_proposed", "runaways", "runaways_proposed")
-"""What the JSON calls the counts of a rule."""
+"""The JSON names of a rule's counts."""
 
 
 def _budget(text: str) -> Fraction:
@@ -83,8 +83,8 @@ def calibrate(
 ) -> None:
     """Set the thresholds of the rules of judgement by a budget for false stops. Applies nothing.
 
-    Harm, budgets and tripwires stay as they are. Of the audit table or recordings, sessions labelled as runaways
-    (`confirmed`, `missed`) are no part of the budget. All others count as fine, also unlabelled ones. Each
+    Harm, budgets and tripwires stay as they are. Sessions of the audit table or of recordings that are labelled as
+    runaways (`confirmed`, `missed`) do not count for the budget. All others count as fine, also unlabelled ones. Each
     rule gets the strictest of a few thresholds with which all rules together keep the budget, by the upper end of the
     exact binomial interval (95 %); a rule that cannot keep it goes to shadow. With too few sessions for the budget it
     reports the budget that they support, and calibrates to that.
@@ -164,7 +164,7 @@ def _period(recorded: "list[Any]") -> str:
 
 
 def _summary(calibration: "Calibration", together: int, period: str, budget: Fraction) -> list[str]:
-    """Budget, sessions, bound and date of data, a line each."""
+    """Budget, sessions, bound and date of data, one line each."""
     fine, judgement = len(calibration.fine), calibration.policy.judgement
     judged, runaways = len(calibration.judged), len(calibration.runaways)
     data = f"{fine} sessions taken for fine, {judged} of them judged, and {runaways} labelled runaways, {period}"
@@ -241,7 +241,7 @@ def _to_dict(calibration: "Calibration", together: int, examples: int) -> dict[s
 
 
 def _judge(calibration: "Calibration", examples: int, archive: "Archive", operator: "Operator", by: str) -> None:
-    """Asks about each example that has a decision, and writes a label for each answer."""
+    """Ask about each example that has a decision, and write a label for each answer."""
     from haltline.streams.audit.query import literal
 
     questions = [
@@ -262,7 +262,7 @@ def _judge(calibration: "Calibration", examples: int, archive: "Archive", operat
 
 
 def _decision(decisions: "list[Decision]", rule: str, stop: "Stop") -> "Decision | None":
-    """The recorded stop of the session by the rule, or what would have been one: at the event, or else the first."""
+    """The rule's recorded stop of the session, or its suppressed one: at the event, or else the first."""
     from haltline.schemas.decisions import Level
 
     of_rule = [one for one in decisions if one.session_id == stop.session_id and one.detector == rule]

@@ -1,4 +1,4 @@
-"""`haltline replay`: what was recorded, once more through the core."""
+"""`haltline replay`: evaluates recorded events again."""
 
 import gc
 from collections import Counter
@@ -102,7 +102,7 @@ def replay(
     anything is read. Exit 1 when a decision differs (the first one is named), or when the range has no records.
 
     --agent, --detector, --tool and --where choose whose decisions are compared; all records are read, as a decision
-    depends on what was before it. With --session only the records of that session are read.
+    depends on the records before it. With --session only the records of that session are read.
 
     With --onto nothing is decided: records go onto another topic with key, partition, time and headers as they were,
     and headers haltline-replay-id, -source and -offset; noted in the audit with --by and --reason. At least once.
@@ -156,7 +156,7 @@ def replay(
         if dry_run:
             _count(found, filters.sessions, choice, as_json=as_json)
             return
-        gc.set_threshold(10_000, 10, 5000)  # as the worker: states live long, and hold no cycles
+        gc.set_threshold(10_000, 10, 5000)  # like the worker: states live long and have no reference cycles
         known = one(chosen, plugins) if chosen is not None else published(found.policies(), policy_name, plugins)
         with progress("Replaying", sum(span.count for span in found.spans)) as step:
             follow = isinstance(found, FileRange)
@@ -189,7 +189,7 @@ def replay(
 
 
 def _bundle(file: Path, policy: Path | None, public_key: Path | None, *, as_json: bool) -> None:
-    """An incident bundle: its files, its proof, and its decisions once more."""
+    """Verify an incident bundle: its files, its proof, and its decisions."""
     from importlib.metadata import version
 
     from haltline.cli.policy_option import read_plugins, read_policy
@@ -226,7 +226,7 @@ def _bundle(file: Path, policy: Path | None, public_key: Path | None, *, as_json
 
 
 def _count(found: "Range", sessions: Collection[str], choice: "Choice | None", *, as_json: bool) -> None:
-    """What would be taken in, by topic; of a choice, what would be compared."""
+    """Print the records to read, by topic; with a choice, those whose decisions are compared."""
     keys = {session.encode() for session in sessions}
     counts: Counter[str] = Counter()
     with progress("Counting", sum(span.count for span in found.spans)) as step:
@@ -254,7 +254,7 @@ def _nothing(sessions: Sequence[str]) -> str:
 
 
 def _ranges(spans: "Sequence[Span]") -> list[str]:
-    """The offsets of each topic on a line."""
+    """The offset range of each topic, one line each."""
     by_topic: dict[str, list[str]] = {}
     for span in spans:
         if span.count:

@@ -1,4 +1,4 @@
-"""`haltline replay --onto`: what was recorded onto another topic, for a consumer downstream."""
+"""`haltline replay --onto`: copies recorded records to another topic, for a downstream consumer."""
 
 import uuid
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Onto:
 
     @property
     def choice(self) -> str:
-        """What was chosen, in words."""
+        """A description of the selection."""
         of = self.filters
         lists = {"session": of.sessions, "agent": of.agents, "tool": of.tools, "detector": of.detectors}
         filters = [f"{name} {one}" for name, many in lists.items() for one in sorted(many)]
@@ -50,7 +50,7 @@ class Onto:
 
 
 def replay_onto(source: str, where: Where, cluster: Cluster, onto: Onto, *, as_json: bool) -> None:
-    """Writes the chosen records of one topic of a source onto another topic; or counts them."""
+    """Write the selected records of one topic to another topic, or only count them."""
     from haltline.streams.replay.copying import (
         Pace,
         copy,
@@ -79,7 +79,7 @@ def replay_onto(source: str, where: Where, cluster: Cluster, onto: Onto, *, as_j
                 _show_count(found.name, topic, onto.target, counted, total, missing=missing, as_json=as_json)
                 return
             require_target(cluster.bootstrap, onto.target, at.spans, cluster.topics, cluster.client_config)
-            # Before the first record: who asked for it is known also when this process does not come to its end.
+            # Before the first record, so that the operator is known even if this process dies.
             _noted(cluster, onto, at, topic, "begins or goes on after ")
             with progress("Replaying", total) as step:
                 copy(
@@ -127,14 +127,14 @@ def _choice(cluster: Cluster, onto: Onto, topic: str) -> "Choice":
 
 
 def _begun(found: "Range", onto: Onto, topic: str) -> "Progress":
-    """A new replay, or the one of `--resume`. Raises NotThere: that is another one."""
+    """A new replay, or that of `--resume`. Raises NotThere if the latter differs."""
     from haltline.streams.replay.copying import NotThere, Progress
 
     if onto.resume is None or not onto.resume.exists():
         spans = found.spans_of(topic)
         return Progress(uuid.uuid4().hex[:12], found.name, onto.target, spans, choice=onto.choice)
     at = Progress.load(onto.resume)
-    if at.source.split(" (version")[0] != found.name.split(" (version")[0]:  # a table may have grown
+    if at.source.split(" (version")[0] != found.name.split(" (version")[0]:  # the table may have grown
         raise NotThere(f"{onto.resume}: expected the state of a replay of {found.name}, got that of one of {at.source}")
     if at.choice != onto.choice:
         raise NotThere(f"{onto.resume}: expected the choice of this replay ({onto.choice}), got ({at.choice})")
@@ -156,7 +156,7 @@ def _show_count(
 
 
 def _noted(cluster: Cluster, onto: Onto, at: "Progress", topic: str, how: str = "") -> Command:
-    """A note for the audit: a label, which workers pass over and the sink keeps."""
+    """A note for the audit: a label, which workers ignore and the sink stores."""
     command = make_command(
         CommandKind.LABEL,
         ScopeKind.FLEET,

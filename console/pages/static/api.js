@@ -1,4 +1,4 @@
-// Requests to the API. What went wrong is an Error that says so in the server's own words.
+// Requests to the API. A failure is an Error with the server's own message.
 
 export const me = {};
 
@@ -9,7 +9,7 @@ export class Refused extends Error {
   }
 }
 
-// `within_ms`: a connection that hangs is given up after so long.
+// `within_ms`: timeout of a request, in milliseconds.
 export async function get(path, query, { within_ms } = {}) {
   return send("GET", path + search(query), undefined, within_ms && AbortSignal.timeout(within_ms));
 }

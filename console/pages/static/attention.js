@@ -1,12 +1,12 @@
-// What needs somebody: how many approvals wait and what is wrong, over every page, in the tab's title and as notifications.
+// Counts of pending approvals and problems, on every page: in the tab's title and as notifications.
 import { get } from "./api.js";
 import { draw } from "./banner.js";
 import { notifyOf } from "./notify.js";
 import { ms } from "./say.js";
 
 const EVERY_MS = 3000;
-const HIDDEN_EVERY_MS = 15000; // the title of a tab in the background is looked at too
-const COUNT_EVERY = 5; // looks: what the stream brings is counted at once, and requests expire by themselves
+const HIDDEN_EVERY_MS = 15000; // for the title of a tab in the background
+const COUNT_EVERY = 5; // checks: the stream's changes are counted at once, but requests also expire without one
 const STREAM_AWAY_MS = 10000;
 const ANSWER_WITHIN_MS = 10000;
 
@@ -14,7 +14,7 @@ let name = document.title;
 let waiting = 0;
 let problems = [];
 
-// The title of a page: of what it is about, the nearest first.
+// The title of a page: its subjects, the most specific first.
 export function titled(...parts) {
   name = [...parts, "haltline"].join(" \u00b7 ");
   showTitle();
@@ -34,7 +34,7 @@ function showWaiting(number) {
   showTitle();
 }
 
-// Looks until the page is left. `count` looks at the approvals at once; `stream` takes whether the events arrive.
+// Checks until the page is left. `count` checks the approvals at once; `stream` takes whether the stream is connected.
 export function attend() {
   let seen_ms = Date.now();
   let streamAway_ms = null;
@@ -58,7 +58,7 @@ export function attend() {
       isAnswered = error.status > 0 && error.status < 500;
     }
     const own = here(isAnswered);
-    problems = isAnswered ? [...own, ...reported] : own; // what was wrong before says nothing of now
+    problems = isAnswered ? [...own, ...reported] : own; // earlier problems may be over by now
     draw(document.getElementById("problems"), problems);
     showTitle();
     notifyOf(problems);

@@ -1,12 +1,12 @@
-// What is wrong, over every page. It can be folded to one line, and stays until it is over.
+// The problems banner of every page. It can be folded to one line, and stays until the problem is over.
 import { fill, h, mono } from "./dom.js";
 import { ago, clock } from "./say.js";
 
 const FOLDED = "haltline.folded";
 const shown = new Map();
 
-// A fold is of one problem: when it is over and comes again, it is whole again.
-// How long the pages have been behind changes with every look.
+// A fold applies to one problem: when it recurs, the banner is unfolded again.
+// The age of the pages' data changes with every check.
 const keyOf = (of) => (of.part === "console" ? of.part : `${of.part}@${of.since}`);
 const folds = () => JSON.parse(sessionStorage.getItem(FOLDED) ?? "{}");
 
@@ -20,7 +20,7 @@ export function draw(place, problems) {
   for (const of of problems) {
     const text = JSON.stringify(of);
     const before = shown.get(of.part);
-    if (before?.of === text) continue; // a reader of the screen hears it once
+    if (before?.of === text) continue; // a screen reader announces it once
     const made = banner(of);
     made.of = text;
     if (before) before.replaceWith(made);

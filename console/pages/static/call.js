@@ -1,10 +1,10 @@
-// A tool call, for reading.
+// A tool call as text.
 import { facts, h, json, mono } from "./dom.js";
 
 const VALUE = 80; // characters of one argument
-const WHOLE = 220; // and of all
+const WHOLE = 220; // characters of all arguments
 
-// What was given: an object, or the text of one, which may be cut off.
+// The arguments: an object, or its JSON text, which may be truncated.
 export function parsed(args) {
   if (typeof args !== "string") return args ?? null;
   try {
@@ -24,7 +24,7 @@ export function call(action, args) {
   return mono([action || "(no action)", given !== null && [h("span", { class: "dim" }, "("), cut(pairs(given), WHOLE), h("span", { class: "dim" }, ")")]], { class: "mono call" });
 }
 
-// Each argument whole, with its line breaks.
+// Each argument in full, with its line breaks.
 export function listed(args) {
   const value = parsed(args);
   if (!isObject(value)) return value === null ? h("p", { class: "dim" }, "None.") : json(value);
@@ -33,7 +33,7 @@ export function listed(args) {
   return facts(entries.map(([name, one]) => [mono(name), one !== null && typeof one === "object" ? json(one) : mono(one === "" ? '""' : String(one), { class: "mono whole" })]));
 }
 
-// Whether `call` shows less than there is.
+// Whether `call` leaves something out.
 export function isCut(args) {
   const value = parsed(args);
   return pairs(value).length > WHOLE || (isObject(value) && Object.values(value).some((one) => JSON.stringify(one).length > VALUE));

@@ -1,5 +1,5 @@
-// Pictures of numbers: lines, and bars stacked by category, over time; of each the same numbers as a table, and for the
-// keyboard and a screen reader. Drawn by uPlot, which is loaded with this module only.
+// Charts: lines, and bars stacked by category, over time; each also as a table of numbers, and usable by keyboard and
+// screen reader. Drawn by uPlot, which is loaded with this module only.
 import uPlot from "./vendor/uplot/uPlot.esm.js";
 import { fill, h, link } from "./dom.js";
 import { count } from "./say.js";
@@ -7,7 +7,7 @@ import { count } from "./say.js";
 const LOADED = ["/static/vendor/uplot/uPlot.min.css", "/static/charts.css"].map(
   (href) =>
     new Promise((done) => {
-      // Without its style a chart is drawn in a wrong size, and is still better than none.
+      // Without its style a chart has a wrong size, but is better than none.
       document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href, onload: done, onerror: done }));
     }),
 );
@@ -22,7 +22,7 @@ const UTC_DATE = new Intl.DateTimeFormat(undefined, { month: "short", day: "nume
 const SI = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
 const FONT = "12px system-ui, sans-serif";
 
-// Numbers on an axis: short, with SI prefixes; of money with its sign.
+// Numbers on an axis: short, with SI prefixes; amounts of money with the currency sign.
 export const short = (number) => SI.format(number);
 export const money = (number) => (number === 0 ? "$0" : Math.abs(number) < 0.01 ? `$${number.toPrecision(1)}` : Math.abs(number) < 10 ? `$${number.toFixed(2)}` : `$${SI.format(number)}`);
 export const clock = (ms, seconds) => (seconds ? SECOND : TIME).format(ms);
@@ -34,7 +34,7 @@ export const levelOrder = (one, other) => LEVELS.indexOf(one) - LEVELS.indexOf(o
 export const levelName = (level) => level || "no level";
 export const levelColour = (level) => `--level-${(level || "none").toLowerCase()}`;
 
-// What a colour's name is now, in the theme that is shown.
+// The value of a colour in the current theme.
 export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 const drawn = new Set();
@@ -45,7 +45,7 @@ const again = () => {
 new MutationObserver(again).observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
 
-// Draws with `make(width)`, which gives uPlot's options and data, as wide as the place; anew when width or theme change.
+// Draws with `make(width)`, which gives uPlot's options and data, in the place's width; again when width or theme change.
 export function canvas(place, make) {
   let width = 0;
   const one = {
@@ -70,7 +70,7 @@ export function canvas(place, make) {
 
 export const axis = (more) => ({ stroke: () => colour("--dim"), font: FONT, grid: { stroke: () => colour("--grid"), width: 1 }, ticks: { show: false }, gap: 6, ...more });
 
-// Labels of moments, which are in epoch milliseconds: the time of day, below it the date where it is another one.
+// Labels of times (epoch milliseconds): the time of day, and below it the date if it changes.
 export function timeLabels(splits, step, utc) {
   if (utc) return splits.map((at) => UTC_DATE.format(at));
   let before = null;
@@ -84,7 +84,7 @@ export function timeLabels(splits, step, utc) {
   });
 }
 
-// Ticks at the middle of days in UTC, as many as there is room for.
+// Ticks at noon in UTC, as many as fit.
 const days = (times, width) => () => {
   const every = Math.ceil(times.length / Math.max(1, (width - 60) / 64));
   return times.filter((_, number) => number % every === 0).map((at) => at + DAY / 2);
@@ -92,7 +92,7 @@ const days = (times, width) => () => {
 
 export const stepped = () => uPlot.paths.stepped({ align: 1 });
 
-// Horizontal lines at limits; one that is far above what is drawn is named at the upper edge.
+// Horizontal lines at limits; a limit far above the data is named at the upper edge.
 export function paintLimits(plot, limits) {
   const { ctx, bbox } = plot;
   const ratio = devicePixelRatio;
@@ -100,7 +100,7 @@ export function paintLimits(plot, limits) {
   ctx.font = `${12 * ratio}px system-ui, sans-serif`;
   ctx.textAlign = "right";
   ctx.lineWidth = 1.5 * ratio;
-  // With a rim in the colour of the ground, so that it is read on bars too.
+  // With an outline in the background's colour, so that it is legible on bars too.
   const write = (text, x, y) => {
     ctx.setLineDash([]);
     ctx.save();
@@ -131,7 +131,7 @@ export function paintLimits(plot, limits) {
   ctx.restore();
 }
 
-// The greatest value of the axis: a limit is shown in its place where what is drawn comes near it.
+// The axis maximum: it includes a limit that the data comes near.
 function topOf(most, limits) {
   const near = limits.map((one) => one.value).filter((value) => value > most && most >= value / 5);
   return Math.max(most, ...near) * 1.12 || 1;
@@ -139,7 +139,7 @@ function topOf(most, limits) {
 
 // A chart over time. `update({ times, step, series, limits, summary, format })`: `times` in epoch milliseconds, each the
 // beginning of a step; `series` of { label, colour, values, kind } with the kind "stack", "line" or "steps"; `summary`
-// what a screen reader says of it all.
+// the text for a screen reader.
 export function timeChart({ label, height = 190, tableHead = "Time", labelOf }) {
   const legend = h("ul", { class: "chart-legend", "aria-hidden": "true" });
   const readout = h("p", { class: "chart-readout", "aria-hidden": "true" });
@@ -183,7 +183,7 @@ export function timeChart({ label, height = 190, tableHead = "Time", labelOf }) 
         ],
         series: [
           {},
-          // The highest sum first: each that is drawn over it leaves of it what is its own.
+          // The highest sum first: each later one is drawn over it.
           ...stacked.map((one) => ({ paths: bars, fill: () => colour(one.colour), width: 0, points: { show: false } })).reverse(),
           ...lines.map((one) => ({ paths: one.kind === "steps" ? stepped() : undefined, stroke: () => colour(one.colour), width: 2, dash: one.dash, points: { show: times.length < 3 } })),
         ],
@@ -235,7 +235,7 @@ export function timeChart({ label, height = 190, tableHead = "Time", labelOf }) 
     );
   };
   figure.update = (next) => {
-    const read = at === null ? -1 : next.times.indexOf(held.times[at]); // what is read stays where it is
+    const read = at === null ? -1 : next.times.indexOf(held.times[at]); // the selected time stays selected
     held = next;
     plotted.setAttribute("aria-label", `${label}: ${next.summary} The arrow keys read the values.`);
     fill(legend, next.series.map((one) => h("li", {}, swatch(one.colour, one.kind), one.label, one.note && h("span", { class: "dim" }, ` ${one.note}`))));
@@ -252,7 +252,7 @@ export function swatch(name, kind = "stack") {
   return made;
 }
 
-// The greatest first, as bars that lead to a page: rows of { name, value, href, text }.
+// The greatest first, as bars with links: rows of { name, value, href, text }.
 export function topBars(rows, label) {
   const most = Math.max(1, ...rows.map((one) => one.value));
   return h(

@@ -1,9 +1,9 @@
-// Elements from values. Every text becomes a text node: what an agent wrote is never markup.
+// Elements from values. Every text becomes a text node: an agent's text is never markup.
 
-// Signs that nobody sees: such as turn a text round, break a line or are no sign at all.
+// Invisible characters: for example those that reverse the text direction or break a line.
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
 
-// What somebody else wrote, with these by their number: what is read is what is there.
+// An untrusted text with these characters shown by their number.
 export const seen = (text) => text.replace(UNSEEN, (sign) => `\u2039U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}\u203a`);
 
 export function h(tag, attributes, ...children) {
@@ -36,7 +36,7 @@ export const path = (...parts) => "/" + parts.map(encodeURIComponent).join("/");
 
 export const link = (to, text, more) => h("a", { href: to, ...more }, text);
 
-// A place within the page that can be distinguished from the text around it.
+// A path within the page, set off from the text around it.
 export const mono = (text, more) => h("span", { class: "mono", ...more }, text);
 
 export function badge(word, kind) {
@@ -82,7 +82,7 @@ export function choose(options, chosen, more) {
   );
 }
 
-// JSON for people; as text.
+// Human-readable JSON, as text.
 export const json = (value) => h("pre", { class: "json", tabindex: "0" }, typeof value === "string" ? value : JSON.stringify(value, null, 2));
 
 // A list of names and values.
@@ -94,7 +94,7 @@ export function facts(pairs) {
   );
 }
 
-// Of a long text the beginning; pointed at, or where it leads, it is there in whole.
+// The beginning of a long text; the whole text in the tooltip, or at the link.
 const LONG = 60;
 const short = (content) => {
   const made = h("div", { class: "short" }, content);
@@ -151,7 +151,7 @@ const entered = (open, row) => (event) => {
   if (event.key === "Enter" && event.target === event.currentTarget) open(row);
 };
 
-// Asks before something is done. Resolves to what was entered, or null.
+// Asks for confirmation. Resolves to the entered values, or null.
 export function ask({ title, text, action, danger, fields = [] }) {
   return new Promise((resolve) => {
     const invalid = h("p", { class: "problem", role: "alert", hidden: true });
@@ -198,7 +198,7 @@ export function ask({ title, text, action, danger, fields = [] }) {
 
 export const why = (hint) => ({ name: "reason", label: "Reason", hint: hint ?? "Kept in the audit with your name.", make: () => h("textarea", { rows: "2", maxlength: "4096", required: true }) });
 
-// One line at the bottom of the page, also for those who do not see it.
+// A message at the bottom of the page, also announced to screen readers.
 export function tell(text, kind) {
   let place = document.getElementById("notice");
   if (!place) {

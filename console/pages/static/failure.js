@@ -1,8 +1,8 @@
-// What a page shows when it cannot show what its address names.
+// The content of a page whose address names something that cannot be shown.
 import { h, link, problem } from "./dom.js";
 import { everything } from "./find.js";
 
-// By page: what its address names one of.
+// By page: the kind of thing in its address.
 const ONE = { sessions: "Session", interventions: "Intervention", incidents: "Incident", approvals: "Approval request" };
 
 export function failure(error, page, id, again) {
@@ -25,5 +25,5 @@ export function failure(error, page, id, again) {
   return problem(error, again);
 }
 
-// Beside what a page already shows it is a part of it.
+// On a page with content, the failure is a part of it.
 const heading = (text) => h(document.querySelector("main h1") ? "h2" : "h1", {}, text);

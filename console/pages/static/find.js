@@ -1,4 +1,4 @@
-// The search box of every page: results while one types, as a combobox with a list.
+// The search box of every page: a combobox with results while typing.
 import { get } from "./api.js";
 import { fill, h, mono } from "./dom.js";
 import { latest } from "./live.js";
@@ -16,7 +16,7 @@ export function findBox() {
   let chosen = -1;
 
   const close = () => {
-    turn(); // an answer under way is not shown any more
+    turn(); // the answer to an earlier request is ignored
     clearTimeout(timer);
     list.hidden = true;
     options = [];
@@ -80,7 +80,7 @@ export function findBox() {
     if (chosen >= 0) location.assign(options[chosen].dataset.to);
     else if (q) location.assign(everything(q));
   });
-  list.addEventListener("mousedown", (event) => event.preventDefault()); // the field keeps the focus, and the list stays
+  list.addEventListener("mousedown", (event) => event.preventDefault()); // the field keeps the focus, so the list stays open
   input.addEventListener("blur", close);
   document.addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k" && !document.querySelector("dialog[open]")) {

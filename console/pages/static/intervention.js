@@ -1,4 +1,4 @@
-// One intervention: the call, what stopped it and why, what followed, and what can be done now.
+// One intervention: the call, the decision and its reason, what followed, and the possible actions.
 import { get, may, post, remove } from "./api.js";
 import { titled } from "./attention.js";
 import { call, isCut, listed } from "./call.js";
@@ -79,7 +79,7 @@ export async function intervention(main, id) {
   };
 }
 
-// Of the target, as far as the record names it.
+// The target's parts, if the record names it.
 const targetsOf = (of) => [/ on (\S+)$/.exec(of.description ?? "")?.[1]].filter(Boolean);
 
 function story(of) {
@@ -148,7 +148,7 @@ function buttons(of, decision, held, request, refresh) {
   ];
 }
 
-// Asks, sends, and shows the result.
+// Asks for confirmation, sends, and shows the result.
 async function act(question, send, refresh) {
   const reply = await ask(question);
   if (!reply) return;

@@ -1,11 +1,11 @@
-// Keyboard: one table of what each key does, for doing it and for telling it.
+// Keyboard: one table of the keys, for handling and for the help.
 import { h } from "./dom.js";
 
 const PLACES = { f: "fleet", i: "interventions", s: "sessions", a: "approvals", k: "kill", p: "policies", d: "precision", u: "audit" };
 const own = [];
 let after = null;
 
-// `what` is the text in the help; `act` gets the event. Of a view, until the page is left.
+// `what` is the text in the help; `act` gets the event. A view's keys apply until the page is left.
 export function key(name, what, act) {
   own.push({ name, what, act });
 }
@@ -16,7 +16,7 @@ export function listen(common) {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     if (event.target.closest?.("input, textarea, select")) {
       if (event.key === "Escape") {
-        event.preventDefault(); // a search field would be emptied by it
+        event.preventDefault(); // otherwise a search field would be cleared
         event.target.blur();
       }
       return;

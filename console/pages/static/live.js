@@ -1,7 +1,7 @@
-// What happens, as it happens. A page that nobody sees listens to nothing: browsers allow few connections to one host.
+// The event stream. A hidden page does not listen: browsers allow few connections to one host.
 const NAMES = ["decision", "detection", "incident", "control", "feedback", "command", "policy", "dead_letter", "activity", "missed"];
 
-// `state` takes whether the stream is open.
+// `state` takes whether the stream is connected.
 export function follow(notify, state) {
   const place = document.getElementById("live");
   let source = null;
@@ -13,7 +13,7 @@ export function follow(notify, state) {
     source = new EventSource("/api/v1/events");
     source.addEventListener("hello", () => {
       state(true);
-      // What happened between a page's first questions and this moment was sent to nobody.
+      // Changes between a page's first requests and this moment were not streamed.
       shown("live", "on");
       notify("missed", {});
     });
@@ -27,7 +27,7 @@ export function follow(notify, state) {
     };
     for (const name of NAMES) source.addEventListener(name, (event) => notify(name, JSON.parse(event.data)));
   };
-  // A network that was away does not end every stream, but what was asked meanwhile had no answer.
+  // A network failure does not end every stream, but requests during it have failed.
   addEventListener("online", () => notify("missed", {}));
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) {
@@ -39,7 +39,7 @@ export function follow(notify, state) {
   open();
 }
 
-// Calls `act` soon after it was asked for, once however often it was, and not again before it has ended.
+// Calls `act` soon after a request for it: once for several requests, and not again before it has ended.
 export function soon(act, wait = 400) {
   let timer = null;
   let running = false;
@@ -63,7 +63,7 @@ export function soon(act, wait = 400) {
   };
 }
 
-// Of several questions under way only the answer to the last one is shown.
+// Of several concurrent requests, only the last one's answer is shown.
 export function latest() {
   let last = 0;
   return () => {

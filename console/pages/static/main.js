@@ -1,4 +1,4 @@
-// Every page: who is signed in, the view that the path names, the keyboard and what is live.
+// Every page: the signed-in user, the view of the path, the keyboard and the stream.
 import { me, may, post, signedIn } from "./api.js";
 import { attend, titled } from "./attention.js";
 import { fill } from "./dom.js";
@@ -25,11 +25,11 @@ function turn() {
   localStorage.setItem("haltline.theme", root.dataset.theme);
 }
 
-// What the header covers, so that nothing is scrolled to behind it.
+// The height of the header, so that scrolling does not hide anything behind it.
 new ResizeObserver(([{ contentRect }]) => document.documentElement.style.setProperty("--over", `${Math.round(contentRect.height)}px`)).observe(document.getElementById("over"));
 
 async function start() {
-  const arriving = main.dataset.status ? null : import(`./views/${name}.js`); // while it is asked who is signed in
+  const arriving = main.dataset.status ? null : import(`./views/${name}.js`); // while the signed-in user is requested
   listen(COMMON);
   findBox();
   document.getElementById("theme").addEventListener("click", turn);
@@ -40,14 +40,14 @@ async function start() {
   document.getElementById("who").textContent = `${me.name} (${me.role})`;
   document.getElementById("sign-out").addEventListener("click", async () => {
     await post("/sign-out");
-    me.gone = true; // what is still asked for meanwhile is refused; that is not a problem
+    me.gone = true; // later requests are refused, which is not a problem
     location.assign("/sign-in");
   });
   document.body.dataset.role = me.role;
   notifications(document.getElementById("notify"));
   document.getElementById("kill-now").hidden = name === "kill" || !may("act");
   if (name === "sessions" && coded[0]) killTarget("session", decodeURIComponent(coded[0]));
-  // Listened to first, so that nothing falls between what the view asks for and what it is sent.
+  // Connected first, so that no change between the view's requests and the stream is missed.
   const attention = attend();
   const count = soon(() => attention.count().catch(() => {}), 300);
   let notify = null;
@@ -57,7 +57,7 @@ async function start() {
     if (notify) notify(what, data);
     else if (asked) asked = "again";
   }, attention.stream);
-  if (main.dataset.status) return; // the server has already sent the page of an error
+  if (main.dataset.status) return; // the server has sent an error page
   const view = await arriving;
   titled(view.title);
   const again = () => asked === "again" && notify("missed", {});

@@ -1,5 +1,5 @@
-// Notifications of this browser, for those who turned them on: approvals that wait, kills, and what is wrong.
-// One tab of a browser notifies, the one that holds the lock; what was notified is kept, so a reload repeats nothing.
+// Notifications of this browser, if turned on: pending approvals, kills, and problems.
+// Only the tab that holds the lock notifies; notified ids are stored, so a reload repeats nothing.
 import { get } from "./api.js";
 import { tell } from "./dom.js";
 import { ms, prose, span, words } from "./say.js";
@@ -8,7 +8,7 @@ const SWITCH = "haltline.notify";
 const DONE = "haltline.notified";
 const EVERY_MS = 10000;
 const KEPT = 500;
-const AT_ONCE = 3; // more of a kind are one notification
+const AT_ONCE = 3; // more of one kind are a single notification
 const CANARY = "haltline-canary-";
 
 let problems = [];
@@ -16,7 +16,7 @@ let stop = null;
 
 const isOn = () => localStorage.getItem(SWITCH) === "on" && Notification.permission === "granted";
 const done = () => new Set(JSON.parse(localStorage.getItem(DONE) ?? "[]"));
-// What is there now, and the last of what was.
+// The present entries, and the last of the earlier ones.
 const keep = (before, all) => localStorage.setItem(DONE, JSON.stringify([...new Set([...[...before].slice(-KEPT), ...all.map((one) => one.key)])]));
 
 export function notifyOf(now) {
@@ -25,7 +25,7 @@ export function notifyOf(now) {
 
 export function notifications(button) {
   if (!("Notification" in window) || !navigator.locks) {
-    button.hidden = true; // the browser has them only behind TLS and on this machine
+    button.hidden = true; // browsers have notifications only over TLS and on localhost
     return;
   }
   const show = () => {
@@ -38,7 +38,7 @@ export function notifications(button) {
       stop?.();
     } else if ((await Notification.requestPermission()) === "granted") {
       localStorage.setItem(SWITCH, "on");
-      keep(done(), await found()); // of what is there already, nothing
+      keep(done(), await found()); // no notification for existing entries
       tell("This browser notifies you of approvals that wait, kills and problems of protection.");
       run();
     } else tell("The browser does not allow notifications of this site. Its settings can change that.", "bad");
@@ -57,7 +57,7 @@ function run() {
       try {
         publish(await found());
       } catch {
-        publish(ofProblems()); // that the console does not answer is one
+        publish(ofProblems()); // an unreachable console is a problem too
       }
       await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, EVERY_MS))]);
     }
@@ -95,7 +95,7 @@ function send({ title, body, tag, path }) {
   try {
     made = new Notification(title, { body, tag, icon: "/static/icon.svg" });
   } catch {
-    localStorage.setItem(SWITCH, "off"); // Chrome on Android has them for service workers only
+    localStorage.setItem(SWITCH, "off"); // Chrome on Android supports notifications in service workers only
     document.getElementById("notify").hidden = true;
     return;
   }

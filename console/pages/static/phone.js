@@ -1,14 +1,14 @@
-// What a small screen needs: Kill within reach of a thumb, and filters that are folded until they are needed.
+// For small screens: Kill within reach of a thumb, and folded filters.
 import { fill, h } from "./dom.js";
 
 const SMALL = matchMedia("(max-width: 640px)");
 
-// Where Kill leads from this page: to its form, with what the page is about.
+// The target of Kill on this page: its form, with the page's subject.
 export function killTarget(scope, id) {
   document.getElementById("kill-now").href = `/kill?scope=${scope}&id=${encodeURIComponent(id)}`;
 }
 
-// Filters: open on a large screen, behind "Filters (n)" on a small one, where n of them are set.
+// Filters: open on a large screen, behind "Filters (n)" on a small one, with n active filters.
 export function folded(...filters) {
   const summary = h("summary", {});
   const box = h("details", { class: "filters" }, summary, filters);

@@ -1,4 +1,4 @@
-// Numbers and times as people write them. Times are in the reader's zone; pointed at, they are exact.
+// Human-readable numbers and times. Times are in the reader's zone; the tooltip has the exact one.
 import { h } from "./dom.js";
 
 const LOCALE = "en-US";
@@ -25,7 +25,7 @@ const compact = (number) => COMPACT.format(number).replace(/[KMBT]$/, (unit) => 
 // 9,999, 12.3 k, 1.2 M.
 export const count = (number) => (Math.abs(number ?? 0) < 10_000 ? WHOLE.format(number ?? 0) : compact(number));
 
-// Every digit, for what is looked up or proved by it.
+// Every digit, for numbers to look up or verify.
 export const exact = (number) => WHOLE.format(number ?? 0);
 
 export const plural = (number, one, many) => `${count(number)} ${number === 1 ? one : (many ?? one + "s")}`;
@@ -44,7 +44,7 @@ export function usd(number) {
 // $12.85/min.
 export const usdPerMinute = (number) => `${usd(number)}/min`;
 
-// What refused calls would have cost. A policy without prices prevents as much as one with them: it does not know how much.
+// The cost of refused calls. A policy without prices prevents as much as one with them, but the amount is unknown.
 export const NO_PRICES = "no prices configured";
 export const prevented = (number) => (number > 0 ? usd(number) : NO_PRICES);
 
@@ -68,7 +68,7 @@ function both(number, base, large, small) {
   return `${Math.floor(number / base)}${SPACE}${large}${rest ? ` ${rest}${SPACE}${small}` : ""}`;
 }
 
-// just now, 42 s ago, 2 min ago, 5 h ago, yesterday 14:05, Mon 14:05, Nov 3 14:05, Nov 3, 2024; and so for what is to come.
+// just now, 42 s ago, 2 min ago, 5 h ago, yesterday 14:05, Mon 14:05, Nov 3 14:05, Nov 3, 2024; future times likewise.
 export function relative(moment, now = Date.now()) {
   const at = ms(moment);
   const passed = now - at;
@@ -85,13 +85,13 @@ export function relative(moment, now = Date.now()) {
   return DATE.format(at);
 }
 
-// Calendar days, however long they are.
+// Calendar days, whatever their length.
 function daysBetween(at, now) {
   const day = (time) => Date.UTC(new Date(time).getFullYear(), new Date(time).getMonth(), new Date(time).getDate());
   return (day(now) - day(at)) / D;
 }
 
-// Stays right while the page is open.
+// Updated while the page is open.
 export function ago(moment) {
   const made = time(ms(moment), relative(moment));
   made.dataset.ago = "";

@@ -10,7 +10,7 @@ const WHY = {
 document.getElementById("next").value = query.get("next") ?? "";
 const token = new URLSearchParams(location.hash.slice(1)).get("token");
 if (token) {
-  history.replaceState(null, "", location.pathname + location.search); // the history does not keep it
+  history.replaceState(null, "", location.pathname + location.search); // the browser's history does not keep the token
   const field = Object.assign(document.createElement("input"), { type: "hidden", name: "token", value: token });
   const form = document.getElementById("next").form;
   form.append(field);

@@ -1,7 +1,7 @@
-// What a step of a session's story is, whoever shows it.
+// The description of a step of a session's story, for all pages.
 const OF_TOPIC = { detections: "findings", interventions: "decisions", commands: "operators" };
 
-// Rules whose PAUSE asks a person about an act: it is shown as an ask, not as a stop (`default_levels.ASKS`).
+// Rules whose PAUSE requests an approval of an act: it is shown as an ask, not as a stop (`default_levels.ASKS`).
 const ASKS = ["ask_first", "destructive_volume", "opaque_execution", "secret_sent"];
 export const levelShown = (record) => (record?.level === "PAUSE" && ASKS.includes(record.detector) ? "ASK" : record?.level);
 

@@ -1,4 +1,4 @@
-// A session's story: every record in order, and what was known of it at each step.
+// A session's story: every record in order, and the session's state at each step.
 import { get, may } from "./api.js";
 import { titled } from "./attention.js";
 import { badge, empty, facts, fill, h, json, link, mono, panel, path, problem, tell } from "./dom.js";
@@ -9,17 +9,17 @@ import { argumentsOf, isPlumbing, levelShown } from "./steps.js";
 import { incidentTable } from "./views/incidents.js";
 
 const AT_A_TIME = 1000;
-const DRAWN = 5000; // steps that are read by themselves; more on choice
-const LISTED = 300; // steps that are listed at a time: thousands of elements are slow
+const DRAWN = 5000; // steps that are loaded automatically; more on request
+const LISTED = 300; // steps in the list at a time: thousands of elements are slow
 const KEPT_FOLD = "haltline.story.signals";
-const AGAIN = 5000; // events that are made again
-const MOST = 20000; // steps that are looked through for one place
+const AGAIN = 5000; // events that are evaluated again
+const MOST = 20000; // steps that are searched for one address
 const RANK = ["ALLOW", "NUDGE", "REINFORCE", "THROTTLE", "ASK", "PAUSE", "BLOCK", "ROLLBACK", "KILL"];
 const ENDED_BY = { killed: "Release", frozen: "Lift", contained: "Lift" };
 
 export async function story(main, id, query) {
   titled(id, "Sessions");
-  const arriving = import("./swimlane.js"); // the list is there to be used before it is
+  const arriving = import("./swimlane.js"); // the list is usable before it is loaded
   const where = `/api/v1/sessions/${encodeURIComponent(id)}`;
   let page = await get(where, { limit: AT_A_TIME });
   let steps = page.steps;
@@ -28,7 +28,7 @@ export async function story(main, id, query) {
   let limits = [];
   let folded = localStorage.getItem(KEPT_FOLD) !== "shown";
   let visible = []; // the numbers of the steps that are not folded
-  let listed = [0, 0]; // those of `visible` that are in the list
+  let listed = [0, 0]; // the part of `visible` that is in the list
 
   const head = h("div", { class: "head" });
   const cards = h("div", { class: "cards" });
@@ -36,7 +36,7 @@ export async function story(main, id, query) {
   const earlier = h("div");
   const more = h("div");
   let lanes = h("div");
-  lanes.style.minHeight = "560px"; // so that what is below stays where it is
+  lanes.style.minHeight = "560px"; // so that the content below does not move
   lanes.update = lanes.choose = () => {};
   const folds = h("input", { type: "checkbox", onchange: () => fold(!folds.checked) });
   const foldsText = h("span");
@@ -102,7 +102,7 @@ export async function story(main, id, query) {
   let headed = null;
   const drawHead = () => {
     const { session } = page;
-    // A button that is replaced while it is pressed does nothing.
+    // A button that is replaced while pressed does nothing.
     const held = JSON.stringify([session.state, session.ended, session.goal, session.targets_until]);
     if (held !== headed) drawTitle(session);
     headed = held;
@@ -125,7 +125,7 @@ export async function story(main, id, query) {
     draw();
     go(chosen);
   };
-  // All that is drawn of the steps; which one is chosen comes after it.
+  // All parts drawn from the steps; the selected step is drawn afterwards.
   const draw = () => {
     const hidden = steps.filter(isPlumbing).length;
     if (folded && steps[chosen] && isPlumbing(steps[chosen])) chosen = steps.findLastIndex((step, at) => at < chosen && !isPlumbing(step));
@@ -170,7 +170,7 @@ export async function story(main, id, query) {
   const load = async () => {
     const skip = steps.length;
     page = await get(where, { skip, limit: AT_A_TIME });
-    steps = [...steps.slice(0, skip), ...page.steps]; // two may be under way
+    steps = [...steps.slice(0, skip), ...page.steps]; // two requests may be concurrent
   };
   const further = async () => {
     try {
@@ -197,7 +197,7 @@ export async function story(main, id, query) {
     place.textContent = `${exact(at + 1)} of ${steps.length < page.total ? "the first " : ""}${exact(visible.length)}`;
     const isListed = at >= listed[0] && at < listed[1];
     if (!isListed) drawList(at);
-    // Of thousands only those are touched that change.
+    // Only changed elements are updated, of thousands.
     const [from, until] = isListed ? [Math.min(before, chosen), Math.max(before, chosen)] : [0, steps.length];
     for (const item of list.children) {
       const number = Number(item.dataset.key);
@@ -214,7 +214,7 @@ export async function story(main, id, query) {
     lanes.choose(chosen);
     fill(state, stateAt(), stepPanel());
   };
-  // Scrolls the list alone: the page stays where it is.
+  // Scrolls the list only, not the page.
   const within = (item) => {
     const box = item.closest(".story");
     const top = item.offsetTop - box.offsetTop;
@@ -329,7 +329,7 @@ export async function story(main, id, query) {
   const wanted = query.get("decision");
   const placeOf = () => (wanted ? steps.findIndex((step) => step.record?.decision_id === wanted && step.topic === "interventions") : -1);
   const isFurther = () => (wanted ? placeOf() < 0 : query.has("step") ? Number(query.get("step")) > steps.length : page.session.interventions > 0 && !tripsOf().length);
-  // The step of the address, or else the last trip; as long as neither is read, the last step that is.
+  // The step of the address, or else the last trip; until either is loaded, the last loaded step.
   const goal = () => {
     const start = placeOf();
     return start >= 0 ? start : query.has("step") ? Number(query.get("step")) - 1 : (tripsOf().at(-1) ?? visible.at(-1));
@@ -362,12 +362,12 @@ export async function story(main, id, query) {
     lanes.choose(chosen);
     limits = (await get("/api/v1/limits", { agent_id, session_id: id }).catch(() => ({ limits: [] }))).limits;
     for (let known = -1; steps.length > known && steps.length < Math.min(page.total, isFurther() ? MOST : DRAWN); ) {
-      known = steps.length; // an answer without steps ends it: the read model is being recreated
+      known = steps.length; // stops at an answer without steps: the read model is being recreated
       await load();
       if (!isFurther() && chosen === shown && goal() !== chosen) {
         drawHead();
         draw();
-        go(goal()); // nobody has chosen another one meanwhile
+        go(goal()); // no other step was selected meanwhile
         shown = chosen;
       }
     }
@@ -375,7 +375,7 @@ export async function story(main, id, query) {
     draw();
     go(chosen === shown ? goal() : chosen);
   };
-  // After the page is there to be used: the rest of a long story, the limits, and how close each rule was.
+  // Loaded once the page is usable: the rest of a long story, the limits, and how close each rule was.
   read().then(again, (error) => tell(error.message, "bad"));
 
   const refresh = soon(async () => {
@@ -421,7 +421,7 @@ function findingOf(rule, { times, finding, mode }) {
   );
 }
 
-// Measured values beside the thresholds of the same name; those without one are shown as they are.
+// Measured values beside the thresholds of the same name; the others are shown alone.
 export function thresholds({ values = {}, thresholds: limits = {} }) {
   const names = [...new Set([...Object.keys(limits), ...Object.keys(values)])];
   if (!names.length) return null;

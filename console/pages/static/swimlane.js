@@ -1,4 +1,4 @@
-// A session's steps in lanes over time, and what was used below them. Marks are painted: thousands of elements are slow.
+// A session's steps in lanes over time, and its usage below them. Marks are painted: thousands of elements are slow.
 import { axis, canvas, colour, levelColour, money, paintLimits, stepped, swatch } from "./charts.js";
 import { fill, h } from "./dom.js";
 import { count, exact, ms, plural, span, usd } from "./say.js";
@@ -8,11 +8,11 @@ import { timeScale } from "./time-scale.js";
 const LANES = [["model", "Model"], ["tools", "Tool calls"], ["findings", "Findings"], ["decisions", "Decisions"], ["operators", "Operators"]];
 const PLUMBING = ["plumbing", "Signals"];
 const LANE = 36;
-const SIDE = 84; // of the lanes' names, and of the numbers beside the curves
+const SIDE = 84; // width of the lanes' names, and of the numbers beside the curves
 const CURVE = 96;
-const BESIDE = [0, -9, 9]; // where marks of one lane and one moment are, in pixels below its middle
+const BESIDE = [0, -9, 9]; // offsets of marks of one lane and time, in pixels below its middle
 const AROUND = 12; // steps before and after a stop
-const NEAR = 14; // pixels between the pointer and a mark that it means
+const NEAR = 14; // maximum distance of the pointer from its mark, in pixels
 const ROWS = 1000;
 const SEVERITY = { low: "--level-nudge", medium: "--level-throttle", high: "--level-block", critical: "--level-kill" };
 
@@ -38,8 +38,8 @@ const SHAPES = {
   cross: (ctx, x, y, r) => [[-7, -4], [-4, -7], [0, -3], [4, -7], [7, -4], [3, 0], [7, 4], [4, 7], [0, 3], [-4, 7], [-7, 4], [-3, 0]].forEach(([a, b]) => ctx.lineTo(x + a * r, y + b * r)),
 };
 
-// `onchoose(number)` is called when a mark is chosen. `update({ steps, folded, limits, frames })` draws; `choose(number)`
-// shows which step is chosen.
+// `onchoose(number)` is called when a mark is selected. `update({ steps, folded, limits, frames })` draws; `choose(number)`
+// selects a step.
 export function swimlane({ onchoose }) {
   const place = h("div");
   const option = h("div", { id: "lane-mark", class: "lane-ring", role: "option", "aria-selected": "true", hidden: true });
@@ -64,13 +64,13 @@ export function swimlane({ onchoose }) {
   );
   let held = { steps: [], folded: true, limits: [], frames: null };
   let lanes = LANES;
-  let marks = []; // { number, lane, at, from }: the place of a step, and of a result that of its call
+  let marks = []; // { number, lane, at, from }: the place of a step; for a result, also that of its call
   let scale = timeScale([]);
   let range = null;
   let chosen = -1;
 
   const shown = () => range ?? [0, scale.end];
-  // Of the same width on both sides, so that the first and the last mark are seen whole.
+  // The same margin on both sides, so that the first and the last mark are completely visible.
   const padded = () => {
     const [min, max] = shown();
     const rim = (max - min) * 0.015;
@@ -130,7 +130,7 @@ export function swimlane({ onchoose }) {
     });
   };
 
-  // The waits that are not to scale, in every picture.
+  // The waits that are not to scale, in every chart.
   function paintWaits(plot, named) {
     const { ctx, bbox } = plot;
     const r = devicePixelRatio;
@@ -197,7 +197,7 @@ export function swimlane({ onchoose }) {
       if (shape !== "tick") ctx.stroke();
       ctx.fill();
     }
-    // What was called, where there is room for it before the next call.
+    // The tool's name, if it fits before the next call.
     ctx.font = `${11 * r}px ui-monospace, monospace`;
     ctx.textAlign = "left";
     ctx.textBaseline = "alphabetic";
@@ -272,7 +272,7 @@ export function swimlane({ onchoose }) {
     event.stopPropagation();
   });
 
-  // Where the chosen mark is drawn; what a screen reader announces is in the same element.
+  // The selected mark; the text for screen readers is in the same element.
   const ring = () => {
     const { plot } = drawn;
     const mark = marks.find((one) => one.number === chosen);
@@ -338,7 +338,7 @@ export function swimlane({ onchoose }) {
       option.setAttribute("aria-label", textOf(number));
       option.setAttribute("aria-posinset", String(at + 1));
       option.setAttribute("aria-setsize", String(marks.length));
-      option.hidden = false; // what is hidden is not announced: the place follows
+      option.hidden = false; // a hidden element is not announced: its position follows
       box.setAttribute("aria-activedescendant", option.id);
       const [min, max] = shown();
       const where = marks[at].at;
@@ -393,7 +393,7 @@ export function swimlane({ onchoose }) {
     });
   };
 
-  // A line over the same time as the lanes, with its limits.
+  // A line on the same time axis as the lanes, with its limits.
   function curve(name, say, onAxis) {
     const named = h("p", { class: "curve-name" });
     const spot = h("div", { role: "img", "aria-label": name });
@@ -405,7 +405,7 @@ export function swimlane({ onchoose }) {
     const head = (holds) => fill(named, h("strong", {}, name), one.points.length && now.note !== null ? [values(holds), h("span", { class: "dim" }, now.note)] : h("span", { class: "dim" }, now.none));
     one.drawn = canvas(spot, (width) => {
       if (!one.points.length || now.note === null) return [null];
-      // What is added up begins with nothing, and stays as it is after the last step that used any.
+      // A sum starts at zero, and stays constant after the last step that used any.
       const ends = now.steps ? [0, scale.end] : [];
       const places = [...new Set([...ends, ...now.lines.flatMap((line) => line.points.map((point) => point.at))])].sort((a, b) => a - b);
       const most = Math.max(...now.lines.flatMap((line) => line.points.map((point) => point.value)));

@@ -1,12 +1,12 @@
-// Time to scale, but for long waits: each of these is as wide as any other, and is marked and named where it is drawn.
+// Time to scale, except long waits: all of these have the same width, and are marked and named.
 import { clock, date } from "./charts.js";
 
 const SHORTEST_WAIT = 30000; // a shorter one is drawn to scale
 const MOST_WAITS = 12;
-const WAIT_SHARE = 0.06; // of what is drawn to scale
+const WAIT_SHARE = 0.06; // of the part that is to scale
 const STEPS = [10, 50, 100, 500, 1000, 2000, 5000, 10000, 15000, 30000, 60000, 120000, 300000, 600000, 900000, 1800000, 3600000, 7200000, 21600000, 43200000, 86400000];
 
-// The waits in which nothing was recorded and that would leave little room for the rest: longer than a third of it.
+// The waits without records that are longer than a third of the remaining time.
 export function waitsIn(times) {
   const sorted = [...new Set(times)].sort((one, other) => one - other);
   let rest = sorted.length ? sorted.at(-1) - sorted[0] : 0;
@@ -21,7 +21,7 @@ export function waitsIn(times) {
   return { waits: waits.sort((one, other) => one.from - other.from), first: sorted[0] ?? 0, last: sorted.at(-1) ?? 0, rest };
 }
 
-// From epoch milliseconds to places, which are milliseconds without the waits, and back.
+// Converts epoch milliseconds to places, which are milliseconds without the waits, and back.
 export function timeScale(times) {
   const { waits, first, last, rest } = waitsIn(times);
   const wide = Math.max(rest, 1000) * WAIT_SHARE;
@@ -43,7 +43,7 @@ export function timeScale(times) {
     const [a, b, x, y] = parts.find(([, , , to]) => where <= to) ?? parts.at(-1);
     return within(where, [x, y, a, b]);
   };
-  // Moments between two places, of which each has `space` pixels.
+  // Times between two places, with `space` pixels for each.
   const ticks = (min, max, width, space) => {
     const each = (max - min) / Math.max(1, width / space);
     const step = STEPS.find((one) => one >= each) ?? STEPS.at(-1);

@@ -60,6 +60,8 @@ def times(count: int, make: Any, **more: Any) -> list[Any]:
             "m" * 10 + "h" * 20 + "cc",
         ),
         "a test run again and again with nothing done": ([try_out(s) for s in range(4)], "mc"),
+        "a command that only prints": ([bash(s, "echo done", output_head="done") for s in range(12)], "m" * 9 + "h"),
+        "one that prints what it computes": ([bash(s, "echo $(ls)", output_head="a") for s in range(4)], "mc"),
         "a pager: another result each time": ([look(s, str(s)) for s in range(30)], ""),
         "a percentage that grows": ([look(s, f"{s}%") for s in range(30)], ""),
         "other arguments": ([look(s, page=s) for s in range(30)], ""),

@@ -6,6 +6,7 @@ from haltline.streams.runtime.topic_incarnations import TopicIncarnations
 from tests.cases import cases
 
 CHANGELOG = "states"
+PLACE = ("actions", 0)
 BEFORE = Logs({"actions": "a1", "commands": "c1"}, "s1")
 NOW = Logs({"actions": "a2", "commands": "c1"}, "s1")
 UNKNOWN = Logs({})
@@ -41,13 +42,31 @@ def test_where_reading_begins(
 ) -> None:
     found, metrics = lives(logs, actions=100)
     for _ in range(2):
-        assert found.begins_at(("actions", 0), committed, beside, marks) == begins_at
+        assert found.begins_at(PLACE, committed, beside, marks) == begins_at
     assert len(found.notes) == reported
     assert counted(metrics, "actions") == (reported or (0 if logs.ids else None))
 
 
 def test_a_changelog_that_was_recreated_is_reported_and_reading_goes_on_where_it_was() -> None:
     found, metrics = lives(Logs(BEFORE.ids, "s2"), actions=100)
-    assert found.begins_at(("actions", 0), 40, BEFORE.in_commit("actions"), []) == 40
+    assert found.begins_at(PLACE, 40, BEFORE.in_commit("actions"), []) == 40
     assert counted(metrics, CHANGELOG) == 1
     assert "topic states was recreated: what sessions were known for is lost" in found.notes[0]
+
+
+@cases(
+    "logs, committed, includes_at_most",
+    {
+        "all that was committed is there: the end may lag": (UNKNOWN, {PLACE: (40, "")}, {}),
+        "the end is the offset that was committed": (UNKNOWN, {PLACE: (100, "")}, {}),
+        "less is there than was committed": (UNKNOWN, {PLACE: (140, "")}, {"actions": 100}),
+        "nothing is committed": (UNKNOWN, {}, {"actions": 100}),
+        "committed of another topic of that name": (NOW, {PLACE: (40, BEFORE.in_commit("actions"))}, {"actions": 100}),
+    },
+)
+def test_what_a_state_without_known_logs_can_include(
+    logs: Logs, committed: dict[tuple[str, int], tuple[int, str]], includes_at_most: dict[str, int]
+) -> None:
+    found = TopicIncarnations(logs, CHANGELOG, Metrics())
+    found.assign({PLACE: 100}, committed)
+    assert found.ends_for(0, b"") == includes_at_most

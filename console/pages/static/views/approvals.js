@@ -19,7 +19,7 @@ export async function show(main, [wanted], query) {
   const chosen = new Set();
   const none = h("div");
   const failed = h("div");
-  const absent = h("div"); // stays while the list is read again
+  const absent = h("div"); // stays while the list is reloaded
   const cut = h("div");
   const bar = h("div", { class: "row" });
   const acting = may("act");
@@ -198,7 +198,7 @@ export async function show(main, [wanted], query) {
     key("r", "reject the selected ones, or the row", () => those().length && act("reject", those()));
   }
   await refresh();
-  // A link, such as that of a notification, opens the request; answering it takes a click here.
+  // A link, for example in a notification, opens the request; answering it takes a click here.
   if (wanted) await get(`/api/v1/approvals/${encodeURIComponent(wanted)}`).then(open, (error) => fill(absent, failure(error, "approvals", wanted, () => location.reload())));
   setInterval(() => {
     for (const place of main.querySelectorAll("[data-expires]")) {

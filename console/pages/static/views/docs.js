@@ -1,4 +1,4 @@
-// The API's own description, without anything from elsewhere.
+// The API's own description, without external resources.
 import { get } from "../api.js";
 import { badge, fill, h, json, link, mono, panel } from "../dom.js";
 

@@ -13,12 +13,12 @@ const KEPT_PERIOD = "haltline.fleet.hours";
 const LETTERS = { killed: "K", frozen: "F", contained: "C", probation: "P" };
 
 export async function show(main) {
-  const arriving = import("../charts.js"); // the numbers are there to be read before the pictures are
+  const arriving = import("../charts.js"); // the numbers are shown before the charts are loaded
   const cards = h("div", { class: "cards" });
   const strip = h("div", { class: "strip" }, loading());
   const periods = h("div", { class: "row", role: "group", "aria-label": "Period" });
   const tripsPlace = h("div", {}, loading());
-  tripsPlace.style.minHeight = "246px"; // so that what is below stays where it is
+  tripsPlace.style.minHeight = "246px"; // so that the content below does not move
   const topAgents = h("div");
   const topTools = h("div");
   const spendingPlace = h("div", {}, loading());
@@ -229,7 +229,7 @@ function limitsText({ problem: why, policy, version, limits }) {
   return [`${perMinute}Limits in policy ${policy}, version ${version}: `, lines.map((line, number) => [number ? "; " : "", line]), "."];
 }
 
-// A cell for each live session, the worst first, under the cause of its worst incident.
+// A cell for each live session, the worst first, grouped by the cause of its worst incident.
 function drawStrip(place, { total, groups }, { levelColour }) {
   const held = place.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
   const cell = (one) => {

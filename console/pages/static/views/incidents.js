@@ -14,7 +14,7 @@ const AT_A_TIME = 200;
 export async function show(main, [wanted], query) {
   const none = h("div");
   const failed = h("div");
-  const absent = h("div"); // stays while the list is read again
+  const absent = h("div"); // stays while the list is reloaded
   const cut = h("div");
   const refresh = async () => {
     const isLast = turn();
@@ -59,7 +59,7 @@ export async function show(main, [wanted], query) {
   };
 }
 
-// As the fleet and a session show them too.
+// Also used by the fleet and a session.
 export function incidentTable({ caption, refresh, ofSession }) {
   return table(
     [

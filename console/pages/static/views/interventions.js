@@ -28,13 +28,13 @@ export async function show(main, rest, query) {
   const none = h("div");
   const failed = h("div");
   const pages = h("div", { class: "row" });
-  const arriving = import("../charts.js"); // the list is there to be read before the pictures are
+  const arriving = import("../charts.js"); // the list is shown before the charts are loaded
   let charts = null;
-  // Days are counted in UTC: their names are, too.
+  // Days are counted in UTC, so their names are in UTC too.
   const dayOf = (at) => new Date(at).toLocaleDateString(undefined, { timeZone: "UTC", weekday: "short", month: "short", day: "numeric" });
   let byDay = null;
   const dayPlace = h("div");
-  dayPlace.style.minHeight = "246px"; // so that what is below stays where it is
+  dayPlace.style.minHeight = "246px"; // so that the content below does not move
   const blocked = h("div");
   const byAgent = h("div");
   const noDays = h("div");
@@ -116,7 +116,7 @@ export async function show(main, rest, query) {
       card(count(all(["modified"])), "modified", { outcome: "modified" }),
     );
   };
-  // The same page with one more filter, as a link.
+  // A link to the same page with one more filter.
   const narrowed = (changes) => `?${new URLSearchParams({ ...held, ...changes })}`;
   const drawSums = ({ top_blocked_actions: actions }) =>
     fill(
@@ -181,10 +181,10 @@ export async function show(main, rest, query) {
     const shown = new URLSearchParams({ ...held, ...(skip ? { skip } : {}) }).toString();
     history.replaceState(null, "", shown ? `?${shown}` : location.pathname);
     try {
-      // The cards count what the other filters leave, so that they stay there to be changed.
+      // The cards count the matches of the other filters, so that each can be changed.
       const { outcome: _outcome, high_risk: _high, min_prevented_usd: _prevented, ...others } = asked;
       const pictures = Promise.all([get("/api/v1/interventions/breakdown", asked), get("/api/v1/interventions/stats", others), arriving]);
-      pictures.catch(() => {}); // reported below; where a search finds much, they take longer than the list
+      pictures.catch(() => {}); // reported below; for a search with many matches, they take longer than the list
       const found = await get("/api/v1/interventions", { ...asked, skip, limit: PAGE });
       if (!isLast()) return;
       fill(failed);

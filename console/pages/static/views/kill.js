@@ -5,7 +5,7 @@ import { ago, count, ms, plural, prose, span } from "../say.js";
 
 export const title = "Kill";
 
-// The actions of this page; `effect` is what follows for the sessions in the preview.
+// The actions of this page; `effect` describes the result for the sessions in the preview.
 const ACTS = {
   kill: { text: "kill: refuse every call until it is released", button: "Kill", past: "Killed", noun: "kill", effect: "would be stopped", danger: true },
   freeze: { text: "freeze: refuse every call until it is lifted", button: "Freeze", past: "Frozen", noun: "freeze", effect: "would have every call refused" },
@@ -84,9 +84,9 @@ function form(query, after, kept) {
     try {
       const lookback = back.value;
       const found = await get("/api/v1/kill/preview", { ...asked, lookback_s: lookback });
-      if (asked.scope !== of().scope || asked.id !== of().id || lookback !== back.value) return; // changed meanwhile: it takes another look
+      if (asked.scope !== of().scope || asked.id !== of().id || lookback !== back.value) return; // changed meanwhile: preview again
       seen = found;
-      if (found.scope !== "fleet") id.value = found.id; // the whole id, where its beginning was given
+      if (found.scope !== "fleet") id.value = found.id; // the whole id for a shortened one
       shown();
     } catch (error) {
       fill(message, problem(error));
@@ -197,7 +197,7 @@ function outcome(asked, seen, answer, how) {
 const LIFT = { word: "Lift", way: "lift", past: "no longer stopped", text: "Its calls are allowed again." };
 export const ENDS = { killed: { word: "Release", way: "reset", past: "released", text: "The session can continue, on probation, in a new process or with a new guard." }, frozen: LIFT, contained: LIFT };
 
-// Ends what is in force for a scope: asks why, and shows the result.
+// Ends a scope's restriction: asks for the reason, and shows the result.
 export async function release(one, refresh) {
   const { word, way, past, text } = ENDS[one.state];
   const reply = await ask({ title: `${word} ${one.scope} ${one.id}`, text: h("p", {}, text), action: word, fields: [why("What has changed since it was stopped. Kept in the audit with your name.")] });

@@ -8,7 +8,7 @@ export const title = "Policies";
 const TIMES = [["86400", "last 24 h"], ["604800", "last 7 days"], ["2592000", "last 30 days"], ["31622400", "last year"]];
 const CHANGES = { appears: ["now stopped", "bad"], vanishes: ["no longer stopped", "good"], moves: ["stopped differently", "mild"] };
 
-// What is different, in words and a kind of badge: where neither stops the session, whether a person is asked, or else the advice.
+// The difference as a text and a kind of badge: if neither policy stops the session, the asks, or else the advice.
 function changed({ change, before, after }) {
   if (before.first || after.first) return CHANGES[change];
   if (before.asks > 0 === after.asks > 0) return ["advised differently", "mild"];
@@ -123,7 +123,7 @@ export async function show(main, _rest, query) {
 
   let checks = 0;
   const check = async () => {
-    const number = (checks += 1); // an answer to an older text is of no use
+    const number = (checks += 1); // the answer to an older text is ignored
     try {
       const reply = await post("/api/v1/policies/check", { document: area.value });
       if (number !== checks) return false;
