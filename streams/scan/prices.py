@@ -59,9 +59,9 @@ class _Rates(NamedTuple):
 def _rates(model: str, slot: int) -> _Rates:
     """Raises LookupError when the model's price is not known."""
     kinds = (_UNIT, 0, 0), (0, _UNIT, 0), (0, 0, _UNIT)
-    said = [_priced(model, kind, slot) for kind in kinds]
-    fresh, cached, output = (float(one.total_price) / _UNIT for one in said)
-    tiers = [tier.start for price in vars(said[0].model_price).values() for tier in getattr(price, "tiers", ())]
+    priced = [_priced(model, kind, slot) for kind in kinds]
+    fresh, cached, output = (float(one.total_price) / _UNIT for one in priced)
+    tiers = [tier.start for price in vars(priced[0].model_price).values() for tier in getattr(price, "tiers", ())]
     return _Rates(fresh, cached, output, min(tiers, default=float("inf")))
 
 
