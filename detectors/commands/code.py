@@ -727,16 +727,21 @@ class _Program:
         first = items[0] if items else Value()
         texts = [text for item in (*items, *keywords.values()) for text in item.texts]
         method = {t.rpartition("\0")[2].upper() for t in texts if t.startswith("\0method\0")} | {
-            t.upper() for t in (*first.texts, *keywords.get("method", Value()).texts) if len(t) < 8
+            t.upper()
+            for given in (*(items if last == "curl_setopt" else items[:1]), keywords.get("method", Value()))
+            for t in given.texts
+            if len(t) < 8
         }
         places = [t for t in texts if t.startswith(("http://", "https://", "/", "$"))]
-        places += [t.rpartition("\0")[2] for t in texts if t.startswith("\0url\0")]
+        places += [t.rpartition("\0")[2] for t in texts if t.startswith(("\0url\0", "\0path\0"))]
         if "DELETE" in method and places:
             self._add("url", "http_delete", tuple(places[:1]))
         elif places and "://" in places[0] and self._request(last, method, places[0], texts):
             return
         elif (
-            last in ("delete", "Delete") and first.texts and first.texts[0].startswith(("http://", "https://", "/api"))
+            last in ("delete", "Delete")
+            and first.texts
+            and first.texts[0].startswith(("http://", "https://", "/" if _REQUESTS.search(ref) else "/api"))
         ):
             self._add("url", "http_delete", first.texts)
         elif last in code_calls.CALLS_TOOLS and _is_deed(first.texts[:1]) and (len(items) > 1 or keywords):
@@ -809,6 +814,10 @@ class _Program:
             if path == new or path.startswith(f"{new}/"):
                 return old + path[len(new) :]
         return path
+
+
+_REQUESTS = re.compile(r"http|axios|faraday|\b(?:got|ky|session)\b", re.IGNORECASE)
+"""Names of what makes requests."""
 
 
 def _is_deed(texts: tuple[str, ...]) -> bool:

@@ -149,7 +149,8 @@ _IN_PROGRAMS = (
     "_acl", "chmod", "updateall", "update_many",
     "policy", "retention", "replicas", "'post'", '"post"', ".post(", ".put(", ".patch(", "urlopen",
     "publish",
-    "smtp", "payment", "acl=", "_scale(", "modify_", "writealltext", "file.write", "io.write", "click(",
+    "smtp", "payment", "_archive", "archived", "grant_", "withdraw",
+    "acl=", "_scale(", "modify_", "writealltext", "file.write", "io.write", "click(",
     "document.query",
 )  # fmt: skip
 _IN_SCRIPTS = (*_IN_PROGRAMS, "if_exists")

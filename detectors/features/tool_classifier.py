@@ -11,6 +11,7 @@ from typing import Any
 from haltline.detectors.commands import (
     Badness,
     Destruction,
+    begins_with_program,
     code_destructions,
     creations,
     destructions,
@@ -419,14 +420,24 @@ def runs_into_loss(act: ToolCall) -> bool:
     """Whether what an attempt runs may take something away: of most command lines one look says that it does not."""
     if act.tool.reading is not _SHELL or act.hint is _DESTRUCTIVE or act.written:
         return True
-    return bool(destructions(act.text, cwd=cwd_of(act.event)))
+    return bool(destructions(act.text, cwd=cwd_of(act.event)) or _by_statement_or_name(act))
+
+
+def _by_statement_or_name(act: ToolCall) -> tuple[Destruction, ...]:
+    """What a text says as a statement for an open program, or behind the name of the program that the tool has."""
+    if act.tool.program or act.tool.reading is not _SHELL or not act.args:
+        return ()
+    if _STATEMENT.match(act.text) is not None:
+        return sql_destructions(act.text)
+    line = tool_effects.as_command_line(act.action, act.args)
+    return destructions(line, cwd=cwd_of(act.event)) if line and not begins_with_program(act.text) else ()
 
 
 def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
     """What an attempt would take away: by its tool, by the text that it runs, and by the calls inside of it."""
     tool, hint = act.tool, act.hint
     if tool.effect is _EXEC and act.text:
-        found = _losses_of(act.text, tool, cwd_of(act.event))
+        found = _losses_of(act.text, tool, cwd_of(act.event)) or _by_statement_or_name(act)
         if found and tool.reading is Reading.SQL and names_tests(act.args or {}):
             found = tuple(replace(one, badness=Badness.SCRATCH) for one in found)
         if not found and tool.reading is not _SHELL and "mutation" in act.text:
@@ -468,6 +479,7 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
     """What the arguments of a call say that its name does not."""
     if tool.effect is _POLL:
         return ()
+    args = destructive_shapes.in_snake(args)
     objects = tuple(destructive_shapes.objects_of(args))
     place = destructive_shapes.http_delete(args, objects) if tool.effect is not _READ or "method" in args else ""
     if place and is_own_server(place):
@@ -490,7 +502,7 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
     if statement:
         found_there = sql_destructions(statement)
         return tuple(replace(one, badness=Badness.SCRATCH) for one in found_there) if names_tests(args) else found_there
-    if tool.effect is _READ or tool_effects.is_click(action):
+    if tool.effect is _READ or tool.program == "find" or tool_effects.is_click(action):
         return ()
     types = not _TYPES.isdisjoint(words(action))
     verb = "" if types else destructive_shapes.operation(action, objects, weak=tool.effect is None)

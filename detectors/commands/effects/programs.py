@@ -85,9 +85,12 @@ destroys | lvconvert | /--merge/ | $*
 destroys | zfs,zpool rollback/import | /rollback|-f\b/ | $*
 exposes | chmod | /(^|\s)([0-7]?[0-7][0-7][2367]|[246][0-7]{3}|[ugoa]*[oa][ugoa]*\+[rwxXst]*w[rwxXst]*|\+[rx]*w\w*|[ugoa]*\+[rwx]*s[rwx]*)(\s|,|$)/ | path:$0
 exposes | chown | /-\w*R.*\b(nobody|www-data|everyone)\b|-R\s+\d*:?99+\b/ | path:$0
-exposes | setfacl | /\bo(ther)?:?:?[rwx-]*w|g?roup::[rwx-]*w/ | path:$0
+exposes | setfacl | /\bo(ther)?:?:?[rwx-]*w|g?roup::[rwx-]*w|\bu(ser)?:(nobody|guest|www-data):[rwx-]*w/ | path:$0
+exposes | ssh-copy-id | !/(^|\s)-n\b/ | $0
+exposes | rclone link | !--unlink | $1
 exposes | chattr | /(^|\s)-R?\s*-i/ | path:$0
 exposes | usermod | /-\w*G\s+\S*\b(sudo|wheel|root|admin|docker|adm)\b|-u\s+0/ | $0
+exposes | useradd | /-\w*G\s+\S*\b(sudo|wheel|root|admin|docker|adm)\b|(-u|--uid)\s+0\b/ | $0
 exposes | gpasswd,adduser,addgroup | /\b(sudo|wheel|root|admin|docker)\b/ |
 exposes | passwd | /(^|\s)(-d|--delete)\b/ | $*
 exposes | visudo,setenforce | /\b0\b|permissive|-f/ |
@@ -120,6 +123,7 @@ hands_over | at,batch | +f /(^|\s)-\w*f\s/ | -f,$*
 destroys~ | docker update | /--restart\s+no\b/ | $*
 exposes | docker run/create | /--privileged|(-v|--volume)\s+\/:|--pid\s*host/ !/\brm\s/ | $1
 # versions
+sends | git send-email | !--dry-run | --to
 destroys | git branch | /(^|\s)(-f|--force)\s|(^|\s)(?-i:-M)\b/ | $1
 destroys | git branch | /(^|\s)-(df|fd)\b/ | $1
 destroys | git checkout | /(^|\s)(?-i:-B)\s/ | -B
@@ -240,6 +244,7 @@ sends | vsce,ovsx publish | | .
 destroys | vsce unpublish/delete-publisher | | .
 sends | goreleaser release | !--snapshot | .
 sends | fastlane deliver/release/supply/pilot/beta/upload_* | | $*,.
+sends | fastlane ios/android/mac deliver/release/supply/pilot/beta/deploy/upload_* | | .
 sends | eas,expo submit/publish | | .
 sends | pod trunk push | | $1
 sends | luarocks upload | | $1
@@ -255,6 +260,7 @@ sends | snapcraft upload/release/push | | $*
 sends | flatpak build-commit-from/publish | | $*
 sends | brew bump-formula-pr/bump-cask-pr | | $*
 sends | wrangler,vercel deploy/publish | | .
+sends | wrangler pages/versions deploy | | .
 sends | vercel | --prod | .
 destroys | vercel remove/rm | | $*
 destroys | vercel dns/domains/env/certs/alias rm/remove | | $*
@@ -269,8 +275,13 @@ destroys | heroku pg:*/apps:*/addons:*/domains:*/pipelines:*/certs:* | /:(reset|
 destroys~ | heroku maintenance:on | | -a,--app
 sends | git push | /(^|\s)(heroku|dokku|production|live)\s/ | $1
 sends | surge | | $0
+sends | hugo deploy | !--dryRun | .
+sends | xcrun altool | +upload /--upload-(app|package)/ | -f,--file
 sends | gh-pages,mike,mkdocs | +deploy/d /gh-deploy|deploy|-d\s/ !/--ignore-version-none/ | .
 sends | eb,serverless,sls,cdk,sam,copilot,amplify,railway,render,dokku,kamal,cap deploy/publish/release/up | /--(prod|production|stage\s*prod|env\w*\s*prod)|production|prod\b|(^|\s)(publish|release)(\s|$)/ | .
+sends | hub release create | !/--draft/ | $1
+exposes | gh repo/ssh-key/gpg-key deploy-key/add | !/\b(list|delete)\b/ | $*
+exposes | gitlab project-member/group-member create/update/save | | --user-id
 sends | gh release create/upload/edit | !/--draft/ | $1
 destroys | gh release delete/delete-asset | | $1
 destroys | gh repo delete/archive/rename/sync | !/^repo\ssync(?!.*force)/ | $*
@@ -281,7 +292,7 @@ exposes | gh repo edit | /--visibility\s+public|--(template|allow-forking)\b/ | 
 exposes | gh,glab repo create | --public | $1
 exposes | glab repo update/create | /public/ | $1
 exposes | gh gist create | /--public|(^|\s)-\w*p\b/ | $*
-exposes | gh api | /collaborators|private\s*=?\s*false|visibility\s*=?\s*public|\bpermission=admin/ !/(^|\s)(GET|DELETE)(\s|$)/ | $1
+exposes | gh,glab api | /collaborators|private\s*=?\s*false|visibility\s*=?\s*public|\b(permission|role)=(admin|owner)/ !/(^|\s)(GET|DELETE)(\s|$)/ | $1
 overwrites | gh api | /git\/refs.*force\s*=?\s*true/ | $1
 hands_over | gh api | /\/(dispatches|rerun)\b.*(destroy|delete|drop|purge|wipe|teardown)|(destroy|delete|drop|purge|wipe|teardown)\S*\/dispatches/ | $1
 """

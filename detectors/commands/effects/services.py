@@ -18,6 +18,7 @@ destroys~ | aws ecs update-service | /--desired-count\s+0\b/ | --service
 destroys~ | aws * stop-*/disable-*/suspend-*/detach-*/disassociate-*/revoke-*/deactivate-*/reject-*/pause-*/admin-disable-* | !/^(\S+\s)?(logs|glue|ssm)\sstop-(query|session)/ |
 destroys | aws * remove-*/reset-*/cancel-*/deprovision-*/batch-delete-*/reboot-*/failover-*/replace-*/force-*/purge-* | !/^\S+\sremove-tags/ |
 overwrites | aws * put-bucket-*/put-*-configuration/update-*-configuration | /\[\s*\]|\s\{\s*\}/ | --bucket
+destroys | aws organizations close-account/leave-organization | | --account-id
 exposes | aws s3 website | | $1
 spends | aws * accept-agreement-*/accept-*-quote*/accept-reserved-* | |
 destroys | gcloud firestore fields ttls | /enable-ttl/ | $*
@@ -53,6 +54,8 @@ exposes | aws iam create-access-key/create-login-profile/update-assume-role-poli
 exposes | aws lambda create-function-url-config | /none/ | --function-name
 # aws: spends, sends
 spends | aws ec2 run-instances/request-spot-* | /--(count|instance-count)\s+([5-9]\b|\d{2,})|\b(p\d\w*|g\d\w*|x\d\w*|u-\w+|trn\d\w*|inf\d\w*)\.\d*\w*(24|32|48|96|metal)\w*/ | --instance-type,--image-id
+exposes | aws s3 presign | /--expires-in\s+\d{6,}/ | $1
+spends | aws * accept-agreement | |
 spends | aws * purchase-*/create-savings-plan/register-domain/renew-domain/transfer-domain/subscribe-to-* | | --domain-name,--reserved-instances-offering-id,--savings-plan-offering-id
 sends | aws ses/sesv2 send-* | | --destination,--from
 sends | aws sns publish/publish-batch | | --topic-arn,--phone-number
@@ -98,6 +101,8 @@ destroys | gcloud * * destroy/wipe/purge | | $*
 destroys | gcloud * * * destroy/disable | | $*
 exposes | gcloud * add-iam-policy-binding | /all(authenticated)?users|roles\/(owner|editor)|admin\b/ | $1
 exposes | gcloud * * add-iam-policy-binding | /all(authenticated)?users|roles\/(owner|editor)|admin\b/ | $1
+overwrites | gcloud * set-iam-policy | | $1
+overwrites | gcloud * * set-iam-policy | | $1
 exposes | gcloud compute firewall-rules create/update | /0\.0\.0\.0\/0/ | $1
 exposes | gcloud * deploy | /--allow-unauthenticated/ | $1
 exposes | gcloud * instances patch/create | /--authorized-networks\s+\S*0\.0\.0\.0\/0/ | $1
@@ -121,6 +126,8 @@ exposes | az network nsg rule | /(create|update).*(source-address-prefix\w*\s+(\
 exposes | az role assignment create | /owner|contributor|administrator/ | --assignee
 exposes | az * update | /--default-action\s+allow|--public-network-access\s+(enabled|true)/ | -n,--name
 exposes | az * * firewall-rule | /0\.0\.0\.0.*255\.255\.255\.255|0\.0\.0\.0\s.*0\.0\.0\.0/ | -n,--name,-s
+exposes | az keyvault set-policy | /permissions\s(?!--).*\b(all|purge|delete|set)\b/ | -n,--name
+exposes | az ad app permission | /admin-consent|grant/ | --id
 exposes | az ad app/sp credential | /reset|create/ | --id
 # clusters
 destroys~ | kubectl patch | /"?replicas"?\s*:\s*0|suspend"?\s*:\s*true|finalizers"?\s*:\s*(null|\[\s*\])|reclaimpolicy"?\s*:\s*"?delete|"op"\s*:\s*"remove"|replicas"[^}]*"value"\s*:\s*0/ | $*
@@ -131,6 +138,7 @@ destroys | kubectl apply | /--prune\b/ | -f,-k
 destroys | kubectl annotate/label | /reclaim|retain|prevent|ttl|janitor|expire/ | $*
 destroys~ | kubectl set env | /\s\w+-(\s|$)/ | $*
 exposes | kubectl create clusterrolebinding/rolebinding | /cluster-admin|system:(unauthenticated|anonymous)|--clusterrole\s+(admin|edit)/ | $*
+exposes | kubectl label ns/namespace/namespaces | /enforce=privileged/ | $2
 exposes | kubectl expose | /loadbalancer|nodeport|--external-ip/ | $*
 exposes | kubectl patch svc/service | /loadbalancer|nodeport/ | $*
 hands_over | kubectl create job/cronjob | /\s--\s.*\b(rm\s+-\w*[rf]|drop\s|delete|truncate|mkfs|wipe|purge|dropdb)/ | $*
@@ -174,6 +182,11 @@ destroys | databricks fs/clusters/jobs/workspace/secrets/pipelines rm/delete/per
 destroys | pm2,supervisorctl,forever delete/remove/kill/stopall | | $1
 destroys | snow object drop | | $*
 # money
+spends~ | az,aws,gcloud,kubectl,oc,eksctl,doctl | +replicas/capacity/nodes/count /--(\S*replicas|\S*capacity|\S*num-nodes|node-count|nodes)\s+\d{3,}\b/ | $*
+spends | doctl compute droplet create | /^compute\sdroplet\screate\s([^-\s]\S*\s+){5}/ | $*
+spends | vastai create instance | | $1
+spends | runpodctl create pod/pods | | $*
+spends | sky launch | !--dryrun | $*
 spends | stripe refunds/payouts/charges/transfers/payment_intents/subscriptions/invoices/topups create/pay/capture/confirm/update/cancel/finalize_invoice/send_invoice | | $*
 spends | stripe post | /(refunds|payouts|charges|transfers|payment_intents|topups)/ | $1
 spends | bitcoin-cli,litecoin-cli,dogecoin-cli,monero-wallet-cli,electrum,lncli,lightning-cli | /\b(send\w*|pay\w*|transfer|sweepall|bumpfee|withdraw)\b/ |
@@ -189,4 +202,5 @@ destroys~ | * backup backups | /--no-[\w-]*backups?\b|--[\w-]*backups?(-enabled)
 destroys | * wipe destroy erase delete-all drop-all remove-all purge-all purge-data | /(^|\s)--(wipe\S*|destroy\S*|erase\S*|(delete|drop|remove|purge)-(all|data))(\s|$)/ |
 destroys | * ttl | /--[\w-]*ttl[\w-]*\s+[01]\b/ |
 exposes | * public visibility | /--visibility\s+public|--acl\s+public|--access\s+public|--public-access\s+(true|on|enabled)/ |
+exposes | * cidr ranges ips | !/\b(list|get|describe|show|delete|revoke|remove)\b/ /--\S*(cidrs?|ranges|ips)\s+(0\.0\.0\.0\/0|::\/0)/ |
 """

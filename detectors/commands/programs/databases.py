@@ -311,8 +311,14 @@ def generic(invocation: Invocation) -> Iterator[Destruction]:
             return
 
 
+_OF_HTTPIE = frozenset(
+    listed("-A --auth-type -a --auth -o --output -p --print -s --style --session --timeout --verify --proxy")
+)
+"""Options with a value."""
+
+
 def _httpie(invocation: Invocation) -> Iterator[Destruction]:
-    operands = parse(invocation.argv[1:]).operands
+    operands = parse(invocation.argv[1:], _OF_HTTPIE).operands
     method, rest = (operands[0], operands[1:]) if operands[:1] and operands[0].isalpha() else ("", operands)
     if rest:
         posts = len(rest) > 1 and any("=" in word for word in rest[1:])
