@@ -4,7 +4,7 @@ Its own is what it created and what did not exist before. This excludes what it 
 to create. The content of a folder that it created is also its own, unless it destroyed a thing of that name before; for
 containers also then. It also owns what it must have created itself:
 - a file that it removed, and that a program running where the file is recreated, in the same act or a later one;
-- changes to a work tree that it has changed or reset before;
+- changes to a work tree that it has reset before and worked in since, or to a file if it has changed any;
 - a branch that it has overwritten before;
 - a file in its folder that it never saw, and opens for writing;
 - files that match a pattern whose beginning also names its own files;
@@ -31,7 +31,8 @@ MAX_TARGETS = 256
 
 _TRANSIENT = ("container=", "image=")
 """Things that are often recreated under the same name, and hold nothing that lasts."""
-_UNDO = frozenset(("git_checkout", "git_restore", "git_reset_hard"))
+_UNDO_LAST = "git_reset_last"
+UNDO = frozenset(("git_checkout", "git_restore", "git_reset_hard", _UNDO_LAST))
 """These discard changes in files, but not the files."""
 
 _POD, _JOB = "k8s=pod/", "k8s=job/"
@@ -53,6 +54,8 @@ class Ownership(Struct):
     """By path, work tree or overwritten branch that the session removed: index of the action."""
     changed: int = 0
     """Index of the first action since the last failure that changed anything; 0: none."""
+    worked: int = 0
+    """Index of the last action, since something was removed, that changed anything and undid nothing."""
     produced: int = 0
     """Index of the last action, since something was removed, that ran a program or wrote; only for sessions that
     started under an earlier release."""
@@ -68,7 +71,7 @@ class Ownership(Struct):
         target = destruction.target
         if destruction.badness is not Badness.PLAIN:
             return destruction.badness is Badness.SEVERE and not self._made_database(target)
-        if destruction.verb in _UNDO and (target in self.removed or (self.changed and target.startswith("path="))):
+        if destruction.verb in UNDO and self._is_own_work(destruction.verb, target):
             return False
         if destruction.verb == _OVERWRITES and target in self.removed:
             return False
@@ -80,6 +83,13 @@ class Ownership(Struct):
         if own is None and destruction.verb == OPENED and "/" not in target and target not in self.there:
             return False
         return own is False and not self._is_back(target) if own is not None else not self._is_own_path(target)
+
+    def _is_own_work(self, verb: str, target: str) -> bool:
+        """Return whether the undone work is the session's own: after an earlier undo, only what it has done since."""
+        removed = self.removed.get(target)
+        if target.startswith("path="):
+            return removed is not None or self.changed > 0
+        return removed is not None and (self.worked >= removed or verb == _UNDO_LAST)
 
     def _is_of_own_job(self, target: str) -> bool:
         """Return whether a pod's name begins with that of a job of the session."""

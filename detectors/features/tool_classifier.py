@@ -153,7 +153,18 @@ _ANY_THING = frozenset(("path", "file_path", "filename", "file", "name", "id", "
 _FILES = re.compile(r"^\*\*\* Add File: (?P<file>.+)$", re.MULTILINE)
 _RENAMES_SQL = re.compile(r"rename|swap", re.IGNORECASE)
 _RENAMES = frozenset(("rename", "move", "mv"))
-_CONTENT_ARGS = ("content", "file_text", "text", "contents", "code", "data", "body", "source")
+_CONTENT_ARGS = (
+    "content",
+    "file_text",
+    "text",
+    "contents",
+    "new_content",
+    "file_content",
+    "code",
+    "data",
+    "body",
+    "source",
+)
 _PUT_IN = ("new_str", "new_string", "insert_text", "replacement")
 _PUT_IN_NAMES = frozenset(_PUT_IN)
 _MAX_OF_FILE = 32
@@ -550,9 +561,12 @@ def _by_graphql(objects: Iterable[Mapping[str, Any]]) -> tuple[Destruction, ...]
     )
 
 
+_STATEMENT_ARGS = ("query", "sql", "statement", "sql_text", "q", "stmt", "consulta", "abfrage", "requete")
+
+
 def _statement(action: str, args: JsonObject, tool: KnownTool) -> str:
     """A statement that destroys, in an argument of a tool whose name says nothing of databases or only of reading."""
-    for name in ("query", "sql", "statement", "sql_text", "q"):
+    for name in _STATEMENT_ARGS:
         text = args.get(name)
         if not isinstance(text, str) or _STATEMENT_HINT.search(text) is None:
             continue
@@ -564,12 +578,15 @@ def _statement(action: str, args: JsonObject, tool: KnownTool) -> str:
     return ""
 
 
+_MAKES_FILES = ("write", "overwrite", "save", "edit", "put", "replace", "update")
+
+
 def _emptied(action: str, args: JsonObject, classifier: Classifier, cwd: str | None) -> tuple[Destruction, ...]:
     """What a tool sets to nothing, or overwrites with nothing."""
     lead = (words(_short_name(action)) or ("",))[0]
     if lead == "set" and "value" in args and args["value"] is None and not is_recreatable(action):
         return _named(f"unset_{_short_name(action)}", classifier.things(args, cwd) or (UNKNOWN,))
-    makes = lead in ("write", "overwrite", "save", "edit", "put") or args.get("command") == "create"
+    makes = lead in _MAKES_FILES or args.get("command") == "create" or args.get("action") in _MAKES_FILES
     if makes and any(map(_is_blank, map(args.get, _CONTENT_ARGS))):
         about = classifier.things(args, cwd)
         data = tuple(one for one in about if one.startswith(_OF_DATA) or not one.endswith(_EMPTY_BY_CUSTOM))

@@ -176,7 +176,8 @@ def as_command_line(action: str, args: JsonObject) -> str:
         parts += ["--force"] if args.get("force") is True or args.get("force_push") is True else []
         parts += ["--hard"] if args.get("mode") == "hard" or args.get("hard") is True else []
         parts += ["-D"] if named[1] == "branch" and "delete" in named else []
-        parts += [str(args[name]) for name in ("remote", "branch", "ref") if isinstance(args.get(name), str)]
+        parts += ["origin"] if named[1] == "push" and "remote" not in args else []
+        parts += [str(args[name]) for name in _OPERANDS_OF_GIT if isinstance(args.get(name), str)]
         return " ".join(map(shlex.quote, parts))
     program = next((_PROGRAMS[word] for word in named if word in _PROGRAMS), "")
     if program:
@@ -191,6 +192,7 @@ def as_command_line(action: str, args: JsonObject) -> str:
     return ""
 
 
+_OPERANDS_OF_GIT = ("remote", "branch", "ref", "commit")
 _OF_GIT = frozenset(("push", "reset", "branch", "tag", "clean", "checkout", "rebase", "restore", "stash"))
 STORES = {"redis": "redis-cli", "valkey": "redis-cli", "keydb": "redis-cli"}
 """Stores whose tools take the commands of one program, whatever their name."""

@@ -19,7 +19,7 @@ from haltline.detectors.commands.model import ActEffect, Badness, Destruction
 _TABLE = r"""
 destroys | DELETE | .
 destroys | POST PUT PATCH | [/:._?&=-](delete|destroy|purge|truncate|wipe|erase|drop|nuke|flush|factory[_-]?reset|_delete_by_query|deprovision|decommission|terminate|hard[_-]?delete|bulk[_-]?(delete|remove)|batch[_-]?delete|archive[_-]and[_-]delete|invalidate[_-]?all|purge[_-]?\w+|delete[_-](all|project|user|account|table|database|\w+))(/|$|\?|&)
-destroys | POST PUT PATCH | /(deactivate|disable|suspend|ban|revoke|remove|uninstall|unpublish|close|cancel|reset|shutdown|poweroff|stop|rollback|restore|_close|_reindex|_update_by_query|_shrink|_forcemerge|_freeze|trash|expire)/?($|\?)
+destroys | POST PUT PATCH | /(deactivate|disable|suspend|ban|revoke|remove|uninstall|unpublish|close|cancel|reset|shutdown|poweroff|stop|rollback|restore|_close|_reindex|snapshots/(\S+/)?recover|_update_by_query|_shrink|_forcemerge|_freeze|trash|expire)/?($|\?)
 destroys | POST | /(Projects?|Users?|Accounts?|Tables?)/Delete\w*$
 overwrites | PUT PATCH POST | /(dns_records|zones|records|rrsets|nameservers|git/refs)(/[^/?]+)?/?($|\?)
 spends | POST PUT | /(refunds?|charges?|payouts?|transfers?|payments?|payment_intents|orders?|checkout|purchases?|subscriptions?|topups?|withdrawals?|invoices/[^/]+/pay|trades?|buy|sell|pay|wire|donations?|bookings?|reservations?|capture|bids?|ad_?campaigns?|campaigns)(/[^/?]*/(pay|capture|confirm|execute|refund))?/?($|\?)
@@ -50,7 +50,8 @@ _OWN_SERVER = re.compile(
     r"|:(?:\d{2,5})?(?:/|$)|(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/(?:.*[/_-])?tests?(?:[/_-]|$)"
 )
 _QUERY_ONLY = re.compile(
-    r"[?&](?:action|op|operation|method|cmd|do|act|mode)=(?:delete|remove|destroy|purge|drop|wipe|truncate)(?:_(?:all|everything|\w+s))?\b",
+    r"[?&](?:action|op|operation|method|cmd|do|act|mode)=(?:delete|remove|destroy|purge|drop|wipe|truncate)(?:_(?:all|everything|\w+s))?\b"
+    r"|[?&](?:query|q|sql)=(?:TRUNCATE|DROP|DELETE|ALTER)(?:%20|\+)",
     re.IGNORECASE,
 )
 _LOOKS = re.compile(
@@ -61,8 +62,10 @@ _IN_BODY = re.compile(
     r"""["']?(?:action|operation|op|method|status|state|cmd|command|type)["']?\s*[:=]\s*["']?(?:\w+[._/-])?(?P<verb>delete|deleted|destroy|remove|removed|purge|truncate|drop|wipe)(?:[A-Z_.]\w*)?["'&\s},]"""
     r"""|["'](?:deleted|is_deleted|archived_and_deleted)["']\s*:\s*true|["'](?:rows|records|values|items)["']\s*:\s*\[\s*\]|\bCLEAR\s+ALL\b|\bDROP\s+ALL\b"""
     r"""|["'](?:is_)?(?:active|enabled)["']\s*:\s*["']?(?:[fF]alse)|["']status["']\s*:\s*["'](?:inactive|suspended|terminated|deactivated)["']"""
-    r"""|\bDETACH\s+DELETE\b"""
-    r"""|\{\s*(?:["']\w+["']\s*:\s*null\s*,?\s*)+\}|lifecycle[\w.]*["']?\s*:""",
+    r"""|\bDETACH\s+DELETE\b|<delete>|["']delete["']\s*:\s*\{|\bREMOVE\s+\w+\s+IN\b"""
+    r"""|\{\s*(?:["']\w+["']\s*:\s*null\s*,?\s*)+\}|lifecycle[\w.]*["']?\s*:|["']\w*(?:replicas|desired\w*)["']?\s*:\s*0"""
+    r"""|["'][\w.]*(?:retention|expir[ey]\w*|expiration|ttl|delete_after)[\w.]*["']\s*:\s*["']?[0-7][dhms]?["'}\s,]"""
+    r"""|["']\w*versioning\w*["']\s*:\s*["']?(?:suspended|disabled|false)\b""",
 )
 _CHAT_TO_ALL = re.compile(r"<!(?:channel|everyone|here)>|@everyone|@channel")
 _MAX_CHARS = 480

@@ -14,9 +14,11 @@ destroys | aws dynamodb update-continuous-backups | /enabled\s?=?\s?false/ | --t
 destroys | aws dynamodb update-time-to-live | /enabled\s?=?\s?true/ | --table-name
 destroys | aws kinesis decrease-stream-retention-period | | --stream-name
 destroys~ | aws autoscaling update-auto-scaling-group/set-desired-capacity | /--(desired-capacity|max-size)\s+0\b/ | --auto-scaling-group-name
+destroys~ | aws * update-*/set-*/modify-* | /(desired\w*|max-?size)\W{1,3}0\b/ | --nodegroup-name,--auto-scaling-group-name,--service
+destroys | aws dynamodb batch-write-item/transact-write-items | /DeleteRequest|"Delete"/ |
 destroys~ | aws ecs update-service | /--desired-count\s+0\b/ | --service
 destroys~ | aws * stop-*/disable-*/suspend-*/detach-*/disassociate-*/revoke-*/deactivate-*/reject-*/pause-*/admin-disable-* | !/^(\S+\s)?(logs|glue|ssm)\sstop-(query|session)/ |
-destroys | aws * remove-*/reset-*/cancel-*/deprovision-*/batch-delete-*/reboot-*/failover-*/replace-*/force-*/purge-* | !/^\S+\sremove-tags/ |
+destroys | aws * remove-*/reset-*/cancel-*/deprovision-*/batch-delete-*/reboot-*/failover-*/replace-*/force-*/purge-*/release-*/close-account | !/^\S+\sremove-tags/ |
 overwrites | aws * put-bucket-*/put-*-configuration/update-*-configuration | /\[\s*\]|\s\{\s*\}/ | --bucket
 destroys | aws organizations close-account/leave-organization | | --account-id
 exposes | aws s3 website | | $1
@@ -109,12 +111,15 @@ exposes | gcloud * instances patch/create | /--authorized-networks\s+\S*0\.0\.0\
 exposes | gcloud iam service-accounts keys | /\bcreate\b/ | --iam-account
 spends | gcloud compute instances create/bulk | /--count\s+([5-9]\b|\d{2,})|highgpu|ultragpu|megagpu|-(96|128|192|208|416)\b/ | $*
 destroys | bq update/mk | /--(default_table_|default_partition_|)expiration\s+\d+|--time_partitioning_expiration\s+\d+/ | $0
+overwrites | bq query | /--replace/ | --destination_table
 overwrites | bq load/cp | /--replace|(^|\s)-f\b/ | $1
 # az
 destroys | az storage account/blob | /--enable-(delete|container-delete)-retention\s+false|--enable-versioning\s+false|management-policy\s+create/ | --account-name,-n
 destroys | az * * ltr-policy/backup-policy/str-policy set | | -n,--name
 destroys | az * * update | /--\S*retention\S*\s+[0-3]\b|--\S*(backup|versioning|soft-delete|purge-protection)\S*\s+(false|disabled|off)/ | -n,--name
 destroys | az storage blob | /(delete-policy|versioning|retention)\S*\s.*--enable\s+false/ | --account-name
+destroys | az cosmosdb sql/mongodb/cassandra * update | /--ttl\s+\d{1,5}\b/ | -n,--name
+destroys~ | az * scale | /--(node-count|new-capacity|instance-count|min-count)\s+0\b/ | -n,--name
 destroys | az monitor log-analytics | /--retention-\w+\s+\d{1,2}\b/ | -n,--name
 destroys~ | az * stop/deallocate/restart/disable/revoke | | -n,--name
 destroys~ | az * * stop/deallocate/disable/revoke/remove | | -n,--name
@@ -152,14 +157,17 @@ destroys | argocd app sync | /--prune|--force|--replace/ | $*
 destroys~ | argocd app rollback/terminate-op | | $*
 destroys | flux delete/uninstall/suspend | | $*
 destroys | nomad job stop/revert | | $*
+destroys~ | nomad job scale | /\s0(\s|$)/ | $*
 destroys | nomad system gc | | .
 destroys | nomad namespace/volume/acl delete/deregister | | $*
 destroys~ | vault operator seal/step-down | | .
 destroys | vault operator rekey/raft | /rekey|remove-peer|snapshot\s+restore/ | .
 destroys | vault lease/token/auth revoke/disable | | $*
 exposes | vault policy write | /root|admin|\bsudo\b/ | $1
+destroys | consul operator/acl/config/intention/peering/keyring | /\b(delete|remove-peer|remove)\b/ | $*
 destroys | consul snapshot restore | | $*
 destroys | terraform apply | /-replace|(^|\s)-destroy/ | -replace,--replace,.
+destroys~ | terraform apply | /(count|size|replicas|capacity|instances|nodes)"?\s*=\s*"?0\b/ | .
 destroys | terraform taint | | $*
 overwrites | terraform state push/mv/replace-provider | | .
 destroys~ | terraform force-unlock | | $1
@@ -199,6 +207,7 @@ destroys~ | * replicas capacity instances nodes | /--(\S*replicas|max-(capacity|
 destroys~ | * protection | /--no-[\w-]*protection|--[\w-]*protection[\w-]*\s+(false|off|disabled|inactive)/ |
 destroys~ | * versioning | /--no-versioning|--[\w-]*versioning\s+(false|off|suspended|disabled)/ |
 destroys~ | * backup backups | /--no-[\w-]*backups?\b|--[\w-]*backups?(-enabled)?\s+(false|off|disabled)/ |
+destroys | * delete-removed delete-destination delete-unmatched delete-extra | /--delete-\S+/ !/--delete-\S+\s+(false|none|prompt)/ | $0
 destroys | * wipe destroy erase delete-all drop-all remove-all purge-all purge-data | /(^|\s)--(wipe\S*|destroy\S*|erase\S*|(delete|drop|remove|purge)-(all|data))(\s|$)/ |
 destroys | * ttl | /--[\w-]*ttl[\w-]*\s+[01]\b/ |
 exposes | * public visibility | /--visibility\s+public|--acl\s+public|--access\s+public|--public-access\s+(true|on|enabled)/ |

@@ -93,6 +93,7 @@ destroys | mute resolve logout reassign close kill end pause stop lock reject ca
 destroys | disable suspend pause | service services project app application site website store webhook
 destroys | recycle | file folder item page
 destroys | mark report | spam abuse phishing
+destroys | put set update create apply configure | lifecycle -hook -hooks -event -state -stage
 destroys | seal | *
 destroys | kill | switch
 destroys | kick expel boot | user users member members guest participant
@@ -153,6 +154,7 @@ exposes | \w*cidr\w*|source|source_ranges?|ip_range|source_ip|remote_ip\w*|addre
 exposes | (\w+_)?(type|group|group_(id|name)) | ((super|global|org|organization|system|site|domain|cluster)[_ -]?)?(admins?|administrators?|superusers?|owners?)
 exposes | role|permission|permissions|privilege|access_level|role_name|new_role|policy|policy_arn|scopes? | \S*(admin|administrator|owner|root|superuser|superadmin|fullaccess|full_access|sysadmin)\S*|all|\*
 destroys | (\w+_)?retention\w*(days|hours|period|ms|seconds|policy)?\w*|retention(\.\w+)?|\w*expir\w*_?(days|hours|seconds)|expire_after\w*|\w*backup_retention\w* | -?[0-7]|\d{1,4}ms|[0-7][dhms]?|-?\d{1,5}
+destroys | (\w+_)?(delete|purge|destroy|erase)\w*_(after|days)\w* | [0-7]
 destroys | \w*_?ttl\w*|\w*time_to_live\w*|expireafterseconds | [0-9]{1,2}
 destroys | (\w+_)?(replicas?|replica_count|instances?_count|desired\w*|max_size|max_instances|max_capacity|node_count|num_\w*nodes|capacity|dynos|concurrency) | 0
 destroys | (object_)?versioning\w*|backups?(_enabled)?|automatic_backups|enable_backups|deletion_protection\w*|termination_protection|soft_delete\w*|point_in_time_recovery|snapshots_enabled|replication | false|off|disabled|suspended|none|0
@@ -334,7 +336,7 @@ def by_names(names: tuple[str, ...]) -> tuple[bool, tuple[str, ActEffect] | None
 def by_setting(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | None:
     """The setting and effect of a tool that changes something."""
     for key, value in pairs(args):
-        key_ = "_".join(words(key)) if not key.islower() else key
+        key_ = key if key.islower() and key.isidentifier() else "_".join(words(key))
         if isinstance(value, list) and not value and key_ in _CONTENTS and words(action)[:1] != ("create",):
             return f"empty_{key_}", ActEffect.OVERWRITES
         one = value[0] if isinstance(value, list) and len(value) == 1 else value

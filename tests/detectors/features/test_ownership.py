@@ -101,7 +101,9 @@ def shell(*commands: str) -> list[ActionEvent]:
         "its own changes": (shell("sed -i s/a/b/ a.py", "git checkout a.py"), []),
         "what it has undone before": (shell("git checkout a.py", "git checkout a.py"), []),
         "everything, for the first time": (shell("sed -i s/a/b/ a.py", "git reset --hard"), ["worktree=."]),
-        "everything, once more": (shell("git reset --hard", "git reset --hard"), []),
+        "everything, once more": (shell("git reset --hard", "git reset --hard"), ["worktree=."]),
+        "what it has done since": (shell("git reset --hard", "sed -i s/a/b/ a.py", "git reset --hard"), []),
+        "its last commit, once more": (shell("git reset --hard HEAD~1", "git reset --hard HEAD^"), []),
         "a file that it changed is not its own": (shell("sed -i s/a/b/ a.py", "rm a.py"), ["path=a.py"]),
     },
 )
