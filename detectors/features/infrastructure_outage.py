@@ -20,12 +20,12 @@ _CUES = (
     "429", "502", "503", "504", "529", "too many requests", "limit", "throttl", "overload", "gateway", "unavailable",
     "connection ", "econn", "quota",
 )  # fmt: skip
-"""One of these is in whatever is looked for; to look for them takes a tenth of the time."""
+"""Every match contains one of these; checking them first takes a tenth of the time."""
 _READ_CHARS = 512
 _GROWTH = 1.5
 _LONG_MS = 30_000
 _SHORTEST_MS = 500
-"""A growing pause must be at least this long; so must the first one."""
+"""Growth counts only if it requires a pause of at least this, so not from a pause near 0."""
 
 
 def is_infrastructure(text: str) -> bool:

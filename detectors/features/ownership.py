@@ -4,7 +4,7 @@ Its own is what it created and what did not exist before. This excludes what it 
 to create. The content of a folder that it created is also its own, unless it destroyed a thing of that name before; for
 containers also then. It also owns what it must have created itself:
 - a file that it removed, and that a program running where the file is recreated, in the same act or a later one;
-- changes to a work tree that it has reset before and worked in since, or to a file if it has changed any;
+- changes to a work tree that it has reset before and worked in since, or to a file, if it has changed anything;
 - a branch that it has overwritten before;
 - a file in its folder that it never saw, and opens for writing;
 - files that match a pattern whose beginning also names its own files;
