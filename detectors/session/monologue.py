@@ -11,7 +11,8 @@ Fires: `monologue` when `same` messages since the last action are similar to the
     thinks something.
 Quiet: after any action in between; after a pause of `pause_s` between two messages, or a message of a person: a person
     was asked. Tables, code and lists, which repeat words in differing passages. An `echo` together with other commands,
-    into a file or a pipe, of a variable, or of fewer than six words (`echo done`), which reports progress.
+    into a file or a pipe, of a variable, or of fewer than six words (`echo done`), which reports progress. The same
+    command line repeated (see `repetition`).
 Misses: model turns without text; the same content in other words fewer than `talk` times; passages that start to repeat
     only after the recorded beginning of a message.
 """
@@ -156,6 +157,8 @@ class Monologue(Detector[State]):
         state.all_turns += 1
         text = _text(act)
         message = _row(act, text, state.all_turns)
+        if act.runs and any(message[_WHOLE] == other[_WHOLE] for other in state.messages):
+            return None  # see `repetition`
         weights = [self._alike(other, message) for other in state.messages]
         alike = [m for m, weight in zip(state.messages, weights, strict=True) if weight]
         counted = 1 + sum(weights)

@@ -95,7 +95,7 @@ class Repetition(Detector[State]):
     """Tools with unknown effects and short answers."""
     stepping: ManyCounts = (10, 20, 40)
     """Unknown tools whose names suggest repeated calls, such as `next`; in a row."""
-    printing: Counts = (3, 12, 16)
+    printing: Counts = (3, 9, 12)
     """Command lines that only print fixed words, such as `echo done`."""
     failing: Counts = (3, 4, 4)
     """Calls of any kind that fail each time."""
