@@ -75,7 +75,7 @@ class Channel(_Part):
 
     @property
     def keeps_state(self) -> bool:
-        """Whether the receiver has its own incidents, which follow ours: it gets no digests, but the end of incidents."""
+        """Whether the receiver has its own incidents that follow ours: no digests, but the end of incidents."""
         return False
 
 

@@ -39,7 +39,7 @@ class Alertmanager(HttpSender):
         self._http.post(orjson.dumps(alerts), self._headers)
 
     def _alerts(self, change: Change) -> list[dict[str, Any]]:
-        """Return the alert, and ends of those with lower severities, as severity is a label and part of the identity."""
+        """Return the alert, and the ends of those with lower severities: severity is part of an alert's identity."""
         record = change.record
         current = severity_of(record)
         is_open = record.state is not IncidentState.RESOLVED
