@@ -106,22 +106,11 @@ def install_tool(name: str, folder: Path) -> None:
 def write(*, upgrade: bool) -> None:
     for lock, requirements in required().items():
         lock.parent.mkdir(parents=True, exist_ok=True)
-        words = ("--universal", "--python-version", _oldest_python(), "--no-annotate")
-        renewed = ("--upgrade",) if upgrade else ()
-        alone = ("--no-deps",) if lock == TOOLS else ()
-        header = ("--custom-compile-command", "make upgrade")
-        uv(
-            "pip",
-            "compile",
-            "-",
-            *words,
-            *renewed,
-            *alone,
-            *header,
-            "--output-file",
-            lock,
-            text="\n".join(requirements),
-        )
+        words = ["pip", "compile", "-", "--universal", "--python-version", _oldest_python(), "--no-annotate"]
+        words += ["--upgrade"] if upgrade else []
+        words += ["--no-deps"] if lock == TOOLS else []
+        words += ["--custom-compile-command", "make upgrade", "--output-file", str(lock)]
+        uv(*words, text="\n".join(requirements))
         print(lock.relative_to(ROOT), flush=True)
     for lock in LOCKS.rglob("*.txt"):
         if lock not in required():

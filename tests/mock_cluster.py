@@ -1,7 +1,7 @@
 """librdkafka's mock cluster with its whole test interface, by ctypes on the wheel's own library.
 
 The product uses the public setting of it (`haltline.streams.local.embedded_broker`); here are the switches
-that only tests need: partition counts, injected errors, brokers that go down, slow links.
+that only tests need: partition counts, injected errors, brokers that go down.
 """
 
 import ctypes
@@ -12,7 +12,6 @@ from contextlib import suppress
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import confluent_kafka
@@ -35,15 +34,6 @@ class ApiKey(IntEnum):
     PRODUCE = 0
     FETCH = 1
     LIST_OFFSETS = 2
-    METADATA = 3
-    OFFSET_COMMIT = 8
-    OFFSET_FETCH = 9
-    FIND_COORDINATOR = 10
-    JOIN_GROUP = 11
-    HEARTBEAT = 12
-    LEAVE_GROUP = 13
-    SYNC_GROUP = 14
-    INIT_PRODUCER_ID = 22
 
 
 @cache
@@ -75,10 +65,8 @@ def _library() -> ctypes.CDLL:
             None,
             [pointer, ctypes.c_int16, ctypes.c_size_t, ctypes.POINTER(number)],
         ),
-        "rd_kafka_mock_clear_request_errors": (None, [pointer, ctypes.c_int16]),
         "rd_kafka_mock_broker_set_down": (number, [pointer, ctypes.c_int32]),
         "rd_kafka_mock_broker_set_up": (number, [pointer, ctypes.c_int32]),
-        "rd_kafka_mock_broker_set_rtt": (number, [pointer, ctypes.c_int32, number]),
     }
     for name, (result, arguments) in signatures.items():
         function = getattr(library, name)
@@ -108,7 +96,7 @@ class MockCluster:
 
     bootstrap: str
 
-    def __init__(self, brokers: int = 1, *, group_initial_rebalance_delay_ms: int = 0) -> None:
+    def __init__(self, brokers: int = 1) -> None:
         self._rd = _library()
         self.brokers = range(1, brokers + 1)
         text = ctypes.create_string_buffer(_ERROR_TEXT_BYTES)
@@ -121,7 +109,7 @@ class MockCluster:
         if not self._cluster:
             raise RuntimeError(f"mock cluster: expected {brokers} brokers, got none")
         self.bootstrap = self._rd.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
-        self._rd.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, group_initial_rebalance_delay_ms)
+        self._rd.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, 0)
 
     def create_topic(self, name: str, partitions: int = 4, replication: int = 1) -> None:
         """Make a topic; one that clients ask for without this gets 4 partitions.
@@ -143,10 +131,6 @@ class MockCluster:
         codes = (ctypes.c_int * len(errors))(*errors)
         self._rd.rd_kafka_mock_push_request_errors_array(self._cluster, request, len(errors), codes)
 
-    def stop_failing(self, request: ApiKey) -> None:
-        """Drop the errors of this kind that are not used up."""
-        self._rd.rd_kafka_mock_clear_request_errors(self._cluster, request)
-
     def set_down(self, broker: int = 1) -> None:
         """Close the broker's port and connections. Its partitions get no other leader."""
         self._check(self._rd.rd_kafka_mock_broker_set_down(self._cluster, broker), f"broker {broker} down")
@@ -154,13 +138,6 @@ class MockCluster:
     def set_up(self, broker: int = 1) -> None:
         """Open the port of a broker that is down; its records are still there."""
         self._check(self._rd.rd_kafka_mock_broker_set_up(self._cluster, broker), f"broker {broker} up")
-
-    def set_round_trip(self, rtt_ms: int, broker: int = 1) -> None:
-        """Delay every answer of the broker."""
-        self._check(
-            self._rd.rd_kafka_mock_broker_set_rtt(self._cluster, broker, rtt_ms),
-            f"round trip of {rtt_ms} ms at broker {broker}",
-        )
 
     def close(self) -> None:
         """End the brokers. Closing twice does nothing."""
@@ -172,12 +149,7 @@ class MockCluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _partitions(self, topic: str) -> int:

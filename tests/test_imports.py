@@ -1,9 +1,9 @@
 """Modules that importing the agent's side or the core loads. `lint-imports`, in `make check`, holds the layers."""
 
-import subprocess
 import sys
 
 from tests.conformance.environments import GATEWAYS, drivers
+from tests.programs import printed
 
 # What an agent must not pay for, in memory, start time or conflicts of versions.
 PROCESSOR_ONLY = {"aiokafka", "arro3", "deltalake", "fastapi", "faust", "prometheus_client", "rich", "typer", "yaml"}
@@ -46,10 +46,6 @@ def test_what_decides_loads_neither_a_kafka_client_nor_anything_of_the_processor
 
 def _loaded(*roots: str, but_not: str) -> set[str]:
     """Every module that a fresh interpreter has loaded once all modules of these packages are imported."""
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORT_ALL, but_not, *roots], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    loaded = set(done.stdout.split())
+    loaded = set(printed(sys.executable, "-c", IMPORT_ALL, but_not, *roots).split())
     assert loaded >= set(roots)
     return loaded

@@ -1,5 +1,6 @@
 """Every lock satisfies pyproject.toml on each Python and system, and names versions alone."""
 
+import json
 import re
 from collections.abc import Iterator
 from importlib.metadata import distributions
@@ -38,7 +39,6 @@ def lines(lock: Path) -> list[str]:
 
 
 def locked(lock: Path, environment: dict[str, str]) -> dict[NormalizedName, Version]:
-    """What the lock installs there."""
     pins = [Requirement(line) for line in lines(lock)]
     there = [pin for pin in pins if pin.marker is None or pin.marker.evaluate(environment)]
     found = {canonicalize_name(pin.name): Version(str(pin.specifier).removeprefix("==")) for pin in there}
@@ -67,7 +67,9 @@ def test_locks_are_of_something_exact_and_name_no_index_path_or_registry() -> No
     pin = re.compile(r"[a-z0-9-]+==[0-9][^ ;/@]*( ; [^/@]+)?")
     assert [line for lock in locks.required() for line in lines(lock) if not pin.fullmatch(line)] == []
     for folder in ("clients/typescript", "locks/kafkajs"):
-        assert "resolved" not in (locks.ROOT / folder / "package-lock.json").read_text(encoding="utf-8")
+        text = (locks.ROOT / folder / "package-lock.json").read_text(encoding="utf-8")
+        assert "resolved" not in text
+        assert all("integrity" in package for name, package in json.loads(text)["packages"].items() if name)
 
 
 @pytest.mark.skipif(locks.NEWEST, reason="make newest: nothing is locked in .venv-newest")

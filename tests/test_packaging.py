@@ -2,7 +2,6 @@ import importlib.metadata
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import zipfile
@@ -16,6 +15,7 @@ from haltline.streams.audit.query import session_story
 from tests.cases import cases
 from tests.cli.test_demo import EVERYDAY, is_running, pids_of
 from tests.locks import constraints, uv
+from tests.programs import ended, printed
 from tests.streams.scan.transcripts import stuck
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,14 +31,9 @@ def test_the_package_that_is_imported_is_the_one_of_this_repository_with_its_lin
 
 
 def run(*command: object, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> str:
-    """What a command printed; its errors are the test's."""
     without = {"XDG_CACHE_HOME", "PYTHONPATH", "SETUPTOOLS_SCM_PRETEND_VERSION"}
     environment = {name: value for name, value in os.environ.items() if name not in without} | dict(env or {})
-    done = subprocess.run(
-        [str(word) for word in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return printed(*command, cwd=cwd, env=environment)
 
 
 def git(tree: Path, *words: str) -> str:
@@ -51,15 +46,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tree = tmp_path_factory.mktemp("tree") / "haltline"
     (tree / "tests").mkdir(parents=True)
     (tree / "tests" / "test_nothing.py").touch()
-    for file in [
-        "pyproject.toml",
-        "README.md",
-        "LICENSE",
-        "CHANGELOG.md",
-        "MANIFEST.in",
-        ".gitattributes",
-        ".git_archival.txt",
-    ]:
+    texts = ("README.md", "LICENSE", "CHANGELOG.md")
+    for file in ("pyproject.toml", *texts, "MANIFEST.in", ".gitattributes", ".git_archival.txt"):
         shutil.copy(ROOT / file, tree)
     for folder in ("src", *PACKAGES):
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
@@ -72,7 +60,6 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def packaged(tree: Path) -> set[str]:
-    """Each file of each package, by its path in the wheel."""
     files = (file for name in PACKAGES for file in (tree / name).rglob("*") if file.is_file())
     return {f"haltline/{file.relative_to(tree).as_posix()}" for file in files}
 
@@ -133,19 +120,8 @@ def test_the_sdist_holds_the_package_as_files_and_nothing_else_of_the_repository
     names = {one.name.removeprefix("haltline-9.8.7/") for one in members if one.isfile()}
     files = {name for name in names if not name.startswith("src/haltline.egg-info/")}
     source = {file.relative_to(tree).as_posix() for file in (tree / "src" / "haltline").glob("*.py")}
-    source |= {
-        f"src/haltline/{f.relative_to(tree).as_posix()}" for n in PACKAGES for f in (tree / n).rglob("*") if f.is_file()
-    }
-    beside = {
-        "CHANGELOG.md",
-        "LICENSE",
-        "PKG-INFO",
-        "README.md",
-        "pyproject.toml",
-        "setup.cfg",
-        "src/haltline/py.typed",
-    }
-    assert files == source | beside
+    source |= {f"src/{file}" for file in packaged(tree)} | {"src/haltline/py.typed"}
+    assert files == source | {"CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml", "setup.cfg"}
 
 
 @pytest.fixture
@@ -176,7 +152,7 @@ def test_the_base_alone_guards_an_agent_scans_its_histories_and_names_what_a_wor
     assert run(programs / "python", "-c", script, cwd=tmp_path) == "9.8.7\n"
     history = stuck().write(tmp_path / "a.jsonl")
     assert "1 of them went wrong" in run(programs / "haltline", "scan", history, env=EVERYDAY | {"HOME": str(tmp_path)})
-    done = subprocess.run([programs / "haltline", "worker"], capture_output=True, text=True, check=False)
+    done = ended(programs / "haltline", "worker")
     needs = r"haltline: this command needs (cryptography|faust), .*: pip install 'haltline\[processor\]'\n"
     assert (done.returncode, bool(re.fullmatch(needs, done.stderr))) == (2, True), done.stderr
 
@@ -195,10 +171,10 @@ def test_the_installed_wheel_runs_the_demo_outside_of_the_repository(
     assert Path(package).is_relative_to(programs.parent)
     assert (jars, has_properties) == (str(Path.home() / ".cache" / "haltline" / "kafka"), "True")
     kept = tmp_path / "kept"
-    printed = run(programs / "haltline", "demo", "--pause", "0.2", "--keep", kept, cwd=tmp_path, env=EVERYDAY)
-    assert "12 of 12 facts hold" in printed
-    assert "FAILED" not in printed
-    assert not any(map(is_running, pids_of(printed)))
+    output = run(programs / "haltline", "demo", "--pause", "0.2", "--keep", kept, cwd=tmp_path, env=EVERYDAY)
+    assert "12 of 12 facts hold" in output
+    assert "FAILED" not in output
+    assert not any(map(is_running, pids_of(output)))
     summaries = [str(row["summary"]) for row in session_story(kept / "audit", "sales-clean-up-1")]
     kill = r"session_killed: loop_detected, 3 deletes on asset_id=fact_sales in \ds"
     assert len([text for text in summaries if re.fullmatch(kill, text)]) == 1, summaries

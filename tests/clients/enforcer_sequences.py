@@ -24,10 +24,7 @@ _ACTIONS: Final = ("delete_asset", "get_asset", "run")
 
 
 def sequences() -> list[list[dict[str, Any]]]:
-    return [
-        *(_sequence(random.Random(seed)) for seed in range(_SEQUENCES)),
-        *(_told(steps) for steps in _STORIES),
-    ]
+    return [*(_sequence(random.Random(seed)) for seed in range(_SEQUENCES)), *(_told(steps) for steps in _STORIES)]
 
 
 class _Recorder:

@@ -5,11 +5,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from tests.clients.kafkajs import require_kafkajs
 from tests.clients.typescript import CLIENT, require_built
+from tests.interventions.cases import some
 
 _PROGRAM: Final = Path(__file__).with_name("kafka_agent.mjs")
 _END_WITHIN_S: Final = 60
@@ -17,8 +17,6 @@ _PATIENT: Final = {"budgetS": 20, "startBudgetS": 20, "fetchWaitMs": 10}  # a bu
 
 
 class Raised(Exception):
-    """What the session threw."""
-
     def __init__(self, name: str, code: str | None, reason: str) -> None:
         super().__init__(f"{name}: {code}: {reason}")
         self.code = code
@@ -28,25 +26,18 @@ class Raised(Exception):
 class Agent:
     """`with Agent(bootstrap, sessionId="s1", mode="blocking") as agent: agent("call", "delete_asset", {...})`."""
 
-    def __init__(self, bootstrap: str, **options: Any) -> None:
-        environ = os.environ | {"NODE_PATH": str(require_kafkajs())}
-        settings = _PATIENT | {"bootstrap": bootstrap, "sessionId": "s1", "agentId": "cleaner"} | options
-        self._begin(settings, environ)
-
-    def _begin(self, settings: dict[str, Any], environ: dict[str, str]) -> None:
-        self._process = subprocess.Popen(
-            [require_built(), str(_PROGRAM), str(CLIENT / "dist"), json.dumps(settings)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environ,
-            text=True,
-        )
-
-    _open = "open"
-
-    @property
-    def process(self) -> subprocess.Popen[str]:
-        return self._process
+    def __init__(self, bootstrap: str | None, **options: Any) -> None:
+        """`bootstrap` None: of `localSession`, without Kafka and its library."""
+        environ, settings = dict(os.environ), {"agentId": "cleaner"} | options
+        if bootstrap is None:
+            settings = {"command": [sys.executable, "-m", "haltline.cli"]} | settings
+        else:
+            environ["NODE_PATH"] = str(require_kafkajs())
+            settings = _PATIENT | {"bootstrap": bootstrap, "sessionId": "s1"} | settings
+        self._open = "local" if bootstrap is None else "open"
+        command = [require_built(), str(_PROGRAM), str(CLIENT / "dist"), json.dumps(settings)]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environ, text=True)
 
     def __call__(self, name: str, *given: Any) -> Any:
         """Raises Raised for what the session threw."""
@@ -54,13 +45,12 @@ class Agent:
         return self.answer()
 
     def ask(self, name: str, *given: Any) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps([name, *given]) + "\n")
-        self._process.stdin.flush()
+        stdin = some(self.process.stdin)
+        stdin.write(json.dumps([name, *given]) + "\n")
+        stdin.flush()
 
     def answer(self) -> Any:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        line = some(self.process.stdout).readline()
         assert line, "the agent's process has ended"
         answer = json.loads(line)
         if "raised" in answer:
@@ -81,35 +71,19 @@ class Agent:
         self(self._open)
         return self
 
-    def __exit__(
-        self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, exception_type: object, *_: object) -> None:
         if exception_type is not None:
-            self._process.kill()  # its session goes on, and so would it
+            self.process.kill()  # its session goes on, and so would it
         else:
             self("end")
         self.stop()
 
     def stop(self) -> None:
         """Waits until the process has ended by itself: there is nothing more to read."""
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                stream.close()
+        some(self.process.stdin).close()
+        some(self.process.stdout).close()
         try:
-            self._process.wait(timeout=_END_WITHIN_S)
+            self.process.wait(timeout=_END_WITHIN_S)
         finally:
-            self._process.kill()
-            self._process.wait()
-
-
-class _LocalAgent(Agent):
-    _open = "local"
-
-    def __init__(self, **options: Any) -> None:
-        command = [sys.executable, "-m", "haltline.cli"]
-        self._begin({"command": command, "agentId": "cleaner"} | options, dict(os.environ))
-
-
-def local_agent(**options: Any) -> Agent:
-    """Of `localSession`, without Kafka and its library."""
-    return _LocalAgent(**options)
+            self.process.kill()
+            self.process.wait()

@@ -182,15 +182,9 @@ def _seals() -> dict[str, Any]:
     expected: list[Any] = []
     for given, headers in entries:
         encoded = [(name, text.encode()) for name, text in headers]
-        said = {
-            "topic": "haltline.control",
-            "key": key,
-            "value": given,
-            "headers": encoded,
-            "partition": 0,
-            "offset": 0,
-        }
-        message = SimpleNamespace(**{name: partial(lambda answer: answer, answer) for name, answer in said.items()})
+        record = {"topic": "haltline.control", "key": key, "value": given, "headers": encoded}
+        answers = {**record, "partition": 0, "offset": 0}.items()
+        message = SimpleNamespace(**{name: partial(lambda answer: answer, answer) for name, answer in answers})
         standing = sealed.entry(key.decode(), cast("Message", message), standing)
         read = None if standing is None else control_record(key.decode(), standing)
         stands = None if read is None else [read.state, read.code]

@@ -73,7 +73,6 @@ def _rows(name: str, kind: str, rows: list[dict[str, Any]]) -> str:
 
 
 def as_text() -> str:
-    """The file."""
     forms: list[dict[str, Any]] = [{name: row[name] for name in _OF_FORMS if name in row} for row in TABLE["forms"]]
     beside: list[dict[str, Any]] = [{name: row[name] for name in _OF_BESIDE if name in row} for row in TABLE["beside"]]
     return (

@@ -1,5 +1,4 @@
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,11 +23,9 @@ from tests.clients.kafka_agent import Agent, Raised
 from tests.clients.kafkajs import require_kafkajs
 from tests.clients.typescript import CLIENT, require_built
 from tests.interventions.agent.attempts import attempt
-from tests.interventions.agent.stand_in import (
-    PARTITIONS,
-    StandIn,
-    standing,
-)
+from tests.interventions.agent.stand_in import PARTITIONS, StandIn, standing
+from tests.interventions.cases import some
+from tests.programs import printed
 from tests.waiting import wait_until
 
 LOOP_HINT = (
@@ -78,8 +75,7 @@ def test_a_call_that_needs_approval_waits_for_the_person(embedded: EmbeddedBroke
         return asked[-1]
 
     def answer(worker: StandIn, state: ApprovalState, level: Level) -> None:
-        request = asked[-1].approval
-        assert request is not None
+        request = some(asked[-1].approval)
         told = {"decision_id": f"{state}", "level": level, "approval": request.model_copy(update={"state": state})}
         worker.send(asked[-1].model_copy(update=told | {"code": f"approval_{state}"}))
 
@@ -148,11 +144,9 @@ def test_on_a_real_kafka_worker_and_operators_stop_it(kafka: LocalKafka, kafka_t
         wait_until_ready(children, start_worker(children, kafka.bootstrap, *prefix, *quick, embedded=False))
         environ = {"HALTLINE_BOOTSTRAP": kafka.bootstrap, "HALTLINE_PREFIX": kafka_topics.prefix}
         environ["NODE_PATH"] = str(require_kafkajs())
-        example = [require_built(), "examples/kafka_agent.mjs", "s1"]
-        env = os.environ | environ
-        done = subprocess.run(example, cwd=CLIENT, env=env, capture_output=True, text=True, check=False, timeout=120)
+        output = printed(require_built(), "examples/kafka_agent.mjs", "s1", cwd=CLIENT, env=os.environ | environ)
         turns = [f"turn {number}: fact_sales still exists" for number in (1, 2)]
-        assert done.stdout.splitlines() == [*turns, "", LOOP_HINT, f"stopped: {KILLED}"], done.stderr
+        assert output.splitlines() == [*turns, "", LOOP_HINT, f"stopped: {KILLED}"]
         with Agent(kafka.bootstrap, sessionId="s2", agentId="other", **options) as agent:
             assert agent.attempts(1, "run") == ["executed"]
             operator("freeze", "--scope", "agent", "other")

@@ -4,19 +4,18 @@ import signal
 import pytest
 
 from haltline.interventions.agent.integrations.process_tree import living_below
-from tests.clients.kafka_agent import Agent, Raised, local_agent
+from tests.clients.kafka_agent import Agent, Raised
 from tests.interventions.agent.integrations.test_watch import alive
 from tests.waiting import wait_until
 
 
 def intake_of(agent: Agent) -> int:
-    """The process id of the only one that it has started."""
     (pid,) = living_below(agent.process.pid)
     return pid
 
 
 def test_the_intake_is_shared_dies_once_without_harm_and_ends_with_the_last_session() -> None:
-    with local_agent() as agent:
+    with Agent(None) as agent:
         assert agent.attempts(1) == ["executed"]
         agent("subagent", "below")
         assert agent("call", "get_asset", {}, None, "below") == "executed"
@@ -34,7 +33,7 @@ def test_the_intake_is_shared_dies_once_without_harm_and_ends_with_the_last_sess
 
 
 def test_the_intake_ends_with_a_process_that_is_killed() -> None:
-    agent = local_agent()
+    agent = Agent(None)
     agent("local")
     pid = intake_of(agent)
     agent.process.kill()
@@ -51,7 +50,7 @@ def test_what_cannot_be_started_is_said() -> None:
         ({"policy": "/no/policy.yaml"}, "no/policy.yaml"),
         ({"rules": {"budget": 1}}, "budget"),
     ):
-        agent = local_agent(**options)
+        agent = Agent(None, **options)
         with pytest.raises(Raised, match=said):
             agent("local")
         agent.stop()

@@ -81,6 +81,7 @@ def texts() -> list[str]:
     """Those of the tests of redaction, and some of many pieces."""
     found = [text for module in (secrets_tests, pii_tests, sound_text_tests) for text in _texts_of(module)]
     found += [line.replace("{}", "hunter2Xq") for line in command_line_tests.LINES]
+    found += command_line_tests.OF_THE_TABLE[::8]
     chance = random.Random(19)
     for pieces, number, least, most in ((PIECES, 700, 2, 9), (PERSONS, 150, 1, 6)):
         found += ["".join(chance.choice(pieces) for _ in range(chance.randint(least, most))) for _ in range(number)]
@@ -88,7 +89,6 @@ def texts() -> list[str]:
 
 
 def values() -> list[Any]:
-    """Arguments and results, nested and long."""
     deep: Any = "token=abcdef"
     for _ in range(70):
         deep = {"in": [deep]}
@@ -124,7 +124,6 @@ def expanded(value: Any) -> Any:
 
 
 def vectors() -> dict[str, Any]:
-    """All cases."""
     names = sorted({*secrets_tests_names(), *PIECES, "DB_PASSWORD", "authHeader", "cookies", "cookiesX", "pwd2"})
     return {
         "texts": [[text, redact_text(text), without_pii_text(text, KEY)] for text in texts()],
@@ -144,7 +143,6 @@ def vectors() -> dict[str, Any]:
 
 
 def secrets_tests_names() -> list[str]:
-    """Texts that may be names."""
     return [text for text in _texts_of(secrets_tests) if len(text) < 40 and not _has_a_pair(text)]
 
 

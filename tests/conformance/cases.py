@@ -17,6 +17,7 @@ from haltline.schemas.decisions import ApprovalState, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Novelty, Outcome
 from tests.builders import about_approval
 from tests.conformance.harness import CACHED, END, INPUT, OUTPUT, Call, Run, Script, during, ran
+from tests.interventions.agent.attempts import block, hint, of, outcomes
 
 SECRET: Final = "AKIAIOSFODNN7EXAMPLE"
 
@@ -67,22 +68,6 @@ def delete(asset_id: str = "fact_sales") -> Call:
 
 def get(asset_id: str = "fact_sales") -> Call:
     return Call("get_asset", {"asset_id": asset_id})
-
-
-def block(event: ActionEvent) -> Any:
-    return decision(Level.BLOCK, event, code="scope_creep", message="Not this.")
-
-
-def hint(event: ActionEvent) -> Any:
-    return decision(Level.NUDGE, event, message="Think again.")
-
-
-def of(guard: ScriptedGuard, kind: Kind) -> list[ActionEvent]:
-    return [event for event in guard.events if event.kind is kind]
-
-
-def outcomes(guard: ScriptedGuard) -> list[Outcome | None]:
-    return [event.outcome for event in of(guard, Kind.COMPLETED)]
 
 
 def tool_of(event: ActionEvent) -> str:

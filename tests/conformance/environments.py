@@ -20,6 +20,7 @@ import pytest
 from tests.browsers import NO_BROWSER, program
 from tests.clients.typescript import CLIENT, require_built
 from tests.locks import ADDED, IN_DEVELOPMENT, NEWEST, ROOT, adapters, lock_of, requirements_of, uv
+from tests.programs import missing
 
 VENVS: Final = ROOT / (".venvs-newest" if NEWEST else ".venvs")
 GATEWAYS: Final = tuple(ADDED)
@@ -53,19 +54,14 @@ def is_made(adapter: str) -> bool:
 
 
 def require_environment(adapter: str) -> None:
-    """Skip what cannot run without network, or without a browser, on a developer's machine; with CI=true a failure."""
+    """Skip what cannot run without network, or without a browser."""
     if adapter in PACKAGES:
         require_built()
         return
     if not is_made(adapter):
-        why = f"expected {VENVS.name}/{adapter} of locks/frameworks/{adapter}.txt, got none; make environments"
-    elif adapter == "browser-use" and program() is None:
-        why = NO_BROWSER
-    else:
-        return
-    if os.environ.get("CI") == "true":
-        pytest.fail(why, pytrace=False)
-    pytest.skip(why)
+        missing(f"expected {VENVS.name}/{adapter} of locks/frameworks/{adapter}.txt, got none; make environments")
+    if adapter == "browser-use" and program() is None:
+        missing(NO_BROWSER)
 
 
 def make(adapter: str) -> None:
@@ -98,9 +94,9 @@ def _made(adapter: str) -> bool:
 
 
 def main() -> int:
-    missing = [adapter for adapter in sys.argv[1:] or adapters() if not is_made(adapter)]
+    wanted = [adapter for adapter in sys.argv[1:] or adapters() if not is_made(adapter)]
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
-        all_made = all(list(pool.map(_made, missing)))
+        all_made = all(list(pool.map(_made, wanted)))
     return 0 if all_made or os.environ.get("CI") != "true" else 1
 
 

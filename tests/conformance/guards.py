@@ -16,7 +16,7 @@ from haltline.interventions.agent.rules.settings import ClientRules
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
-from tests.clients.kafka_agent import Agent, Raised, local_agent
+from tests.clients.kafka_agent import Agent, Raised
 from tests.interventions.agent.attempts import guard_of
 from tests.interventions.agent.stand_in import Say, StandIn, decision
 from tests.mock_cluster import MockCluster
@@ -137,7 +137,7 @@ class TypeScript:
         named = {_camel(name): value for name, value in options.items()}
         if work is not None:
             named["work"] = str(work)
-        with local_agent(**named) if bootstrap is None else Agent(bootstrap, **named) as agent:
+        with Agent(bootstrap, **named) as agent:
             yield _TypeScriptSession(agent)
 
 
@@ -187,21 +187,19 @@ def _(driver: Driver, cluster: MockCluster, _: Path) -> None:
         "run_budget": 1.0,
     }
     with StandIn(cluster.bootstrap) as worker, driver.session(cluster.bootstrap, rules=rules) as session:
-        said = [
-            session.call("mcp__x__dropTable"),
-            session.call("send", usd=9),
-            session.call("send", usd=5),
-            session.call("look", at="a"),
-            session.call("send", usd=5),
-            session.call("look", at="a"),
-            session.call("look", at="a"),
-            session.call("run"),
-        ]
-        assert [one.partition(":")[0] for one in said] == [
-            "denied_action", "argument_constraint_violated", "missing_evidence", "executed", "executed", "executed",
-            "loop_detected", "executed",
-        ]  # fmt: skip
-        assert said[1].endswith(" (usd must be at most 5)")
+        for name, args, becomes in (
+            ("mcp__x__dropTable", {}, "denied_action"),
+            ("send", {"usd": 9}, "argument_constraint_violated"),
+            ("send", {"usd": 5}, "missing_evidence"),
+            ("look", {"at": "a"}, "executed"),
+            ("send", {"usd": 5}, "executed"),
+            ("look", {"at": "a"}, "executed"),
+            ("look", {"at": "a"}, "loop_detected"),
+            ("run", {}, "executed"),
+        ):
+            said = session.call(name, **args)
+            assert said.partition(":")[0] == becomes
+            assert becomes != "argument_constraint_violated" or said.endswith(" (usd must be at most 5)")
         session.spend(0.5)
         assert session.call("run").startswith("budget_exceeded: The budget for this is used up.")
         session.begin_run()

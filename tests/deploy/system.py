@@ -1,14 +1,19 @@
 """Every process of haltline on one machine, as people start them, on an embedded broker."""
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import FETCH_WAIT_MS
 from haltline.streams.local.subprocesses import Child, Children
 from haltline.streams.local.system import start_audit, start_worker, wait_until_ready
+from tests.interventions.cases import some
 from tests.mock_cluster import QuickBroker
 
 WITHIN_S = 120.0
@@ -27,9 +32,7 @@ class System:
     def start(self, name: str, arguments: Sequence[str], **environment: str) -> str:
         """Starts `haltline ...`; returns where it serves, once it says so: by host and port."""
         command = [*arguments, "--bootstrap", self.bootstrap]
-        return self.follow(
-            self.children.start_module(name, "haltline.cli", command, env=environment),
-        )
+        return self.follow(self.children.start_module(name, "haltline.cli", command, env=environment))
 
     def follow(self, child: Child) -> str:
         """Where a process serves, once it says so."""
@@ -38,10 +41,19 @@ class System:
             return re.search(r"(?:serves .*on port |http://127\.0\.0\.1:)(\d+)", child.log_file.read_text())
 
         self.children.wait_until(said, f"{child.name} to say where it serves", within_s=WITHIN_S)
-        found = said()
-        assert found is not None
-        self.addresses[child.name] = f"127.0.0.1:{found[1]}"
+        self.addresses[child.name] = f"127.0.0.1:{some(said())[1]}"
         return self.addresses[child.name]
+
+
+def ask(address: str, path: str, body: object, token: str = "") -> Any:
+    """What an intake or a console answers; None for a refusal."""
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    written = None if body is None else json.dumps(body).encode()
+    try:
+        with urlopen(Request(f"http://{address}{path}", written, headers), timeout=60) as answer:
+            return json.load(answer)
+    except HTTPError:
+        return None
 
 
 @contextmanager

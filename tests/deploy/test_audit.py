@@ -1,18 +1,18 @@
 """`make audit`: what follows from what an advisory service says, by a service of our own."""
 
 import json
-import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.deploy.tools import DEPLOY, free_port
+from tests.http_server import served
+from tests.programs import ended
 
 AUDIT = DEPLOY.parent / ".ci" / "audit"
 ADVISORY = {
@@ -42,30 +42,18 @@ def advisories(of: dict[str, Any]) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name of the base class
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1/query"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with served(Handler) as address:
+        yield f"{address}/v1/query"
 
 
 def install(folder: Path, name: str, version: str) -> None:
-    """As far as pip-audit looks."""
     information = folder / f"{name}-{version}.dist-info"
     information.mkdir(parents=True)
     (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
 
 
 def audit(folder: Path, url: str) -> tuple[int, str]:
-    command = [sys.executable, str(AUDIT), "--osv-url", url, "--path", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = ended(sys.executable, AUDIT, "--osv-url", url, "--path", folder)
     return done.returncode, done.stdout + done.stderr
 
 

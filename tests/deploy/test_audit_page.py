@@ -1,13 +1,10 @@
-"""The console of each deployment reads the table that the sink writes, and has the key that proves it."""
-
 from typing import Any
-
-import yaml
 
 from haltline.cli.settings_table import SETTINGS
 from tests.deploy.commands import parsed
-from tests.deploy.test_deployment import CONTAINERS, KUBERNETES, MANIFESTS, OURS, WORKLOADS
-from tests.deploy.tools import DEPLOY, options_by_variable
+from tests.deploy.test_deployment import CONTAINERS, MANIFESTS, OURS, VARIABLES, WORKLOADS
+from tests.deploy.test_keys import SIGNED
+from tests.deploy.tools import options_by_variable
 
 TABLE, PUBLIC_KEY = "HALTLINE_AUDIT_TABLE", "HALTLINE_AUDIT_PUBLIC_KEY"
 
@@ -27,28 +24,26 @@ def test_compose_has_sink_verifier_and_console_use_one_table_and_only_the_sink_w
         assert [mode for volume, _, *mode in volumes if volume == "audit"] == [[] if name == "audit" else ["ro"]]
         assert TABLE in options_by_variable(parsed(OURS[name]["command"]).command)
     assert set(found.values()) == {("audit", "/audit")}
-    signed = yaml.safe_load((DEPLOY / "compose.signed.yaml").read_text())["services"]
+    signed = SIGNED["services"]
     assert signed["console"] == signed["verifier"]
     assert PUBLIC_KEY in signed["console"]["environment"]
 
 
 def test_kubernetes_has_the_console_read_the_sink_s_disk_where_it_is_and_the_public_key_alone() -> None:
-    base = yaml.safe_load((KUBERNETES / "base" / "kustomization.yaml").read_text())
-    variables = dict(literal.split("=", 1) for literal in base["configMapGenerator"][0]["literals"])
     found: dict[str, Any] = {}
     for _, pod, container in CONTAINERS:
         if container["name"] not in {"audit", "verifier", "console"}:
             continue
         assert container["envFrom"] == [{"configMapRef": {"name": "haltline"}}]
         mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
-        volume, path = place_in_volume(variables[TABLE], {where: mount["name"] for where, mount in mounts.items()})
+        volume, path = place_in_volume(VARIABLES[TABLE], {where: mount["name"] for where, mount in mounts.items()})
         claims = {one["name"]: one["persistentVolumeClaim"] for one in pod["volumes"] if "persistentVolumeClaim" in one}
         owner = next(one for _, one in WORKLOADS if one["spec"]["template"]["spec"] is pod)
         own = f"{volume}-{owner['metadata']['name']}-0"  # as a StatefulSet names it
         writes = not next(mount for mount in mounts.values() if mount["name"] == volume).get("readOnly", False)
         found[container["name"]] = (claims[volume]["claimName"] if volume in claims else own, path, writes)
         if container["name"] != "audit":
-            secret, key = place_in_volume(variables[PUBLIC_KEY], {where: m["name"] for where, m in mounts.items()})
+            secret, key = place_in_volume(VARIABLES[PUBLIC_KEY], {where: m["name"] for where, m in mounts.items()})
             (items,) = [one["secret"]["items"] for one in pod["volumes"] if one["name"] == secret]
             assert [f"/{item['path']}" for item in items] == [key] == ["/audit-key.pem.pub"]
     table = ("data-haltline-audit-0", "/audit")
@@ -68,15 +63,13 @@ def test_no_setting_has_the_name_of_a_variable_that_kubernetes_sets_for_a_servic
 
 
 def test_every_file_that_a_variable_names_is_on_a_volume_of_its_container() -> None:
-    base = yaml.safe_load((KUBERNETES / "base" / "kustomization.yaml").read_text())
-    common = dict(literal.split("=", 1) for literal in base["configMapGenerator"][0]["literals"])
     files = {setting.variable for setting in SETTINGS if setting.kind == "file"}
     missing = []
     for _, _, container in CONTAINERS:
         own = {one["name"]: one.get("value", "") for one in container.get("env", [])}
         mounts = [mount["mountPath"] for mount in container.get("volumeMounts", [])]
         used = options_by_variable(parsed(container["args"]).command)
-        for name, path in (common | own).items():
+        for name, path in (VARIABLES | own).items():
             if name in files & set(used) and path and not any(path.startswith(f"{mount}/") for mount in mounts):
                 missing.append((container["name"], name, path))
     assert missing == []

@@ -13,10 +13,12 @@ import pytest
 import yaml
 
 from haltline.streams.policy.loader import parse_policy
+from tests.cases import cases
 from tests.deploy.commands import parsed, variables
-from tests.deploy.test_deployment import KUBERNETES, OURS, PORT_OF, SECRETS, SERVES, metrics_port_of, port_of
+from tests.deploy.test_deployment import KUBERNETES, OURS, PORT_OF, SECRETS, SERVES, VARIABLES, metrics_port_of, port_of
 from tests.deploy.tools import DEPLOY, RULES, helm, tool
 from tests.docs.pages import fences
+from tests.programs import ended, printed
 
 CHART = DEPLOY / "helm" / "haltline"
 DASHBOARDS = DEPLOY / "grafana" / "dashboards"
@@ -81,7 +83,7 @@ CASES: Final[dict[str, dict[str, Any]]] = {
 
 def template(values: dict[str, Any], *options: str) -> subprocess.CompletedProcess[str]:
     command = [helm(), "template", "haltline", str(CHART), "--kube-version", "1.30.0", "--values", "-", *options]
-    return subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=False)
+    return ended(*command, input=json.dumps(values))
 
 
 def objects(values: dict[str, Any]) -> list[dict[str, Any]]:
@@ -90,7 +92,6 @@ def objects(values: dict[str, Any]) -> list[dict[str, Any]]:
 
 @cache
 def _made(values: str) -> str:
-    """What Helm makes of these values, once."""
     done = template(json.loads(values))
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -101,15 +102,13 @@ def of(found: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
     return one
 
 
-@pytest.mark.parametrize("values", CASES.values(), ids=CASES)
+@cases("values", CASES)
 def test_helm_itself_finds_nothing_wrong(values: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
-    command = [helm(), "lint", "--strict", "--kube-version", "1.30.0", "--values", str(tmp_path / "values.yaml")]
-    done = subprocess.run([*command, str(CHART)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
+    printed(helm(), "lint", "--strict", "--kube-version", "1.30.0", "--values", tmp_path / "values.yaml", CHART)
 
 
-@pytest.mark.parametrize("values", CASES.values(), ids=CASES)
+@cases("values", CASES)
 def test_each_object_is_one_of_kubernetes_and_names_what_is_there(values: dict[str, Any]) -> None:
     found = objects(values)
     assert len({(one["kind"], one["metadata"]["name"]) for one in found}) == len(found)
@@ -128,12 +127,9 @@ def test_each_object_is_one_of_kubernetes_and_names_what_is_there(values: dict[s
             volumes = {volume["name"] for volume in pod["volumes"]} | claims
             text = json.dumps(pod)
             assert set(re.findall(r"HALTLINE_[A-Z_]+", text)) <= ours
-            required = [*re.findall(r'"configMap(?:Ref)?": \{"name": "([^"]+)"', text)]
-            required += [
-                n
-                for n, o in re.findall(r'"configMapKeyRef": \{"name": "([^"]+)".*?"optional": (\w+)', text)
-                if o == "false"
-            ]
+            required = re.findall(r'"configMap(?:Ref)?": \{"name": "([^"]+)"', text)
+            keys = re.findall(r'"configMapKeyRef": \{"name": "([^"]+)".*?"optional": (\w+)', text)
+            required += [name for name, optional in keys if optional == "false"]
             assert set(required) <= maps
             for container in pod["containers"]:
                 command = parsed(container["args"])
@@ -195,9 +191,8 @@ def test_a_value_reaches_the_processes() -> None:
         assert container["args"][container["args"].index("--table") + 1] == "s3://bucket/audit"
         assert "AWS_REGION=eu-north-1" in container["args"]
     (console,) = of(found, "StatefulSet", "haltline-console")["spec"]["template"]["spec"]["containers"]
-    assert console["env"] == [
-        {"name": "HALTLINE_CONSOLE_DATABASE", "valueFrom": {"secretKeyRef": {"name": "postgresql", "key": "url"}}}
-    ]
+    url = {"secretKeyRef": {"name": "postgresql", "key": "url"}}
+    assert console["env"] == [{"name": "HALTLINE_CONSOLE_DATABASE", "valueFrom": url}]
     assert "--database" not in console["args"]
     (egress,) = of(found, "NetworkPolicy", "haltline-console-egress")["spec"]["egress"]
     assert {one["port"] for one in egress["ports"]} == {443, 5432}
@@ -213,24 +208,17 @@ def test_rules_in_shadow_and_the_volume_of_the_audit_decide_where_rules_and_cons
 
 
 def test_pods_are_started_again_when_their_environment_changes() -> None:
-    def annotations(values: dict[str, Any]) -> dict[str, str]:
-        worker = of(objects(values), "StatefulSet", "haltline-worker")
-        found: dict[str, str] = worker["spec"]["template"]["metadata"]["annotations"]
-        return found
-
-    assert annotations({}) == annotations({"worker": {"replicas": 4}})
-    assert annotations({}) != annotations({"kafka": {"prefix": "eu."}})
+    as_it_is, more, other = (
+        of(objects(values), "StatefulSet", "haltline-worker")["spec"]["template"]["metadata"]["annotations"]
+        for values in ({}, {"worker": {"replicas": 4}}, {"kafka": {"prefix": "eu."}})
+    )
+    assert as_it_is == more != other
 
 
 def test_credentials_are_secrets_that_the_page_names() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
-    named = {
-        value
-        for part in values.values()
-        if isinstance(part, dict)
-        for key, value in part.items()
-        if key.lower().endswith("secret")
-    }
+    parts = [part for part in values.values() if isinstance(part, dict)]
+    named = {value for part in parts for key, value in part.items() if key.lower().endswith("secret")}
     assert named - {""} <= set(SECRETS)
 
 
@@ -239,15 +227,11 @@ def test_alerts_are_those_of_the_rules_with_their_runbooks_and_prometheus_takes_
     (written,) = yaml.safe_load_all((KUBERNETES / "prometheus-operator" / "prometheusrule.yaml").read_text())
     assert written["spec"]["groups"] == groups
     made = of(objects(EVERYTHING), "PrometheusRule", "haltline")["spec"]
-    addresses = [
-        rule["annotations"]["runbook_url"] for group in made["groups"] for rule in group["rules"] if "alert" in rule
-    ]
+    alerts = [rule for group in made["groups"] for rule in group["rules"] if "alert" in rule]
+    addresses = [rule["annotations"]["runbook_url"] for rule in alerts]
     assert all(re.fullmatch(r"https://wiki\.example\.org/runbooks/Haltline\w+\.md", address) for address in addresses)
-    (tmp_path / "rules.yml").write_text(yaml.safe_dump(of(objects(EVERYTHING), "PrometheusRule", "haltline")["spec"]))
-    done = subprocess.run(
-        [tool("promtool"), "check", "rules", str(tmp_path / "rules.yml")], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump(made))
+    printed(tool("promtool"), "check", "rules", tmp_path / "rules.yml")
 
 
 def test_dashboards_are_the_files_with_the_address_of_the_console() -> None:
@@ -258,12 +242,8 @@ def test_dashboards_are_the_files_with_the_address_of_the_console() -> None:
     assert address[1] in made["fleet.json"]
     kustomization = yaml.safe_load((DEPLOY / "grafana" / "kustomization.yaml").read_text())
     files = {one["name"]: one["files"] for one in kustomization["configMapGenerator"]}
-    assert files == {
-        one["metadata"]["name"]: [
-            f"{next(iter(one['data']))}=dashboards/{next(iter(one['data'])).removeprefix('haltline-')}"
-        ]
-        for one in found
-    }
+    names = {one["metadata"]["name"]: next(iter(one["data"])) for one in found}
+    assert files == {at: [f"{name}=dashboards/{name.removeprefix('haltline-')}"] for at, name in names.items()}
 
 
 EXTRA_OF: Final = {
@@ -295,6 +275,4 @@ def test_the_manifests_and_their_configuration_are_what_the_chart_makes() -> Non
     by_hand = {"kustomization.yaml", "namespace.yaml"}
     files = {file for file in KUBERNETES.rglob("*.yaml") if file.name not in by_hand}
     assert files == set(written)
-    base = yaml.safe_load((KUBERNETES / "base" / "kustomization.yaml").read_text())
-    literals = dict(line.split("=", 1) for line in base["configMapGenerator"][0]["literals"])
-    assert of(objects({}), "ConfigMap", "haltline")["data"] == literals
+    assert of(objects({}), "ConfigMap", "haltline")["data"] == VARIABLES

@@ -19,9 +19,10 @@ from confluent_kafka import Producer
 from haltline.console.pages.serving import PAGES
 from haltline.schemas.topics import Topics
 from tests.builders import bash
-from tests.deploy.system import System, running
+from tests.deploy.system import System, ask, running
 from tests.deploy.test_rules import NAMES, metrics_in
-from tests.deploy.tools import DEPLOY, RULES, free_port, rules, tool
+from tests.deploy.tools import DEPLOY, RULES, free_port, is_well, rules, tool
+from tests.programs import printed
 from tests.streams.opinion.judges import serving
 from tests.waiting import wait_until
 
@@ -55,7 +56,7 @@ def queries() -> dict[str, str]:
 
 
 def test_the_files_are_what_the_sdk_makes_of_the_panels(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, GRAFANA / "build.py", tmp_path], check=True)
+    printed(sys.executable, GRAFANA / "build.py", tmp_path)
     made = {file.name: file.read_text() for file in tmp_path.iterdir()}
     assert {file.name: file.read_text() for file in FILES} == made, "make dashboards"
 
@@ -81,20 +82,14 @@ def test_each_link_leads_to_a_page_of_the_console_that_reads_its_parameters(file
 def test_queries_ask_for_metrics_that_there_are() -> None:
     recorded = {rule["record"] for rule in rules() if "record" in rule}
     for where, query in queries().items():
-        without = query
-        for name in recorded:
-            without = without.replace(name, "")
-        assert metrics_in(without) <= NAMES, where
+        assert metrics_in(re.sub("|".join(map(re.escape, recorded)), "", query)) <= NAMES, where
 
 
 class Prometheus:
-    """One that runs."""
-
     def __init__(self, address: str) -> None:
         self._address = address
 
     def ask(self, path: str, **parameters: str) -> Any:
-        """What its API answers."""
         url = f"http://{self._address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         with urllib.request.urlopen(url, timeout=10) as answer:
             return json.load(answer)["data"]
@@ -105,13 +100,11 @@ class Prometheus:
         return any(not math.isnan(float(one["value"][1])) for one in found)
 
     def alerts(self) -> set[str]:
-        """Those that fire."""
         return {one["labels"]["alertname"] for one in self.ask("alerts")["alerts"] if one["state"] == "firing"}
 
 
 @contextmanager
 def prometheus(folder: Path, targets: list[str]) -> Iterator[Prometheus]:
-    """Debian's, with our rules, scraping every second until the end of the block."""
     config = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(RULES)],
@@ -120,44 +113,21 @@ def prometheus(folder: Path, targets: list[str]) -> Iterator[Prometheus]:
     folder.mkdir()
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
     address = f"127.0.0.1:{free_port()}"
-    command = [
-        tool("prometheus"),
-        f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={folder / 'data'}",
-    ]
+    options = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
+    command = [tool("prometheus"), *options, f"--web.listen-address={address}"]
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([*command, f"--web.listen-address={address}"], stdout=log, stderr=log)
+        process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
 
         def ready() -> bool:
             assert process.poll() is None, (folder / "log").read_text()
-            try:
-                urllib.request.urlopen(f"http://{address}/-/ready", timeout=10).close()
-            except OSError:
-                return False
-            return True
+            return is_well(f"http://{address}/-/ready")
 
         wait_until(ready, "Prometheus is ready", deadline_s=WITHIN_S)
         yield Prometheus(address)
     finally:
         process.terminate()
         process.wait(30)
-
-
-def is_well(url: str) -> bool:
-    """Whether it answers with 200."""
-    try:
-        urllib.request.urlopen(url, timeout=10).close()
-    except OSError:
-        return False
-    return True
-
-
-def post(address: str, path: str, body: object) -> None:
-    request = urllib.request.Request(
-        f"http://{address}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
-    urllib.request.urlopen(request, timeout=60).close()
 
 
 def run_away(system: System, session: str) -> None:
@@ -185,8 +155,8 @@ def test_every_panel_shows_something_once_agents_have_run_away(tmp_path: Path) -
         opinion = system.start("opinion", ["opinion", *policy, *model, "--fetch-wait-ms", "10"])
         system.children.wait_until(lambda: is_well(f"http://{opinion}/readyz"), "it has partitions", within_s=WITHIN_S)
         run_away(system, "s1")
-        post(intake, "/v1/verdict", {"session_id": "s3", "action": "look_up", "args": {}})
-        post(intake, "/v1/events", {"kind": "model.turn", "session_id": "s3"})
+        assert ask(intake, "/v1/verdict", {"session_id": "s3", "action": "look_up", "args": {}}) is not None
+        assert ask(intake, "/v1/events", {"kind": "model.turn", "session_id": "s3"}) is not None
         system.children.wait_until((system.table / "_delta_log").exists, "the audit has a table", within_s=WITHIN_S)
         verifier = ["audit", "verify", "--table", str(system.table), "--every", "1s", "--metrics-port", "0"]
         system.follow(system.children.start_module("verifier", "haltline.cli", verifier))

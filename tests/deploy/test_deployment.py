@@ -3,10 +3,7 @@
 import asyncio
 import re
 import shutil
-import subprocess
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +19,9 @@ from haltline.streams.intake.app import Intake
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.runtime.health import HealthServer, Verdict
 from tests.deploy.commands import Parsed, in_document, parsed, variables
-from tests.deploy.tools import DEPLOY
+from tests.deploy.tools import DEPLOY, is_well
+from tests.interventions.cases import some
+from tests.programs import ended, printed
 
 README = DEPLOY.parent / "README.md"
 SYSTEMD = DEPLOY / "systemd"
@@ -41,6 +40,9 @@ CONTAINERS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     for where, one in WORKLOADS
     for container in one["spec"]["template"]["spec"]["containers"]
 ]
+BASE: dict[str, Any] = yaml.safe_load((KUBERNETES / "base" / "kustomization.yaml").read_text())
+VARIABLES = dict(literal.split("=", 1) for literal in BASE["configMapGenerator"][0]["literals"])
+"""What every process of Kubernetes is given."""
 UNITS = sorted(SYSTEMD.glob("*.service"))
 SECRETS: Final = re.findall(r"^\| `(haltline-[a-z-]+)` \|", (DEPLOY / "README.md").read_text(), re.MULTILINE)
 """Those that the page tells people to make."""
@@ -58,8 +60,7 @@ HOST_OF: Final = {**dict.fromkeys(PORT_OF, "metrics_host"), "console": "host", "
 
 def of_unit(unit: Path) -> list[str]:
     found = re.search(r"^ExecStart=/opt/haltline/bin/haltline (.*)$", unit.read_text(), re.MULTILINE)
-    assert found is not None
-    return found[1].replace("%i", "9464").replace("%H", "host").replace("%d", "/run/credentials/unit").split()
+    return some(found)[1].replace("%i", "9464").replace("%H", "host").replace("%d", "/run/credentials/unit").split()
 
 
 COMMANDS = [
@@ -107,7 +108,7 @@ def test_what_a_health_check_asks_for_is_served(embedded: EmbeddedBroker) -> Non
     verdict = Verdict(alive=True, ready=True, reasons=(), partitions=1, lag_records=0, stuck=())
     server = HealthServer("127.0.0.1", 0, verdict=lambda: verdict, exposition=lambda: b"")
     try:
-        served = {path for path in PATHS if _answers(server.port, path)}
+        served = {path for path in PATHS if is_well(f"http://127.0.0.1:{server.port}{path}")}
     finally:
         server.close()
     console = create_app(ConsoleSettings(bootstrap="", keys=Keys.of([]), database="sqlite://"))
@@ -142,14 +143,6 @@ def _asked(service: dict[str, Any]) -> list[tuple[int, str]]:
     return [(int(port), path) for port, path in re.findall(r"http://127\.0\.0\.1:(\d+)(/\w+)", test)]
 
 
-def _answers(port: int, path: str) -> bool:
-    try:
-        urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10).close()
-    except urllib.error.HTTPError:
-        return False
-    return True
-
-
 # Compose
 
 
@@ -157,9 +150,8 @@ def test_compose_publishes_and_asks_where_is_served_and_gives_each_no_more_than_
     config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
     (targets,) = [one["targets"] for job in config["scrape_configs"] for one in job["static_configs"]]
     serves = {name: parsed(service["command"]) for name, service in OURS.items()}
-    assert set(targets) == {
-        f"{name}:{metrics_port_of(command)}" for name, command in serves.items() if command.command in PORT_OF
-    }
+    ours = {name: command for name, command in serves.items() if command.command in PORT_OF}
+    assert set(targets) == {f"{name}:{metrics_port_of(command)}" for name, command in ours.items()}
     assert all((DEPLOY / "prometheus" / file).exists() for file in config["rule_files"])
     for name, service in COMPOSE["services"].items():
         for port in service.get("ports", []):
@@ -184,35 +176,25 @@ def test_the_image_takes_in_what_the_package_is_made_of() -> None:
     links = {link.name for link in (DEPLOY.parent / "src" / "haltline").iterdir() if link.is_symlink()}
     assert links | {"src", "pyproject.toml", "README.md"} <= taken
     docker = (DEPLOY / "Dockerfile").read_text()
-    user = re.search(r"--uid (\d+)", docker)
-    assert user is not None
-    assert f"USER {user[1]}:{user[1]}" in docker
-    assert {pod["securityContext"]["runAsUser"] for _, pod, _ in CONTAINERS} == {int(user[1])}
+    user = some(re.search(r"--uid (\d+)", docker))[1]
+    assert f"USER {user}:{user}" in docker
+    assert {pod["securityContext"]["runAsUser"] for _, pod, _ in CONTAINERS} == {int(user)}
 
 
 def test_docker_itself_reads_the_compose_file() -> None:
     compose = ["docker", "compose"]
-    if (
-        shutil.which("docker") is None
-        or subprocess.run([*compose, "version"], capture_output=True, check=False).returncode
-    ):
+    if shutil.which("docker") is None or ended(*compose, "version").returncode:
         pytest.skip("needs docker with its compose plugin")
-    for files in (
-        ("compose.yaml",),
-        ("compose.yaml", "compose.signed.yaml"),
-        ("compose.yaml", "compose.one-group.yaml"),
-    ):
-        named = [word for file in files for word in ("--file", str(DEPLOY / file))]
-        assert subprocess.run([*compose, *named, "config", "--quiet"], check=False).returncode == 0
+    base = ("--file", DEPLOY / "compose.yaml")
+    for more in ((), ("--file", DEPLOY / "compose.signed.yaml"), ("--file", DEPLOY / "compose.one-group.yaml")):
+        printed(*compose, *base, *more, "config", "--quiet")
 
 
 # Kubernetes
 
 
 @pytest.mark.parametrize(("where", "pod", "container"), CONTAINERS, ids=[where for where, _, _ in CONTAINERS])
-def test_a_container_may_do_nothing_that_it_need_not(
-    where: str, pod: dict[str, Any], container: dict[str, Any]
-) -> None:
+def test_a_container_may_do_nothing_that_it_need_not(where: str, pod: Any, container: Any) -> None:
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -253,9 +235,8 @@ def test_services_budgets_and_network_policies_choose_pods_and_ports_that_there_
                     ports_in = {port["port"] for port in rule["ports"]}
                     assert ports_in == (metrics if chosen is None else {pods[chosen]["http"]}), where
             case "PodMonitor":
-                assert {e["port"] for e in spec["podMetricsEndpoints"]} == {
-                    n for ports in pods.values() for n in ports if n != "http"
-                }
+                named = {name for ports in pods.values() for name in ports if name != "http"}
+                assert {endpoint["port"] for endpoint in spec["podMetricsEndpoints"]} == named
     budgets = {one["metadata"]["name"] for _, one in MANIFESTS if one["kind"] == "PodDisruptionBudget"}
     assert budgets >= {"haltline-worker", "haltline-audit", "haltline-console", "haltline-intake"}
 
@@ -285,6 +266,5 @@ def test_systemd_itself_reads_the_units(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / drop_in.name).write_text(drop_in.read_text())
     files = sorted(map(str, tmp_path.glob("*.service")))
-    done = subprocess.run([analyze, "verify", *files], capture_output=True, text=True, check=False)
-    result = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "haltline" in line]
-    assert not result, done.stderr
+    lines = ended(analyze, "verify", *files).stderr.splitlines()
+    assert not [line for line in lines if str(tmp_path) in line or "haltline" in line], lines

@@ -1,5 +1,3 @@
-"""The keys that sign what agents are told and what is kept: the same file on its way from a secret to the command."""
-
 import re
 from pathlib import Path
 from typing import Any, Final

@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -10,7 +9,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from tests.deploy.test_deployment import BASE
 from tests.deploy.tools import DEPLOY
+from tests.programs import ended, printed
 
 ROOT: Final = DEPLOY.parent
 WORKFLOWS: Final = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -18,16 +19,8 @@ RELEASE: Final[dict[str, Any]] = yaml.safe_load((ROOT / ".github" / "workflows" 
 
 
 def test_the_workflows_are_ones_of_github() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "check_jsonschema",
-        "--builtin-schema",
-        "vendor.github-workflows",
-        *map(str, WORKFLOWS),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
+    checks = ("-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows")
+    printed(sys.executable, *checks, *WORKFLOWS)
     assert len(WORKFLOWS) == 2
 
 
@@ -64,30 +57,23 @@ def test_the_notes_of_a_release_are_its_section_of_the_changelog(tmp_path: Path)
     newer, older = "## [0.2.0] - 2026-12-01\n\n### Added\n\n- One.\n\n", "## [0.1.0] - 2026-11-30\n\n- Two.\n"
     sections = f"# Changelog\n\n## [Unreleased]\n\n{newer}{older}"
     (tmp_path / "CHANGELOG.md").write_text(sections)
-
-    def notes(version: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, script, version], capture_output=True, text=True, check=False)
-
-    assert notes("0.2.0").stdout == "### Added\n\n- One.\n"
+    assert printed(sys.executable, script, "0.2.0") == "### Added\n\n- One.\n"
     for empty in ("0.3.0", "Unreleased"):
-        done = notes(empty)
-        assert (done.returncode, done.stderr) == (
-            1,
-            f"CHANGELOG.md: expected a section '## [{empty}]' with changes, got none\n",
-        )
+        done = ended(sys.executable, script, empty)
+        expected = f"CHANGELOG.md: expected a section '## [{empty}]' with changes, got none\n"
+        assert (done.returncode, done.stderr) == (1, expected)
 
 
 def test_image_chart_and_helm_of_a_release_are_those_that_are_tested_and_pushed(tmp_path: Path) -> None:
     chart = yaml.safe_load((DEPLOY / "helm" / "haltline" / "Chart.yaml").read_text())
-    base = yaml.safe_load((DEPLOY / "kubernetes" / "base" / "kustomization.yaml").read_text())
     images = set(re.findall(r"haltline:(\d[\w.]*)", (DEPLOY / "compose.yaml").read_text()))
-    assert images == {chart["version"]} == {chart["appVersion"]} == {base["images"][0]["newTag"]}
+    assert images == {chart["version"]} == {chart["appVersion"]} == {BASE["images"][0]["newTag"]}
     (script,) = [step["run"] for step in RELEASE["jobs"]["build"]["steps"] if "sed -i" in step.get("run", "")]
     values = tmp_path / "deploy" / "helm" / "haltline" / "values.yaml"
     values.parent.mkdir(parents=True)
     values.write_text((DEPLOY / "helm" / "haltline" / "values.yaml").read_text())
     environment = {"REGISTRY": RELEASE["env"]["REGISTRY"], "GITHUB_REPOSITORY": "Owner/Haltline", "PATH": os.defpath}
-    subprocess.run(["bash", "-c", script.splitlines()[0]], cwd=tmp_path, env=environment, check=True)
+    printed("bash", "-c", script.splitlines()[0], cwd=tmp_path, env=environment)
     assert yaml.safe_load(values.read_text())["image"]["repository"] == "ghcr.io/owner/haltline"
     steps = [step for job in RELEASE["jobs"].values() for step in job.get("steps", [])]
     versions = {step["with"]["version"] for step in steps if "setup-helm" in step.get("uses", "")}

@@ -2,8 +2,6 @@
 
 import json
 import sqlite3
-import urllib.error
-import urllib.request
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from haltline.schemas.keys import make_keys
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.verify import Verifier
-from tests.deploy.system import System, running
+from tests.deploy.system import System, ask, running
 from tests.waiting import wait_until
 
 WITHIN_S = 90.0
@@ -38,20 +36,6 @@ OF_AGENTS = {
 """What agents do, by where the secret is."""
 
 
-def ask(address: str, path: str, body: object, token: str) -> Any:
-    """What an intake or a console answers; None for a refusal."""
-    request = urllib.request.Request(
-        f"http://{address}{path}",
-        None if body is None else json.dumps(body).encode(),
-        {"Content-Type": "application/json", "Authorization": f"Bearer {token}"},
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)
-    except urllib.error.HTTPError:
-        return None
-
-
 def work(intake: str, token: str) -> None:
     """Each call thrice, so that something is found, said of it and stopped, with what came of it."""
     for number in range(3):
@@ -66,7 +50,6 @@ def work(intake: str, token: str) -> None:
 
 
 def publish_in_the_clear(bootstrap: str) -> None:
-    """As an agent without a guard does."""
     producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"})
     for number in range(3):
         event = {
@@ -82,21 +65,17 @@ def publish_in_the_clear(bootstrap: str) -> None:
 def values(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str]]:
     for row in rows:
         for name, value in row.items():
-            yield (
-                f"{row.get('topic')}: {name}",
-                value.decode(errors="replace") if isinstance(value, bytes) else str(value),
-            )
+            text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+            yield f"{row.get('topic')}: {name}", text
 
 
 def in_table(table: Path) -> Iterator[tuple[str, str]]:
-    """Every value of every row, and the table's own log."""
     yield from values(open_query(table).rows("SELECT * FROM audit"))
     for file in (table / "_delta_log").glob("*.json"):
         yield f"{file.name}", file.read_text()
 
 
 def in_database(file: Path) -> Iterator[tuple[str, str]]:
-    """Every value of every table."""
     with sqlite3.connect(file) as connection:
         connection.row_factory = sqlite3.Row
         for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
@@ -143,10 +122,8 @@ def test_no_secret_is_in_a_log_the_audit_or_the_console(tmp_path: Path) -> None:
     assert found(logs, planted) == set()
     kept = list(in_table(tmp_path / "audit"))
     assert found(kept, planted) == set()
-    for what in ("error", "args", "dead-letter"):
-        assert [text for where, text in kept if what in where + text and "[redacted:" in text], (
-            "it was there, and is not"
-        )
+    for what in ("error", "args", "dead-letter"):  # it was there, and is not
+        assert [text for where, text in kept if what in where + text and "[redacted:" in text]
     assert found(in_database(tmp_path / "console.db"), planted) == set()
     verifier = Verifier(tmp_path / "audit")
     assert all(rows for _, rows in verifier.run())
@@ -164,8 +141,5 @@ def is_kept(system: System) -> bool:
         return False
     kept = {(row["topic"], row["session_id"]) for row in open_query(system.table).rows("SELECT * FROM audit")}
     topics = Topics()
-    return {
-        (topics.interventions, "clear"),
-        (topics.interventions, "s a kill"),
-        (topics.feedback, "s a kill"),
-    } <= kept and any(topic == topics.dead_letter for topic, _ in kept)
+    told = {(topics.interventions, "clear"), (topics.interventions, "s a kill"), (topics.feedback, "s a kill")}
+    return told <= kept and topics.dead_letter in {topic for topic, _ in kept}

@@ -1,17 +1,17 @@
 """Debian's Prometheus, where it is; and the rules."""
 
-import os
 import shutil
 import socket
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
-import pytest
 import typer
 import yaml
 
 from haltline.cli.app import app
 from tests.deploy.helm import TARGET
+from tests.programs import missing
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = DEPLOY / "prometheus" / "haltline.rules.yml"
@@ -21,14 +21,8 @@ RUNBOOKS = DEPLOY / "runbooks"
 def tool(
     name: str, hint: str = "on Debian `apt-get download prometheus` and `dpkg-deb -x` give it without a service"
 ) -> str:
-    """Where a tool is; without it a test is skipped on a developer's machine, and fails with CI=true."""
-    found = shutil.which(name)
-    if found is not None:
-        return found
-    reason = f"needs {name}: {hint}"
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"CI=true: {reason}", pytrace=False)
-    pytest.skip(reason)
+    """Where a tool is."""
+    return shutil.which(name) or missing(f"needs {name}: {hint}")
 
 
 def helm() -> str:
@@ -41,6 +35,15 @@ def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
+
+
+def is_well(url: str) -> bool:
+    """Whether it answers with 200."""
+    try:
+        urlopen(url, timeout=10).close()
+    except OSError:
+        return False
+    return True
 
 
 def rules() -> list[dict[str, Any]]:

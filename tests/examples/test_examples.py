@@ -1,5 +1,4 @@
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from tests.conformance.environments import PACKAGES, case_of, drivers, python_of
 from tests.docs.frameworks import printed_of
 from tests.examples.unguarded import unguarded
 from tests.interventions.agent.stand_in import StandIn, standing, third_delete_kills
+from tests.programs import ended, intake, printed
 from tests.waiting import wait_until
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -52,14 +52,11 @@ def test_the_program_of_a_page_is_stopped_and_so_is_one_that_init_has_put_behind
     changed = CliRunner().invoke(app, ["init", "--framework", row.name, "--yes", str(mine)])
     assert changed.exit_code == 0, changed.output
     with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
-        command = [str(python_of(row.name)), "-c", EACH, str(example), str(mine)]
-        done = subprocess.run(
-            command, env=environ(embedded, tmp_path), capture_output=True, text=True, check=False, timeout=120
-        )
-        printed = [line for line in done.stdout.splitlines() if line.startswith(("program", "deleted", "stopped"))]
+        done = ended(python_of(row.name), "-c", EACH, example, mine, env=environ(embedded, tmp_path))
+        lines = [line for line in done.stdout.splitlines() if line.startswith(("program", "deleted", "stopped"))]
         ours = [f"program {example}", *printed_of(row), f"program {mine}", "deleted fact_sales", "deleted fact_sales"]
-        assert printed[: len(ours)] == ours, done.stdout + done.stderr
-        assert [line for line in printed[len(ours) :] if not line.startswith("stopped")] == []
+        assert lines[: len(ours)] == ours, done.stdout + done.stderr
+        assert [line for line in lines[len(ours) :] if not line.startswith("stopped")] == []
         wait_until(lambda: len(worker.of(Kind.SESSION_ENDED)) == 2, "both sessions have ended")
         for session_id in {e.session_id for e in worker.events}:
             # Before that, a browser opens its page.
@@ -72,24 +69,16 @@ def test_the_program_of_a_page_is_stopped_and_so_is_one_that_init_has_put_behind
 @pytest.mark.parametrize("example", ["vercel_agent.mjs", "mastra_agent.mjs"])
 def test_the_agent_in_javascript_is_stopped_at_its_third_delete_without_a_broker(example: str) -> None:
     require_environment("typescript")
-    command = [sys.executable, "-m", "haltline.cli", "intake", "--mode", "local", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as intake:
-        assert intake.stdout is not None
-        agent = ["node", f"examples/{example}", intake.stdout.readline().strip()]
-        done = subprocess.run(
-            agent, cwd=PACKAGES["typescript"], capture_output=True, text=True, check=False, timeout=120
-        )
-        intake.send_signal(signal.SIGTERM)
+    with intake("--mode", "local") as address:
+        output = printed("node", f"examples/{example}", address, cwd=PACKAGES["typescript"])
     stopped = "stopped: session_killed_loop_guard"
-    assert done.stdout.splitlines() == ["deleted fact_sales", "deleted fact_sales", stopped], done.stderr
-    assert (done.returncode, intake.returncode) == (0, 0)
+    assert output.splitlines() == ["deleted fact_sales", "deleted fact_sales", stopped]
 
 
 def test_an_agent_behind_the_mcp_proxy_is_stopped_at_the_third_delete(embedded: EmbeddedBroker, tmp_path: Path) -> None:
     with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
-        command = [sys.executable, str(EXAMPLES / "mcp_agent.py")]
-        done = subprocess.run(command, env=environ(embedded, tmp_path), capture_output=True, text=True, check=False)
-        assert done.stdout.splitlines() == printed_of(FRAMEWORKS["mcp"]), done.stderr
+        output = printed(sys.executable, EXAMPLES / "mcp_agent.py", env=environ(embedded, tmp_path))
+        assert output.splitlines() == printed_of(FRAMEWORKS["mcp"])
         wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session has ended")
         assert worker.outcomes() == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
 

@@ -1,8 +1,5 @@
 import os
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ from haltline.schemas.topics import Topics
 from tests.docs.pages import ROOT
 from tests.interventions.agent.stand_in import StandIn, decision, third_delete_kills
 from tests.mock_cluster import QuickBroker
+from tests.programs import ended, intake, missing, printed
 
 pytestmark = pytest.mark.wide
 REFUSED = "the model reads: no_verdict: nobody could be asked whether this may be done, and it could do harm."
@@ -23,57 +21,37 @@ AWAY = "http://127.0.0.1:9"
 
 
 def go(source: Path, folder: Path) -> list[str] | None:
-    """The command of a program in Go, which it builds; the wheel is what `make go` installs."""
     found = shutil.which("go") or shutil.which(ROOT / ".tools/go/go/bin/go")
     if found is None:
         return None
-    built([found, "build", "-o", str(folder / "agent"), str(source)])
+    printed(found, "build", "-o", folder / "agent", source)
     return [str(folder / "agent")]
 
 
 def java(source: Path, folder: Path) -> list[str] | None:
     """The command of a program in Java, which it compiles; that needs a JDK."""
     for found in filter(None, [shutil.which("java"), *map(str, Path("/usr/lib/jvm").glob("*/bin/java"))]):
-        modules = subprocess.run([found, "--list-modules"], capture_output=True, text=True, check=False).stdout
+        modules = ended(found, "--list-modules").stdout
         version = modules.partition("java.base@")[2].partition(".")[0].split("\n")[0]
         if "jdk.compiler@" in modules and version.isdecimal() and int(version) >= 17:
             compiler = [found, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-encoding", "UTF-8"]
-            built([*compiler, "-d", str(folder), str(source)])
+            printed(*compiler, "-d", folder, source)
             return [found, "-cp", str(folder), source.stem]
     return None
 
 
-def built(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr
-
-
-LANGUAGES = {
-    "Go": ("http_agent.go", go, "Go (make go)"),
-    "Java": ("HttpAgent.java", java, "a JDK of Java 17 or newer"),
-}
+LANGUAGES = {"Go": ("http_agent.go", go, "Go (make go)"), "Java": ("HttpAgent.java", java, "a JDK of Java 17 or newer")}
 
 
 @pytest.fixture(scope="module", params=LANGUAGES)
 def agent(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The command of the program in a language, built once. Without the language the test is skipped; with CI=true
-    that is a failure."""
     program, command, needs = LANGUAGES[request.param]
     run = command(ROOT / "examples" / program, tmp_path_factory.mktemp("built"))
-    if run is None:
-        why = f"expected {needs}, got none"
-        if os.environ.get("CI") == "true":
-            pytest.fail(why, pytrace=False)
-        pytest.skip(why)
-    return run
+    return run or missing(f"expected {needs}, got none")
 
 
 def output_of(agent: list[str], address: str) -> list[str]:
-    """The lines that a program prints."""
-    environ = os.environ | {"LC_ALL": "C.UTF-8"}
-    done = subprocess.run([*agent, address], capture_output=True, check=False, timeout=300, env=environ)
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout.decode().splitlines()
+    return printed(*agent, address, encoding="utf-8", env=os.environ | {"LC_ALL": "C.UTF-8"}).splitlines()
 
 
 SAYS: list[Callable[[ActionEvent], Decision | Level]] = []
@@ -85,18 +63,12 @@ def said(event: ActionEvent) -> Decision | Level:
 
 
 @pytest.fixture(scope="module")
-def intake() -> Iterator[str]:
+def address() -> Iterator[str]:
     """The address of an intake before a worker that says what a test wants."""
     with QuickBroker() as broker:
         broker.ensure_topics(Topics())
-        command = [sys.executable, "-m", "haltline.cli", "intake", "--bootstrap", broker.bootstrap, "--port", "0"]
-        with (
-            StandIn(broker.bootstrap, said),
-            subprocess.Popen([*command, "--budget", "20"], stdout=subprocess.PIPE, text=True) as process,
-        ):
-            assert process.stdout is not None
-            yield process.stdout.readline().strip()
-            process.send_signal(signal.SIGTERM)
+        with StandIn(broker.bootstrap, said), intake("--bootstrap", broker.bootstrap) as address:
+            yield address
 
 
 def changed(event: ActionEvent, arguments: dict[str, Any], **more: Any) -> Decision:
@@ -104,12 +76,12 @@ def changed(event: ActionEvent, arguments: dict[str, Any], **more: Any) -> Decis
     return decision(Level.NUDGE, event).model_copy(update=changes)
 
 
-def test_an_agent_in_another_language_gets_hints_and_arguments_and_is_stopped(intake: str, agent: list[str]) -> None:
+def test_an_agent_in_another_language_gets_hints_and_arguments_and_is_stopped(address: str, agent: list[str]) -> None:
     name = 'Übersicht 名 🦊 "a\\b"'
     deletes = third_delete_kills()
 
     def turns() -> float:
-        with urlopen(f"{intake}/metrics") as response:
+        with urlopen(f"{address}/metrics") as response:
             lines = response.read().decode().splitlines()
         answered = 'haltline_http_requests_total{route="/v1/turn",status="200"} '
         return sum(float(line.split()[1]) for line in lines if line.startswith(answered))
@@ -122,7 +94,7 @@ def test_an_agent_in_another_language_gets_hints_and_arguments_and_is_stopped(in
 
     SAYS.append(say)
     before = turns()
-    assert output_of(agent, intake) == [
+    assert output_of(agent, address) == [
         f"read {name}",
         "the model reads: 3 rows  Prüfe 🦊\tzuerst.",
         *["deleted fact_sales", "the model reads: fact_sales still exists  NUDGE: for the model"] * 2,

@@ -27,8 +27,7 @@ class _Without(ast.NodeTransformer):
 
     visit_AsyncWith = visit_With  # noqa: N815 - the name that ast looks for
 
-    def visit_Try(self, node: ast.Try) -> Any:
-        """Its handlers say that it was stopped."""
+    def visit_Try(self, node: ast.Try) -> Any:  # its handlers say that it was stopped
         self.generic_visit(node)
         return node.body
 

@@ -118,9 +118,7 @@ class Story:
             {f.detector: rule or Rule() for f in findings},
             near,
             context=Context(
-                self.session,
-                Deed(effect, losses=losses),
-                lambda name, error: self.failed.append((name, error)),
+                self.session, Deed(effect, losses=losses), lambda name, error: self.failed.append((name, error))
             ),
         )
         return decision or shadow

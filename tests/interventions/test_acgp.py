@@ -18,7 +18,7 @@ from haltline.schemas.payloads import Governance
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
 from haltline.streams.policy.loader import BadPolicy, parse_policy
-from tests.builders import T0_MS, call
+from tests.builders import T0_MS, call, in_order
 from tests.interventions.cases import Story, found, proposed, some
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
@@ -205,10 +205,8 @@ def test_tripwires(wire: dict[str, Any], amount: float | None, level: Level | No
     result = governed(tripwires=[wire]).tell(0, event=transfer(amount))
     assert (None if result is None else result.level) is level
     if result is not None:
-        assert (result.code, some(result.governance).tripwire) == (
-            "session_killed_acgp" if level is Level.KILL else "tripwire_large",
-            "large",
-        )
+        code = "session_killed_acgp" if level is Level.KILL else "tripwire_large"
+        assert (result.code, governance(result).tripwire) == (code, "large")
 
 
 def governance(decision: Decision | None) -> Governance:
@@ -225,18 +223,13 @@ def test_of_several_tripwires_the_strictest_counts_and_the_model_hears_neither_c
     assert message == "This action was refused. Do not try to reach the same end another way; report it instead."
 
 
-@pytest.mark.parametrize(
-    ("scores", "level"),
-    [
-        pytest.param(dict.fromkeys(Dimension, 1.0), None, id="all 1: ok"),
-        pytest.param(dict.fromkeys(Dimension, 0.5), Level.PAUSE, id="all 0.5: a person decides"),
-        pytest.param(dict.fromkeys(Dimension, 0.7), Level.NUDGE, id="all 0.7: think again"),
-        pytest.param(dict.fromkeys(Dimension, 0.1), Level.BLOCK, id="all 0.1: refused, never halted"),
-    ],
-)
-def test_the_quality_that_an_agents_side_reports(scores: dict[Dimension, float], level: Level | None) -> None:
-    result = governed().tell(0, event=proposed(0, ctq=scores))
-    assert (None if result is None else result.level) is level
+def test_the_quality_that_an_agents_side_reports() -> None:
+    said = {
+        score: governed().tell(0, event=proposed(0, ctq=dict.fromkeys(Dimension, score)))
+        for score in (1.0, 0.7, 0.5, 0.1)
+    }
+    expected = {1.0: None, 0.7: Level.NUDGE, 0.5: Level.PAUSE, 0.1: Level.BLOCK}
+    assert {score: one and one.level for score, one in said.items()} == expected
 
 
 def test_a_kill_of_a_rule_that_is_no_tripwire_blocks_and_the_loop_guards_is_one() -> None:
@@ -328,13 +321,10 @@ def test_without_a_tripwire_nothing_is_ever_halted(steps: list[tuple[int, list[A
 
 def test_the_engine_looks_at_every_proposal_of_a_governed_session() -> None:
     core = Core(Policy.model_validate({"interventions": {"acgp": [{"tripwires": [HALT]}]}}))
-    state, result = None, []
-    for number, amount in enumerate((10, 600, 10)):
-        for event in call(number * 10, "transfer", args={"amount": amount}):
-            outcome = core.on_event(state, event)
-            state = outcome.state
-            result.append(outcome.decision)
-    levels = [None if one is None else one.level.value for one in result]
-    assert levels == [None, None, "KILL", None, "KILL", None]
-    assert state is not None
-    assert some(state.standing.killed).reason == "tripwire large: more than the agent may move"
+    state, levels = None, []
+    for event in in_order(call(n * 10, "transfer", args={"amount": amount}) for n, amount in enumerate((10, 600, 10))):
+        outcome = core.on_event(state, event)
+        state = outcome.state
+        levels.append(outcome.decision and outcome.decision.level)
+    assert levels == [None, None, Level.KILL, None, Level.KILL, None]
+    assert some(some(state).standing.killed).reason == "tripwire large: more than the agent may move"

@@ -2,8 +2,9 @@ from haltline.interventions.hint_effectiveness import HintOutcome, by_rule
 from haltline.interventions.state.intervention_history import HELPED_ACTIONS, Entry, History
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
-from haltline.schemas.findings import Detection, Evidence, Finding, Severity
+from haltline.schemas.findings import Detection, Severity
 from tests.cases import cases
+from tests.interventions.cases import found
 
 RULE = "repetition"
 
@@ -24,13 +25,9 @@ def decided(number: int, level: Level, rule: str = RULE, *, would: Level | None 
     )  # fmt: skip
 
 
-def found(number: int, rule: str = RULE) -> Detection:
-    finding = Finding(
-        detector=rule, code="x", severity=Severity.LOW, reason="x", evidence=(Evidence(event_id=f"e{number}"),)
-    )
-    return Detection(
-        detection_id=f"f{number}", session_id="s", event_id=f"e{number}", time=1_790_000_000_000, finding=finding
-    )
+def detected(number: int, rule: str = RULE) -> Detection:
+    about = {"detection_id": f"f{number}", "session_id": "s", "event_id": f"e{number}", "time": 1_790_000_000_000}
+    return Detection(finding=found(Severity.LOW, rule), **about)
 
 
 def acts(count: int) -> list[ActionEvent]:
@@ -47,11 +44,11 @@ HINT = decided(0, Level.NUDGE)
         "nothing more in the next ten actions": ([], [], acts(HELPED_ACTIONS), HintOutcome.HELPED),
         "nothing more in nine, and no end": ([], [], acts(HELPED_ACTIONS - 1), HintOutcome.UNKNOWN),
         "an end in order before that": ([], [], [*acts(2), event(9, Kind.SESSION_ENDED)], HintOutcome.HELPED),
-        "the same rule finds it again": ([], [found(3)], acts(20), HintOutcome.WENT_ON),
-        "another rule finds something": ([], [found(3, "cycle")], acts(20), HintOutcome.HELPED),
-        "it comes again later than that": ([], [found(11)], acts(20), HintOutcome.HELPED),
-        "its own finding": ([], [found(0)], acts(20), HintOutcome.HELPED),
-        "the rule stops it": ([decided(4, Level.PAUSE)], [found(3)], acts(20), HintOutcome.STOPPED),
+        "the same rule finds it again": ([], [detected(3)], acts(20), HintOutcome.WENT_ON),
+        "another rule finds something": ([], [detected(3, "cycle")], acts(20), HintOutcome.HELPED),
+        "it comes again later than that": ([], [detected(11)], acts(20), HintOutcome.HELPED),
+        "its own finding": ([], [detected(0)], acts(20), HintOutcome.HELPED),
+        "the rule stops it": ([decided(4, Level.PAUSE)], [detected(3)], acts(20), HintOutcome.STOPPED),
         "the rule would have": ([decided(4, Level.ALLOW, would=Level.KILL)], [], acts(20), HintOutcome.STOPPED),
         "another rule stops it": ([decided(4, Level.KILL, "budget")], [], acts(20), HintOutcome.HELPED),
         "the session's events are not there": ([], [], [], HintOutcome.UNKNOWN),

@@ -5,19 +5,12 @@ import pytest
 from haltline.interventions.outage import Outage
 
 
-class Clock:
-    now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
 def test_it_is_reported_once_then_at_intervals_and_once_that_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
-    clock = Clock()
-    outage = Outage(logging.getLogger("test"), "sink: the broker", again_every_s=60, now_s=clock)
+    now_s = 100.0
+    outage = Outage(logging.getLogger("test"), "sink: the broker", again_every_s=60, now_s=lambda: now_s)
     outage.back()  # as it was all the time
     for second in range(150):
-        clock.now_s = 100.0 + second
+        now_s = 100.0 + second
         outage.away("refused")
     assert outage.lasts
     outage.back()

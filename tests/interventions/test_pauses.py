@@ -11,10 +11,10 @@ from haltline.interventions.state.session_control import SessionControl
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import WHOLE_SESSION, Approval, Decision, Level, Mode
 from haltline.schemas.events import ActionEvent, Effect, Kind
-from haltline.schemas.findings import Evidence, Finding, Severity
+from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Policy, Rule
 from tests.builders import at, event
-from tests.interventions.cases import some
+from tests.interventions.cases import found, some
 
 POLICY = Policy()
 EXPIRES_MS = round(POLICY.operated.approvals.expires_s * 1000)
@@ -28,11 +28,8 @@ PAUSING = [
 
 def paused(standing: SessionControl, on: ActionEvent, rule: str, severity: Severity) -> Decision:
     """What a finding of the rule on the event leads to, under `enforce`."""
-    finding = Finding(
-        detector=rule, code=rule, severity=severity, reason="seen", evidence=(Evidence(event_id=on.event_id),)
-    )
     rules = {rule: Rule(mode=Mode.ENFORCE)}
-    decision, _ = Controller(POLICY).decide(standing, on, [finding], rules, dict, context=NOTHING)
+    decision, _ = Controller(POLICY).decide(standing, on, [found(severity, rule)], rules, dict, context=NOTHING)
     decision = some(approvals.on_event(standing, on, decision, POLICY, lambda: Effect.READ))
     assert decision.level is Level.PAUSE
     return decision
@@ -53,18 +50,15 @@ def test_each_pause_says_until_when_it_asks(rule: str, severity: Severity, secon
         Kind.MODEL_TURN: event(0, "", kind=Kind.MODEL_TURN, outcome=None),
     }[second_kind]
     decision = paused(standing, result, rule, severity)
-    assert decision.approval is not None
-    assert decision.expires == decision.approval.expires == at(0) + EXPIRES_MS
+    approval = some(decision.approval)
+    assert decision.expires == approval.expires == at(0) + EXPIRES_MS
     whole = second_kind is Kind.MODEL_TURN or rule in STOPS_SESSION
-    assert (decision.approval.action == WHOLE_SESSION) == whole == (standing.held is not None)
+    assert (approval.action == WHOLE_SESSION) == whole == (standing.held is not None)
     if whole:
         return
     again = some(approvals.on_event(standing, proposal(60), None, POLICY, lambda: Effect.READ))
-    assert (again.level, again.expires, some(again.approval).request_id) == (
-        Level.PAUSE,
-        decision.expires,
-        decision.approval.request_id,
-    ), "the same call waits for the request that is open, until that expires"
+    same = (Level.PAUSE, decision.expires, approval.request_id)
+    assert (again.level, again.expires, some(again.approval).request_id) == same, "it waits for the open request"
 
 
 def approves(request: Approval, second: float) -> Command:

@@ -60,10 +60,7 @@ def test_a_document_that_it_does_not_take_is_refused(document: str) -> None:
     [
         ("{stop: NUDGE}", "stop: expected PAUSE or harder, got NUDGE"),
         ("{modifications: [{action: x}]}", "expected put, cap or remove, got none"),
-        (
-            "{acgp: [{thresholds: {ok: 0.5, nudge: 0.4, escalate: 0.6}}]}",
-            "expected ok <= nudge <= escalate, got 0.5, 0.4",
-        ),
+        ("{acgp: [{thresholds: {ok: 0.5, nudge: 0.4, escalate: 0.6}}]}", "expected ok <= nudge <= escalate, got 0.5"),
         ("{acgp: [{weights: {reasoning: 0.5}}]}", "expected weights that sum to 1, got 0.5"),
         ("{strategy: hopeful}", r"interventions\.strategy: expected by_rule, "),
     ],
@@ -73,9 +70,6 @@ def test_what_no_schema_can_say_is_refused_by_the_loader(document: str, why: str
         parse_policy(f"interventions: {document}")
 
 
-@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)
-def test_every_part_is_described_in_the_schema(part: type) -> None:
-    unsaid = [
-        name for name, result in SCHEMA["$defs"][part.__name__]["properties"].items() if not result.get("description")
-    ]
-    assert not unsaid
+def test_every_part_is_described_in_the_schema() -> None:
+    parts = {part.__name__: SCHEMA["$defs"][part.__name__]["properties"] for part in PARTS}
+    assert not [(part, name) for part in parts for name, one in parts[part].items() if not one.get("description")]

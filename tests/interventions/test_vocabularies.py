@@ -55,20 +55,12 @@ def test_every_level_in_four_vocabularies(level: Level) -> None:
         assert type(rendered).model_validate_json(rendered.to_json()) == rendered
 
 
-@pytest.mark.parametrize(
-    ("scope", "pipeline_ex", "acgp_ex", "switch"),
-    [
-        (ScopeKind.SESSION, "emergency_stop", "halt", "run"),
-        (ScopeKind.AGENT, None, "halt", "agent"),
-        (ScopeKind.MISSION, None, "halt", "mission"),
-        (ScopeKind.FLEET, None, "halt", "fleet"),
-    ],
-)
-def test_the_kill_of_more_than_a_session(scope: ScopeKind, pipeline_ex: str | None, acgp_ex: str, switch: str) -> None:
-    result = decision(Level.KILL, scope=scope)
-    record = some(agent_sentinel.render(result))
-    assert (pipeline.render(result).intervention_type, acgp.render(result).intervention) == (pipeline_ex, acgp_ex)
-    assert record.context["kill_switch"] == switch
+def test_the_kill_of_more_than_a_session() -> None:
+    switches = {"session": "run", "agent": "agent", "mission": "mission", "fleet": "fleet"}
+    kills = {scope: decision(Level.KILL, scope=ScopeKind(scope)) for scope in switches}
+    assert {s: some(agent_sentinel.render(kill)).context["kill_switch"] for s, kill in kills.items()} == switches
+    assert [pipeline.render(kill).intervention_type for kill in kills.values()] == ["emergency_stop", *[None] * 3]
+    assert {acgp.render(kill).intervention for kill in kills.values()} == {"halt"}
 
 
 TYPES = [
@@ -98,19 +90,17 @@ def test_all_twelve_types_and_every_outcome() -> None:
     assert {one.outcome for one in result if one is not None} == set(RecordOutcome)
 
 
-@pytest.mark.parametrize(
-    ("resolution", "prevented"),
-    [
-        pytest.param(None, 0.0, id="while it waits, nothing is prevented yet"),
-        pytest.param(RecordOutcome.APPROVED_AFTER_REVIEW, 0.0, id="approved: nothing was prevented"),
-        pytest.param(RecordOutcome.REJECTED_AFTER_REVIEW, 7.5, id="rejected: its cost was"),
-        pytest.param(RecordOutcome.BLOCKED, 7.5, id="expired: its cost was too"),
-    ],
-)
-def test_what_a_pause_prevented_depends_on_a_persons_word(resolution: RecordOutcome | None, prevented: float) -> None:
-    record = record_of(decision(Level.PAUSE, estimated_cost_usd=7.5, cost_prevented_usd=7.5), resolution=resolution)
-    assert record is not None
-    assert (record.estimated_cost_usd, record.cost_prevented_usd) == (7.5, prevented)
+def test_what_a_pause_prevented_depends_on_a_persons_word() -> None:
+    prevented = {
+        None: 0.0,  # while it waits
+        RecordOutcome.APPROVED_AFTER_REVIEW: 0.0,
+        RecordOutcome.REJECTED_AFTER_REVIEW: 7.5,
+        RecordOutcome.BLOCKED: 7.5,  # as it expired
+    }
+    paused = decision(Level.PAUSE, estimated_cost_usd=7.5, cost_prevented_usd=7.5)
+    records = {resolution: some(record_of(paused, resolution=resolution)) for resolution in prevented}
+    assert {resolution: record.cost_prevented_usd for resolution, record in records.items()} == prevented
+    assert {record.estimated_cost_usd for record in records.values()} == {7.5}
 
 
 def test_a_plain_verdict_is_no_intervention_and_a_shadow_one_is_a_warning() -> None:
@@ -165,8 +155,8 @@ def test_a_record_has_every_field_of_the_published_list() -> None:
 
 def test_changed_arguments_are_the_modified_inputs() -> None:
     proposal = proposed(0, "export", args={"limit": 9000, "overwrite": True, "q": "x"})
-    record = record_of(decision(Level.NUDGE, arguments={"limit": 100}, without_arguments=("overwrite",)), proposal)
-    assert record is not None
+    changed = decision(Level.NUDGE, arguments={"limit": 100}, without_arguments=("overwrite",))
+    record = some(record_of(changed, proposal))
     assert (record.type, record.outcome) == ("downgrade", "modified")
     assert record.modified_inputs == {"limit": 100, "q": "x"}
 

@@ -168,8 +168,11 @@ def may_be_command_lines() -> Iterator[str]:
     """Regular expressions for Rust: where none is found, no command line has a secret."""
     for row in PROGRAMS:
         names = "|".join(map(re.escape, row["programs"]))
+        values = [_value(written) for written in row["values"]]
         after = [re.escape(word.strip("*")) for word in row.get("after", ())]
-        options = "|".join(after or {_value_sign(_value(written)) for written in row["values"]})
+        if all(len(value.option) > len("-p") for value in values):  # which tells more than what stands before
+            after = []
+        options = "|".join(after or set(map(_value_sign, values)))
         yield rf"(?-u:\b)(?:{names})(?:\.exe)?[\\\"']{{0,2}}(?:[ \t]|\\[nt])(?:[^\n]|\\\n)*?(?:{options})"
 
 

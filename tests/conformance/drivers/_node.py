@@ -20,6 +20,7 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.streams.intake.app import Intake
 from tests.conformance.environments import PACKAGES
 from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOL, Run, Script
+from tests.interventions.cases import some
 
 PACKAGE: Final = PACKAGES["typescript"]
 
@@ -79,10 +80,8 @@ class Node:
 
     def _ended(self, asked: dict[str, Any]) -> Run:
         process = self._started()
-        assert process.stdin is not None
-        assert process.stdout is not None
         self._say(process, asked)
-        for line in process.stdout:
+        for line in some(process.stdout):
             message = json.loads(line)
             if "call" not in message:
                 return Run(**message)
@@ -90,9 +89,9 @@ class Node:
         raise RuntimeError(f"{self._name}: expected the end of a run, got the end of the process")
 
     def _say(self, process: subprocess.Popen[str], message: dict[str, Any]) -> None:
-        assert process.stdin is not None
-        process.stdin.write(json.dumps(message) + "\n")
-        process.stdin.flush()
+        stdin = some(process.stdin)
+        stdin.write(json.dumps(message) + "\n")
+        stdin.flush()
 
     def _started(self) -> subprocess.Popen[str]:
         if self._process is None:

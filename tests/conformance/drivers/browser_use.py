@@ -27,18 +27,7 @@ from pydantic import ValidationError
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.integrations.browser_use import guarded
 from tests.browsers import program
-from tests.conformance.harness import (
-    CACHED,
-    EFFECTS,
-    END,
-    INPUT,
-    OUTPUT,
-    TOOLS,
-    Call,
-    Run,
-    Script,
-    why,
-)
+from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS, Call, Run, Script, why
 
 ADAPTER = "browser-use"
 # Actions have no ids and return texts; 60,000 characters of them are read; those of one turn are a sequence, which ends

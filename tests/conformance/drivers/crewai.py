@@ -34,14 +34,7 @@ class Scripted(BaseLLM):
         if not calls:
             return END
         return [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {
-                    "name": call.name,
-                    "arguments": call.written,
-                },
-            }
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.written}}
             for call in calls
         ]
 

@@ -32,11 +32,7 @@ class Scripted(dspy.BaseLM):  # type: ignore[misc]  # the library has no types
             fields = {"next_thought": thought, "next_tool_name": call.name, "next_tool_args": call.written}
         text = "\n\n".join(f"[[ ## {name} ## ]]\n{value}" for name, value in fields.items())
         message = SimpleNamespace(content=f"{text}\n\n[[ ## completed ## ]]", tool_calls=None)
-        used = {
-            "prompt_tokens": INPUT,
-            "completion_tokens": OUTPUT,
-            "prompt_tokens_details": {"cached_tokens": CACHED},
-        }
+        used = {"prompt_tokens": INPUT, "completion_tokens": OUTPUT, "prompt_tokens_details": {"cached_tokens": CACHED}}
         choice = SimpleNamespace(message=message, finish_reason="stop")
         return SimpleNamespace(choices=[choice], usage=used, model="scripted")
 

@@ -1,6 +1,7 @@
 """Agent-hooks's own conformance kit: its vectors, with haltline at its reference host. Run with its driver."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from agent_hooks import AgentContextBuilder, InterceptionBlocked, InterceptionEmitter, Verdict
@@ -12,9 +13,10 @@ from haltline.interventions.agent.integrations.agent_hooks import HaltlineInterc
 from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Outcome
-from tests.conformance.cases import Case, asks, outcomes
+from tests.conformance.cases import Case, asks
 from tests.conformance.own import OWN, own
 from tests.conformance.own.agent_hooks_vectors import BESIDE, IN_PLACE, NAMES, NOT_RUN
+from tests.interventions.agent.attempts import outcomes
 
 VECTORS = {vector["id"]: vector for vector in load_vectors()}
 RAISES = {"decision": "deny"}
@@ -123,7 +125,7 @@ class Host(ReferenceHarness):
         return self.ours[-1]
 
 
-def run(name: str) -> None:
+def run(name: str, _: object) -> None:
     host = Host(beside=name in BESIDE)
     result = asyncio.run(run_vector(host, VECTORS[name]))
     assert result.status == "pass", f"{result.title}: {result.status} {result.detail} {result.failures}"
@@ -131,12 +133,8 @@ def run(name: str) -> None:
     assert [wrong for one in host.ours for wrong in one.wrong] == [], result.title
 
 
-def add(name: str) -> None:
-    OWN[name] = Case(name, lambda _seen: run(name))
-
-
 for one in NAMES:
-    add(one)
+    OWN[one] = Case(one, partial(run, one))
 
 
 @own("each vector of the kit is run, or listed with a reason")

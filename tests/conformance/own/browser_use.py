@@ -1,9 +1,8 @@
 """The traps of browser-use: steps of several actions, swallowed errors, other models, pages. Run with its driver."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from browser_use import ActionResult
@@ -18,10 +17,12 @@ from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decisio
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
-from tests.conformance.cases import asks, block, delete, hint, is_refused, is_stopped, of, outcomes, work
+from tests.conformance.cases import asks, delete, is_refused, is_stopped, work
 from tests.conformance.drivers import browser_use as driver
 from tests.conformance.harness import EFFECTS, INPUT, Call, Run, numbered, ran
 from tests.conformance.own import own
+from tests.http_server import served
+from tests.interventions.agent.attempts import block, hint, of, outcomes
 
 ON_PAGES = ("navigate", "click", "input", "extract", "write_file")
 PAGE = b"""<html><title>Assets</title><body><h1>Assets</h1>
@@ -35,10 +36,8 @@ class Model(driver.Scripted):
     async def ainvoke(self, messages: Any, output_format: Any = None, **options: Any) -> Any:
         if output_format is None or output_format is JudgementResult:
             self.run.turns += 1
-            said: Any = "the heading is Assets"
-            if output_format is not None:
-                said = JudgementResult(verdict=True, failure_reason="")
-            return self.answer(said)
+            judged = JudgementResult(verdict=True, failure_reason="")
+            return self.answer("the heading is Assets" if output_format is None else judged)
         return await super().ainvoke(messages, output_format, **options)
 
 
@@ -50,27 +49,18 @@ def run(guard: Guard, *turns: Any, effects: Any = None, model: Any = None, **opt
     return driver.run_of(agent, model)
 
 
+class Pages(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(PAGE)
+
+
 @contextmanager
 def page() -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(PAGE)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/assets?token=t0ken"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with served(Pages) as address:
+        yield f"{address}/assets?token=t0ken"
 
 
 class OnPage(Model):

@@ -1,8 +1,14 @@
-"""Guards before a broker, and what becomes of calls behind a guard: `executed`, or the code of their refusal."""
+"""Guards before a broker, verdicts, and what becomes of calls: `executed`, or the code of their refusal.
+
+Imported in every environment of a framework.
+"""
 
 from typing import Any
 
 from haltline.interventions.agent import Guard, Refused
+from haltline.interventions.agent.testing import ScriptedGuard, decision
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent, Kind, Outcome
 
 
 def attempt(guard: Guard, action: str = "get_asset", **options: Any) -> str:
@@ -11,6 +17,45 @@ def attempt(guard: Guard, action: str = "get_asset", **options: Any) -> str:
             return "executed"
     except Refused as refused:
         return refused.code
+
+
+def refusal(guard: Guard, action: str = "delete_asset", **options: Any) -> Refused:
+    """Of a call that is not executed."""
+    try:
+        with guard.action(action, **options):
+            pass
+    except Refused as refused:
+        return refused
+    raise AssertionError("expected a refusal, got a call that was executed")
+
+
+def block(event: ActionEvent) -> Decision:
+    return decision(Level.BLOCK, event, code="scope_creep", message="Not this.")
+
+
+def hint(event: ActionEvent) -> Decision:
+    return decision(Level.NUDGE, event, message="Think again.")
+
+
+def pause(event: ActionEvent) -> Decision:
+    expires = event.time + 60_000
+    return decision(Level.PAUSE, event, code="approval_pending", message="A person is asked.", expires=expires)
+
+
+def list_instead(event: ActionEvent) -> Decision:
+    return decision(Level.NUDGE, event, message="Only this way.", arguments={"command": "ls -l"})
+
+
+def of(guard: ScriptedGuard, kind: Kind) -> list[ActionEvent]:
+    return [event for event in guard.events if event.kind is kind]
+
+
+def outcomes(guard: ScriptedGuard) -> list[Outcome | None]:
+    return [event.outcome for event in of(guard, Kind.COMPLETED)]
+
+
+def stages(guard: ScriptedGuard) -> list[str]:
+    return [feedback.stage.value for feedback in guard.feedback]
 
 
 def attempts(guard: Guard, times: int, action: str = "delete_asset", asset_id: str = "fact_sales") -> list[str]:

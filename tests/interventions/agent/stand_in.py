@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self, TypeAlias
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -55,13 +54,10 @@ class StandIn:
         self._produce(self.topics.interventions, decision.session_id.encode(), decision.to_json())
 
     def control(self, record: ControlRecord) -> None:
-        self._control(record.key, record.to_json())
+        self._produce(self.topics.control, record.key.encode(), record.to_json())
 
     def release(self, scope: ScopeKind, scope_id: str) -> None:
-        self._control(control_key(scope, scope_id), None)
-
-    def _control(self, key: str, value: bytes | None) -> None:
-        self._produce(self.topics.control, key.encode(), value)
+        self._produce(self.topics.control, control_key(scope, scope_id).encode(), None)
 
     def _produce(self, topic: str, key: bytes, value: bytes | None) -> None:
         sealed = () if self.sealer is None else (self.sealer.seal(topic, key, value, self.seal_ms or now_ms()),)
@@ -91,9 +87,7 @@ class StandIn:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stopping.set()
         self._thread.join()
         self._producer.close()

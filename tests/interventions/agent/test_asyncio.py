@@ -6,6 +6,7 @@ import pytest
 from haltline.interventions.agent import Level, Refused
 from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.schemas.events import ActionEvent, Kind, Outcome
+from tests.interventions.agent.attempts import of, outcomes
 from tests.waiting import wait_until
 
 
@@ -26,7 +27,7 @@ def test_a_coroutine_function_stays_one_and_is_guarded() -> None:
 
     assert asyncio.iscoroutinefunction(delete_asset)
     assert asyncio.run(agent()) == "deleted a"
-    assert [event.outcome for event in guard.events if event.kind is Kind.COMPLETED] == [Outcome.OK, Outcome.REFUSED]
+    assert outcomes(guard) == [Outcome.OK, Outcome.REFUSED]
     assert guard.events[-1].kind is Kind.SESSION_ENDED
 
 
@@ -36,9 +37,8 @@ async def enter(guard: ScriptedGuard, action: str = "get_asset") -> None:
 
 
 async def waits(guard: ScriptedGuard, action: str) -> tuple["asyncio.Task[None]", ActionEvent]:
-    """A call that waits for its verdict, and its proposal."""
     waiting = asyncio.create_task(enter(guard, action))
-    while not any(event.kind is Kind.PROPOSED for event in guard.events):
+    while not of(guard, Kind.PROPOSED):
         await asyncio.sleep(0)
     return waiting, guard.events[1]
 
@@ -59,38 +59,27 @@ def test_the_event_loop_goes_on_while_a_verdict_is_waited_for() -> None:
     assert guard.events[-1].outcome is Outcome.OK
 
 
-def test_a_call_that_is_cancelled_while_it_waits_is_reported_as_refused_and_not_executed() -> None:
-    guard = ScriptedGuard(None, budget_s=60.0)
+def test_a_call_that_is_cancelled_is_refused_while_it_waits_and_unknown_while_it_runs() -> None:
+    guard, other = ScriptedGuard(None, budget_s=60.0), ScriptedGuard()
+    running = asyncio.Event()
+
+    @other.tool
+    async def export_asset() -> None:
+        running.set()
+        await asyncio.Event().wait()
 
     async def agent() -> None:
         waiting, _ = await waits(guard, "delete_asset")
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
+        runs = asyncio.create_task(export_asset())
+        await running.wait()
+        for task in (waiting, runs):
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
 
     asyncio.run(agent())
     assert (guard.events[-1].outcome, guard.events[-1].error) == (Outcome.REFUSED, "interrupted before it began")
-
-
-def test_a_call_that_is_cancelled_while_it_runs_is_reported_as_unknown() -> None:
-    guard = ScriptedGuard()
-
-    async def agent() -> None:
-        running = asyncio.Event()
-
-        @guard.tool
-        async def export_asset() -> None:
-            running.set()
-            await asyncio.Event().wait()
-
-        task = asyncio.create_task(export_asset())
-        await running.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(agent())
-    assert guard.events[-1].outcome is Outcome.UNKNOWN
+    assert other.events[-1].outcome is Outcome.UNKNOWN
 
 
 def test_a_verdict_that_comes_after_the_loop_was_closed_harms_nobody() -> None:
@@ -111,4 +100,4 @@ def test_an_object_with_a_coroutine_call_is_reported_as_ended_when_it_has_ended(
     guard = ScriptedGuard()
     with pytest.raises(ValueError, match="7"):
         asyncio.run(guard.tool(name="lookup")(Lookup())(7))
-    assert [e.outcome for e in guard.events if e.kind is Kind.COMPLETED] == [Outcome.ERROR]
+    assert outcomes(guard) == [Outcome.ERROR]

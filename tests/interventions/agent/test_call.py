@@ -1,4 +1,5 @@
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import orjson
 import pytest
@@ -10,25 +11,20 @@ from haltline.interventions.agent.transport.transport import NoTransport
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.wire import decode_event
-from tests.interventions.agent.attempts import attempt, attempts
+from tests.interventions.agent.attempts import attempt, attempts, of
+from tests.interventions.cases import some
 
 
-@pytest.mark.parametrize(
-    ("error", "outcome", "text"),
-    [
+def test_the_agents_own_exception_goes_through_unchanged_and_is_reported() -> None:
+    for error, outcome, text in (
         (PermissionError("password=hunter22"), Outcome.ERROR, "PermissionError: password=[redacted:password]"),
         (TimeoutError("late"), Outcome.TIMEOUT, "TimeoutError: late"),
         (KeyboardInterrupt("stop"), Outcome.UNKNOWN, "KeyboardInterrupt: stop"),
-    ],
-)
-def test_the_agents_own_exception_goes_through_unchanged_and_is_reported(
-    error: BaseException, outcome: Outcome, text: str
-) -> None:
-    guard = ScriptedGuard()
-    with pytest.raises(type(error)) as raised, guard.action("get_asset"):
-        raise error
-    assert raised.value is error
-    assert (guard.events[-1].outcome, guard.events[-1].error) == (outcome, text)
+    ):
+        guard = ScriptedGuard()
+        with pytest.raises(type(error)) as raised, guard.action("get_asset"):
+            raise error
+        assert (raised.value, guard.events[-1].outcome, guard.events[-1].error) == (error, outcome, text)
 
 
 def test_an_agent_that_hammers_at_a_refusal_does_not_flood_the_topics() -> None:
@@ -68,7 +64,7 @@ def test_arguments_are_reported_by_name_with_defaults_and_without_self_and_those
     assert guard.events[-1].outcome is Outcome.ERROR
 
 
-def test_a_generator_function_is_refused_as_a_tool() -> None:
+def test_a_generator_function_is_no_tool_and_an_option_that_cannot_be_is_refused() -> None:
     guard = ScriptedGuard()
     with pytest.raises(TypeError, match="expected a function or a coroutine function"):
 
@@ -76,24 +72,19 @@ def test_a_generator_function_is_refused_as_a_tool() -> None:
         def rows(table: str) -> object:
             yield table
 
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"effect": "harmless"}, "effect: expected one of read, poll"),
         ({"effect": ["read"]}, r"effect: expected one of read, poll.* got \['read'\]"),
         ({"mode": "later"}, "mode: expected async or blocking"),
-    ],
-)
-def test_a_tool_is_not_set_up_with(options: dict[str, str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ScriptedGuard().action("delete_asset", **options)  # type: ignore[arg-type]  # the point of the test
+    ]
+    for options, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            guard.action("delete_asset", **options)
 
 
 def test_concurrent_calls_in_threads_each_get_their_own_verdict() -> None:
     def odd_ones_are_blocked(event: ActionEvent) -> Level:
-        assert event.args is not None
-        return Level.BLOCK if event.args["asset_id"] % 2 else Level.ALLOW
+        return Level.BLOCK if some(event.args)["asset_id"] % 2 else Level.ALLOW
 
     guard = ScriptedGuard(*[odd_ones_are_blocked] * 64)
     with ThreadPoolExecutor(64) as pool:
@@ -103,8 +94,6 @@ def test_concurrent_calls_in_threads_each_get_their_own_verdict() -> None:
 
 
 class Deceptive(str):
-    """A text that cannot be written."""
-
     __slots__ = ()
 
     def __format__(self, _: str) -> str:
@@ -172,5 +161,9 @@ def test_what_a_repetition_of_a_tool_is_is_reported_with_each_call() -> None:
     broken(7)
     attempt(guard, "search", loop_key="password=hunter22")
     attempt(guard, "search")
-    reported = [e.loop_key for e in guard.events if e.kind is Kind.PROPOSED]
-    assert reported == ["order 7", None, "password=[redacted:password]", None]
+    assert [event.loop_key for event in of(guard, Kind.PROPOSED)] == [
+        "order 7",
+        None,
+        "password=[redacted:password]",
+        None,
+    ]

@@ -10,7 +10,7 @@ from haltline.schemas.decisions import ApprovalState, ScopeKind
 from haltline.schemas.events import Kind
 from tests.builders import about_approval
 from tests.cases import cases
-from tests.interventions.agent.attempts import attempt, attempts
+from tests.interventions.agent.attempts import attempt, attempts, of, refusal, stages
 from tests.interventions.cases import some
 
 Tool = Callable[[str], str]
@@ -22,34 +22,25 @@ def tools(guard: Guard) -> tuple[Tool, Tool, list[str]]:
     """A destructive tool, one that reads, and the log of what was really executed; a refusal returns its code."""
     executed: list[str] = []
 
-    @guard.tool(targets=("asset_id",))
-    def delete_asset(asset_id: str) -> str:
-        executed.append(f"delete {asset_id}")
-        return "asset still exists"
+    def code_or_result(verb: str, result: str) -> Tool:
+        def execute(asset_id: str) -> str:
+            executed.append(f"{verb} {asset_id}")
+            return result
 
-    @guard.tool
-    def get_asset(asset_id: str) -> str:
-        executed.append(f"get {asset_id}")
-        return "here"
-
-    def code_or_result(tool: Tool) -> Tool:
         def call(asset_id: str) -> str:
             try:
                 return tool(asset_id)
             except Refused as refused:
                 return refused.code
 
+        tool = guard.tool(name=f"{verb}_asset", targets=("asset_id",))(execute)
         return call
 
-    return code_or_result(delete_asset), code_or_result(get_asset), executed
+    return code_or_result("delete", "asset still exists"), code_or_result("get", "here"), executed
 
 
 def published(guard: ScriptedGuard) -> list[tuple[str, str | None]]:
     return [(event.kind.value, event.outcome and event.outcome.value) for event in guard.events]
-
-
-def stages(guard: ScriptedGuard) -> list[str]:
-    return [feedback.stage.value for feedback in guard.feedback]
 
 
 def test_a_call_that_is_allowed_is_proposed_executed_and_completed() -> None:
@@ -77,8 +68,7 @@ def test_another_prompt_of_the_user_is_told_by_its_count_and_the_same_once_more_
         for text in ("tidy up", "tidy up", "now the attic", "tidy up"):
             guard.prompt(text)
             attempt(guard)
-    told = [event.task.prompts for event in guard.events if event.kind is Kind.SESSION_STARTED and event.task]
-    assert told == [2, 3]
+    assert [event.task.prompts for event in of(guard, Kind.SESSION_STARTED) if event.task] == [2, 3]
     assert "attic" not in "".join(event.model_dump_json() for event in guard.events)
     with pytest.raises(TypeError, match="prompt: expected a text, got list"):
         guard.prompt(["a"])  # type: ignore[arg-type]  # what a program without types may pass
@@ -102,11 +92,9 @@ def test_each_level_does_to_the_call_what_it_says(level: Level, code: str | None
     if code is None:
         assert attempt(guard) == "executed"
     else:
-        with pytest.raises(Refused) as refused, guard.action("get_asset"):
-            pytest.fail("it was executed")
-        assert str(refused.value) == f"{code}: for the model"
-        assert some(refused.value.decision).level is level
-        assert some(refused.value.decision).reason not in str(refused.value)
+        refused = refusal(guard, "get_asset")
+        assert (str(refused), some(refused.decision).level) == (f"{code}: for the model", level)
+        assert some(refused.decision).reason not in str(refused)
     assert attempt(guard) == (KILLED if level is Level.KILL else "executed")
     assert (guard.killed, stages(guard)) == (level is Level.KILL, acknowledged)
 
@@ -217,8 +205,7 @@ def test_each_kill_is_acknowledged_as_stopped_once_but_one_that_is_sent_again_is
 
 def test_a_kill_of_one_tool_in_a_decision_refuses_the_call_and_ends_no_session() -> None:
     guard = ScriptedGuard(lambda event: decision(Level.KILL, event, scope=ScopeKind.TOOL, code="tool_killed"))
-    with pytest.raises(Refused, match="tool_killed: This is not allowed now"), guard.action("drop_table"):
-        pytest.fail("it was executed")
+    assert "tool_killed: This is not allowed now" in str(refusal(guard, "drop_table"))
     assert not guard.killed
 
 

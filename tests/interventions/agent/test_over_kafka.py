@@ -1,10 +1,8 @@
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -18,9 +16,9 @@ from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.attempts import attempt, attempts, guard_of
 from tests.interventions.agent.stand_in import PARTITIONS, StandIn, silent, standing, third_delete_kills
 from tests.mock_cluster import ApiKey, MockCluster
+from tests.programs import printed
 from tests.waiting import wait_until
 
-ROOT = Path(__file__).resolve().parents[3]
 KILLED = "session_killed_loop_guard"
 
 
@@ -28,25 +26,6 @@ KILLED = "session_killed_loop_guard"
 def worker(embedded: EmbeddedBroker) -> Iterator[StandIn]:
     with StandIn(embedded.bootstrap, third_delete_kills()) as stand_in:
         yield stand_in
-
-
-AGENT = """
-import sys
-from tests.interventions.agent.attempts import attempts, guard_of
-
-bootstrap, session_id, tool, times, prefix = sys.argv[1:]
-with guard_of(bootstrap, session_id, mode="blocking", topic_prefix=prefix) as guard:
-    codes = attempts(guard, int(times), tool)
-print(*codes, f"executed {codes.count('executed')}", sep="\\n")
-"""
-
-
-def in_a_process(bootstrap: str, session_id: str, tool: str, times: int, prefix: str = "haltline.") -> list[str]:
-    """What becomes of the calls of an agent in a process of its own, and how many were executed."""
-    command = [sys.executable, "-c", AGENT, bootstrap, session_id, tool, str(times), prefix]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
 
 
 def test_the_third_delete_is_refused_and_all_after_it(embedded: EmbeddedBroker, worker: StandIn) -> None:
@@ -176,8 +155,7 @@ sys.exit(status)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_a_forked_child_is_guarded_too(embedded: EmbeddedBroker, worker: StandIn) -> None:
     command = [sys.executable, "-c", FORKING, embedded.bootstrap]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert (done.returncode, done.stdout) == (0, "executed in the child\n"), done.stderr
+    assert printed(*command) == "executed in the child\n"
     wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the end of the session has arrived")
     assert [event.action for event in worker.of(Kind.COMPLETED)] == ["get_asset", "delete_asset"]
     assert len(worker.of(Kind.SESSION_STARTED)) == len(worker.of(Kind.SESSION_ENDED)) == 1

@@ -20,7 +20,6 @@ from haltline.streams.local.kafka import LocalKafka
 from tests.conftest import PARTITIONS
 from tests.interventions.agent.attempts import attempt, attempts, guard_of
 from tests.interventions.agent.stand_in import StandIn, standing
-from tests.interventions.agent.test_over_kafka import in_a_process
 from tests.waiting import wait_until
 
 KILLED = "session_killed_loop_guard"
@@ -55,8 +54,8 @@ def test_of_many_kills_and_resets_the_last_holds_also_when_compacted(kafka: Loca
             return len(offsets) < sum(last + 1 for last in dict(sorted(offsets)).values()) / 2
 
         wait_until(is_compacted, "the broker has compacted the topic", deadline_s=120)
-        again = in_a_process(kafka.bootstrap, "killed", "get_asset", 2, kafka_topics.prefix)
-        assert again == [KILLED, KILLED, "executed 0"]
+        with guard_of(kafka.bootstrap, "killed", topic_prefix=kafka_topics.prefix, mode="blocking") as again:
+            assert attempts(again, 2, "get_asset") == [KILLED, KILLED]
         with guard_of(kafka.bootstrap, "s1", topic_prefix=kafka_topics.prefix, mode="blocking") as other:
             assert attempts(other, 1) == ["executed"]
             assert other.ready

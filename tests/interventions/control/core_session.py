@@ -9,6 +9,7 @@ from haltline.schemas.policy import Policy
 from haltline.streams.engine.core import Core, Effects, SessionState
 from haltline.streams.sessions import state_codec
 from tests.builders import at
+from tests.interventions.cases import some
 
 
 def decided(outcome: Effects) -> list[Decision]:
@@ -16,8 +17,7 @@ def decided(outcome: Effects) -> list[Decision]:
 
 
 def shown(decision: Decision | None) -> tuple[str, str, str]:
-    assert decision is not None
-    return decision.level.value, decision.code, decision.event_id
+    return some(decision).level.value, some(decision).code, some(decision).event_id
 
 
 class CoreSession:
@@ -30,8 +30,7 @@ class CoreSession:
 
     @property
     def known(self) -> SessionState:
-        assert self.state is not None
-        return self.state
+        return some(self.state)
 
     def took(self, outcome: Effects) -> Effects:
         self.state = state_codec.decode(state_codec.encode(outcome.state))

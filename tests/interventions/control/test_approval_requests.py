@@ -3,6 +3,7 @@ import pytest
 from haltline.schemas.control import CallRequest, CommandKind
 from haltline.schemas.decisions import Approval, Decision
 from haltline.schemas.findings import Severity
+from tests.interventions.cases import some
 from tests.interventions.control.core_session import decided, shown
 from tests.interventions.control.test_approvals import APPROVE, ASK, REJECT, Session
 
@@ -11,8 +12,6 @@ APPROVED = [("ALLOW", "approved", "apr_1")]
 
 
 class Asking(Session):
-    """A session whose agent asks itself, by its own guard."""
-
     def ask(self, request_id: str = "apr_1", second: float = 0, priority: Severity = Severity.MEDIUM) -> list[Decision]:
         request = CallRequest(
             action="transfer", args={"usd": 5}, agent_id="payer", priority=priority, expires_s=60, why="much money"
@@ -20,16 +19,14 @@ class Asking(Session):
         return decided(self.command(CommandKind.REQUEST, second, "sdk", request_id=request_id, request=request))
 
     def open(self, request_id: str = "apr_1", second: float = 0, priority: Severity = Severity.MEDIUM) -> Approval:
-        (decision,) = self.ask(request_id, second, priority)
-        assert decision.approval is not None
+        approval = approval_of(self.ask(request_id, second, priority))
         self.tick(0)
-        return decision.approval
+        return approval
 
 
 def approval_of(decisions: list[Decision]) -> Approval:
     (decision,) = decisions
-    assert decision.approval is not None
-    return decision.approval
+    return some(decision.approval)
 
 
 def test_what_an_agents_own_guard_asks_for_is_used_once_when_it_says_so() -> None:
@@ -37,9 +34,9 @@ def test_what_an_agents_own_guard_asks_for_is_used_once_when_it_says_so() -> Non
     request = asking.open()
     assert (request.state, request.asked_by, request.arguments) == ("pending", "sdk", '{"usd":5}')
     (decision,) = asking.says(APPROVE, request)
+    approval = some(decision.approval)
     assert [shown(decision)] == APPROVED
-    assert decision.approval is not None
-    assert (decision.agent_id, decision.approval.state, decision.approval.approved_by) == ("payer", "approved", ["ada"])
+    assert (decision.agent_id, approval.state, approval.approved_by) == ("payer", "approved", ["ada"])
     assert asking.says(APPROVE, request, second=21) == [], "answered once"
     (used,) = asking.says(USE, request, by="sdk", second=22)
     assert [shown(used)] == APPROVED

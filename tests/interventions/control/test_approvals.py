@@ -20,8 +20,6 @@ Shown = tuple[str, str, str]
 
 
 class Session(CoreSession):
-    """Pauses each repeated delete of one target."""
-
     def __init__(self) -> None:
         operations = Operations(approvals=ApprovalRules(expires_s=60))
         super().__init__(Policy(rules={**PAUSING, **OFF}, operations=operations))
@@ -48,11 +46,9 @@ class Session(CoreSession):
         return self.request(self.propose(10, waits=waits))
 
     def request(self, decision: Decision | None) -> Approval:
-        assert decision is not None
-        assert decision.level is Level.PAUSE
-        assert decision.approval is not None
-        self.tick((decision.time - at(0)) / 1000)
-        return decision.approval
+        assert some(decision).level is Level.PAUSE
+        self.tick((some(decision).time - at(0)) / 1000)
+        return some(some(decision).approval)
 
 
 def test_what_is_approved_passes_once_and_a_call_that_was_given_up_is_none() -> None:
@@ -142,12 +138,9 @@ def test_who_approves_what_came_after_warnings_begins_their_count_anew() -> None
 
     def fails(number: int) -> list[Decision]:
         second = number * 10
-        outcomes = [
-            session.does(second, action="read", targets=["path=a"], await_verdict=False),
-            session.event(
-                Kind.COMPLETED, second + 2, call_id=f"c{session.calls}", outcome=Outcome.ERROR, error="no such file"
-            ),
-        ]
+        outcomes = [session.does(second, action="read", targets=["path=a"], await_verdict=False)]
+        failed = {"call_id": f"c{session.calls}", "outcome": Outcome.ERROR, "error": "no such file"}
+        outcomes.append(session.event(Kind.COMPLETED, second + 2, **failed))
         return [d for outcome in outcomes if (d := outcome.decision) is not None and d.level > Level.ALLOW]
 
     decisions = [decision for number in range(5) for decision in fails(number)]
@@ -163,13 +156,11 @@ ALL = ("p2", "p3", "p4")
 
 
 def lined_up() -> tuple[Session, Approval]:
-    """A request about a call, with two others of the same cause behind it."""
     session = Session()
     request = session.paused(waits=True)
     for number, second in ((1, 11), (2, 12)):
-        decision = session.propose(second, force=number)
+        decision = some(session.propose(second, force=number))
         assert shown(decision)[:2] == ("PAUSE", "loop_detected")
-        assert decision is not None
         assert (some(decision.approval).request_id, some(decision.approval).behind) == (request.request_id, True)
         assert decision.expires == request.expires
     return session, request
@@ -179,12 +170,12 @@ def test_an_approval_lets_its_own_call_pass_and_asks_about_the_next_one() -> Non
     session, request = lined_up()
     passed, following = session.says(APPROVE, request)
     assert shown(passed) == ("ALLOW", "approved", "p2")
-    assert following.approval is not None
-    assert (following.level, following.approval.request_id != request.request_id) == (Level.PAUSE, True)
-    assert len(following.approval.also or ()) == 1
+    behind = some(following.approval)
+    assert (following.level, behind.request_id != request.request_id) == (Level.PAUSE, True)
+    assert len(behind.also or ()) == 1
     assert shown(session.propose(21, force=1))[0] == "PAUSE", "the first approval was not for this call"
-    session.says(APPROVE, following.approval, second=22)  # a critical one takes two
-    answers = session.told(APPROVE, following.approval, "bo", second=23)
+    session.says(APPROVE, behind, second=22)  # a critical one takes two
+    answers = session.told(APPROVE, behind, "bo", second=23)
     assert ("ALLOW", "approved", "p3") in answers
     assert all(event != "p4" for _, _, event in answers), "the third goes on waiting"
 

@@ -1,22 +1,19 @@
-"""A volume of destructive acts on different targets, through the core and the real codec: one answer for a session."""
-
 from typing import Any
 
 import pytest
 
 from haltline.schemas.control import CommandKind
-from haltline.schemas.decisions import Approval, Decision, Level
+from haltline.schemas.decisions import Approval, Level
 from haltline.schemas.events import Outcome
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import ApprovalRules, Operations
 from haltline.streams.engine.core import Core
 from haltline.streams.policy.loader import parse_policy
+from tests.interventions.cases import some
 from tests.interventions.control.test_approvals import Session
 
 
 class Deleting(Session):
-    """Deletes one asset after the other."""
-
     def __init__(self, document: str = "{}", **approvals: Any) -> None:
         super().__init__()
         rules = ApprovalRules(**({"expires_s": 60} | approvals))
@@ -26,19 +23,12 @@ class Deleting(Session):
         """What is decided about the next asset; what may be made is made."""
         decision = self.propose(second, f"a{second}")
         self.completed(second + 0.5, Outcome.REFUSED if decision and decision.level >= Level.PAUSE else Outcome.OK)
-        return self._said(decision)
+        return "-" if decision is None else f"{decision.level.value} {decision.code}"
 
     def asked(self, second: float) -> Approval:
-        """The request about an asset that waits."""
         decision = self.propose(second, f"a{second}")
-        assert decision is not None
-        assert decision.approval is not None
         self.tick(second)
-        return decision.approval
-
-    @staticmethod
-    def _said(decision: Decision | None) -> str:
-        return "-" if decision is None else f"{decision.level.value} {decision.code}"
+        return some(some(decision).approval)
 
 
 def deleting(**approvals: Any) -> tuple[Deleting, Approval]:
@@ -80,10 +70,9 @@ def test_a_request_that_expires_refuses_its_call_and_no_other() -> None:
     session.asked(3)
     refused, following = session.tick(62)
     assert (refused.level, refused.code, refused.event_id) == (Level.BLOCK, "approval_expired", "p3")
-    assert following.approval is not None
-    assert following.level is Level.PAUSE
-    assert following.approval.request_id != request.request_id
-    answers = session.says(CommandKind.APPROVE, following.approval, second=70)
+    behind = some(following.approval)
+    assert (following.level, behind.request_id != request.request_id) == (Level.PAUSE, True)
+    answers = session.says(CommandKind.APPROVE, behind, second=70)
     assert [(d.level, d.event_id) for d in answers] == [(Level.ALLOW, "p4")]
 
 

@@ -4,6 +4,7 @@ from haltline.interventions.state.session_control import Kill, SessionControl
 from haltline.schemas.decisions import Level
 from haltline.schemas.policy import Operations, Policy
 from tests.builders import T0_MS, at
+from tests.interventions.cases import some
 
 POLICY = Policy(operations=Operations(kill_ack_s=5, kill_issues=3))
 
@@ -27,8 +28,8 @@ def test_it_is_sent_again_at_each_deadline_and_then_it_is_an_incident() -> None:
     assert (incident.level, incident.flag, incident.decision_id != "d1") == (Level.KILL, True, True)
     assert incident.reason.startswith("the kill was sent 3 times in 15s")
     assert [s.control.issued for s in result if s.control is not None] == [2, 3, 3]
-    assert result[6].control is not None
-    assert (result[6].control.escalated_at, result[6].control.stopped_at) == (at(15), None)
+    record = some(result[6].control)
+    assert (record.escalated_at, record.stopped_at) == (at(15), None)
     assert kill_acknowledgement.due_ms(kill) == 0
 
 

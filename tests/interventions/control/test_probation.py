@@ -18,7 +18,6 @@ class Session(CoreSession):
         super().__init__(Policy(operations=Operations(probation=ProbationRules(**probation), **operations)))
 
     def released(self, second: float = 10, **fields: Any) -> Effects:
-        """Killed, and reset."""
         self.command(KILL, second - 1)
         return self.command(RESET, second, **fields)
 
@@ -33,7 +32,6 @@ class Session(CoreSession):
 
     @property
     def locked_s(self) -> float:
-        """How long the lockout is."""
         kill = some(self.known.standing.killed)
         return 0 if kill.locked_until_ms is None else (kill.locked_until_ms - kill.since_ms) / 1000
 
@@ -41,8 +39,7 @@ class Session(CoreSession):
 def test_limits_are_lower_on_probation_which_a_reset_begins_and_says() -> None:
     free, held = Session(), Session()
     outcome = held.released()
-    assert outcome.control is not None
-    record = outcome.control
+    record = some(outcome.control)
     assert (record.state, record.by, record.actions_left) == (ControlState.PROBATION, "ada", 5)
     assert not outcome.released
     assert not held.command(RESET, 15).released, "another reset does not end it"

@@ -66,8 +66,8 @@ def test_a_second_kill_leaves_the_first_ones_record_and_one_session_may_be_relea
     assert (first.key, first.by, first.code) == ("agent:cleaner", "ada", "agent_killed_by_operator")
     assert scope.says(KILL, 2, "bo") == NOTHING
     result = scope.says(RESET, 3, session="s1")
-    assert result.control is not None
-    assert (result.control.state, result.control.spared, result.released) == (ControlState.KILLED, ["s1"], False)
+    record = some(result.control)
+    assert (record.state, record.spared, result.released) == (ControlState.KILLED, ["s1"], False)
     assert scope.says(RESET, 4, session="s1") == NOTHING
     assert scope.says(RESET, 5).released
 

@@ -28,7 +28,6 @@ def awaited(second: float = 0) -> Any:
 
 
 def decide(*findings: Finding, rules: dict[str, Rule], event: Any = None) -> tuple[Decision | None, Decision | None]:
-    """The enforced decision, and what is in shadow beside it."""
     near = dict.fromkeys(rules, 1.0)
     return Controller(Policy()).decide(SessionControl(), event or proposed(), findings, rules, lambda: near)
 
@@ -36,8 +35,7 @@ def decide(*findings: Finding, rules: dict[str, Rule], event: Any = None) -> tup
 def killed() -> tuple[SessionControl, Kill]:
     story = Story()
     story.tell(0, looping(CRITICAL))
-    assert story.standing.killed is not None
-    return story.standing, story.standing.killed
+    return story.standing, some(story.standing.killed)
 
 
 def test_nothing_found_says_nothing_unless_a_verdict_is_awaited() -> None:
@@ -47,9 +45,7 @@ def test_nothing_found_says_nothing_unless_a_verdict_is_awaited() -> None:
 
 def test_the_harder_of_one_batch_wins_in_any_order_with_the_same_id() -> None:
     findings = [found(LOW, OTHER), looping(CRITICAL)]
-    one, other = Story().tell(0, *findings), Story().tell(0, *reversed(findings))
-    assert one is not None
-    assert other is not None
+    one, other = some(Story().tell(0, *findings)), some(Story().tell(0, *reversed(findings)))
     assert said(one) == said(other) == KILLED
     assert one.decision_id == other.decision_id
 
@@ -57,17 +53,15 @@ def test_the_harder_of_one_batch_wins_in_any_order_with_the_same_id() -> None:
 def test_what_is_in_shadow_changes_nothing_of_an_enforced_decision() -> None:
     shadowed = {GUARD: Rule(mode=Mode.SHADOW), OTHER: Rule()}
     decision, shadow = decide(looping(CRITICAL), found(LOW, OTHER), rules=shadowed)
-    assert decision is not None
-    assert (decision.level, decision.detector, shadow) == (Level.NUDGE, OTHER, None), "a nudge beats a shadow kill"
+    assert said(decision) == (Level.NUDGE, OTHER), "a nudge beats a shadow kill"
+    assert shadow is None
     alone, _ = decide(looping(CRITICAL), rules={GUARD: Rule()})
     beside, shadow = decide(looping(CRITICAL), found(CRITICAL, OTHER), rules={GUARD: Rule(), OTHER: shadowed[GUARD]})
     assert (beside, shadow) == (alone, None)
 
 
 def test_who_waits_for_a_verdict_gets_it_and_what_is_in_shadow_is_reported_beside_it() -> None:
-    verdict, shadow = decide(looping(CRITICAL), rules={GUARD: Rule(mode=Mode.SHADOW)}, event=awaited())
-    assert verdict is not None
-    assert shadow is not None
+    verdict, shadow = map(some, decide(looping(CRITICAL), rules={GUARD: Rule(mode=Mode.SHADOW)}, event=awaited()))
     assert (verdict.level, verdict.code, verdict.scope_id) == (Level.ALLOW, "allowed", None)
     # A guard takes what names a scope's id for no verdict.
     assert (shadow.level, shadow.would, shadow.scope_id) == (Level.ALLOW, Level.KILL, "s1")

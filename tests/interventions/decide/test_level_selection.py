@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from haltline.interventions.decide.controller import SessionControl
 from haltline.interventions.state.intervention_history import MAX_ENTRIES, MAX_ISSUES
 from haltline.schemas.decisions import Mode
-from haltline.schemas.findings import Severity
+from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Policy, Rule
 from tests.interventions.cases import Story, found, some
 
@@ -43,15 +43,10 @@ def test_progressive_goes_up_while_nothing_helps_and_down_when_something_did_aft
     assert session.level(8000, found(MEDIUM), actions=10) == "REINFORCE"  # two of three
 
 
-@pytest.mark.parametrize(
-    ("interventions", "level"),
-    [
-        pytest.param({"strategy": "progressive"}, "KILL", id="a strategy for all does not soften what is critical"),
-        pytest.param({"strategies": {"destructive_repeat": "progressive"}}, "NUDGE", id="one for the rule itself does"),
-    ],
-)
-def test_who_may_soften_what_is_critical(interventions: dict[str, Any], level: str) -> None:
-    assert story(**interventions).level(0, found(CRITICAL, "destructive_repeat")) == level
+def test_a_strategy_for_the_rule_itself_may_soften_what_is_critical_and_one_for_all_may_not() -> None:
+    of_all, of_the_rule = story(strategy="progressive"), story(strategies={"destructive_repeat": "progressive"})
+    critical = found(CRITICAL, "destructive_repeat")
+    assert [session.level(0, critical) for session in (of_all, of_the_rule)] == ["KILL", "NUDGE"]
 
 
 @pytest.mark.parametrize(
@@ -100,19 +95,16 @@ def test_what_the_agent_did_not_hear_uses_up_none_of_its_hints_and_is_no_part_of
     assert [moment.what[:9] for moment in some(killed.incident).timeline[1:]] == ["NUDGE for", "NUDGE for", "KILL at e"]
 
 
-@pytest.mark.parametrize(
-    ("mode", "severity", "seconds", "expected"),
-    [
-        (Mode.SHADOW, MEDIUM, (0, 31, 62), [("ALLOW", "NUDGE"), ("ALLOW", "NUDGE"), ("ALLOW", "PAUSE")]),
-        (Mode.WARN, CRITICAL, (0, 1, 29, 30), [("NUDGE", "PAUSE"), None, None, ("NUDGE", "PAUSE")]),
-    ],
-    ids=["a shadow rule escalates as an enforced one would", "one that warns does not so more often for a stop"],
-)
-def test_a_mode(mode: Mode, severity: Severity, seconds: tuple[int, ...], expected: list[Any]) -> None:
-    session = story(after_warnings=2 if mode is Mode.SHADOW else 0)
-    rule = "error_repetition" if mode is Mode.SHADOW else "cycle"
-    result = [session.tell(second, found(severity, rule), rule=Rule(mode=mode)) for second in seconds]
-    assert [d and (d.level.value, d.would and d.would.value) for d in result] == expected
+def test_a_shadow_rule_escalates_as_an_enforced_one_would_and_one_that_warns_does_not_so_more_often() -> None:
+    def said(after_warnings: int, mode: Mode, finding: Finding, *seconds: float) -> list[Any]:
+        session = story(after_warnings=after_warnings)
+        result = [session.tell(second, finding, rule=Rule(mode=mode)) for second in seconds]
+        return [d and (d.level.value, d.would and d.would.value) for d in result]
+
+    shadow = said(2, Mode.SHADOW, found(MEDIUM), 0, 31, 62)
+    assert shadow == [("ALLOW", "NUDGE"), ("ALLOW", "NUDGE"), ("ALLOW", "PAUSE")]
+    warned = ("NUDGE", "PAUSE")
+    assert said(0, Mode.WARN, found(CRITICAL, "cycle"), 0, 1, 29, 30) == [warned, None, None, warned]
 
 
 FINDINGS = st.builds(

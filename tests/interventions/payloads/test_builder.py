@@ -25,22 +25,17 @@ TASK = Task(goal="Fix the login test", expected_paths=["src/login/**"], limits={
 
 
 def at_level(level: Level, rule: str = "error_repetition", **more: Any) -> Decision:
-    """A decision of a level, whatever the rule."""
     reported = Story(more.pop("policy", Policy()))
     reported.session = more.pop("session", reported.session)
-    decision = reported.tell(0, found(HIGH, rule, **more.pop("finding", {})), rule=Rule(levels={HIGH: level}), **more)
-    assert decision is not None
+    finding = found(HIGH, rule, **more.pop("finding", {}))
+    decision = some(reported.tell(0, finding, rule=Rule(levels={HIGH: level}), **more))
     assert decision.level is level
     return decision
 
 
-@pytest.mark.parametrize(
-    ("growth", "limit"),
-    [(2.5, 50), (1.6, 70), (1.3, 85), (1.1, 100), (2.0, 70), (1.5, 85), (1.2, 100)],
-    ids=lambda value: f"{value:g}",
-)
-def test_the_published_reductions_of_a_limit_of_100(growth: float, limit: int) -> None:
-    assert lowered(100, factor_of(growth, Throttle())) == limit
+def test_the_published_reductions_of_a_limit_of_100() -> None:
+    published = {2.5: 50, 2.0: 70, 1.6: 70, 1.5: 85, 1.3: 85, 1.2: 100, 1.1: 100}
+    assert {growth: lowered(100, factor_of(growth, Throttle())) for growth in published} == published
 
 
 def test_only_what_grew_is_lowered_and_batches_are_halved_and_a_second_time_from_there_on() -> None:
@@ -71,12 +66,8 @@ def test_the_task_is_repeated(strength: str, constraints: int, boundaries: int) 
     policy = Policy.model_validate({"interventions": {"reinforcement": strength}})
     decision = at_level(Level.REINFORCE, "scope_creep", policy=policy, session=Session(task=note_of(TASK)))
     result = some(decision.reinforcement)
-    assert (result.strength, result.goal, len(result.constraints), len(result.boundaries)) == (
-        Strength(strength),
-        "Fix the login test",
-        constraints,
-        boundaries,
-    )
+    assert (result.strength, result.goal) == (Strength(strength), "Fix the login test")
+    assert (len(result.constraints), len(result.boundaries)) == (constraints, boundaries)
     assert "Fix the login test" in decision.message
     assert all(line in decision.message for line in (*result.constraints, *result.boundaries))
     assert any(line.startswith("IMPORTANT") for line in result.constraints) is (strength == "strong")
@@ -121,20 +112,14 @@ def test_the_choice_of_a_checkpoint(steps: str, chosen: str | None, depth: int) 
     assert bool(result.plan) is (chosen is None)
 
 
-@pytest.mark.parametrize(
-    ("limits", "why"),
-    [
-        pytest.param({"max_depth": 1}, "is safe, but 2 back: expected at most 1", id="too far back"),
-        pytest.param({"retention_s": 60}, "is older than 60 s", id="too old"),
-        pytest.param({}, None, id="neither"),
-    ],
-)
-def test_a_checkpoint_must_be_near_enough(limits: dict[str, Any], why: str | None) -> None:
-    state = checkpoints("a", "+", "+", "-", "b")
-    result = rollback.choose(state, proposed(120), BEGAN, RollbackLimits(**limits))
-    assert (result.checkpoint == "a") is (why is None)
-    if why is not None:
-        assert why in result.why
+def test_a_checkpoint_must_be_near_enough() -> None:
+    too_far, too_old, near = (
+        rollback.choose(checkpoints(*"a++-b"), proposed(120), BEGAN, limits)
+        for limits in (RollbackLimits(max_depth=1), RollbackLimits(retention_s=60), RollbackLimits())
+    )
+    assert [too_far.checkpoint, too_old.checkpoint, near.checkpoint] == [None, None, "a"]
+    assert "is safe, but 2 back: expected at most 1" in too_far.why
+    assert "is older than 60 s" in too_old.why
 
 
 def test_one_with_too_few_successes_before_it_is_not_safe() -> None:
@@ -166,11 +151,9 @@ def test_the_agents_side_reports_checkpoints_and_gets_one_back() -> None:
     for offset, happened in enumerate(events):
         outcome = core.on_event(state, happened, Position("haltline.actions", 0, offset))
         state = outcome.state
-        decisions += [d for d in [outcome.decision] if d is not None]
-    assert decisions[0].level is Level.ROLLBACK
-    assert decisions[0].checkpoint == "before the work"
-    assert decisions[0].rollback is not None
-    assert not decisions[0].rollback.recovery_needed
+        decisions += [outcome.decision] if outcome.decision is not None else []
+    assert (decisions[0].level, decisions[0].checkpoint) == (Level.ROLLBACK, "before the work")
+    assert not some(decisions[0].rollback).recovery_needed
 
 
 def test_an_emergency_stop_has_a_report_with_everything_that_is_asked_for() -> None:
@@ -253,10 +236,8 @@ def test_what_a_refused_call_would_have_cost_is_counted_once_however_often_it_is
     reported = Story(policy)
     result = []
     for second in (0, 1, 2, 3599, 3601):
-        decision = reported.tell(
-            second, found(HIGH), rule=Rule(levels={HIGH: Level.BLOCK}), event=proposed(second, "send_mail")
-        )
-        assert decision is not None
+        mail = proposed(second, "send_mail")
+        decision = some(reported.tell(second, found(HIGH), rule=Rule(levels={HIGH: Level.BLOCK}), event=mail))
         result.append((decision.attempt, decision.estimated_cost_usd, decision.cost_prevented_usd))
     assert result == [(1, 12.5, 12.5), (2, 12.5, 0), (3, 12.5, 0), (4, 12.5, 0), (1, 12.5, 12.5)]
 
@@ -270,17 +251,12 @@ def test_a_refusal_says_what_would_have_been_taken_away() -> None:
     assert plain.blast_radius == "bash (exec) on path=/x"
 
 
-@pytest.mark.parametrize(
-    ("level", "message"),
-    [
-        pytest.param(Level.NUDGE, "Ask Ada before you touch table=x {again}.", id="a hint is in the policy's words"),
-        pytest.param(Level.BLOCK, "This action was refused. Do not try", id="a refusal is not"),
-    ],
-)
-def test_a_policys_own_words_for_the_model(level: Level, message: str) -> None:
+def test_a_hint_is_in_a_policys_own_words_and_a_refusal_is_not() -> None:
     words = {"messages": {"error_repetition": "Ask Ada before you touch {target} {again}."}}
     policy = Policy.model_validate({"interventions": words})
-    assert at_level(level, policy=policy, finding={"target": "table=x"}).message.startswith(message)
+    hint, refusal = (at_level(one, policy=policy, finding={"target": "table=x"}) for one in (Level.NUDGE, Level.BLOCK))
+    assert hint.message.startswith("Ask Ada before you touch table=x {again}.")
+    assert refusal.message.startswith("This action was refused. Do not try")
 
 
 @pytest.mark.parametrize("rule", ["destructive_volume", "budget", "step_review", "evasion", "scope_creep"])
@@ -296,9 +272,9 @@ def test_the_model_hears_no_threshold_no_value_and_no_rule_and_no_decision_repea
         event=proposed(0, args={"password": secret}, error=secret, output_head=secret),
     )
     assert secret not in decision.to_json().decode()
+    assert decision.message
     received = decision.message + (decision.remediation.to_json().decode() if decision.remediation is not None else "")
     received += " ".join(decision.recovery.steps if decision.recovery is not None else ())
-    assert decision.message
     if level >= Level.REINFORCE:
         assert some(decision.recovery).fallback == "Stay paused until a person has looked."
     assert not re.search(r"\d", received)

@@ -7,12 +7,11 @@ from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.decisions import Level
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Policy
-from tests.interventions.agent.attempts import attempt, attempts
+from tests.interventions.agent.attempts import attempt, attempts, refusal
 from tests.interventions.cases import some
 
 
 def policy(decision: str = "nudge", **modification: Any) -> Policy:
-    """Exports of more than 100 rows are answered by changed arguments."""
     wire = {"id": "large", "condition": "args.limit > 100", "on_fail": {"decision": decision}}
     return Policy.model_validate(
         {
@@ -57,11 +56,7 @@ def test_a_function_is_called_with_what_the_decision_puts_in_place_and_a_corouti
 def test_a_function_that_cannot_be_called_so_is_not_called_at_all(modification: dict[str, Any], why: str) -> None:
     seen: list[int] = []
     guard = Guard(mode="local", policy=policy(**modification))
-
-    @guard.tool
-    def export(limit: int) -> None:
-        seen.append(limit)
-
+    export = guard.tool(name="export")(lambda limit: seen.extend([limit]))
     with pytest.raises(Refused, match=f"arguments_not_changed: .*{why}"):
         export(5000)
     export(50)
@@ -79,9 +74,7 @@ def test_a_rollback_names_the_checkpoint_that_the_agents_side_reported() -> None
     guard = Guard(mode="local", policy=Policy.model_validate({"rules": {"destructive_repeat": {"levels": levels}}}))
     guard.checkpoint("before the deletes")
     assert attempts(guard, 1) == ["executed"]
-    with pytest.raises(Refused) as refused, guard.action("delete_asset", args={"asset_id": "fact_sales"}):
-        pytest.fail("it was executed")
-    decision = some(refused.value.decision)
+    decision = some(refusal(guard, args={"asset_id": "fact_sales"}).decision)
     assert decision.level is Level.ROLLBACK
     # In this process there is no log with offsets, and all of it happened within a moment: none is surely from before.
     assert some(decision.rollback).recovery_needed

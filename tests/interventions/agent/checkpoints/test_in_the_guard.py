@@ -1,5 +1,3 @@
-"""A ROLLBACK is carried out, proved and told; what cannot be carried out is told too."""
-
 import asyncio
 import threading
 from pathlib import Path
@@ -11,7 +9,7 @@ from haltline.interventions.agent.checkpoints import CallbackCheckpoints, Folder
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
 from haltline.schemas.control import Stage
 from haltline.schemas.events import Effect
-from tests.interventions.agent.attempts import attempt
+from tests.interventions.agent.attempts import attempt, refusal
 from tests.interventions.agent.stand_in import decision as sent
 from tests.interventions.cases import some
 
@@ -24,24 +22,17 @@ def told(guard: ScriptedGuard, *stages: Stage) -> str:
     return next(answer.detail for answer in reversed(guard.feedback) if answer.stage in stages)
 
 
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    (folder / "a.txt").write_text("good\n")
-    return folder
-
-
 def test_without_checkpoints_it_is_left_to_the_agents_own_code() -> None:
     guard = ScriptedGuard(back_to("c1"))
-    with pytest.raises(Refused) as refused, guard.action("write"):
-        pass
-    assert some(refused.value.decision).checkpoint == "c1"
+    assert some(refusal(guard, "write").decision).checkpoint == "c1"
     assert "left to the agent's own code" in told(guard, Stage.APPLIED)
     assert guard.keep() is None
 
 
-def test_in_async_mode_it_is_carried_out_before_the_next_call(work: Path) -> None:
+def test_in_async_mode_it_is_carried_out_before_the_next_call(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "a.txt").write_text("good\n")
     guard = ScriptedGuard(checkpoints=FolderCheckpoints(work), mode="async", fail_closed_from=Effect.DESTRUCTIVE)
     guard.keep("c1")
     (work / "a.txt").write_text("bad\n")

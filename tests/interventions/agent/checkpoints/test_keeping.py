@@ -1,7 +1,6 @@
 import os
 import shutil
-import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,12 @@ from haltline.interventions.agent.checkpoints import (
     FolderCheckpoints,
     GitCheckpoints,
 )
+from tests.programs import printed
 
 
 def git(folder: Path, *args: str) -> str:
     identity = ["-c", "user.name=ada", "-c", "user.email=ada@example.org"]
-    return subprocess.run(["git", *identity, *args], cwd=folder, check=True, capture_output=True, text=True).stdout
+    return printed("git", *identity, *args, cwd=folder)
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -28,38 +28,35 @@ def files(folder: Path) -> dict[str, str]:
     }
 
 
+def written(folder: Path, texts: Mapping[str, str]) -> Path:
+    """The folder, with these files in it."""
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A work tree with something committed, staged, changed, untracked and ignored."""
-    folder = tmp_path / "work"
-    folder.mkdir()
+    folder = written(tmp_path / "work", {".gitignore": "*.log\n", "committed.txt": "1\n", "gone.txt": "1\n"})
     git(folder, "init", "-q", "-b", "main")
-    (folder / ".gitignore").write_text("*.log\n")
-    (folder / "committed.txt").write_text("1\n")
-    (folder / "gone.txt").write_text("1\n")
     git(folder, "add", ".")
     git(folder, "commit", "-q", "-m", "first")
-    (folder / "committed.txt").write_text("changed by the user\n")
-    (folder / "staged.txt").write_text("staged by the user\n")
+    written(folder, {"committed.txt": "changed by the user\n", "staged.txt": "staged by the user\n"})
     git(folder, "add", "staged.txt")
-    (folder / "src").mkdir()
-    (folder / "src" / "untracked ä.txt").write_text("not known to git\n")
-    (folder / "debug.log").write_text("ignored\n")
-    (folder / "run.sh").write_text("#!/bin/sh\n")
+    written(folder, {"src/untracked ä.txt": "not known to git\n", "debug.log": "ignored\n", "run.sh": "#!/bin/sh\n"})
     (folder / "run.sh").chmod(0o755)
     (folder / "link").symlink_to("committed.txt")
     return folder
 
 
 def rampage(folder: Path) -> None:
-    """What an agent does that has lost its way."""
-    (folder / "committed.txt").write_text("destroyed\n")
+    written(folder, {"committed.txt": "destroyed\n", "new/deep/file.txt": "new\n"})
     (folder / "staged.txt").unlink()
     instead_of(folder / "src").write_text("a file where a folder was\n")
     (folder / "run.sh").chmod(0o644)
     instead_of(folder / "link").symlink_to("/etc/passwd")
-    (folder / "new" / "deep").mkdir(parents=True)
-    (folder / "new" / "deep" / "file.txt").write_text("new\n")
 
 
 KINDS: dict[str, Callable[[Path], Checkpoints]] = {
@@ -75,14 +72,12 @@ def checkpoints(request: pytest.FixtureRequest, tree: Path) -> Checkpoints:
 
 @pytest.fixture
 def kept(tree: Path) -> GitCheckpoints:
-    """The tree as it is, kept by git."""
     checkpoints = GitCheckpoints(tree, max_file_bytes=1000)
     checkpoints.keep("c1")
     return checkpoints
 
 
 def instead_of(path: Path) -> Path:
-    """The path, with nothing there any more."""
     if path.is_dir():
         shutil.rmtree(path)
     else:
@@ -133,8 +128,7 @@ def test_git_neither_head_nor_index_nor_branches_nor_stash_nor_ignored_files_are
     checkpoints = GitCheckpoints(tree)
     checkpoints.keep("c1")
     assert state() == before
-    (tree / "committed.txt").write_text("destroyed\n")
-    (tree / "debug.log").write_text("goes on\n")
+    written(tree, {"committed.txt": "destroyed\n", "debug.log": "goes on\n"})
     checkpoints.restore("c1")
     assert state() == before
     assert (tree / "debug.log").read_text() == "goes on\n"
@@ -155,8 +149,7 @@ def test_git_commits_of_the_agent_are_not_lost(tree: Path) -> None:
 
 def test_git_before_the_first_commit_and_from_a_folder_below(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
-    (tmp_path / "below").mkdir()
-    (tmp_path / "a.txt").write_text("1")
+    written(tmp_path, {"below/b.txt": "1", "a.txt": "1"})
     checkpoints, name = GitCheckpoints(tmp_path / "below"), "../../etc: a name that is no name of a ref~^.lock"
     checkpoints.keep(name)
     (tmp_path / "a.txt").write_text("2")
@@ -184,10 +177,8 @@ def test_git_what_was_kept_and_is_ignored_or_too_large_by_now_is_put_back_and_no
 
 
 def test_git_a_folder_with_files_that_are_kept_nowhere_is_not_removed(tree: Path, kept: GitCheckpoints) -> None:
-    folder = instead_of(tree / "committed.txt")
-    folder.mkdir()
-    (folder / "kept.txt").write_text("kept\n")
-    (folder / "precious.log").write_text("kept nowhere\n")
+    texts = {"kept.txt": "kept\n", "precious.log": "kept nowhere\n"}
+    folder = written(instead_of(tree / "committed.txt"), texts)
     before = files(tree)
     with pytest.raises(CannotRestore, match=r"nothing was changed.*committed\.txt/precious\.log in it would be lost"):
         kept.restore("c1")
@@ -207,23 +198,18 @@ def test_git_an_ignored_file_in_place_of_a_folder_is_kept(tree: Path, kept: GitC
 
 
 def test_git_what_was_ignored_stays_though_nothing_is_ignored_any_more(tree: Path) -> None:
-    (tree / "src" / "build").mkdir()
-    for name, text in ((".gitignore", ".env\nbuild/\n"), (".env", "SECRET=1\n"), ("build/a.o", "built\n")):
-        (tree / "src" / name).write_text(text)
+    written(tree / "src", {".gitignore": ".env\nbuild/\n", ".env": "SECRET=1\n", "build/a.o": "built\n"})
     checkpoints = GitCheckpoints(tree)
     before = files(tree)
     checkpoints.keep("c1")
-    (tree / ".gitignore").write_text("")
+    written(tree, {".gitignore": "", "new.txt": "new\n"})
     (tree / "src" / ".gitignore").unlink()
-    (tree / "new.txt").write_text("new\n")
     assert checkpoints.restore("c1").removed == 1
     assert files(tree) == before
 
 
 def test_git_a_folder_that_became_a_link_leads_nowhere(tree: Path, kept: GitCheckpoints, tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "untracked ä.txt").write_text("somebody else's\n")
+    outside = written(tmp_path / "outside", {"untracked ä.txt": "somebody else's\n"})
     instead_of(tree / "src").symlink_to(outside)
     kept.restore("c1")
     assert not (tree / "src").is_symlink()
@@ -242,9 +228,7 @@ def test_where_there_is_no_work_tree_it_is_reported_at_once(tmp_path: Path) -> N
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "a.txt").write_text("1")
-    return tmp_path / "work"
+    return written(tmp_path / "work", {"a.txt": "1"})
 
 
 def test_a_folder_that_is_too_large_is_not_kept_and_when_it_became_so_not_changed(work: Path) -> None:

@@ -6,7 +6,7 @@ from haltline.detectors.commands import prefilter
 from haltline.interventions.agent import Effect, Level
 from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.schemas.events import Kind
-from tests.interventions.agent.attempts import attempt
+from tests.interventions.agent.attempts import attempt, of
 
 DESTROYING_COMMANDS = (
     "rm -rf /data/x",
@@ -23,7 +23,7 @@ DESTROYING_COMMANDS = (
 
 
 def verdict_flags(guard: ScriptedGuard) -> list[bool]:
-    return [event.await_verdict for event in guard.events if event.kind is Kind.PROPOSED]
+    return [event.await_verdict for event in of(guard, Kind.PROPOSED)]
 
 
 @pytest.mark.parametrize(

@@ -33,12 +33,7 @@ CALLS = {
 }
 """Calls of tools, as some reader would take them; one that is refused never reaches the server."""
 
-ENDS = [
-    ("read_file", Outcome.OK),
-    ("tidy", Outcome.REFUSED),
-    ("fail", Outcome.ERROR),
-    *[("read_file", Outcome.OK)] * 3,
-]
+ENDS = [("read_file", Outcome.OK), ("tidy", Outcome.REFUSED), ("fail", Outcome.ERROR), *[("read_file", Outcome.OK)] * 3]
 """How the calls of `six_calls` end, where the worker answers as `say`."""
 REACHED = ["read a", "read hint", "read goal", "read älter"]
 """Those of them that reach the server."""
@@ -56,14 +51,16 @@ def say(event: ActionEvent) -> Decision | Level:
     return Level.ALLOW
 
 
+def heard(result: Any) -> tuple[bool, list[str]]:
+    """Whether a result is an error, and its texts."""
+    return bool(result.is_error), [block.text for block in result.content if block.type == "text"]
+
+
 async def six_calls(client: Any) -> None:
     """What a client hears of its calls, where the worker answers as `say`."""
-    heard = []
-    for path in ("a", "/", "b", "hint", "goal", "other"):
-        name = {"/": "tidy", "b": "fail"}.get(path, "read_file")
-        result = await client.call_tool(name, {"path": path})
-        heard.append((bool(result.is_error), [block.text for block in result.content if block.type == "text"]))
-    read, tidy, fail, hinted, reminded, changed = heard
+    tools = {"a": "read_file", "/": "tidy", "b": "fail", **dict.fromkeys(("hint", "goal", "other"), "read_file")}
+    results = [heard(await client.call_tool(name, {"path": path})) for path, name in tools.items()]
+    read, tidy, fail, hinted, reminded, changed = results
     assert read == (False, ["text of a"])
     assert tidy == (True, ["destructive_volume: Not that."])
     assert fail[0] is True

@@ -1,10 +1,10 @@
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from haltline.cli.base_commands import BESIDE_AGENTS, PROCESSOR
+from tests.programs import ended
 
 SAMPLE = Path(__file__).resolve().parents[3] / "streams/importing/samples/google_adk.json"
 
@@ -19,7 +19,7 @@ def test_what_an_extra_brings_is_named_when_it_is_not_there(command: list[str], 
         f"import sys; sys.modules['aiohttp'] = None; sys.argv[1:] = {[*command, '--bootstrap', 'a:1']!r}\n"
         "from haltline.cli.__main__ import main; main()"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = ended(sys.executable, "-c", program)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"pip install 'haltline[{extra}]'" in done.stderr
 
@@ -36,7 +36,7 @@ for arguments in {[*([one, "--help"] for one in BESIDE_AGENTS), ["import", str(S
 
 
 def test_the_commands_run_and_a_recording_is_imported_without_the_processor() -> None:
-    done = subprocess.run([sys.executable, "-c", EACH], capture_output=True, text=True, check=False)
+    done = ended(sys.executable, "-c", EACH)
     assert (done.returncode, done.stderr) == (0, f"haltline: import: {SAMPLE}: google-adk: 19 events\n")
     *helps, imported = done.stdout.split("@@\n")[1:]
     for command, text in zip(BESIDE_AGENTS, helps, strict=True):

@@ -16,6 +16,7 @@ from haltline.interventions.agent.integrations.framework_session import (
 from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Effect, Kind, Outcome
+from tests.interventions.agent.attempts import hint, of, outcomes
 
 
 def allowed(session: FrameworkSession, call_id: str | None = "c1", **args: Any) -> Allowed:
@@ -24,25 +25,18 @@ def allowed(session: FrameworkSession, call_id: str | None = "c1", **args: Any) 
     return verdict
 
 
-def outcomes(guard: ScriptedGuard) -> list[Outcome | None]:
-    return [event.outcome for event in guard.events if event.kind is Kind.COMPLETED]
-
-
-def hint(event: Any) -> Any:
-    return decision(Level.NUDGE, event, message="Think again.")
-
-
-def test_a_subagents_session_is_below_and_has_the_effects() -> None:
+def test_a_subagents_session_is_below_and_has_the_effects_which_are_checked() -> None:
     guard = ScriptedGuard()
     below = FrameworkSession(guard, effects={"work": "write"}).subagent(session_id="below")
     allowed(below)
-    (event,) = [event for event in guard.events if event.kind is Kind.PROPOSED]
+    (event,) = of(guard, Kind.PROPOSED)
     assert (event.session_id, event.parent_session_id, event.effect) == ("below", "scripted", Effect.WRITE)
     guard.kill()
-    with pytest.raises(Refused):
-        below.before("c2", "work")
-    with pytest.raises(Refused):
-        below.before_turn()
+    for stopped in (lambda: below.before("c2", "work"), below.before_turn):
+        with pytest.raises(Refused):
+            stopped()
+    with pytest.raises(ValueError, match="effect: expected one of"):
+        FrameworkSession(guard, effects={"work": "harmless"})
 
 
 def test_the_hint_of_a_call_without_a_result_comes_with_the_next_one_and_once() -> None:
@@ -64,21 +58,14 @@ def test_an_open_call_whose_id_is_given_to_another_one_ends_as_unknown() -> None
     assert outcomes(guard) == [Outcome.UNKNOWN, Outcome.OK]
 
 
-@pytest.mark.parametrize(
-    ("error", "outcome"),
-    [
-        (ValueError("no"), Outcome.ERROR),
-        (TimeoutError("late"), Outcome.TIMEOUT),
-        (asyncio.CancelledError(), Outcome.UNKNOWN),
-        (ResultUnknown("nobody knows"), Outcome.UNKNOWN),
-    ],
-)
-def test_what_leaves_the_block_is_the_outcome_of_the_call_and_goes_on(error: BaseException, outcome: Outcome) -> None:
+def test_what_leaves_the_block_is_the_outcome_of_the_call_and_goes_on() -> None:
     guard = ScriptedGuard()
     session = FrameworkSession(guard)
-    with pytest.raises(type(error)), session.reporting(allowed(session).call_id):
-        raise error
-    assert outcomes(guard) == [outcome]
+    errors = (ValueError("no"), TimeoutError("late"), asyncio.CancelledError(), ResultUnknown("nobody knows"))
+    for error in errors:
+        with pytest.raises(type(error)), session.reporting(allowed(session).call_id):
+            raise error
+    assert outcomes(guard) == [Outcome.ERROR, Outcome.TIMEOUT, Outcome.UNKNOWN, Outcome.UNKNOWN]
 
 
 def test_of_too_many_open_calls_the_oldest_counts_as_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,11 +86,6 @@ def test_where_arguments_cannot_be_changed_the_call_is_denied_and_has_an_end() -
     assert verdict.code == "arguments_not_changed"
     assert verdict.text == 'This call is only allowed with other arguments: {"path": "safe"}'
     assert outcomes(guard) == [Outcome.ERROR]
-
-
-def test_an_effect_that_does_not_exist_is_an_error_at_once() -> None:
-    with pytest.raises(ValueError, match="effect: expected one of"):
-        FrameworkSession(ScriptedGuard(), effects={"work": "harmless"})
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from langchain_core.tools import tool
 
 from haltline.interventions.agent.integrations.langchain import HaltlineMiddleware
 from haltline.interventions.agent.integrations.openai_agents import HaltlineAgents
-from haltline.interventions.agent.testing import ScriptedGuard, decision
-from haltline.schemas.decisions import Level
+from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.schemas.events import Kind
+from tests.interventions.agent.attempts import block, hint, of
 
 
 class Script(GenericFakeChatModel):
@@ -21,7 +21,6 @@ class Script(GenericFakeChatModel):
 
 
 def result_of(guard: ScriptedGuard, name: str, function: Callable[..., Any]) -> Any:
-    """What the model reads of one call of this name."""
     calls = AIMessage("", tool_calls=[{"name": name, "args": {}, "id": "c0"}])
     model = Script(messages=iter([calls, AIMessage("the end")]))
     agent: Any = create_agent(model, [tool(function)], middleware=[HaltlineMiddleware(guard)])
@@ -40,14 +39,14 @@ def look() -> list[Any]:
 
 
 def test_a_hint_leaves_the_image_of_a_result_where_it_is() -> None:
-    guard = ScriptedGuard(lambda e: decision(Level.NUDGE, e, message="Think again."))
+    guard = ScriptedGuard(hint)
     assert result_of(guard, "look", look) == [CHART, IMAGE, {"type": "text", "text": "Think again."}]
 
 
 def test_a_call_of_a_tool_without_a_name_is_guarded_as_any_other() -> None:
-    guard = ScriptedGuard(lambda e: decision(Level.BLOCK, e, message="Not this."))
-    assert result_of(guard, "", look) == "block: Not this."
-    assert [e.action for e in guard.events if e.kind is Kind.PROPOSED] == ["unknown"]
+    guard = ScriptedGuard(block)
+    assert result_of(guard, "", look) == "scope_creep: Not this."
+    assert [event.action for event in of(guard, Kind.PROPOSED)] == ["unknown"]
 
 
 def test_a_tool_of_the_agents_sdk_that_takes_no_guardrail_is_refused_at_the_start() -> None:

@@ -1,25 +1,21 @@
-"""What agents send to their hooks, as their references describe it, and what they read."""
-
 import asyncio
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.claude_code.hooks import Sessions
 from haltline.interventions.agent.integrations.hooks.companion import Companion
-from haltline.interventions.agent.settings import GuardSettings
-from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
-from haltline.schemas.decisions import Decision, Level
-from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.interventions.agent.testing import ScriptedGuard, Verdict
+from haltline.schemas.decisions import Level
+from haltline.schemas.events import Kind, Outcome
 from tests.cases import cases
+from tests.interventions.agent.attempts import block, hint, list_instead, pause
+from tests.interventions.agent.integrations.test_hooks import Hooks as OfClaudeCode
+from tests.programs import ended
 
-SETTINGS = GuardSettings(bootstrap="scripted", mode="blocking", budget_s=0.05, approval_wait_s=0)
 Hook = dict[str, Any]
 _CALL: Hook = {"session_id": "s1", "hook_event_name": "PreToolUse", "tool_input": {"command": "ls"}}
 _WHERE: Hook = {"transcript_path": "/x", "cwd": "/"}
@@ -47,43 +43,22 @@ FAILED: dict[str, Hook] = {
 }
 
 
-class Hooks:
-    """One agent's side."""
-
+class Hooks(OfClaudeCode):
     def __init__(self, agent: str, verdict: Verdict = Level.ALLOW) -> None:
+        super().__init__(verdict)
         self.agent = agent
-        self.guards: list[ScriptedGuard] = []
-        self._verdict = verdict
-        self._companion = Companion(lambda _: Sessions(SETTINGS, guard=self._guard), Path("/nowhere/s.sock"))
+        self._companion = Companion(lambda _: self.sessions, Path("/nowhere/s.sock"))
 
-    def _guard(self, settings: GuardSettings, /, *, parent: Guard | None) -> ScriptedGuard:
-        self.guards.append(ScriptedGuard(self._verdict, settings=settings, parent=parent))
-        return self.guards[-1]
+    @property
+    def guard(self) -> ScriptedGuard:
+        return self.guards["s1"]
 
-    def __call__(self, hook: dict[str, Any]) -> dict[str, Any]:
+    def __call__(self, hook: dict[str, Any]) -> dict[str, Any]:  # type: ignore[override]  # each has its own names
         reply = asyncio.run(self._companion._reply(self.agent, json.dumps(hook).encode()))
         head, _, texts = reply.partition(b"\n")
         code, out, _ = map(int, head.split())
         assert code == 0, texts
         return dict(json.loads(texts[:out] or b"{}"))
-
-
-def blocked(event: ActionEvent) -> Decision:
-    return decision(Level.BLOCK, event, code="scope_creep", message="Not this.")
-
-
-def hinted(event: ActionEvent) -> Decision:
-    return decision(Level.NUDGE, event, message="Think again.")
-
-
-def changed(event: ActionEvent) -> Decision:
-    return decision(Level.NUDGE, event, message="Only this way.", arguments={"command": "ls -l"})
-
-
-def paused(event: ActionEvent) -> Decision:
-    return decision(
-        Level.PAUSE, event, code="approval_pending", message="A person is asked.", expires=event.time + 60_000
-    )
 
 
 DENIED = {"hookEventName": "PreToolUse", "permissionDecision": "deny"}
@@ -94,21 +69,21 @@ PAUSED = "approval_pending: A person is asked."
 @cases(
     "agent, verdict, expected",
     {
-        "codex is denied": ("codex", blocked, {"hookSpecificOutput": BLOCKED}),
+        "codex is denied": ("codex", block, {"hookSpecificOutput": BLOCKED}),
         "codex is not asked, as a question would count as a yes": (
-            "codex", paused, {"hookSpecificOutput": {**DENIED, "permissionDecisionReason": PAUSED}}),
-        "gemini is denied": ("gemini-cli", blocked, {"decision": "deny", "reason": "scope_creep: Not this."}),
+            "codex", pause, {"hookSpecificOutput": {**DENIED, "permissionDecisionReason": PAUSED}}),
+        "gemini is denied": ("gemini-cli", block, {"decision": "deny", "reason": "scope_creep: Not this."}),
         "gemini gets other arguments": (
-            "gemini-cli", changed,
+            "gemini-cli", list_instead,
             {"hookSpecificOutput": {"hookEventName": "BeforeTool", "tool_input": {"command": "ls -l"}}}),
-        "cline is denied": ("cline", blocked, {"cancel": True, "errorMessage": "scope_creep: Not this."}),
+        "cline is denied": ("cline", block, {"cancel": True, "errorMessage": "scope_creep: Not this."}),
         "cline cannot change arguments": (
-            "cline", changed,
+            "cline", list_instead,
             {"cancel": True, "contextModification": "Only this way.",
              "errorMessage": 'This call is only allowed with other arguments: {"command": "ls -l"}'}),
-        "cline hears a hint": ("cline", hinted, {"cancel": False, "contextModification": "Think again."}),
+        "cline hears a hint": ("cline", hint, {"cancel": False, "contextModification": "Think again."}),
         "cline goes on": ("cline", Level.ALLOW, {"cancel": False}),
-        "opencode is denied": ("opencode", blocked, {"hookSpecificOutput": BLOCKED}),
+        "opencode is denied": ("opencode", block, {"hookSpecificOutput": BLOCKED}),
     },
 )  # fmt: skip
 def test_each_agent_reads_the_verdict_on_its_call(agent: str, verdict: Verdict, expected: dict[str, Any]) -> None:
@@ -116,7 +91,7 @@ def test_each_agent_reads_the_verdict_on_its_call(agent: str, verdict: Verdict, 
 
 
 def test_codex_gets_other_arguments_only_with_allow() -> None:
-    output = Hooks("codex", changed)(CODEX)["hookSpecificOutput"]
+    output = Hooks("codex", list_instead)(CODEX)["hookSpecificOutput"]
     assert (output["permissionDecision"], output["updatedInput"]) == ("allow", {"command": "ls -l"})
 
 
@@ -124,7 +99,7 @@ def test_codex_gets_other_arguments_only_with_allow() -> None:
 def test_a_kill_ends_the_turn_as_far_as_the_agent_can(agent: str) -> None:
     hooks = Hooks(agent)
     hooks(CALLS[agent])
-    hooks.guards[0].kill()
+    hooks.guard.kill()
     out = hooks(CALLS[agent])
     if agent == "codex":  # with `continue` its denial would not count
         assert "continue" not in out
@@ -139,7 +114,7 @@ def test_a_call_and_its_result_are_joined(agent: str) -> None:
     hooks = Hooks(agent)
     for hook in (CALLS[agent], RESULTS[agent]):
         hooks(hook)
-    events = [e for e in hooks.guards[0].events if e.kind in {Kind.PROPOSED, Kind.COMPLETED}]
+    events = [e for e in hooks.guard.events if e.kind in {Kind.PROPOSED, Kind.COMPLETED}]
     assert [(e.session_id, e.args) for e in events] == [("s1", {"command": "ls"})] * 2
     assert (events[0].call_id, events[1].outcome, events[1].output_head) == (events[1].call_id, Outcome.OK, "a.txt")
 
@@ -149,7 +124,7 @@ def test_a_call_that_failed_is_told(agent: str) -> None:
     hooks = Hooks(agent)
     for hook in (CALLS[agent], FAILED[agent]):
         hooks(hook)
-    assert hooks.guards[0].events[-1].outcome is Outcome.ERROR
+    assert hooks.guard.events[-1].outcome is Outcome.ERROR
 
 
 def test_cline_s_command_line_has_other_names_and_the_results_of_several_commands() -> None:
@@ -165,14 +140,14 @@ def test_cline_s_command_line_has_other_names_and_the_results_of_several_command
     assert hooks(_BASE | {"hookName": "agent_start", "taskStart": {}}) == {"cancel": False}
     assert hooks(call) == {"cancel": False}
     hooks(result | {"postToolUse": texts | {"result": json.dumps(output), "success": True}})
-    proposed, completed = (e for e in hooks.guards[0].events if e.kind in {Kind.PROPOSED, Kind.COMPLETED})
+    proposed, completed = (e for e in hooks.guard.events if e.kind in {Kind.PROPOSED, Kind.COMPLETED})
     assert (proposed.args, proposed.call_id) == ({"commands": ["ls", "ls b"]}, completed.call_id)
     assert (completed.outcome, completed.error) == (Outcome.ERROR, "ToolFailed: no b")
-    assert Hooks("cline", blocked)(call) == {"cancel": True, "errorMessage": "scope_creep: Not this."}
+    assert Hooks("cline", block)(call) == {"cancel": True, "errorMessage": "scope_creep: Not this."}
 
 
 def test_gemini_hears_a_hint_with_the_result_once() -> None:
-    hooks = Hooks("gemini-cli", hinted)
+    hooks = Hooks("gemini-cli", hint)
     assert hooks(GEMINI) == {}
     output = hooks(RESULTS["gemini-cli"])["hookSpecificOutput"]
     assert output == {"hookEventName": "AfterTool", "additionalContext": "Think again."}
@@ -221,6 +196,6 @@ def test_the_plugin_of_opencode_refuses_changes_and_ends_as_it_is_answered(tmp_p
     plugin, agent = tmp_path / "haltline.mjs", tmp_path / "agent.mjs"
     plugin.write_text(source.replace("COMMAND = []", f"COMMAND = {json.dumps([sys.executable, '-c', ANSWERS])}"))
     agent.write_text(PLUGIN % json.dumps(str(plugin)))
-    done = subprocess.run(["node", str(agent)], capture_output=True, text=True, check=False)
+    done = ended("node", agent)
     expected = [[1, "result\n\nThink again."], [2, "result"], "no", "stopped", "not read\n"]
     assert (done.stderr, json.loads(done.stdout)) == ("", [expected, 1])

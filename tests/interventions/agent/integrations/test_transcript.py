@@ -14,6 +14,7 @@ from haltline.interventions.agent.integrations.claude_code import transcript
 from haltline.interventions.agent.integrations.claude_code.transcript import WRITTEN_WITHIN_S, Transcript
 from haltline.schemas.events import Kind, Usage
 from tests.cases import cases
+from tests.interventions.agent.attempts import of
 from tests.interventions.agent.integrations.test_hooks import Hooks
 
 Line = dict[str, Any] | str
@@ -30,6 +31,7 @@ THINKS = {"type": "thinking", "thinking": "..."}
 ASKED: Line = {"type": "user", "message": {"content": "tidy up"}}
 RESULT: Line = {"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t1"}]}}
 CALLED, ANSWERED = says("m1", CALL, reason="tool_use"), says("m2", TEXT, reason="end_turn", tokens=5)
+ENDED, BESIDE = says("m1", TEXT, reason="end_turn"), says("m9", TEXT, reason="end_turn", isSidechain=True)
 
 
 def written(*lines: Line) -> bytes:
@@ -57,23 +59,14 @@ def counted(path: Path, parts: Sequence[bytes], *, subagent: bool = False) -> tu
     {
         "a conversation of one message": ([ASKED, ANSWERED], [5]),
         "a call and the answer": ([ASKED, CALLED, RESULT, ANSWERED], [3, 5]),
-        "a message of several lines counts once": (
-            [ASKED, says("m1", THINKS, reason="end_turn"), says("m1", TEXT, reason="end_turn")],
-            [3],
-        ),
-        "a text before a call is no answer": (
-            [says("m1", TEXT, reason="tool_use"), says("m1", CALL, reason="tool_use"), RESULT, ANSWERED],
-            [3, 5],
-        ),
+        "a message of several lines counts once": ([ASKED, says("m1", THINKS, reason="end_turn"), ENDED], [3]),
+        "a text before a call is no answer": ([says("m1", TEXT, reason="tool_use"), CALLED, RESULT, ANSWERED], [3, 5]),
         "a turn that pauses goes on": ([says("m1", TEXT, reason="pause_turn"), ANSWERED], [3, 5]),
         "releases that leave out the reason": (
             [ASKED, says("m1", THINKS), says("m1", CALL), RESULT, says("m2", TEXT, tokens=5)],
             [3, 5],
         ),
-        "a subagent's lines are not its agent's": (
-            [says("m9", TEXT, reason="end_turn", isSidechain=True), CALLED, RESULT, ANSWERED],
-            [3, 5],
-        ),
+        "a subagent's lines are not its agent's": ([BESIDE, CALLED, RESULT, ANSWERED], [3, 5]),
         "lines that are something else": (["not json", "[1]", "{}", '"\\ud83d"', ANSWERED], [5]),
     },
 )
@@ -134,8 +127,8 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def turns_of(hooks: Hooks, session_id: str = "s1") -> list[int | None]:
     """The input tokens of each turn that was published; None: a turn without usage."""
-    events = [event for event in hooks.guards[session_id].events if event.kind is Kind.MODEL_TURN]
-    return [None if event.usage is None else event.usage.input_tokens for event in events]
+    turns = of(hooks.guards[session_id], Kind.MODEL_TURN)
+    return [None if event.usage is None else event.usage.input_tokens for event in turns]
 
 
 @pytest.mark.usefixtures("_impatient")
@@ -167,7 +160,7 @@ def test_a_turn_that_cannot_be_counted_is_published_without_usage(
 
 def test_a_subagents_turns_are_those_of_its_own_transcript(tmp_path: Path) -> None:
     path, hooks = tmp_path / "a.jsonl", Hooks()
-    path.write_bytes(written(says("m1", TEXT, reason="end_turn", isSidechain=True)))
+    path.write_bytes(written(BESIDE))
     hooks("SubagentStop", agent_id="a7", agent_transcript_path=str(path))
     assert turns_of(hooks, "s1/a7") == [3]
     hooks("SubagentStop", agent_id="a8")

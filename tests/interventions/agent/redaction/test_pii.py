@@ -6,6 +6,7 @@ from haltline.interventions.agent import Task
 from haltline.interventions.agent.redaction.pii import without_pii_text
 from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.schemas.events import Kind
+from tests.interventions.agent.attempts import of
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,8 @@ def test_it_is_taken_out_everywhere_and_only_where_it_is_asked_for() -> None:
     assert "123-45" not in clean
     assert clean.count("[redacted:email:") >= 5
     assert "ada@example.org" in told(redact_pii=False)
+    with pytest.raises(ValueError, match="digest_key"):
+        ScriptedGuard(redact_pii=True)
 
 
 def test_repetition_is_still_seen_and_two_persons_are_two() -> None:
@@ -52,10 +55,5 @@ def test_repetition_is_still_seen_and_two_persons_are_two() -> None:
     send = guard.tool(name="send_mail")(str)
     for to in ("ada@example.org", "ada@example.org", "bob@example.org"):
         send(to)
-    digests = [event.args_digest for event in guard.events if event.kind is Kind.PROPOSED]
+    digests = [event.args_digest for event in of(guard, Kind.PROPOSED)]
     assert digests[0] == digests[1] != digests[2]
-
-
-def test_without_a_key_it_is_refused() -> None:
-    with pytest.raises(ValueError, match="digest_key"):
-        ScriptedGuard(redact_pii=True)

@@ -12,7 +12,7 @@ from haltline.interventions.agent.rules.windows import Loop
 from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.interventions.agent.transport.local_decider import LocalDecider
 from haltline.schemas.events import Kind, Outcome
-from tests.interventions.agent.attempts import attempt
+from tests.interventions.agent.attempts import attempt, of, outcomes
 
 AT_MOST_500 = {"pay": (Arguments(properties={"usd": Constraint(maximum=500)}),)}
 
@@ -77,8 +77,8 @@ def test_a_call_that_is_made_once_gives_its_result_again() -> None:
         with pytest.raises(RuntimeError):
             refund("bad")
     assert made == ["a", "b", "bad", "bad"], "what failed is made again"
-    ends = [(event.outcome, event.error) for event in guard.events if event.kind is Kind.COMPLETED]
-    assert ends[1] == (Outcome.REFUSED, "idempotent_replay")
+    replayed = of(guard, Kind.COMPLETED)[1]
+    assert (replayed.outcome, replayed.error) == (Outcome.REFUSED, "idempotent_replay")
     guard.kill()
     assert code_of(lambda: refund("a")) == "session_killed_by_operator", "a stopped session is given nothing"
 
@@ -137,7 +137,7 @@ def test_a_rule_that_fails_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Loop, "against", broken)
     strict = ScriptedGuard(rules=ClientRules(loop_rules=(LoopRule(),), denied_actions=("send",)))
     assert [attempt(strict, name) for name in ("look", "send")] == ["rules_not_checked", "denied_action"]
-    assert [e.outcome for e in strict.events if e.kind is Kind.COMPLETED] == [Outcome.REFUSED] * 2
+    assert outcomes(strict) == [Outcome.REFUSED] * 2
     reported = ScriptedGuard(rules=ClientRules(loop_rules=(LoopRule(),), strict_mode=False))
     assert attempt(reported, "look") == "executed"
 
@@ -163,11 +163,7 @@ def test_the_rules_hold_for_changed_arguments(usd: int, strict: bool, code: str 
     rules = ClientRules(argument_constraints=AT_MOST_500, strict_mode=strict)
     paid: list[int] = []
     guard = ScriptedGuard(lambda e: decision(Level.NUDGE, e, arguments={"usd": usd}), rules=rules)
-
-    @guard.tool
-    def pay(usd: int) -> None:
-        paid.append(usd)
-
+    pay = guard.tool(name="pay")(lambda usd: paid.extend([usd]))
     assert code_of(lambda: pay(100)) == code
     assert paid == ([] if code else [usd])
 

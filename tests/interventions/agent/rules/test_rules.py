@@ -109,13 +109,9 @@ def test_a_loop_rule(rule: dict[str, Any], calls: Sequence[tuple[float, dict[str
     assert [number for number, objection in enumerate(found) if objection is not None] == loops
 
 
-def begun(rules: ClientRules, action: str, **args: Any) -> str | None:
+def begun(rules: ClientRules, action: str) -> str | None:
     """The code of the objection to a first call; None: it may be made."""
-    return code_of(RuleBook(rules), action, **args)
-
-
-def code_of(book: RuleBook, action: str, **args: Any) -> str | None:
-    refused = some(book.begin(action, args, 0)).refused
+    refused = some(RuleBook(rules).begin(action, {}, 0)).refused
     return None if refused is None else refused.code
 
 
@@ -266,9 +262,7 @@ def test_limits_of_a_throttling(used: Sequence[Effect | Usage], effect: Effect, 
     assert throttled.against(effect, 300 * S) is None, "over"
 
 
-@given(
-    taken=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 60), st.integers(0, 3)), min_size=1, max_size=40),
-)
+@given(taken=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 60), st.integers(0, 3)), min_size=1, max_size=40))
 def test_no_throttling_ever_lets_more_pass_than_it_says(taken: list[tuple[int, int, int]]) -> None:
     throttled = Throttled(hold_s=300)
     stand: list[list[int]] = []  # value, until, used since

@@ -29,7 +29,6 @@ def record(number: int) -> Record:
 
 
 def spool_of(folder: Path, *numbers: int, closed: bool = False) -> DiskSpool:
-    """A spool with these records; a closed one is that of a process that has ended."""
     spool = DiskSpool(folder, max_bytes=10**6)
     for number in numbers:
         assert spool.append(*record(number))

@@ -1,5 +1,5 @@
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
@@ -64,16 +64,12 @@ def test_calls_from_many_threads_are_decided_one_after_the_other() -> None:
     executed: list[str] = []
     delete = guard.tool(name="delete_asset")(executed.append)
 
-    def deletes() -> None:
-        for _ in range(5):
-            with suppress(Refused):
-                delete("fact_sales")
+    def attempt_one(_: int) -> None:
+        with suppress(Refused):
+            delete("fact_sales")
 
-    threads = [threading.Thread(target=deletes) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(attempt_one, range(40)))
     # The third is killed; whoever was allowed and has not begun by then does not begin any more.
     assert executed in ([], ["fact_sales"], ["fact_sales"] * 2)
     assert guard.killed

@@ -18,20 +18,19 @@ FROZEN = standing(state=ControlState.FROZEN, code="session_frozen")
 
 
 @pytest.fixture
-def sealer(tmp_path: Path) -> Sealer:
-    make_keys(tmp_path / "worker.pem")
-    return Sealer(tmp_path / "worker.pem")
+def key(tmp_path: Path) -> str:
+    return str(make_keys(tmp_path / "worker.pem"))
+
+
+@pytest.fixture
+def sealer(key: str) -> Sealer:
+    return Sealer(Path(key).with_suffix(""))
 
 
 @pytest.fixture
 def worker(embedded: EmbeddedBroker, sealer: Sealer) -> Iterator[StandIn]:
     with StandIn(embedded.bootstrap, sealer=sealer) as stand_in:
         yield stand_in
-
-
-@pytest.fixture
-def key(tmp_path: Path) -> str:
-    return str(tmp_path / "worker.pem.pub")
 
 
 def test_what_the_worker_seals_is_obeyed_if_it_is_new(embedded: EmbeddedBroker, worker: StandIn, key: str) -> None:

@@ -1,4 +1,4 @@
-import pytest
+from types import SimpleNamespace
 
 from haltline.interventions.agent.transport.worker_presence import (
     BEGIN_ANEW_WITHIN_S,
@@ -15,26 +15,16 @@ STAYS, MOVES = (
 )
 
 
-class Clock:
-    now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def watched(clock: Clock) -> WorkerPresence:
-    watched = WorkerPresence(now_s=clock)
+def watching() -> tuple[WorkerPresence, SimpleNamespace]:
+    """Of a topic of four partitions, and its clock."""
+    clock = SimpleNamespace(now_s=1000.0)
+    watched = WorkerPresence(now_s=lambda: clock.now_s)
     watched.looked(4)
-    return watched
+    return watched, clock
 
 
-def test_a_topic_that_stays_says_nothing_nor_do_reports_in_another_order(watched: WorkerPresence, clock: Clock) -> None:
+def test_a_topic_that_stays_says_nothing_nor_do_reports_in_another_order() -> None:
+    watched, clock = watching()
     for offset in (51, 50, 52):
         watched.delivered(0, offset)
         watched.delivered(1, 2 * offset)
@@ -44,7 +34,8 @@ def test_a_topic_that_stays_says_nothing_nor_do_reports_in_another_order(watched
     assert [watched.unwatched_reason(MOVES), watched.unwatched_reason()] == [None, None]
 
 
-def test_offsets_that_begin_again_tell_for_a_while_that_it_was_recreated(watched: WorkerPresence, clock: Clock) -> None:
+def test_offsets_that_begin_again_tell_for_a_while_that_it_was_recreated() -> None:
+    watched, clock = watching()
     watched.delivered(2, 50)
     clock.now_s += 10
     watched.delivered(2, 0)
@@ -54,7 +45,8 @@ def test_offsets_that_begin_again_tell_for_a_while_that_it_was_recreated(watched
     assert watched.unwatched_reason(STAYS) is None
 
 
-def test_a_topic_that_is_gone_is_told_of_until_it_is_back_and_then_what_moved(watched: WorkerPresence) -> None:
+def test_a_topic_that_is_gone_is_told_of_until_it_is_back_and_then_what_moved() -> None:
+    watched, _ = watching()
     watched.looked(None)
     assert watched.unwatched_reason(STAYS) == GONE
     watched.looked(6)
