@@ -11,8 +11,8 @@ from haltline.streams.learning.spans import Span
 from haltline.streams.learning.steps import Steps
 
 _LENGTH_EXPONENT = 0.35
-"""The exponent of a session's length in its steps' weight is 1 minus this: long sessions count more, but not in
-proportion."""
+"""Each step is weighted by its session's length to the power of minus this, so that long sessions count more, but not
+in proportion."""
 
 
 @dataclass(frozen=True, slots=True)
