@@ -106,7 +106,7 @@ class RepeatedCommand:
     what: str = "reset"
 
     def confirms(self, earlier: "RepeatedCommand | None", within_s: float) -> bool:
-        """Whether another operator sent the same command at most `within_s` seconds before."""
+        """Return whether another operator sent the same command at most `within_s` seconds before."""
         if earlier is None or earlier.what != self.what or earlier.by == self.by:
             return False
         return 0 <= self.time_ms - earlier.time_ms <= within_s * 1000
