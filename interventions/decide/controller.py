@@ -192,7 +192,7 @@ class Controller:
         return decision
 
     def _is_news(self, standing: SessionControl, history: History, event: ActionEvent, chosen: Chosen) -> bool:
-        """Return whether to publish it: refusals and changed arguments always; within the cooldown, only stricter hints."""
+        """Return whether to publish it: always refusals and changed arguments; within the cooldown, stricter hints."""
         meant = chosen.meant  # a rule in shadow mode repeats as often as an enforced one
         hint = chosen.mode is Mode.WARN  # whatever its level would be, it is not repeated more often than other hints
         if (meant >= Level.PAUSE and not hint) or self._payloads.changes(event, chosen) is not None:
