@@ -414,7 +414,7 @@ export class Session {
       if (this.#options.onWarning) this.#options.onWarning(text);
       else process.emitWarning(text);
     } catch {
-      // whoever receives warnings cannot stop the agent
+      // an error of `onWarning` must not stop the agent
     }
   }
 }

@@ -1,8 +1,8 @@
 // A process's connection to Kafka: one producer and one consumer for all of its sessions with the same settings.
 //
-// The consumer is assigned, not subscribed: every process reads for itself. It reads the whole compacted control topic
-// (an entry may be about any tool or target) and, of `interventions`, the partitions of its sessions, each from where it
-// ended when the first session of that partition joined.
+// The consumer uses manual assignment, as every process reads all records. It reads the whole compacted control topic
+// (an entry may be about any tool or target) and, of `interventions`, the partitions of its sessions, each from its end
+// offset when the first session of that partition joined.
 
 import {
   connected, consumerOf, ended, endOf, endsOf, isAway, isLost, partitionsOf, producerOf, served, somePartitionsOf,

@@ -1,8 +1,8 @@
-// What the session may do, from all that has arrived. No I/O. The same as the Python client's `Enforcer`: recorded
-// sequences of what arrives and of what is asked hold the two together (test/vectors/kafka-enforcer.json).
+// The permissions of a session, from all control entries and decisions received. No I/O. The same as the Python client's
+// `Enforcer`, checked by recorded sequences of inputs and requests (test/vectors/kafka-enforcer.json).
 //
-// A kill of the session, one above it, its agent, its mission or the fleet is permanent in this object: a reset is for
-// a new session object. What holds for a tool or a target, and what is frozen, ends with its entry.
+// A kill of the session, one above it, its agent, its mission or the fleet is permanent in this object: a reset applies
+// to a new session object. Restrictions of a tool or target, and freezes, end with their entry.
 
 import type { Acknowledge, Admittable, Admitted, Clocks, EnforcerSettings } from "./admission.js";
 import {

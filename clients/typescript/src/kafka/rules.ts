@@ -1,8 +1,8 @@
-// The rules of an agent's author over one session: nobody is asked. No I/O; the clock is an argument. The same as the
-// Python client's `RuleBook`, whose recorded answers hold the two together; but no result is returned again.
+// The rules of an agent's author over one session, applied without a worker. No I/O; the clock is an argument. The same
+// as the Python client's `RuleBook`, checked by its recorded answers, except that no result is returned again.
 //
-// The order: lists, arguments, evidence, loops, rates, budgets. Whatever refuses first is said. Only what is let pass
-// counts for rates and is held against budgets; attempts count for the loop rule.
+// The order: lists, arguments, evidence, loops, rates, budgets. The first refusal is reported. Only admitted calls count
+// for rates and budgets; attempts count for the loop rule.
 
 import { createHash } from "node:crypto";
 

@@ -1,9 +1,9 @@
-// Distinguishes the worker's records from what somebody else wrote on its topics (`verifyKey`): ed25519 in the header
-// `haltline-seal`, over the topic, the key, the value and the time of the signing.
+// Verification of the worker's records against those of other writers on its topics (`verifyKey`): ed25519 in the header
+// `haltline-seal`, over the topic, the key, the value and the time of the signature.
 //
-// A decision that is not sealed does not count. An entry of the control topic that is not sealed holds as frozen where
-// nothing stands yet: whoever can write there may stop an agent so, and never release it. An entry or a release that was
-// sealed earlier than the last one under its key is an old one again, and is left out.
+// A decision without a seal is ignored. A control entry without a seal counts as frozen if its key has no entry yet: a
+// writer to the topic can stop an agent this way, but never release it. An entry or a release with a seal older than the
+// last one under its key is a replay, and is ignored.
 
 import { createHash, createPublicKey, type KeyObject, verify } from "node:crypto";
 import { readFileSync } from "node:fs";
