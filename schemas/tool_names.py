@@ -15,7 +15,7 @@ _LOOKS_LIKE = str.maketrans(
     "\u0430\u0435\u0456\u043e\u0440\u0441\u0443\u0445\u0455\u0501\u0458\u04bb\u0261\u04cf\u043a\u043c\u0442\u0432\u043d\u03b5\u03bf\u03c1\u03b9\u03ba\u03bd\u03c5\u03c4\u03b1\u03b2"
     "\u0269\u0131\u0259\u0251\u0578\u057d\u0581\u029f",
     "aeiopcyxsdjhglkmtbheopiknvtabiieanugl",
-)
+) | {ord("ß"): "ss", ord("ł"): "l", ord("ø"): "o", ord("đ"): "d", ord("æ"): "ae", ord("œ"): "oe"}
 """Small letters of other alphabets that look like Latin ones. Unicode's own forms cover marks (`é`) and wide or
 mathematical letters."""
 _DIGITS_AS_LETTERS = str.maketrans("01345@$", "oieasas")
@@ -116,14 +116,15 @@ _RECREATABLE_OBJECTS = frozenset((
     "breakpoints", "label", "labels", "tag", "tags", "reaction", "reactions", "watch", "watcher", "reviewer",
     "assignee", "prefix", "suffix", "punctuation", "stopwords", "noise", "outliers", "html", "timer", "alarm", "todo",
     "todos", "context", "memory", "conversation", "chat", "history", "cookies", "logs", "output", "canvas", "markers",
-    "password", "session", "state", "zoom", "search", "marks", "editor", "view", "tmp", "temp", "call", "thread",
+    "password", "session", "state", "zoom", "mock", "mocks", "counter", "counters",
+    "search", "marks", "editor", "view", "tmp", "temp", "call", "thread",
 ))  # fmt: skip
 """Recreatable objects of a weak verb (`clear_cache`, `remove_filter`)."""
 _WEAK = _DESTROYS_IN_FRONT | frozenset(
     ("remove", "discard", "dispose", "trash", "unlink", "del", "remover", "removing", "terminator")
 )
 _RUN_TOGETHER = re.compile(
-    r"(delete|destroy|truncate|purge|remove|erase|wipe|drop|nuke|unlink)"
+    r"(delete|destroy|truncate|purge|remove|erase|wipe|drop|nuke|unlink|flush)"
     r"(?:all|asset|table|file|folder|dir|record|row|user|database|db|bucket|index|dataset|collection|object|schema)s?"
 )
 

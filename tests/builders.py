@@ -1,7 +1,7 @@
 """Events in one line each."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from haltline.detectors.features.observation import CallTracker, Observation
 from haltline.detectors.features.tool_classifier import Classifier
@@ -16,6 +16,7 @@ from haltline.schemas.policy import Policy
 
 Events = Iterable[ActionEvent | Sequence[ActionEvent]]
 """Events, and calls, which count as their events in order."""
+Made = TypeVar("Made")
 T0_MS = 1_750_000_000_000
 """The moment that tests call second 0."""
 
@@ -95,6 +96,11 @@ def call(
 
 _BY_DEFAULT = Classifier(Policy())
 """Of all tests without a policy of their own: what it knows of tools is worked out once."""
+
+
+def each(seconds: int | Iterable[float], make: Callable[..., Made], *args: Any, **fields: Any) -> list[Made]:
+    """What is made at each of these seconds; a number: at so many of them, from 0."""
+    return [make(second, *args, **fields) for second in (range(seconds) if isinstance(seconds, int) else seconds)]
 
 
 def in_turn(
@@ -210,6 +216,11 @@ def fires_at(detector: Detector[Any], events: Events, **context: Any) -> list[tu
 def severities(detector: Detector[Any], events: Events, **context: Any) -> str:
     """The severities of the findings by their first letters: "mhc" of a medium, a high and a critical one."""
     return "".join(finding.severity.value[0] for _, finding in findings(detector, events, **context))
+
+
+def when(detector: Detector[Any], events: Events, **context: Any) -> str:
+    """The findings, each by its second and the first letter of its severity: "6l 12c" of a low and a critical one."""
+    return " ".join(f"{second:g}{severity[0]}" for second, _, severity in fires_at(detector, events, **context))
 
 
 def nearness(detector: Detector[Any], events: Events) -> list[float]:

@@ -13,7 +13,7 @@ from haltline.console.read_model.feeder import Feeder
 from haltline.console.read_model.store import open_store
 from haltline.schemas.topics import Topics
 
-_ANEW_WITHIN_S: Final = 180.0
+_STUCK_AFTER_S: Final = 60.0
 _SHOWN: Final = 40
 _BEFORE: Final = 10
 
@@ -43,10 +43,13 @@ def check_read_model(file: Path, bootstrap: str, topics: Topics) -> Check:
     feeder = Feeder(anew, bootstrap, topics=topics, group="chaos-anew")
     feeder.start()
     try:
-        if not feeder.caught_up.wait(_ANEW_WITHIN_S):
-            raise RuntimeError(
-                f"read model: expected it recreated within {_ANEW_WITHIN_S:.0f} s, got {feeder.failure!r}"
-            )
+        before = None
+        while not feeder.caught_up.wait(_STUCK_AFTER_S):
+            if (now := feeder.positions()) == before:
+                raise RuntimeError(
+                    f"read model: expected progress within {_STUCK_AFTER_S:.0f} s, got none: {feeder.failure!r}"
+                )
+            before = now
     finally:
         feeder.close()
     there = open_store(url_of(file))

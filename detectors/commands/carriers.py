@@ -29,7 +29,7 @@ _LISP = re.compile(
 _VIM_DELETE = re.compile(r"""\bdelete\(\s*(["'])(?P<path>[^"']++)\1|\bsystem\(\s*(["'])(?P<run>[^"']++)\3""")
 _TCL = re.compile(r"\bfile\s+delete\s+(?:-force\s+)?(?:--\s+)?(?P<path>[^\s;\]]++)|\bexec\s+(?P<run>[^\n;\]]++)")
 _REMOVAL = re.compile(
-    r"""(?:^|[\[=(]["']|\bshell\s|cmd\.run\s)\s*(?P<text>(?:sudo\s+(?:-\S+\s+)*)?(?:/\S*/)?rm\s+(?:--?\w\S*\s+)*"""
+    r"""(?:^|[\[=(]["']|\bcommands?=|\bshell\s|cmd\.run\s)\s*(?P<text>(?:sudo\s+(?:-\S+\s+)*)?(?:/\S*/)?rm\s+(?:--?\w\S*\s+)*"""
     r"""-[a-zA-Z]*[rRf][^"\]]*+)"""
 )
 _FORCED = re.compile(r"-[a-zA-Z]*[rRf][a-zA-Z]*|--recursive|--force")
@@ -179,7 +179,7 @@ def _powershell(invocation: Invocation) -> list[str]:
         if "-encodedcommand".startswith(word.lower()) and len(word) > 1:
             return [decoded_wide("".join(words[at + 1 : at + 2]))]
         if word.lower() in ("-command", "-c", "/c") or not word.startswith(("-", "/")):
-            return [" ".join(words[at + (word[:1] in "-/") :])]
+            return [" ".join(words[at + (word[:1] in "-/") :]).replace("\\", "/")]
     return _input(invocation)
 
 
@@ -187,7 +187,7 @@ def _cmd(invocation: Invocation) -> list[str]:
     words = invocation.argv[1:]
     for at, word in enumerate(words):
         if word.lower() in ("/c", "/k"):
-            return [" ".join(words[at + 1 :])]
+            return [" ".join(words[at + 1 :]).replace("\\", "/")]
     return []
 
 
@@ -226,6 +226,18 @@ def _started(invocation: Invocation) -> list[str]:
     ]
 
 
+def _block(invocation: Invocation) -> list[str]:
+    """`Invoke-Command -ComputerName db1 { Remove-Item x }`."""
+    return [" ".join(invocation.argv[1:]).partition("{")[2].rpartition("}")[0]]
+
+
+def _for_files(invocation: Invocation) -> list[str]:
+    """`forfiles /p FOLDER /c "cmd /c del @path"`."""
+    words = [word.lower() for word in invocation.argv]
+    given = {word: invocation.argv[at + 1] for at, word in enumerate(words[:-1]) if word in ("/p", "/c")}
+    return [re.sub(r"@(?:path|file)", lambda _: f"{given.get('/p', '.')}/*", given.get("/c", ""))]
+
+
 def _rest(invocation: Invocation) -> list[str]:
     return [" ".join(invocation.argv[1:])]
 
@@ -256,8 +268,8 @@ CARRIERS: Mapping[str, Carrier] = {
     "emacs": _by_pattern(_LISP),
     **dict.fromkeys(("tclsh", "wish"), _by_pattern(_TCL)),
     **dict.fromkeys(("nix-shell", "nix"), _option("--run", "--command", "-c")),
-    **dict.fromkeys(("foreach-object", "ForEach-Object", "%", "foreach"), _each_object),
-    **dict.fromkeys(("start-process", "Start-Process", "saps"), _started),
+    **dict.fromkeys(("foreach-object", "%", "foreach"), _each_object),
+    **dict.fromkeys(("start-process", "saps"), _started),
     "make": _make,
     "gmake": _make,
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk),
@@ -269,6 +281,8 @@ CARRIERS: Mapping[str, Carrier] = {
     **dict.fromkeys(("pwsh", "powershell"), _powershell),
     "cmd": _cmd,
     "osascript": _osascript,
+    "forfiles": _for_files,
+    **dict.fromkeys(("invoke-command", "icm", "start-job"), _block),
     **dict.fromkeys(("fd", "fdfind"), _fd),
-    **dict.fromkeys(("invoke-expression", "iex", "Invoke-Expression", "IEX"), _rest),
+    **dict.fromkeys(("invoke-expression", "iex"), _rest),
 }

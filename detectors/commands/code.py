@@ -50,6 +50,12 @@ _DONE_WITH = frozenset(("ReceiptHandle", "receipt_handle", "Entries", "ack_ids",
 """Arguments of what acknowledges a message."""
 _OF_EACH = frozenset(("each", "find_each", "map", "for_each"))
 _HTTP = frozenset(("POST", "PUT", "PATCH"))
+_OPENERS = frozenset(("openSync", "fopen", "createWriteStream"))
+_PERL_OPENS = re.compile(
+    r"""\bopen\b\s*\(?\s*(?:my\s+|our\s+|local\s+)?[\$*]?(?P<handle>\w+)\s*,\s*(['"])\s*\+?>(?!>)[:\w()-]*"""
+    r"""(?:\2\s*,\s*(['"])(?P<path>[^'"\n]+)\3|\s*(?P<glued>[^'"\n>]+)\2)"""
+)
+"""`open(F, ">", "x")` and `open F, ">x"`."""
 _TEMPS = re.compile(r"tempfile\.\w+|mkdtemp|mktemp|\w*[tT]mp[dD]ir\w*|os\.tmpdir")
 
 
@@ -59,7 +65,12 @@ _BETWEEN_STATEMENTS = frozenset(listed("""
     rescue async await const let var
 """))  # fmt: skip
 _CALLED_WITHOUT_BRACKETS = frozenset(("rmtree", "unlink", "rmdir", "delete_all", "destroy_all", "destroy"))
-_WRITES_WHOLE = frozenset(("writeFileSync", "writeFile", "file_put_contents", "outputFileSync", "WriteAllText"))
+_CLOSES = frozenset(("fclose", "closeSync", "close"))
+_WRITES_WHOLE = frozenset(
+    listed("""
+    writeFileSync writeFile file_put_contents outputFileSync WriteAllText write_file writeTextFile writeTextFileSync
+""")
+)
 _OF_TABLES = re.compile(r"\bTable\b|__table__|sequelize|schema", re.IGNORECASE)
 _DELETES = re.compile(r"^(?:sqlalchemy\.)?delete\.\w|\w\.delete$")
 _COMMAND = re.compile(r"\s*(?:sudo\s+)?[\w./-]+(?:\s|$)")
@@ -108,6 +119,12 @@ def calls(text: str, depth: int = 0, work: StepBudget | None = None) -> list[Cal
     program.reaches_out = methods.reaches_out(text)
     program.run(0, len(program.tokens))
     program.emptied()
+    for opened in _PERL_OPENS.finditer(text):
+        if (
+            re.search(rf"(?:print|printf|say|syswrite)\b[\s({{]*\$?{opened['handle']}\b|\${opened['handle']}->", text)
+            is None
+        ):
+            program.found.append(Call("path", OPENED, (opened["path"] or opened["glued"]).strip()))
     found = list(dict.fromkeys(program.found))
     if found and code_calls.keeps_in_memory(text):
         return [call for call in found if call.kind not in _OF_DATABASES and not call.kind.startswith("act:")]
@@ -192,9 +209,15 @@ class _Program:
         if self._is(after, "as") and self._name_at(after + 1):
             self._give_name(self._name_at(after + 1), value, after + 2)
             return after + 2
-        if value.ref == "open_w":
+        if value.ref in ("open_w", "open_w.close") and not self._is_written(after):
             self._add("path", OPENED, value.texts)
         return after
+
+    def _is_written(self, at: int) -> bool:
+        """Whether a block, or a method, stands behind a file that was opened: `{ |f| f.puts 1 }`, `:write(x)`."""
+        if self._is(at, "{"):
+            return not self._is(at + 1, "}")
+        return self._is(at, "do") or (self._is(at, ":") and self._name_at(at + 1) != "close")
 
     def _give_name(self, name: str, value: Value, at: int) -> None:
         if value.ref == "open_w":  # what is written into it shows later
@@ -212,7 +235,7 @@ class _Program:
 
     def _writes_nothing(self, at: int) -> bool:
         if not self._is(at + 1, "."):
-            return False
+            return self._is(at - 1, "(") and self._name_at(at - 2) in _CLOSES
         called = self._name_at(at + 2)
         nothing = (
             called == "write"
@@ -602,9 +625,10 @@ class _Program:
             for item in items[1:]:
                 value = Value(_joined(value, item, "/"))
             return Value(value.texts, ref, value.listed)
-        if ref == "open" and first.texts:
-            mode = items[1] if len(items) > 1 else keywords.get("mode", Value())
-            return Value(first.texts, "open_w" if mode.texts[:1] and mode.texts[0].startswith("w") else "open")
+        if (ref in ("open", "File.open", "io.open") or last in _OPENERS) and first.texts:
+            mode = (items[1] if len(items) > 1 else keywords.get("mode", _NONE)).texts
+            anew = mode[0].startswith("w") if mode else last == "createWriteStream"
+            return Value(first.texts, "open_w" if anew else "open")
         texts = first.texts or next((value.texts for value in keywords.values() if value.texts), ())
         return Value(texts or base, ref)
 
@@ -650,6 +674,8 @@ class _Program:
                 self._add("away", "move_to_temporary", items[0].texts[:1])
         elif last in ("rename", "replace") and base and first.texts and ref.startswith(("Path", "pathlib")):
             self.renamed[first.texts[0]] = base[0]
+        elif ref == "truncate" and first.texts and len(items) > 1:
+            self._add("path", ref, first.texts)
         elif last == "truncate" or (
             last in ("write_text", "write_bytes", "writeFileSync") and first.texts == ("",) and base
         ):
@@ -658,7 +684,9 @@ class _Program:
                 self._request_or_thing(ref, base, items, keywords)
         elif ref == "open_w.write" and first.texts == ("",):
             self._add("path", "truncate", base)
-        elif ref == "open_w.close":
+        elif last in _CLOSES and first.ref == "open_w":
+            self._add("path", OPENED, first.texts)
+        elif ref == "open_w.close" or (ref == "open_w.end" and not items):
             self._add("path", OPENED, base)
         elif (
             (last in _WRITES_WHOLE or ref in ("File.write", "IO.write"))
@@ -727,16 +755,21 @@ class _Program:
         first = items[0] if items else Value()
         texts = [text for item in (*items, *keywords.values()) for text in item.texts]
         method = {t.rpartition("\0")[2].upper() for t in texts if t.startswith("\0method\0")} | {
-            t.upper() for t in (*first.texts, *keywords.get("method", Value()).texts) if len(t) < 8
+            t.upper()
+            for given in (*(items if last == "curl_setopt" else items[:1]), keywords.get("method", Value()))
+            for t in given.texts
+            if len(t) < 8
         }
         places = [t for t in texts if t.startswith(("http://", "https://", "/", "$"))]
-        places += [t.rpartition("\0")[2] for t in texts if t.startswith("\0url\0")]
+        places += [t.rpartition("\0")[2] for t in texts if t.startswith(("\0url\0", "\0path\0"))]
         if "DELETE" in method and places:
             self._add("url", "http_delete", tuple(places[:1]))
         elif places and "://" in places[0] and self._request(last, method, places[0], texts):
             return
         elif (
-            last in ("delete", "Delete") and first.texts and first.texts[0].startswith(("http://", "https://", "/api"))
+            last in ("delete", "Delete")
+            and first.texts
+            and first.texts[0].startswith(("http://", "https://", "/" if _REQUESTS.search(ref) else "/api"))
         ):
             self._add("url", "http_delete", first.texts)
         elif last in code_calls.CALLS_TOOLS and _is_deed(first.texts[:1]) and (len(items) > 1 or keywords):
@@ -809,6 +842,10 @@ class _Program:
             if path == new or path.startswith(f"{new}/"):
                 return old + path[len(new) :]
         return path
+
+
+_REQUESTS = re.compile(r"http|axios|faraday|\b(?:got|ky|session)\b", re.IGNORECASE)
+"""Names of what makes requests."""
 
 
 def _is_deed(texts: tuple[str, ...]) -> bool:

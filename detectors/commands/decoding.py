@@ -19,7 +19,7 @@ _CLASSES = {
     "[:upper:]": "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
     "[:digit:]": "0123456789",
 }
-_DIRECTIVE = re.compile(r"%[-+0 #]*\d*(?:\.\d+)?[sdbqc]")
+_DIRECTIVE = re.compile(r"(?<!%)%[-+0 #]*\d*(?:\.\d+)?[sdbqc]")
 
 
 def unescaped(text: str) -> str:
@@ -41,7 +41,7 @@ def printed(arguments: tuple[str, ...]) -> str:
     form = unescaped(form)
     count = len(_DIRECTIVE.findall(form))
     if not count:
-        return form
+        return form.replace("%%", "%")
     shown: list[str] = []
     for at in range(0, max(len(values), 1), count):
         given = iter(values[at : at + count])

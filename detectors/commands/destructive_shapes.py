@@ -25,7 +25,8 @@ MAX_JSON_CHARS = 64 * 1024
 _MAX_WORD_CHARS = 64
 _MAX_ID_CHARS = 480
 
-_NAMES = ("name", "tool_name", "tool", "recipient_name", "function_name", "function", "action", "operation_name")
+_NAMES = ("name", "tool_name", "tool", "tool_slug", "recipient_name", "function_name", "function", "action",
+          "operation_name")  # fmt: skip
 _HOLDS_NAME = frozenset(_NAMES)
 _ARGUMENTS = ("with", "arguments", "args", "parameters", "params", "input", "tool_input", "kwargs", "payload", "body")
 _LISTS = listed("calls tool_uses tool_calls invocations steps operations requests actions batch tasks")
@@ -324,6 +325,11 @@ def _split(key: str, value: str | int) -> list[str]:
 
 def _key(key: str) -> str:
     return "_".join(words(key)) if not (key.isascii() and key.islower() and key.isidentifier()) else key
+
+
+def in_snake(args: JsonObject) -> JsonObject:
+    """The arguments with their names as `snake_case`."""
+    return args if all(map(str.islower, args)) else {_key(key): value for key, value in args.items()}
 
 
 def _kind(key: str) -> str:

@@ -8,6 +8,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from msgspec.structs import replace as replaced
+
+from haltline.detectors.commands import pipes
 from haltline.detectors.commands.finder import find_deletes, find_results
 from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import OPENED, ActEffect, Badness, Destruction, listed
@@ -20,17 +23,17 @@ _DISK = re.compile(
 )
 _LOOP_DEVICE = re.compile(r"/dev/(?:loop|ram|zram)\d+.*")
 _FILLERS = frozenset(("if=/dev/zero", "if=/dev/null", "if=/dev/urandom", "if=/dev/random"))
-_SILENT = frozenset((":", "true", "false"))
+_SILENT = frozenset((":", "true", "false", "break"))
 _TEMPORARY = frozenset(("/tmp", "/var/tmp", "/dev/shm", "/private/tmp", "/mnt/ramdisk", "/run/shm"))
 _BELOW_TEMPORARY = tuple(f"{place}/" for place in sorted(_TEMPORARY))
 _TRASH = re.compile(r"(?:^|/)\.?Trash(?:es|-\d+)?(?:/|$)")
+AWK_NEVER = re.compile(r"\s*(?:(?:BEGIN|END)?\s*\{\s*\}|F?NR\s*(?:<\s*[01]|==\s*0)|0|!1|1\s*==\s*0)\s*(?:\s|$)")
+"""Programs of awk that put out no line."""
 _PUT_OUT_NOTHING = {
     **dict.fromkeys(("head", "tail"), re.compile(r".*-(?:c|n|-bytes|-lines)[= ]?0")),
-    **dict.fromkeys(
-        ("awk", "gawk", "mawk"), re.compile(r"(?:(?:BEGIN|END)?\s*\{\s*\}|NR\s*<\s*[01]|0|!1|1\s*==\s*0)(?:\s|$)")
-    ),
+    **dict.fromkeys(("awk", "gawk", "mawk"), AWK_NEVER),
     **dict.fromkeys(("sed", "gsed"), re.compile(r"(?:d|1,\$d)(?:\s|$)|(?:-n|--quiet)\s(?:\s|$)")),
-    "jq": re.compile(r"-n\s+(?:\{\}|\[\]|null|empty)$"),
+    "jq": re.compile(r"(?:-n\s+)?empty\b|-n\s+(?:\{\}|\[\]|null)$"),
     **dict.fromkeys(("grep", "egrep", "rg"), re.compile(r"-\w*v\w*\s+(?:\.\*?|\^|)(?:\s|$)")),
 }
 """Programs whose arguments let nothing through."""
@@ -138,9 +141,16 @@ def _cp(invocation: Invocation) -> Iterator[Destruction]:
     operands = parse(invocation.argv[1:]).operands
     if len(operands) > 1 and operands[0] == "/dev/null":
         for operand in operands[1:]:
-            yield lost_path("truncate", invocation, operand)
+            yield _emptied("truncate", invocation, operand)
     elif len(operands) > 1 and is_disk(operands[-1]):
         yield _device("write_device", operands[-1])
+
+
+def _sort(invocation: Invocation) -> Iterator[Destruction]:
+    options = parse(invocation.argv[1:], frozenset(("-o", "--output", "-k", "-t", "-S", "-T")))
+    if options.operands == ("/dev/null",):
+        for file in options.values("-o", "--output"):
+            yield _emptied("truncate", invocation, file)
 
 
 def _find(invocation: Invocation) -> Iterator[Destruction]:
@@ -286,6 +296,7 @@ TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     "mv": _mv,
     "cp": _cp,
     "find": _find,
+    "sort": _sort,
     "rsync": _mirror(
         "rsync_delete",
         ("--delete", "--del", *(f"--delete-{when}" for when in ("before", "during", "after", "delay", "excluded"))),
@@ -364,7 +375,7 @@ def _emptied(verb: str, invocation: Invocation, target: str) -> Destruction:
 
 def _writes_a_blank_line(invocation: Invocation, path: str) -> bool:
     return (
-        invocation.name == "echo"
+        invocation.name in ("echo", "echo.")
         and all(word in ("", " ", "-e", "-n") for word in invocation.argv[1:])
         and not path.endswith(_EMPTY_LINE_BY_CUSTOM)
     )
@@ -377,13 +388,14 @@ def _reads_it(invocation: Invocation, target: str) -> bool:
 def _writes_nothing(invocation: Invocation) -> bool:
     return (
         (invocation.name == "type" and invocation.argv[1:] == ("nul",))
-        or (invocation.name == "cat" and invocation.reads == "/dev/null")
         or (
             invocation.name in _PUT_OUT_NOTHING
             and _PUT_OUT_NOTHING[invocation.name].match(" ".join(invocation.argv[1:])) is not None
         )
         or not invocation.argv
         or (invocation.name in _SILENT and len(invocation.argv) == 1)
-        or (invocation.name == "cat" and invocation.argv[1:] == ("/dev/null",))
-        or (invocation.name in ("echo", "printf") and invocation.argv[1:] in (("-n",), ("",), ("-n", "")))
+        or (invocation.argv[-1:] == ("/dev/null",) and all(word[:1] == "-" for word in invocation.argv[1:-1]))
+        or invocation.argv == ("$null",)
+        or (invocation.name == "echo" and invocation.argv[1:] in (("-n",), ("",), ("-n", "")))
+        or (invocation.name in ("cat", "printf") and pipes.output(replaced(invocation, writes=())) == "")
     )

@@ -23,6 +23,8 @@ def output(invocation: Invocation) -> str | None:
     if invocation.name == "printf":
         arguments = arguments[arguments[:1] == ("--",) :]
         return printed(arguments) if arguments else ""
+    if invocation.name == "cat" and arguments == ("/dev/null",):
+        return ""
     if invocation.name in ("cat", "tee", "envsubst") and invocation.stdin is not None:
         operands = [argument for argument in arguments if argument == "-" or not argument.startswith("-")]
         return invocation.stdin if invocation.name == "tee" or operands in ([], ["-"]) else None

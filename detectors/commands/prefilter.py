@@ -11,6 +11,7 @@ import re
 from functools import lru_cache
 
 from haltline.detectors.commands.effects.programs import WORDS, may_act
+from haltline.detectors.commands.effects.statements import MAYBE
 
 
 def _words(text: str) -> frozenset[bytes]:
@@ -52,6 +53,7 @@ _INTERPRETERS = _words("""
 """)  # fmt: skip
 # Of these the text is looked through once more, see may_destroy_by_code.
 _CLIENTS = _words("curl wget http https xh curlie")
+_CLIENTS_OF_SQL = _words("psql mysql mariadb sqlplus clickhouse mongosh mongo cqlsh snowsql duckdb sqlcmd")
 _CHANGES_THERE = _words("post xpost put xput patch xpatch data json d request f form")
 _PAIRS = tuple(
     map(
@@ -75,7 +77,7 @@ CREATES = _words("""
     startproject startapp createdb create build run mb sed
 """)  # fmt: skip
 _WATCHED = frozenset().union(
-    _CLIENTS, WORDS, _DESTROYS, _INTERPRETERS, _GIT, *_PAIRS, _FILTER_WORDS, _words("git replace")
+    _CLIENTS, _CLIENTS_OF_SQL, WORDS, _DESTROYS, _INTERPRETERS, _GIT, *_PAIRS, _FILTER_WORDS, _words("git replace")
 )
 _TELLING = _WATCHED | CREATES
 
@@ -90,13 +92,13 @@ WRITTEN_FILE = re.compile(
 _INSIDE_WORD = re.compile(r"""["'\\](?<=\w["'\\])["'\\\r\n]*+\w""")
 _REPLACE = re.compile(r"replace(?![\w(])", re.IGNORECASE)
 _DEVICE = re.compile(
-    r"/dev(?:(?!/|\w|-)|/(?!null|zero|std|tty|fd|u?random|pts))|(?<![>\s])[ \t]++/dev/null|[<,{]/dev/null"
+    r"/dev(?:(?!/|\w|-)|/(?!null|zero|std|tty|fd|u?random|pts))|(?<![>\s])[ \t]++/dev/null|[<,{]/dev/null|//dev/null"
 )
 _SPLIT_BY_BRACES = re.compile(r"\{(?:(?<=\w\{)[^\s{},]*+,[^\s{}]*+\}|[^\s{},]*+,[^\s{}]*+\}\w)")
 
 _BEFORE_EMPTY_WRITE = (
     "\n", ";", "&", "|", "(", ")", "{", "!", "`", ":", "true", "then", "do", "else", "elif", "if", "while", "until",
-    "coproc", "echo", "printf", "-n", "\\n", "/dev/null",
+    "coproc", "echo", "echo.", "printf", "printf %s", "break", "-n", "\\n", "/dev/null", "$null", "''", '""',
 )  # fmt: skip
 _OPENING_QUOTE = re.compile(r"""(?:(?:\A|[\s=(,;|&<])[urbf]?|-\w)["']+\Z""")
 _MAX_REDIRECTIONS = 64
@@ -138,7 +140,8 @@ def may_destroy(text: str) -> bool:
 
 
 _IN_PROGRAMS = (
-    "open(", "exec", "system", "remov", "delete", "subprocess", "eval", "write_", "unlink", "rmtree", "rmdir", "drop",
+    "open(", "opensync(", "createwritestream(", "open my", "_put_contents(", "writetextfile",
+    "exec", "system", "remov", "delete", "subprocess", "eval", "write_", "unlink", "rmtree", "rmdir", "drop",
     "truncat", "destroy", "purge", "wipe", "popen", "spawn", "rename", "move", "getattr", "__import__", "rimraf",
     "overwrit", "flush", "writefile", "terminate", "cell_magic",
     "refund", "charge", "payout", "transfer", "send", "postmessage", "tweet", "create(", "cancel", "trash", "suspend",
@@ -149,7 +152,8 @@ _IN_PROGRAMS = (
     "_acl", "chmod", "updateall", "update_many",
     "policy", "retention", "replicas", "'post'", '"post"', ".post(", ".put(", ".patch(", "urlopen",
     "publish",
-    "smtp", "payment", "acl=", "_scale(", "modify_", "writealltext", "file.write", "io.write", "click(",
+    "smtp", "payment", "_archive", "archived", "grant_", "withdraw",
+    "acl=", "_scale(", "modify_", "writealltext", "file.write", "io.write", "click(",
     "document.query",
 )  # fmt: skip
 _IN_SCRIPTS = (*_IN_PROGRAMS, "if_exists")
@@ -185,7 +189,8 @@ _ESCAPED = re.compile(r"\\\\?(?:x|0?[0-7]{2})")
 _IN_PLACE = re.compile(r"\s-(?:-in-place|[a-zA-Z]{0,4}i)")
 _IN_PIECES = re.compile(
     r"\$\((?:printf|echo)\b|\|[^|\n]{0,40}\btee\b|\b(?:perl|ruby) +(?:-\S+ +)*-\w*i"
-    r"|sed +(?:-\S+ +)+['\"]?(?:[\d,$/^.*!; ]*[dDqQ](?![a-zA-Z])|s[/|,#]\^?\.[*+])|sed +(?:-\S*n\S*i|-n +-i|-i\S* +-n)"
+    r"|sed +(?:-\S+ +)+['\"]?(?:[\d,$/^.*!; +?sS\\()|\[\]]*[dDqQ](?![a-zA-Z])|s[/|,#]\^?\.[*+])"
+    r"|sed +(?:-\S*n\S*i|-n +-i|-i\S* +-n)"
 )
 """What is put together from pieces program, and what empties a file without naming it."""
 
@@ -278,6 +283,7 @@ def _has_word(text: str, watched: frozenset[bytes] | None = None) -> bool:
         or (b"replace" in found and _REPLACE.search(text) is not None)
         or (not _INTERPRETERS.isdisjoint(found) and _by_script(text))
         or (not _CLIENTS.isdisjoint(found) and not _CHANGES_THERE.isdisjoint(words(text)))
+        or (not _CLIENTS_OF_SQL.isdisjoint(found) and any(piece in text.lower() for piece in MAYBE))
         or (not WORDS.isdisjoint(found) and may_act(found, words(text)))
     )
 
@@ -323,9 +329,16 @@ _OF_NOTHING = (
     "grep -v",
     "sed d",
     "sed -n",
+    "jq -n",
+    "jq empty",
+    "print >",
+    '"" >',
+    "FILENAME",
+    ": |",
+    "true |",
 )
 _NOTHING_OF_IT = re.compile(
     r"<\s?/dev/null|\b(?:head|tail)\s+-[cn]\s?0|\b[gm]?awk\s+['\"]?(?:0|!1|NR\s?<|(?:BEGIN|END)?\s*\{\s*\})"
-    r"|grep\s+-\w*v\w*\s+['\"]?(?:[.^]\*?)?['\"]?\s|sed\s+(?:['\"]?d|-n\b)|jq\s+-n"
+    r"|grep\s+-\w*v\w*\s+['\"]?(?:[.^]\*?)?['\"]?\s|sed\s+(?:['\"]?d|-n\b)|jq\s+(?:-n|empty)|\bprintf?\s*\(?(?:\"\")?\)?\s*>|>\s*FILENAME|(?:^|[\s;&(])(?::|true)\s*\|"
 )
 _INTO = re.compile(r"[ \t]*([\w./~-]{1,200})")

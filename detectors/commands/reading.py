@@ -56,6 +56,7 @@ _INCLUDED = re.compile(r"(?:^|\n|;)\s*(?:\\ir?|\.read|source|\\\.)\s+([^\s;]+)")
 """Files of statements that a client's own commands read."""
 _OPENED_TO_ALL = re.compile(r"chmod(?:Sync)?\(\s*['\"]([^'\"\n]+)['\"]\s*,\s*['\"]?0?o?[0-7]?(?:777|666|767|776)\b")
 _SCHEDULES = re.compile(r"/cron(?:tab|\.d|tabs)(?:/|$)|/spool/cron/")
+_ITEM_DELETED = re.compile(r"\((?:Get-Item|Get-ChildItem|gi|gci)\s+['\"]?([^()'\"]+)['\"]?\)\.Delete\(", re.IGNORECASE)
 _USER = re.compile(r"^\s*(?:root|www-data|nobody|ubuntu|\w+)\s+(?=(?:/\S*/)?[a-z][\w.-]*\s)")
 """Tables of the system name who runs a line."""
 _RUN_SOURCES = frozenset(("go", "tsx", "ts-node", "java", "swift", "kotlin", "scala", "rust-script", "dotnet-script"))
@@ -128,10 +129,17 @@ def is_read_whole(text: str, *, cwd: str | None = None, by_code: bool = False) -
 def _read_command(command: str, cwd: str | None) -> tuple[tuple[Destruction, ...], bool]:
     """What it destroys, and whether something of it is unread."""
     work = StepBudget()
-    found = tuple(dict.fromkeys(_of_command(command, cwd, 0, work)))
-    if "]::" in command:  # methods of .NET, as PowerShell calls them
-        found += _of_code(command.replace("[", "").replace("]::", "."), cwd, work)
+    found = tuple(dict.fromkeys((*_of_command(command, cwd, 0, work), *_of_net(command, cwd, work))))
     return _worst(found), work.cut
+
+
+def _of_net(command: str, cwd: str | None, work: StepBudget) -> tuple[Destruction, ...]:
+    """What methods of .NET take away, as PowerShell calls them: `[IO.File]::Delete('x')`, `(Get-Item x).Delete()`."""
+    stands = Invocation(argv=("powershell",), cwd=cwd, start=cwd)
+    found = [files.lost_path("delete", stands, name, everything=True) for name in _ITEM_DELETED.findall(command)]
+    if "]::" in command:
+        found += _of_code(command.replace("[", "").replace("]::", "."), cwd, work)
+    return tuple(found)
 
 
 def _worst(found: tuple[Destruction, ...]) -> tuple[Destruction, ...]:
@@ -389,6 +397,8 @@ def _of_invocation(invocation: Invocation, depth: int, work: StepBudget) -> Iter
     if depth < _MAX_DEPTH:
         for call in scripts.calls(invocation, work):
             yield from _of_call(call, invocation, depth, work)
+        if invocation.name.lower() in ("pwsh", "powershell"):
+            yield from _of_net(" ".join(invocation.argv[1:]), invocation.cwd, work)
     arguments = invocation.before_dashes()
     if _HELP not in arguments and arguments[-1:] != (_VERSION,):
         reader, by_table = _reader(invocation.name), tuple(effects.acts(invocation))

@@ -87,6 +87,8 @@ class _Shell:
         self.aliases: dict[str, str] = {}
         self.expander = Expander()
         self.last: Invocation | None = None
+        self.fed: Invocation | None = None
+        """What runs the text, whose input is the input of its programs."""
 
     # Texts and their commands
 
@@ -132,14 +134,19 @@ class _Shell:
         self.depth -= 1
         return True
 
-    def _in_child(self, act: Callable[[], None], *, remote: bool = False) -> None:
-        """Does something in a process of its own: what it changes is gone afterwards."""
+    def _in_child(self, act: Callable[[], None], *, remote: bool = False, fed: Invocation | None = None) -> None:
+        """Does something in a process of its own: what it changes is gone afterwards.
+
+        `fed`: what runs there reads its input.
+        """
         self.work.take(5 + len(self.environment) // 4)
         saved = self.cwd, self.environment, self.exported, self.start
+        fed_before, self.fed = self.fed, fed or self.fed
         self.environment = {} if remote else dict(self.environment)
         if remote:
             self.cwd = self.start = None
         act()
+        self.fed = fed_before
         self.cwd, self.environment, self.exported, self.start = saved
 
     def _simple(self, simple: Simple) -> None:
@@ -155,13 +162,16 @@ class _Shell:
             argv, stdin = argv[:1] if argv[0] in wrappers.SHELLS else ("bash",), script
         if stdin is None and upstream is not None:
             stdin = pipes.output(upstream)
+        reads = self._file_read(simple.redirects) if not stdin and simple.redirects else ""
+        if self.fed is not None and stdin is None and not reads and upstream is None:
+            stdin, reads, upstream = self.fed.stdin, self.fed.reads, self.fed.upstream
         self.last = None
         if argv or (writes and not assigned and not _is_head_of_loop(simple.words)):
             self._invoke(
                 Invocation(
                     argv=argv,
                     stdin=stdin,
-                    reads=self._file_read(simple.redirects) if not stdin and simple.redirects else "",
+                    reads=reads,
                     writes=writes,
                     cwd=self.cwd,
                     start=self.start,
@@ -341,7 +351,7 @@ class _Shell:
             self._note(invocation)
             if name in _RUNNERS:
                 _RUNNERS[name](self, invocation)
-            carrier = CARRIERS.get(name)
+            carrier = CARRIERS.get(name.lower())
             texts = carried(invocation) if len(argv) > 1 else []
             for text in texts if carrier is None else (*carrier(invocation), *texts):
                 if text:
@@ -376,7 +386,7 @@ class _Shell:
                 self.environment |= {"@": arguments[1:], "*": arguments[1:]} if len(arguments) > 1 else {}
                 self.run(script)
 
-            self._in_child(run)
+            self._in_child(run, fed=None if reads_input else invocation)
 
     def _note_script(self, invocation: Invocation) -> None:
         """A shell that is given a file: the file is what it runs."""
@@ -392,7 +402,7 @@ class _Shell:
         if text is not None and invocation.stdin is not None and text.split(" ")[0] in wrappers.SHELLS:
             script = invocation.stdin if "-c" not in text.split() else text
         if script is not None:
-            self._in_child(lambda: self.run(script), remote=True)
+            self._in_child(lambda: self.run(script), remote=True, fed=invocation if script is text else None)
 
     def _su(self, invocation: Invocation) -> None:
         script = wrappers.su_script(invocation.argv)
@@ -429,7 +439,13 @@ class _Shell:
                 self._in_child(lambda item=item: self.run(" ".join(argv).replace("{}", item)))  # type: ignore[misc] # bound now
         elif placeholder and any(placeholder in argument for argument in argv):
             for item in items[:_MAX_ITEMS]:
-                filled = tuple(a.replace(placeholder, item[:MAX_VALUE_CHARS]) for a in argv)
+                # What is not known is a name within a text too: `mysql -e "DROP TABLE {}"`.
+                filled = tuple(
+                    a.replace(
+                        placeholder, item[:MAX_VALUE_CHARS] if a == placeholder else item[:MAX_VALUE_CHARS].strip("<>")
+                    )
+                    for a in argv
+                )
                 if sum(map(len, filled)) > MAX_COMMAND_CHARS:
                     return
                 self._invoke(replace(invocation, argv=filled, writes=(), stdin=None, upstream=None))

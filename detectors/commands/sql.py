@@ -3,7 +3,7 @@ r"""SQL: what a text of statements would destroy.
 `delete_all_rows` and `update_all_rows` are those without a condition that excludes anything; in something named
 production they are SEVERE, as dropping and truncating are.
 
-Misses: transactions that are rolled back; statements that are put together at run time; what triggers and cascades
+Misses: statements that are put together at run time; what triggers and cascades
 do; `OVERWRITE` of files; client commands (`\i file`, `.read file`, `SOURCE`); the rules of dialects for backslashes
 in strings (a backslash escapes a quote only before a letter or digit here).
 """
@@ -66,12 +66,23 @@ class _Token(NamedTuple):
     """As written, without quotes; a word in lower case."""
 
 
+_ROLLED_BACK = re.compile(r"\brollback(?:\s+(?:work|transaction|tran))?\s*;?\s*\Z", re.IGNORECASE)
+_COMMITS = re.compile(r"\bcommit\b|\bend\s*;", re.IGNORECASE)
+_MAX_END_CHARS = 64
+_OF_ROWS = frozenset(("delete_rows", "delete_all_rows", "update_all_rows"))
+"""What a transaction that is rolled back has not done in any database."""
 _END = _Token("mark", ";")
 
 
 def sql_destructions(statement: str, *, work: StepBudget | None = None) -> tuple[Destruction, ...]:
     """What a text of one or more SQL statements would destroy, in the order of the text. Never raises."""
     found = dict.fromkeys(_statements(statement[:MAX_COMMAND_CHARS], 0, work or StepBudget()))
+    if found and _ROLLED_BACK.search(statement[-_MAX_END_CHARS:]) and not _COMMITS.search(statement):
+        found = {one: None for one in found if one.verb not in _OF_ROWS}
+    renamed = dict(sql_renames(statement)) if found and "rename" in statement.lower() else {}
+    if renamed:
+        origins = {one: renamed[one.target].split("=", 1) for one in found if one.target in renamed}
+        found = {_lost(one.verb, *origins[one]) if one in origins else one: None for one in found}
     by_table = statements.acts(statement)
     if by_table:
         known = bool(found)  # what is lost is known better by its words
@@ -152,6 +163,8 @@ def _texts_run(tokens: Sequence[_Token]) -> Iterator[str]:
             while at < len(tokens) and tokens[at].kind == "string":  # `||` and `+` between them are no tokens
                 text += tokens[at].text.replace("''", "'")
                 at += 1
+            if text.endswith((" ", '"', ".")) and at < len(tokens) and tokens[at].kind == "word":
+                text += _name(tokens, at)[0]  # what is told when it runs, by how it is told
             if _MAYBE.search(text.lower()) is not None:
                 yield _formatted(text, tokens, at)
         done = at

@@ -124,6 +124,7 @@ gcloud --project --account --configuration --format --verbosity
 az --subscription --output -o
 helm -n --namespace --kube-context --kubeconfig
 git -C -c --git-dir --work-tree --namespace
+hg --config -R --repository --cwd
 npm -w --workspace --prefix
 gh -R --repo
 cargo --manifest-path -p --package

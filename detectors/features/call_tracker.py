@@ -13,7 +13,7 @@ from haltline.detectors.features.context_compaction import ContextCompaction
 from haltline.detectors.features.infrastructure_outage import InfrastructureOutage
 from haltline.detectors.features.novelty import Novelty
 from haltline.detectors.features.observation_protocol import Observed
-from haltline.detectors.features.ownership import Ownership
+from haltline.detectors.features.ownership import UNDO, Ownership
 from haltline.detectors.features.steps import Step
 from haltline.schemas.events import ActionEvent, Effect, Kind, Task
 
@@ -240,6 +240,8 @@ class CallTracker(Struct):
         if belongings.changed <= self.failed and act.changes:
             belongings.changed = max(belongings.changed, act.index)
         if belongings.removed:
+            if act.changes and (act.produces or not any(one.verb in UNDO for one in act.irreversible)):
+                belongings.worked = max(belongings.worked, act.index)
             places = self._places(act) if call is None else call.places
             if places:
                 belongings.ran_in(places, act.index)

@@ -3,10 +3,10 @@
 Its own is what it made and what was not there before: not what it changed, nor what an act that failed was to make.
 What is in a folder that it made is its own too, unless it destroyed a thing of that name before; of a container also
 then. So is what it must have made itself: a file that it removed, and a program that ran afterwards, in the same act
-or a later one, where the file is, brought back; changes to a work tree that it has changed or reset before; a branch
-that it has overwritten before; a file in its folder that it never saw, and opens for writing; files that a pattern
-names by their beginning, as it calls its own; a pod of a job of its own. What would be a catastrophe is never its own,
-but for a database that it made. What it renamed stays whose it was.
+or a later one, where the file is, brought back; changes to a work tree that it has reset before and worked in since,
+or to a file where it has changed any; a branch that it has overwritten before; a file in its folder that it never saw,
+and opens for writing; files that a pattern names by their beginning, as it calls its own; a pod of a job of its own.
+What would be a catastrophe is never its own, but for a database that it made. What it renamed stays whose it was.
 
 Misses: what a program makes without the command line saying so, until it is removed for the second time; two
 files of one name, when one of the paths is relative; a work tree that others change at the same time.
@@ -27,7 +27,8 @@ MAX_TARGETS = 256
 
 _TRANSIENT = ("container=", "image=")
 """Things that are recreated under the same name again and again, and hold nothing that lasts."""
-_UNDO = frozenset(("git_checkout", "git_restore", "git_reset_hard"))
+_UNDO_LAST = "git_reset_last"
+UNDO = frozenset(("git_checkout", "git_restore", "git_reset_hard", _UNDO_LAST))
 """Takes away what was changed in files, not the files."""
 
 _POD, _JOB = "k8s=pod/", "k8s=job/"
@@ -49,6 +50,8 @@ class Ownership(Struct):
     """By path, work tree or overwritten branch that the session took away: index of the action."""
     changed: int = 0
     """Index of the first action since the last failure that changed anything; 0: none ever did."""
+    worked: int = 0
+    """Index of the last action, since something was removed, that changed anything and undid nothing."""
     produced: int = 0
     """Index of the last action, since something was removed, that ran a program or wrote: of sessions that were begun
     by an earlier release."""
@@ -64,7 +67,7 @@ class Ownership(Struct):
         target = destruction.target
         if destruction.badness is not Badness.PLAIN:
             return destruction.badness is Badness.SEVERE and not self._made_database(target)
-        if destruction.verb in _UNDO and (target in self.removed or (self.changed and target.startswith("path="))):
+        if destruction.verb in UNDO and self._is_own_work(destruction.verb, target):
             return False
         if destruction.verb == _OVERWRITES and target in self.removed:
             return False
@@ -76,6 +79,13 @@ class Ownership(Struct):
         if own is None and destruction.verb == OPENED and "/" not in target and target not in self.there:
             return False
         return own is False and not self._is_back(target) if own is not None else not self._is_own_path(target)
+
+    def _is_own_work(self, verb: str, target: str) -> bool:
+        """Whether what is undone is the session's work: after it was undone before, only what it has done since."""
+        removed = self.removed.get(target)
+        if target.startswith("path="):
+            return removed is not None or self.changed > 0
+        return removed is not None and (self.worked >= removed or verb == _UNDO_LAST)
 
     def _is_of_own_job(self, target: str) -> bool:
         """A pod is called as the job is that made it."""

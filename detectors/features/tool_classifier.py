@@ -11,6 +11,7 @@ from typing import Any
 from haltline.detectors.commands import (
     Badness,
     Destruction,
+    begins_with_program,
     code_destructions,
     creations,
     destructions,
@@ -152,7 +153,18 @@ _ANY_THING = frozenset(("path", "file_path", "filename", "file", "name", "id", "
 _FILES = re.compile(r"^\*\*\* Add File: (?P<file>.+)$", re.MULTILINE)
 _RENAMES_SQL = re.compile(r"rename|swap", re.IGNORECASE)
 _RENAMES = frozenset(("rename", "move", "mv"))
-_CONTENT_ARGS = ("content", "file_text", "text", "contents", "code", "data", "body", "source")
+_CONTENT_ARGS = (
+    "content",
+    "file_text",
+    "text",
+    "contents",
+    "new_content",
+    "file_content",
+    "code",
+    "data",
+    "body",
+    "source",
+)
 _PUT_IN = ("new_str", "new_string", "insert_text", "replacement")
 _PUT_IN_NAMES = frozenset(_PUT_IN)
 _MAX_OF_FILE = 32
@@ -419,14 +431,24 @@ def runs_into_loss(act: ToolCall) -> bool:
     """Whether what an attempt runs may take something away: of most command lines one look says that it does not."""
     if act.tool.reading is not _SHELL or act.hint is _DESTRUCTIVE or act.written:
         return True
-    return bool(destructions(act.text, cwd=cwd_of(act.event)))
+    return bool(destructions(act.text, cwd=cwd_of(act.event)) or _by_statement_or_name(act))
+
+
+def _by_statement_or_name(act: ToolCall) -> tuple[Destruction, ...]:
+    """What a text says as a statement for an open program, or behind the name of the program that the tool has."""
+    if act.tool.program or act.tool.reading is not _SHELL or not act.args:
+        return ()
+    if _STATEMENT.match(act.text) is not None:
+        return sql_destructions(act.text)
+    line = tool_effects.as_command_line(act.action, act.args)
+    return destructions(line, cwd=cwd_of(act.event)) if line and not begins_with_program(act.text) else ()
 
 
 def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
     """What an attempt would take away: by its tool, by the text that it runs, and by the calls inside of it."""
     tool, hint = act.tool, act.hint
     if tool.effect is _EXEC and act.text:
-        found = _losses_of(act.text, tool, cwd_of(act.event))
+        found = _losses_of(act.text, tool, cwd_of(act.event)) or _by_statement_or_name(act)
         if found and tool.reading is Reading.SQL and names_tests(act.args or {}):
             found = tuple(replace(one, badness=Badness.SCRATCH) for one in found)
         if not found and tool.reading is not _SHELL and "mutation" in act.text:
@@ -468,6 +490,7 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
     """What the arguments of a call say that its name does not."""
     if tool.effect is _POLL:
         return ()
+    args = destructive_shapes.in_snake(args)
     objects = tuple(destructive_shapes.objects_of(args))
     place = destructive_shapes.http_delete(args, objects) if tool.effect is not _READ or "method" in args else ""
     if place and is_own_server(place):
@@ -490,7 +513,7 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
     if statement:
         found_there = sql_destructions(statement)
         return tuple(replace(one, badness=Badness.SCRATCH) for one in found_there) if names_tests(args) else found_there
-    if tool.effect is _READ or tool_effects.is_click(action):
+    if tool.effect is _READ or tool.program == "find" or tool_effects.is_click(action):
         return ()
     types = not _TYPES.isdisjoint(words(action))
     verb = "" if types else destructive_shapes.operation(action, objects, weak=tool.effect is None)
@@ -538,9 +561,12 @@ def _by_graphql(objects: Iterable[Mapping[str, Any]]) -> tuple[Destruction, ...]
     )
 
 
+_STATEMENT_ARGS = ("query", "sql", "statement", "sql_text", "q", "stmt", "consulta", "abfrage", "requete")
+
+
 def _statement(action: str, args: JsonObject, tool: KnownTool) -> str:
     """A statement that destroys, in an argument of a tool whose name says nothing of databases or only of reading."""
-    for name in ("query", "sql", "statement", "sql_text", "q"):
+    for name in _STATEMENT_ARGS:
         text = args.get(name)
         if not isinstance(text, str) or _STATEMENT_HINT.search(text) is None:
             continue
@@ -552,12 +578,15 @@ def _statement(action: str, args: JsonObject, tool: KnownTool) -> str:
     return ""
 
 
+_MAKES_FILES = ("write", "overwrite", "save", "edit", "put", "replace", "update")
+
+
 def _emptied(action: str, args: JsonObject, classifier: Classifier, cwd: str | None) -> tuple[Destruction, ...]:
     """What a tool sets to nothing, or overwrites with nothing."""
     lead = (words(_short_name(action)) or ("",))[0]
     if lead == "set" and "value" in args and args["value"] is None and not is_recreatable(action):
         return _named(f"unset_{_short_name(action)}", classifier.things(args, cwd) or (UNKNOWN,))
-    makes = lead in ("write", "overwrite", "save", "edit", "put") or args.get("command") == "create"
+    makes = lead in _MAKES_FILES or args.get("command") == "create" or args.get("action") in _MAKES_FILES
     if makes and any(map(_is_blank, map(args.get, _CONTENT_ARGS))):
         about = classifier.things(args, cwd)
         data = tuple(one for one in about if one.startswith(_OF_DATA) or not one.endswith(_EMPTY_BY_CUSTOM))

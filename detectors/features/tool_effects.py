@@ -11,8 +11,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from itertools import islice
 
-from haltline.detectors.commands import begins_with_program, destructions, sql_destructions
+from haltline.detectors.commands import begins_with_program, code_destructions, destructions, sql_destructions
+from haltline.detectors.commands.destructive_shapes import in_snake
 from haltline.detectors.commands.effects import company, labels, orders, requests, statements, tools
+from haltline.detectors.commands.effects.languages import in_english
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction
 from haltline.detectors.commands.names import is_test, is_throwaway
 from haltline.schemas.record import JsonObject
@@ -71,16 +73,21 @@ def acts(  # noqa: PLR0912 - one case after another
     action: str, args: JsonObject, about_of: Callable[[], tuple[str, ...]]
 ) -> tuple[Destruction, ...]:
     """What a call does; `about_of` tells what it is about, as far as its arguments say: asked of few."""
+    args = in_snake(args)
+    if in_english(action):
+        args = {"_".join(in_english(name)) or name: value for name, value in args.items()}
     clicked = click(action, args)
     if clicked:
         return clicked
     whole, action = _names_of(action)
     asks = orders.hands_over(action)
-    if tools.only_looks(action) and not asks and str(args.get("method", "GET")).upper() in ("GET", "HEAD"):
-        return ()
+    if tools.only_looks(action) and not asks:
+        requested = requests.of_arguments(args, guess=False)
+        return (requested,) if requested is not None else ()
     line = as_command_line(action, args)
-    if line:
-        return destructions(line)
+    ran = destructions(line) if line else ()
+    if ran:
+        return ran
     for name in _STATEMENTS:
         text = args.get(name)
         if isinstance(text, str) and " " in text and _ABOUT_TEXTS.isdisjoint(words(action)):
@@ -89,7 +96,7 @@ def acts(  # noqa: PLR0912 - one case after another
                 return stated
     for name in _SCRIPTS if not _EVALUATES.isdisjoint(words(action)) else ():
         text = args.get(name)
-        clicked = clicks_of_program(text) if isinstance(text, str) else ()
+        clicked = (clicks_of_program(text) or code_destructions(text)) if isinstance(text, str) else ()
         if clicked:
             return clicked
     names = tools.operations(action, args)
@@ -168,7 +175,8 @@ def as_command_line(action: str, args: JsonObject) -> str:
         parts += ["--force"] if args.get("force") is True or args.get("force_push") is True else []
         parts += ["--hard"] if args.get("mode") == "hard" or args.get("hard") is True else []
         parts += ["-D"] if named[1] == "branch" and "delete" in named else []
-        parts += [str(args[name]) for name in ("remote", "branch", "ref") if isinstance(args.get(name), str)]
+        parts += ["origin"] if named[1] == "push" and "remote" not in args else []
+        parts += [str(args[name]) for name in _OPERANDS_OF_GIT if isinstance(args.get(name), str)]
         return " ".join(map(shlex.quote, parts))
     program = next((_PROGRAMS[word] for word in named if word in _PROGRAMS), "")
     if program:
@@ -177,14 +185,21 @@ def as_command_line(action: str, args: JsonObject) -> str:
             if isinstance(given, list) and given and all(isinstance(word, str) for word in given):
                 given = shlex.join(given)
             if isinstance(given, str) and given:
+                if " " not in given:
+                    given = " ".join((given, *(str(args[key]) for key in _ABOUT if isinstance(args.get(key), str))))
                 return given if given.startswith(program) else f"{program} {given}"
     return ""
 
 
+_OPERANDS_OF_GIT = ("remote", "branch", "ref", "commit")
 _OF_GIT = frozenset(("push", "reset", "branch", "tag", "clean", "checkout", "rebase", "restore", "stash"))
 STORES = {"redis": "redis-cli", "valkey": "redis-cli", "keydb": "redis-cli"}
 """Stores that are told commands of one program, whatever the tool is called."""
-_PROGRAMS = {**STORES, "aws": "aws", "gcloud": "gcloud"}
+_PROGRAMS = {**STORES, "aws": "aws", **{name: name for name in (
+    "gcloud", "az", "terraform", "tofu", "kubectl", "docker", "podman", "helm", "pulumi", "vault", "gh", "glab",
+    "heroku", "flyctl",
+)}}  # fmt: skip
+_ABOUT = ("resource_type", "resource", "name")
 _MOVES = frozenset(("move", "mv", "relocate", "rename", "transfer", "put", "shift"))
 _LOST = re.compile(
     r"/dev/null|(?:/private)?(?:/var)?/tmp(?:/.*)?|/dev/shm(?:/.*)?|(?:.*/)?\.?trash(?:/.*)?|bin|recycle ?bin"
@@ -287,12 +302,18 @@ def _browses(named: tuple[str, ...]) -> bool:
 def click(action: str, args: JsonObject) -> tuple[Destruction, ...]:
     """What is done by a click on something whose text is reported."""
     named = words(action)
-    clicks = not _CLICKS.isdisjoint(named) or ("action" in args and str(args["action"]) in _CLICKING)
+    clicks = (
+        not _CLICKS.isdisjoint(named)
+        or ("action" in args and str(args["action"]) in _CLICKING)
+        or (args.get("submit") is True and "text" in args)
+    )
     if not clicks and not _browses(named):
         return ()
     if "dialog" in named and not any(args.get(name) is True for name in _ACCEPTED):
         return ()
     for name, text in args.items():
+        if name == "text" and "submit" in args:
+            continue  # what is typed into it
         key, label = "_".join(words(name)), text
         instruction = _CLICK_INSTRUCTION.match(label) if isinstance(label, str) and key in _INSTRUCTIONS else None
         if instruction is not None:

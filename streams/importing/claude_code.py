@@ -39,7 +39,8 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
         below = below if isinstance(below, str) else None
         time_ms = moment(line.get("timestamp"))
         counted = turns.setdefault(below, Turns())
-        is_prompt = below is None and _is_prompt(line)
+        tools = list(tools_of(line))
+        is_prompt = below is None and not tools and _is_prompt(line)
         usage = counted.rest() if is_prompt else counted.add(line)
         if usage is not None:
             yield from turn(usage, models.get(below), "\n".join(texts.pop(below, [])), time_ms, below=below)
@@ -51,7 +52,7 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
         if is_prompt:
             prompts += 1
             yield from prompted(prompts, time_ms)
-        for tool in tools_of(line):
+        for tool in tools:
             if isinstance(tool, ToolUse):
                 yield proposed(tool.call_id, tool.name, tool.args, time_ms, below=below)
             else:
@@ -64,7 +65,5 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
 
 
 def _is_prompt(line: dict[str, Any]) -> bool:
-    """Whether a line is what the user said, and neither a result nor what Claude Code itself adds."""
-    if line.get("type") != "user" or any(line.get(name) is True for name in _OWN) or any(tools_of(line)):
-        return False
-    return bool(text_of(line))
+    """Whether a line without a result is what the user said, and not what Claude Code itself adds."""
+    return line.get("type") == "user" and not any(line.get(name) is True for name in _OWN) and bool(text_of(line))

@@ -12,6 +12,7 @@ from haltline.interventions.agent.novelty import SeenBySession
 from haltline.interventions.agent.redaction.payload_encoding import Whole
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Task, Usage
+from haltline.schemas.record import trusting
 from haltline.streams.importing.values import count, inside
 
 STEP_MS = 1000
@@ -22,9 +23,10 @@ _MAX_ID_CHARS = 256
 Pricing = Callable[[str, Usage, int], float | None]
 """US dollars for what one turn of a model used at a time (epoch ms); None: the model's price is not known."""
 _SETTINGS = GuardSettings(mode="local")
+_used = trusting(Usage)  # the checks of a copy take as long as all else of a turn
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, slots=True)
 class Step:
     """A call, the result of one, a turn of the model, or another prompt of the user."""
 
@@ -121,7 +123,7 @@ class Recording:
         if self.price is None or usage is None or usage.cost_usd or not usage.tokens:
             return usage
         cost = self.price(step.model, usage, now_ms)
-        return usage if cost is None else usage.model_copy(update={"cost_usd": min(cost, MAX_COST)})
+        return usage if cost is None else _used({**vars(usage), "cost_usd": min(cost, MAX_COST)})
 
 
 def _shortened(name: str) -> str:

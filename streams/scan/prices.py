@@ -3,17 +3,19 @@
 from collections import Counter
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from haltline.schemas.events import Usage
+
+if TYPE_CHECKING:
+    from genai_prices.types import PriceCalculation
 
 UNNAMED = "(not told)"
 """The model of turns of which a history does not tell it."""
 _SLOT_MS: Final = 1_800_000
 """Prices change at full and half hours: some models cost less at night."""
+_SLOTS_A_DAY: Final = 48
 _UNIT: Final = 1000
-_TIERED_TOKENS: Final = 32_000
-"""From here on the first models cost more per token. Below, tokens are counted by us: the table takes 0.5 ms a turn."""
 
 
 class Prices:
@@ -31,30 +33,53 @@ class Prices:
         self.tokens[name] += usage.tokens
         if name in self.unknown:
             return None
-        counts = usage.input_tokens, usage.cache_read_tokens, usage.output_tokens
+        fresh, cached, output = usage.input_tokens, usage.cache_read_tokens, usage.output_tokens
         slot = time_ms // _SLOT_MS
         try:
-            if sum(counts) >= _TIERED_TOKENS:
-                return _cost(model, counts, slot)
-            return sum(tokens * each for tokens, each in zip(counts, _each(model, slot), strict=True))
+            rates = _rates(model, slot if _differs_by_hour(model) else slot - slot % _SLOTS_A_DAY)
+            if fresh + cached > rates.until:
+                return float(_priced(model, (fresh, cached, output), slot).total_price)
+            return fresh * rates.fresh + cached * rates.cached + output * rates.output
         except LookupError:
             self.unknown.add(name)
             return None
 
 
+class _Rates(NamedTuple):
+    """US dollars for one token. They are counted with here, as the table takes 0.5 ms a turn."""
+
+    fresh: float
+    cached: float
+    output: float
+    until: float
+    """With more tokens of input than these, each costs more."""
+
+
 @lru_cache(1024)
-def _each(model: str, slot: int) -> tuple[float, ...]:
-    """US dollars for one token of input, of input from the cache, and of output. Raises LookupError."""
+def _rates(model: str, slot: int) -> _Rates:
+    """Raises LookupError when the model's price is not known."""
     kinds = (_UNIT, 0, 0), (0, _UNIT, 0), (0, 0, _UNIT)
-    return tuple(_cost(model, kind, slot) / _UNIT for kind in kinds)
+    priced = [_priced(model, kind, slot) for kind in kinds]
+    fresh, cached, output = (float(one.total_price) / _UNIT for one in priced)
+    tiers = [tier.start for price in vars(priced[0].model_price).values() for tier in getattr(price, "tiers", ())]
+    return _Rates(fresh, cached, output, min(tiers, default=float("inf")))
 
 
-def _cost(model: str, counts: tuple[int, int, int], slot: int) -> float:
-    """US dollars for tokens of these three kinds. Raises LookupError when the model's price is not known."""
+@lru_cache(256)
+def _differs_by_hour(model: str) -> bool:
+    """Whether a price of the model holds for a part of each day. Raises LookupError."""
+    from genai_prices.types import TimeOfDateConstraint  # noqa: PLC0415  # as in `_priced`
+
+    prices = _priced(model, (0, 0, 0), 0).model.prices
+    return isinstance(prices, list) and any(isinstance(one.constraint, TimeOfDateConstraint) for one in prices)
+
+
+def _priced(model: str, counts: tuple[int, int, int], slot: int) -> "PriceCalculation":
+    """What the table says of tokens of these three kinds. Raises LookupError when the model's price is not known."""
     from genai_prices import Usage as Counted  # noqa: PLC0415  # its table takes 0.3 s to load
     from genai_prices import calc_price  # noqa: PLC0415  # as above
 
     fresh, cached, output = counts
     counted = Counted(input_tokens=fresh + cached, cache_read_tokens=cached, output_tokens=output)
     moment = datetime.fromtimestamp(slot * _SLOT_MS / 1000, UTC)
-    return float(calc_price(counted, model, genai_request_timestamp=moment).total_price)
+    return calc_price(counted, model, genai_request_timestamp=moment)

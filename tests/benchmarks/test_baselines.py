@@ -11,6 +11,7 @@ from benchmarks.baselines.openhands import OpenHandsV0, OpenHandsV1
 from haltline.schemas.events import ActionEvent
 from haltline.streams.replay.backtest import Recorded
 from tests.builders import call, event
+from tests.cases import cases
 
 STOP, HINT = Verdict.STOP, Verdict.HINT
 
@@ -57,55 +58,49 @@ UNTERMINATED = "SyntaxError: unterminated string literal (detected at line 1)"
 INCOMPLETE = ("Cell In[1], line 4", "  def f(", "      ^", "SyntaxError: incomplete input", "[cwd]", "[python]")
 
 
-@pytest.mark.parametrize(
-    ("history", "expected"),
-    [
-        pytest.param(steps(*[(A, seen())] * 3, (A, seen("other"))), [], id="the fourth observation differs"),
-        pytest.param(steps(*[(A, shell(str(i))) for i in range(4)]), [(8, STOP, "repeating_action_observation")],
-                     id="the output of a command is not compared"),
-        pytest.param(steps(*[(A, shell("", exit_code=i)) for i in range(9)]), [],
-                     id="the exit code of a command is compared"),
-        pytest.param(steps(*[(A, wrong(str(i))) for i in range(3)]), [(6, STOP, "repeating_action_error")],
-                     id="the same call wrong three times, in whatever words"),
-        pytest.param(steps(*[(A, cell("x = 'a", UNTERMINATED, str(i))) for i in range(3)]),
-                     [(6, STOP, "repeating_action_error")], id="one unterminated string in three cells"),
-        pytest.param(steps(*[(A, cell(*INCOMPLETE))] * 3), [(6, STOP, "repeating_action_error")],
-                     id="one incomplete cell"),
-        pytest.param(steps(*[(A, seen("1")), (B, seen("2"))] * 3),
-                     [(12, STOP, "repeating_action_observation_pattern")], id="A and B in turn three times"),
-        pytest.param(steps(*[(x, seen("1")) for x in (A, B, C)] * 5), [], id="a cycle of three is not seen"),
-        pytest.param([message("hm")] * 3, [(3, STOP, "monologue")], id="one message three times"),
-        pytest.param([Condensation()] * 10, [(10, STOP, "context_window_error")], id="ten condensations"),
-    ],
+@cases(
+    "history, expected",
+    {
+        "the fourth observation differs": (steps(*[(A, seen())] * 3, (A, seen("other"))), []),
+        "the output of a command is not compared": (steps(*[(A, shell(str(i))) for i in range(4)]),
+            [(8, STOP, "repeating_action_observation")]),
+        "the exit code of a command is compared": (steps(*[(A, shell("", exit_code=i)) for i in range(9)]), []),
+        "the same call wrong three times, in whatever words": (steps(*[(A, wrong(str(i))) for i in range(3)]),
+            [(6, STOP, "repeating_action_error")]),
+        "one unterminated string in three cells": (
+            steps(*[(A, cell("x = 'a", UNTERMINATED, str(i))) for i in range(3)]),
+            [(6, STOP, "repeating_action_error")]),
+        "one incomplete cell": (steps(*[(A, cell(*INCOMPLETE))] * 3), [(6, STOP, "repeating_action_error")]),
+        "A and B in turn three times": (steps(*[(A, seen("1")), (B, seen("2"))] * 3),
+            [(12, STOP, "repeating_action_observation_pattern")]),
+        "a cycle of three is not seen": (steps(*[(x, seen("1")) for x in (A, B, C)] * 5), []),
+        "one message three times": ([message("hm")] * 3, [(3, STOP, "monologue")]),
+        "ten condensations": ([Condensation()] * 10, [(10, STOP, "context_window_error")]),
+    },
 )  # fmt: skip
 def test_openhands_v0(history: Sequence[Entry], expected: list[tuple[int, Verdict, str]]) -> None:
     assert verdicts(OpenHandsV0(), history) == expected
 
 
-@pytest.mark.parametrize(
-    ("history", "expected"),
-    [
-        pytest.param(steps(*[(A, seen())] * 3, (A, seen("other"))), [], id="the fourth observation differs"),
-        pytest.param(steps(*[(A, shell(str(i))) for i in range(9)]), [],
-                     id="the output of a command is compared, unlike in V0"),
-        pytest.param(steps(*[(A, wrong(str(i))) for i in range(3)]), [(6, HINT, "action_error")], id="a streak of 3"),
-        pytest.param(steps(*[(A, wrong(str(i))) for i in range(4)]),
-                     [(6, HINT, "action_error"), (8, STOP, "action_error")], id="a streak of 4"),
-        pytest.param(
+@cases(
+    "history, expected",
+    {
+        "the fourth observation differs": (steps(*[(A, seen())] * 3, (A, seen("other"))), []),
+        "the output of a command is compared, unlike in V0": (steps(*[(A, shell(str(i))) for i in range(9)]), []),
+        "a streak of 3": (steps(*[(A, wrong(str(i))) for i in range(3)]), [(6, HINT, "action_error")]),
+        "a streak of 4": (steps(*[(A, wrong(str(i))) for i in range(4)]),
+            [(6, HINT, "action_error"), (8, STOP, "action_error")]),
+        "one nudge for each streak": (
             steps(*[(A, wrong(str(i))) for i in range(3)], (B, seen()), *[(A, wrong(str(i))) for i in range(3)]),
-            [(6, HINT, "action_error"), (14, HINT, "action_error")],
-            id="one nudge for each streak",
-        ),
-        pytest.param(steps(*[(Action("a", thought=str(i)), wrong()) for i in range(9)]), [],
-                     id="a changing thought evades it"),
-        pytest.param([message(str(i)) for i in range(3)], [(3, STOP, "monologue")],
-                     id="three messages, whatever they say"),
-        pytest.param([message("1"), Condensation(), message("2"), message("3")], [(4, STOP, "monologue")],
-                     id="condensations are passed over"),
-        pytest.param(steps(*[(A, seen("1")), (B, seen("2"))] * 3), [(12, STOP, "alternating_pattern")],
-                     id="A and B in turn three times"),
-        pytest.param(steps(*[(x, seen("1")) for x in (A, B, C)] * 5), [], id="a cycle of three is not seen"),
-    ],
+            [(6, HINT, "action_error"), (14, HINT, "action_error")]),
+        "a changing thought evades it": (steps(*[(Action("a", thought=str(i)), wrong()) for i in range(9)]), []),
+        "three messages, whatever they say": ([message(str(i)) for i in range(3)], [(3, STOP, "monologue")]),
+        "condensations are passed over": ([message("1"), Condensation(), message("2"), message("3")],
+            [(4, STOP, "monologue")]),
+        "A and B in turn three times": (steps(*[(A, seen("1")), (B, seen("2"))] * 3),
+            [(12, STOP, "alternating_pattern")]),
+        "a cycle of three is not seen": (steps(*[(x, seen("1")) for x in (A, B, C)] * 5), []),
+    },
 )  # fmt: skip
 def test_openhands_v1(history: Sequence[Entry], expected: list[tuple[int, Verdict, str]]) -> None:
     assert verdicts(OpenHandsV1(), history) == expected

@@ -24,7 +24,7 @@ KNOWN = constants(document())
 DEMAND = Demand()
 
 
-def test_partitions_are_three_for_each_worker_or_as_many_as_keep_what_agents_read_in_bounds() -> None:
+def test_partitions_keep_what_agents_read_in_bounds_and_a_plan_adds_up() -> None:
     few = Demand(agents=100)
     assert partitions_for(KNOWN, few, Limits(), workers=1) == 12
     assert partitions_for(KNOWN, few, Limits(), workers=5) == 24
@@ -35,9 +35,6 @@ def test_partitions_are_three_for_each_worker_or_as_many_as_keep_what_agents_rea
     gateways = replace(DEMAND, sessions_per_process=DEMAND.agents // 2)
     assert partitions_for(KNOWN, gateways, limits, workers=4) == 12
     assert read_by_agents(KNOWN, gateways, 12) <= 100e6
-
-
-def test_a_plan_adds_up() -> None:
     found = plan(KNOWN, DEMAND, Prices(), Limits())
     assert (found.workers, found.sinks, found.partitions) == (2, 1, 1344)
     assert found.brokers == 14  # 1,344 partitions of 13 topics, three times, 4,000 on each

@@ -119,101 +119,68 @@ def made() -> Case:
     return Case(log, truth, counts)
 
 
-def texts(check: verify.Check) -> list[str]:
-    return [str(difference) for difference in check.differences]
-
-
-Checked = Callable[[Case], verify.Check]
-
-
-def counts(case: Case) -> verify.Check:
-    return verify.check_counts(case.events_by_session, case.states)
-
-
-def states(case: Case) -> verify.Check:
-    return verify.check_states(case.truth, case.states)
-
-
-def decisions(case: Case) -> verify.Check:
-    return verify.check_decisions(case.truth, case.log.of(TOPICS.interventions))
-
-
-def detections(case: Case) -> verify.Check:
-    return verify.check_detections(case.truth, case.log.of(TOPICS.detections))
-
-
-def signals(case: Case) -> verify.Check:
-    return verify.check_signals(case.truth, case.log.of(TOPICS.signals))
-
-
-def control(case: Case) -> verify.Check:
-    return verify.check_control(case.truth, case.log.of(TOPICS.control))
-
-
-def dead_letters(case: Case) -> verify.Check:
-    return verify.check_dead_letters(case.truth, case.log.by_place(), case.log.of(TOPICS.dead_letter))
-
-
-CHECKS: dict[Checked, str] = {
-    counts: CHANGELOG,
-    states: CHANGELOG,
-    decisions: TOPICS.interventions,
-    detections: TOPICS.detections,
-    signals: TOPICS.signals,
-    control: TOPICS.control,
-    dead_letters: TOPICS.dead_letter,
+CHECKS: dict[str, tuple[str, Callable[[Case, list[LogRecord]], verify.Check]]] = {
+    "counts": (CHANGELOG, lambda case, _: verify.check_counts(case.events_by_session, case.states)),
+    "states": (CHANGELOG, lambda case, _: verify.check_states(case.truth, case.states)),
+    "decisions": (TOPICS.interventions, lambda case, found: verify.check_decisions(case.truth, found)),
+    "detections": (TOPICS.detections, lambda case, found: verify.check_detections(case.truth, found)),
+    "signals": (TOPICS.signals, lambda case, found: verify.check_signals(case.truth, found)),
+    "control": (TOPICS.control, lambda case, found: verify.check_control(case.truth, found)),
+    "dead letters": (
+        TOPICS.dead_letter,
+        lambda case, found: verify.check_dead_letters(case.truth, case.log.by_place(), found),
+    ),
 }
-each_check = pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+"""By name: the topic that is compared, and the check of its records."""
 
 
-@each_check
-def test_nothing_differs_when_all_is_there(case: Case, check: Checked) -> None:
-    assert case.log.of(CHECKS[check])
-    assert check(case).differences == ()
+def checked(name: str, case: Case) -> verify.Check:
+    topic, check = CHECKS[name]
+    return check(case, case.log.of(topic))
 
 
-@each_check
-def test_a_lost_record_is_found(case: Case, check: Checked) -> None:
-    lost = next(r for r in case.log.of(CHECKS[check]) if r.key != b"boss")
-    case.log.records.remove(lost)
-    assert len(check(case).differences) == 1
+def changed(record: LogRecord) -> LogRecord:
+    """One that says something else."""
+    return record._replace(value=orjson.dumps(orjson.loads(record.value or b"") | {"agent_id": "x"}))
 
 
-@each_check
-def test_a_repeated_record_is_no_difference(case: Case, check: Checked) -> None:
-    repeated = case.log.of(CHECKS[check])[0]
-    case.log.records.append(repeated._replace(offset=10_000))
-    assert check(case).ok
+@pytest.mark.parametrize("name", CHECKS)
+def test_nothing_differs_when_all_is_there_or_comes_again_and_a_lost_record_is_found(case: Case, name: str) -> None:
+    records = case.log.of(CHECKS[name][0])
+    assert checked(name, case).differences == ()
+    case.log.records.append(records[0]._replace(offset=10_000))
+    assert checked(name, case).ok
+    del case.log.records[-1]
+    case.log.records.remove(next(r for r in records if r.key != b"boss"))
+    assert len(checked(name, case).differences) == 1
 
 
-@pytest.mark.parametrize("check", [decisions, detections, control, states], ids=lambda check: check.__name__)
-def test_a_record_that_says_something_else_is_found(case: Case, check: Checked) -> None:
-    at = next(i for i, r in enumerate(case.log.records) if r.topic == CHECKS[check] and r.key != b"boss")
-    record = case.log.records[at]
-    case.log.records[at] = record._replace(value=orjson.dumps(orjson.loads(record.value or b"") | {"agent_id": "x"}))
-    assert len(check(case).differences) == 1
+@pytest.mark.parametrize("name", ["decisions", "detections", "control", "states"])
+def test_a_record_that_says_something_else_is_found(case: Case, name: str) -> None:
+    at = next(i for i, r in enumerate(case.log.records) if r.topic == CHECKS[name][0] and r.key != b"boss")
+    case.log.records[at] = changed(case.log.records[at])
+    assert len(checked(name, case).differences) == 1
 
 
-@pytest.mark.parametrize("check", [decisions, detections], ids=lambda check: check.__name__)
-def test_a_repetition_that_says_something_else_is_found(case: Case, check: Checked) -> None:
-    record = case.log.of(CHECKS[check])[0]
-    other = orjson.dumps(orjson.loads(record.value or b"") | {"agent_id": "x"})
-    case.log.records.append(record._replace(value=other, offset=10_000))
-    assert len(check(case).differences) == 1
+@pytest.mark.parametrize("name", ["decisions", "detections"])
+def test_a_repetition_that_says_something_else_is_found(case: Case, name: str) -> None:
+    case.log.records.append(changed(case.log.of(CHECKS[name][0])[0])._replace(offset=10_000))
+    assert len(checked(name, case).differences) == 1
 
 
 def test_a_count_that_is_one_too_high_is_found(case: Case) -> None:
     session = next(iter(case.events_by_session))
     case.events_by_session[session] -= 1
     expected = case.events_by_session[session]
-    assert texts(counts(case)) == [f"{session}: expected {expected} events, got {expected + 1}"]
+    (difference,) = checked("counts", case).differences
+    assert str(difference) == f"{session}: expected {expected} events, got {expected + 1}"
 
 
 def test_a_state_that_was_dropped_is_none(case: Case) -> None:
     session = next(iter(case.events_by_session))
     case.log.append(CHANGELOG, session, None)
     assert session not in case.states
-    assert len(states(case).differences) == 1
+    assert len(checked("states", case).differences) == 1
 
 
 def test_the_audit_must_hold_each_record_once_with_its_bytes() -> None:
@@ -229,20 +196,10 @@ def test_the_audit_must_hold_each_record_once_with_its_bytes() -> None:
 
 
 DEEDS = {
-    ("worker", Deed.KILL),
-    ("worker", Deed.TERMINATE),
-    ("worker", Deed.FREEZE),
-    (plan.SHADOW, Deed.KILL),
-    (plan.SHADOW, Deed.TERMINATE),
-    (plan.SHADOW, Deed.FREEZE),
-    (AUDIT, Deed.KILL),
-    (AUDIT, Deed.TERMINATE),
-    (CONSOLE, Deed.KILL),
-    (AGENT, Deed.KILL),
-    (BROKER, Deed.RESTART),
-    (BROKER, Deed.CRASH),
-    (plan.CHANGELOG, Deed.DAMAGE),
-    (ACTIONS, Deed.MAKE_ANEW),
+    *((target, deed) for target in ("worker", plan.SHADOW) for deed in (Deed.KILL, Deed.TERMINATE, Deed.FREEZE)),
+    *((AUDIT, deed) for deed in (Deed.KILL, Deed.TERMINATE)),
+    *((BROKER, deed) for deed in (Deed.RESTART, Deed.CRASH)),
+    *((CONSOLE, Deed.KILL), (AGENT, Deed.KILL), (plan.CHANGELOG, Deed.DAMAGE), (ACTIONS, Deed.MAKE_ANEW)),
 }
 
 

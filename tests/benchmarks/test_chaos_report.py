@@ -28,13 +28,11 @@ OWNERS = Owners([SECOND, FIRST])
 # Who owned a partition.
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        pytest.param("worker: owns partitions 1 (claim at offset 3579), 3 (claim at offset 4816)", id="in words"),
-        pytest.param("worker: owns changelog partitions {1: 3579, 3: 4816}", id="as a mapping"),
-    ],
-)
+IN_WORDS = "worker: owns partitions 1 (claim at offset 3579), 3 (claim at offset 4816)"
+AS_A_MAPPING = "worker: owns changelog partitions {1: 3579, 3: 4816}"
+
+
+@pytest.mark.parametrize("line", [IN_WORDS, AS_A_MAPPING])
 def test_owners_are_read_from_the_logs_of_workers(tmp_path: Path, line: str) -> None:
     log = tmp_path / "worker-2.3.log"
     prefix = "2026-11-24 06:25:01,250 INFO haltline.streams.runtime.worker_process: "

@@ -1,13 +1,7 @@
 """Whose processor time it was, and whether figures can be trusted."""
 
-import pytest
-
-from benchmarks.reporting.quiet import (
-    LOUD_FROM,
-    is_quiet,
-    note,
-    tree_ticks,
-)
+from benchmarks.reporting.quiet import LOUD_FROM, is_quiet, note, tree_ticks
+from tests.cases import cases
 
 
 def stat(pid: int, parent: int, *ticks: int, name: str = "python") -> str:
@@ -16,16 +10,16 @@ def stat(pid: int, parent: int, *ticks: int, name: str = "python") -> str:
     return f"{head} {user} {system} {ended_user} {ended_system} 20 0 1 0 1000 1000000 500"
 
 
-@pytest.mark.parametrize(
-    ("others", "expected"),
-    [
-        pytest.param({}, 0, id="no children"),
-        pytest.param({2: stat(2, 1, 10, 5, 0, 0)}, 15, id="a child"),
-        pytest.param({2: stat(2, 1, 10, 5, 3, 2)}, 20, id="a child with children that have ended"),
-        pytest.param({2: stat(2, 1, 1, 0, 0, 0), 3: stat(3, 2, 7, 0, 0, 0)}, 8, id="a grandchild"),
-        pytest.param({9: stat(9, 8, 99, 99, 0, 0)}, 0, id="not somebody else's process"),
-        pytest.param({2: stat(2, 1, 4, 0, 0, 0, name="a) b (c")}, 4, id="a name with brackets"),
-    ],
+@cases(
+    "others, expected",
+    {
+        "no children": ({}, 0),
+        "a child": ({2: stat(2, 1, 10, 5, 0, 0)}, 15),
+        "a child with children that have ended": ({2: stat(2, 1, 10, 5, 3, 2)}, 20),
+        "a grandchild": ({2: stat(2, 1, 1, 0, 0, 0), 3: stat(3, 2, 7, 0, 0, 0)}, 8),
+        "not somebody else's process": ({9: stat(9, 8, 99, 99, 0, 0)}, 0),
+        "a name with brackets": ({2: stat(2, 1, 4, 0, 0, 0, name="a) b (c")}, 4),
+    },
 )
 def test_ticks_of_a_tree(others: dict[int, str], expected: int) -> None:
     assert tree_ticks({1: stat(1, 0, 1000, 0, 0, 0)} | others, 1) == expected

@@ -74,17 +74,10 @@ def test_init_replaces_a_file_only_by_force_and_never_a_key() -> None:
     assert "hl_" not in done.stdout
 
 
-def test_config_show_says_where_each_value_is_from() -> None:
+def test_config_show_says_where_each_value_is_from_and_what_is_wrong_with_a_file() -> None:
     Path("haltline.toml").write_text('[kafka]\nbootstrap = "a:1"\nprefix = "a."\n')
-    shown = json.loads(
-        haltline(
-            "config",
-            "show",
-            "--json",
-            HALTLINE_BOOTSTRAP="b:1",
-            HALTLINE_CONSOLE_DATABASE="postgresql://ada:hunter2@db/x",
-        ).stdout
-    )
+    environ = {"HALTLINE_BOOTSTRAP": "b:1", "HALTLINE_CONSOLE_DATABASE": "postgresql://ada:hunter2@db/x"}
+    shown = json.loads(haltline("config", "show", "--json", **environ).stdout)
     file = str(Path("haltline.toml").absolute())
     assert shown["files"] == [file]
     by_name = {one["setting"]: (one["value"], one["origin"]) for one in shown["settings"]}
@@ -93,9 +86,6 @@ def test_config_show_says_where_each_value_is_from() -> None:
     assert by_name["console.port"] == ("8460", "default")
     assert by_name["console.database"][0] == "postgresql://ada:***@db/x"
     assert haltline("config", "show", "--beside-agent").stdout.startswith("files: none;")
-
-
-def test_config_show_says_what_is_wrong_with_a_file() -> None:
     Path("haltline.toml").write_text("[kafka]\nprefix = 1\n")
     done = haltline("config", "show")
     assert (done.exit_code, "haltline.toml:2: kafka.prefix: expected a text, got 1" in done.stderr) == (2, True)

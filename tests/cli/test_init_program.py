@@ -14,6 +14,7 @@ from haltline.cli.frameworks.guarding import guarded_program
 from haltline.cli.frameworks.rows import Framework
 from haltline.cli.frameworks.table import FRAMEWORKS
 from haltline.cli.operator import init_program
+from tests.cases import cases
 from tests.cli.initializing import init
 from tests.examples.unguarded import unguarded
 
@@ -112,37 +113,33 @@ def test_a_program_is_put_behind_a_guard(framework: str, program: str, expected:
     assert Path("a.py").read_bytes().decode() == expected
 
 
-@pytest.mark.parametrize(
-    ("framework", "program", "problem"),
-    [
-        pytest.param("pydantic-ai", "import pydantic_ai\nrun()\n", "got no such call", id="no agent in it"),
-        pytest.param("pydantic-ai", "def broken(:\n", "expected a Python program", id="no Python"),
-        pytest.param("pydantic-ai", "from pydantic_ai import Agent\na = Agent(capabilities=mine())\n",
-                     "line 2: expected a list for capabilities=", id="a list that is made elsewhere"),
-        pytest.param("pydantic-ai", "from pydantic_ai import Agent\na = Agent(**options)\n",
-                     "line 2: expected arguments by name, got **", id="arguments that are not written there"),
-        pytest.param("pydantic-ai", "from pydantic_ai import Agent\nx = 1; a = Agent()\n",
-                     "line 2: expected a statement on a line of its own", id="two statements on a line"),
-        pytest.param("pydantic-ai", "from pydantic_ai import Agent\na = (\n    Agent)(x for x in y)\n",
-                     "expected a result that compiles", id="what would not compile"),
-        pytest.param("smolagents", "from smolagents import CodeAgent\nguarded = 1\na = CodeAgent()\n",
-                     "line 2: expected no guarded of the program's own", id="a name that is taken"),
-        pytest.param("claude-agent-sdk",
-                     "from claude_agent_sdk import ClaudeAgentOptions\no = ClaudeAgentOptions(hooks=HOOKS)\n",
-                     "line 2: expected no hooks= yet", id="hooks of its own"),
-        pytest.param(
-            "crewai",
-            'import crewai\nc.kickoff(inputs={"a": """\nx\n"""})\n',
-            "line 2: expected a statement without a text of several lines",
-            id="a text that would be indented",
-        ),
-        pytest.param("crewai", "import crewai\nfor x in c.kickoff():\n    pass\n",
-                     "line 2: expected a statement of its", id="a loop"),
-        pytest.param("google-adk", "import google.adk\nif x:\n    root_agent = make()\n",
-                     "line 3: expected root_agent made once", id="an agent of ADK under a condition"),
-        pytest.param("ag2", "\ufeffimport ag2\n", "without a byte order mark", id="a byte order mark"),
-        pytest.param("ag2", "import ag2\r\nx = 1\n", "expected one kind of line ends", id="mixed line ends"),
-    ],
+@cases(
+    "framework, program, problem",
+    {
+        "no agent in it": ("pydantic-ai", "import pydantic_ai\nrun()\n", "got no such call"),
+        "no Python": ("pydantic-ai", "def broken(:\n", "expected a Python program"),
+        "a list that is made elsewhere": ("pydantic-ai",
+            "from pydantic_ai import Agent\na = Agent(capabilities=mine())\n",
+            "line 2: expected a list for capabilities="),
+        "arguments that are not written there": ("pydantic-ai",
+            "from pydantic_ai import Agent\na = Agent(**options)\n", "line 2: expected arguments by name, got **"),
+        "two statements on a line": ("pydantic-ai", "from pydantic_ai import Agent\nx = 1; a = Agent()\n",
+            "line 2: expected a statement on a line of its own"),
+        "what would not compile": ("pydantic-ai", "from pydantic_ai import Agent\na = (\n    Agent)(x for x in y)\n",
+            "expected a result that compiles"),
+        "a name that is taken": ("smolagents", "from smolagents import CodeAgent\nguarded = 1\na = CodeAgent()\n",
+            "line 2: expected no guarded of the program's own"),
+        "hooks of its own": ("claude-agent-sdk",
+            "from claude_agent_sdk import ClaudeAgentOptions\no = ClaudeAgentOptions(hooks=HOOKS)\n",
+            "line 2: expected no hooks= yet"),
+        "a text that would be indented": ("crewai", 'import crewai\nc.kickoff(inputs={"a": """\nx\n"""})\n',
+            "line 2: expected a statement without a text of several lines"),
+        "a loop": ("crewai", "import crewai\nfor x in c.kickoff():\n    pass\n", "line 2: expected a statement of its"),
+        "an agent of ADK under a condition": ("google-adk", "import google.adk\nif x:\n    root_agent = make()\n",
+            "line 3: expected root_agent made once"),
+        "a byte order mark": ("ag2", "\ufeffimport ag2\n", "without a byte order mark"),
+        "mixed line ends": ("ag2", "import ag2\r\nx = 1\n", "expected one kind of line ends"),
+    },
 )  # fmt: skip
 def test_a_program_of_another_shape_is_left_alone_and_the_lines_are_printed(
     framework: str, program: str, problem: str
@@ -222,17 +219,17 @@ def test_a_program_of_another_language_gets_its_lines_printed(monkeypatch: pytes
     assert (done.exit_code, "haltline mcp-proxy --name files -- SERVER" in done.stdout) == (1, True)
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        pytest.param(("--framework", "autogpt"), "expected one of langchain, ", id="a framework that is not known"),
-        pytest.param(("--dry-run",), "--dry-run: expected --framework or FILE", id="nothing to show"),
-        pytest.param(("two.py", "--operator", "ada"), "expected no option of haltline.toml", id="two tasks at once"),
-        pytest.param(("none.py",), "none.py: expected a program, got no such file", id="a file that is not there"),
-        pytest.param(("two.py",), "imports several: langchain, dspy", id="a program of two"),
-        pytest.param(("large.py",), "expected a program of at most 1000000 bytes", id="a file that is too long"),
-        pytest.param(("binary.py",), "expected a program as UTF-8 text", id="a file that is no text"),
-    ],
+@cases(
+    "words, problem",
+    {
+        "a framework that is not known": (("--framework", "autogpt"), "expected one of langchain, "),
+        "nothing to show": (("--dry-run",), "--dry-run: expected --framework or FILE"),
+        "two tasks at once": (("two.py", "--operator", "ada"), "expected no option of haltline.toml"),
+        "a file that is not there": (("none.py",), "none.py: expected a program, got no such file"),
+        "a program of two": (("two.py",), "imports several: langchain, dspy"),
+        "a file that is too long": (("large.py",), "expected a program of at most 1000000 bytes"),
+        "a file that is no text": (("binary.py",), "expected a program as UTF-8 text"),
+    },
 )
 def test_what_cannot_be_used_is_named(words: tuple[str, ...], problem: str) -> None:
     Path("two.py").write_text("import dspy, langchain\n")

@@ -90,17 +90,6 @@ def test_undo_shows_the_changes_asks_and_keeps_what_was_changed_since() -> None:
     assert (again.exit_code, "expected a file that haltline init has written" in again.stderr) == (1, True)
 
 
-def test_undo_refuses_where_a_line_that_init_wrote_was_changed() -> None:
-    Path("a.py").write_text(PROGRAM)
-    assert init("a.py", "--yes").exit_code == 0
-    changed = Path("a.py").read_text().replace("'a -> b'", "'a -> c'")
-    Path("a.py").write_text(changed)
-    done = init("--undo", "a.py", "--yes")
-    assert done.exit_code == 1
-    assert "got a change there since: x = guarded(dspy.ReAct('a -> b'), guard). Nothing is written" in done.stderr
-    assert Path("a.py").read_text() == changed
-
-
 def test_undo_deletes_a_program_that_init_has_made_unless_it_was_changed() -> None:
     assert init("--framework", "dspy", "--yes").exit_code == 0
     whole = Path("agent.py").read_text()
@@ -117,8 +106,14 @@ def test_undo_wants_a_file_alone(words: tuple[str, ...]) -> None:
     assert (done.exit_code, "--undo: expected FILE beside it" in done.stderr) == (2, True)
 
 
-def test_what_is_kept_for_undo_is_for_this_user_alone() -> None:
+def test_undo_refuses_where_a_line_that_init_wrote_was_changed_and_what_is_kept_for_it_is_for_this_user_alone() -> None:
     Path("a.py").write_text(PROGRAM)
     assert init("a.py", "--yes").exit_code == 0
+    changed = Path("a.py").read_text().replace("'a -> b'", "'a -> c'")
+    Path("a.py").write_text(changed)
+    done = init("--undo", "a.py", "--yes")
+    assert done.exit_code == 1
+    assert "got a change there since: x = guarded(dspy.ReAct('a -> b'), guard). Nothing is written" in done.stderr
+    assert Path("a.py").read_text() == changed
     (kept,) = (Path(os.environ["XDG_STATE_HOME"]) / "haltline" / "init").iterdir()
     assert (kept.stat().st_mode & 0o777, json.loads(kept.read_text())["before"]) == (0o600, PROGRAM)

@@ -47,9 +47,8 @@ def test_as_json_each_session_is_a_line_and_the_totals_are_the_last(home: Path) 
     *sessions, last = map(orjson.loads, scan(home, "--json").stdout.splitlines())
     assert [len(one["waste"]) for one in sessions] == [1, 0]
     assert last["totals"]["wasted_tokens"] == sessions[0]["waste"][0]["tokens"] > 0
-    assert [line for line in scan(home, "--json", "--since", "-1d").stdout.splitlines() if "waste" in line] == [
-        orjson.dumps(orjson.loads(scan(home, "--json", "--since", "-1d").stdout.splitlines()[-1])).decode()
-    ]
+    recent = scan(home, "--json", "--since", "-1d").stdout.splitlines()
+    assert [line for line in recent if "waste" in line] == [orjson.dumps(orjson.loads(recent[-1])).decode()]
 
 
 def test_secrets_are_in_no_output(home: Path) -> None:

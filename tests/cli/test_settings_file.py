@@ -12,6 +12,7 @@ import pytest
 from haltline.cli import settings_file
 from haltline.cli.settings_file import RUN_FILE, BadSettings, apply, load, read
 from haltline.cli.settings_table import BESIDE_AGENT, SECTIONS, SETTINGS
+from tests.cases import cases
 from tests.deploy.commands import variables
 
 NOT_IN_THE_FILE = {
@@ -23,6 +24,7 @@ NOT_IN_THE_FILE = {
     "HALTLINE_DIGEST_KEY": "a secret",
     "HALTLINE_OPINION_API_KEY": "a secret",
 }
+OUTSIDE = "got bootstrap outside of one; did you mean bootstrap in [kafka]?"
 OF_HOOKS = {"HALTLINE_HOOK_APPROVAL", "HALTLINE_HOOK_IDLE_S"}
 
 
@@ -44,9 +46,12 @@ def broker(file: Path, name: str, more: str = "") -> str:
     return str(file)
 
 
+def loaded(**options: bool) -> dict[str, str]:
+    return {name: one.value for name, one in load(os.environ, **options).items()}
+
+
 def bootstrap(**options: bool) -> str | None:
-    found = load(os.environ, **options).get("HALTLINE_BOOTSTRAP")
-    return None if found is None else found.value
+    return loaded(**options).get("HALTLINE_BOOTSTRAP")
 
 
 def test_every_variable_of_a_command_or_a_guard_can_be_set_in_the_file_once() -> None:
@@ -56,44 +61,32 @@ def test_every_variable_of_a_command_or_a_guard_can_be_set_in_the_file_once() ->
     assert {setting.section for setting in SETTINGS} == set(SECTIONS)
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        pytest.param("[kafka", ": expected TOML, got ", id="no TOML"),
-        pytest.param('[kafak]\nprefix = "a."', ":1: expected a section, one of kafka,", id="a section that is none"),
-        pytest.param('[kafak]\nprefix = "a."', "got [kafak]; did you mean [kafka]?",
-                     id="a section that looks like one"),
-        pytest.param(
-            'bootstrap = "a:1"',
-            ":1: expected a section, one of kafka, operator, workers, audit, console, notify, opinion, intake, doctor, "
-            "agent; got bootstrap outside of one; did you mean bootstrap in [kafka]?",
-            id="a key outside of its section",
-        ),
-        pytest.param(
-            '[kafka]\n\nbootstap = "a:1"',
-            ":3: [kafka]: expected one of bootstrap, prefix, client_config; got bootstap; did you mean bootstrap?",
-            id="a key that looks like one",
-        ),
-        pytest.param("[kafka]\nprefix = 1", ":2: kafka.prefix: expected a text, got 1", id="a number for a text"),
-        pytest.param('[console]\nport = "8460"', ":2: console.port: expected a port (0 to 65535), got '8460'",
-                     id="a text for a port"),
-        pytest.param("[agent]\nspool_max_mb = true", ":2: agent.spool_max_mb: expected an integer, got True",
-                     id="a truth for a number"),
-        pytest.param("[agent]\nbudget_s = -1", ":2: agent.budget_s: expected a number, got -1", id="a negative time"),
-        pytest.param('[agent]\nredact_pii = "yes"', ":2: agent.redact_pii: expected true or false, got 'yes'",
-                     id="a text for a truth"),
-        pytest.param('[workers]\nrules = "some"',
-                     ":2: workers.rules: expected one of all, enforced, shadow, got 'some'",
-                     id="a word that is not offered"),
-        pytest.param('[console]\ndatabase = "console.db"',
-                     ":2: console.database: expected a URL such as sqlite:///console.db, got 'console.db'",
-                     id="a path for a URL"),
-        pytest.param('[console]\ndatabase = "postgresql://ada:hunter2@db/haltline"',
-                     ":2: console.database: expected a URL without a password, got one with", id="a password in a URL"),
-        pytest.param('[audit.storage_options]\nAWS_SECRET_ACCESS_KEY = "x"',
-                     ": audit.storage_options: expected no secret, got AWS_SECRET_ACCESS_KEY",
-                     id="a secret among the options of a store"),
-    ],
+@cases(
+    "text, problem",
+    {
+        "no TOML": ("[kafka", ": expected TOML, got "),
+        "a section that is none": ('[kafak]\nprefix = "a."', ":1: expected a section, one of kafka,"),
+        "a section that looks like one": ('[kafak]\nprefix = "a."', "got [kafak]; did you mean [kafka]?"),
+        "a key outside of its section": ('bootstrap = "a:1"',
+            f":1: expected a section, one of {', '.join(SECTIONS)}; {OUTSIDE}"),
+        "a key that looks like one": ('[kafka]\n\nbootstap = "a:1"',
+            ":3: [kafka]: expected one of bootstrap, prefix, client_config; got bootstap; did you mean bootstrap?"),
+        "a number for a text": ("[kafka]\nprefix = 1", ":2: kafka.prefix: expected a text, got 1"),
+        "a text for a port": ('[console]\nport = "8460"', ":2: console.port: expected a port (0 to 65535), got '8460'"),
+        "a truth for a number": ("[agent]\nspool_max_mb = true",
+            ":2: agent.spool_max_mb: expected an integer, got True"),
+        "a negative time": ("[agent]\nbudget_s = -1", ":2: agent.budget_s: expected a number, got -1"),
+        "a text for a truth": ('[agent]\nredact_pii = "yes"',
+            ":2: agent.redact_pii: expected true or false, got 'yes'"),
+        "a word that is not offered": ('[workers]\nrules = "some"',
+            ":2: workers.rules: expected one of all, enforced, shadow, got 'some'"),
+        "a path for a URL": ('[console]\ndatabase = "console.db"',
+            ":2: console.database: expected a URL such as sqlite:///console.db, got 'console.db'"),
+        "a password in a URL": ('[console]\ndatabase = "postgresql://ada:hunter2@db/haltline"',
+            ":2: console.database: expected a URL without a password, got one with"),
+        "a secret among the options of a store": ('[audit.storage_options]\nAWS_SECRET_ACCESS_KEY = "x"',
+            ": audit.storage_options: expected no secret, got AWS_SECRET_ACCESS_KEY"),
+    },
 )  # fmt: skip
 def test_a_file_that_cannot_be_used_says_where_and_why(tmp_path: Path, text: str, problem: str) -> None:
     file = tmp_path / "haltline.toml"
@@ -105,24 +98,22 @@ def test_a_file_that_cannot_be_used_says_where_and_why(tmp_path: Path, text: str
     assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "variable", "value"),
-    [
-        pytest.param('[audit]\ntable = "audit"', "HALTLINE_AUDIT_TABLE", "{folder}/audit",
-                     id="a path from the file's folder"),
-        pytest.param('[audit]\ntable = "/srv/a"', "HALTLINE_AUDIT_TABLE", "/srv/a", id="a whole path as it is"),
-        pytest.param('[audit]\nstorage_options = {A = "1", B = "2"}', "HALTLINE_AUDIT_STORAGE_OPTIONS", "A=1 B=2",
-                     id="options"),
-        pytest.param('[console]\ndatabase = "sqlite:///c.db"', "HALTLINE_CONSOLE_DATABASE", "sqlite:///{folder}/c.db",
-                     id="a database in a file"),
-        pytest.param('[console]\ndatabase = "postgresql://ada@db/x"', "HALTLINE_CONSOLE_DATABASE",
-                     "postgresql://ada@db/x", id="a database on a server"),
-        pytest.param('[agent]\nverify_key = ["a.pub", "b.pub"]', "HALTLINE_VERIFY_KEY",
-                     "{folder}/a.pub" + os.pathsep + "{folder}/b.pub", id="several files"),
-        pytest.param("[agent]\nbudget_s = 0.5", "HALTLINE_BUDGET_S", "0.5", id="a number"),
-        pytest.param("[agent]\nredact_pii = true", "HALTLINE_REDACT_PII", "true", id="a truth"),
-        pytest.param("console.port = 0", "HALTLINE_CONSOLE_LISTEN_PORT", "0", id="a dotted key"),
-    ],
+@cases(
+    "text, variable, value",
+    {
+        "a path from the file's folder": ('[audit]\ntable = "audit"', "HALTLINE_AUDIT_TABLE", "{folder}/audit"),
+        "a whole path as it is": ('[audit]\ntable = "/srv/a"', "HALTLINE_AUDIT_TABLE", "/srv/a"),
+        "options": ('[audit]\nstorage_options = {A = "1", B = "2"}', "HALTLINE_AUDIT_STORAGE_OPTIONS", "A=1 B=2"),
+        "a database in a file": ('[console]\ndatabase = "sqlite:///c.db"', "HALTLINE_CONSOLE_DATABASE",
+            "sqlite:///{folder}/c.db"),
+        "a database on a server": ('[console]\ndatabase = "postgresql://ada@db/x"', "HALTLINE_CONSOLE_DATABASE",
+            "postgresql://ada@db/x"),
+        "several files": ('[agent]\nverify_key = ["a.pub", "b.pub"]', "HALTLINE_VERIFY_KEY",
+            "{folder}/a.pub" + os.pathsep + "{folder}/b.pub"),
+        "a number": ("[agent]\nbudget_s = 0.5", "HALTLINE_BUDGET_S", "0.5"),
+        "a truth": ("[agent]\nredact_pii = true", "HALTLINE_REDACT_PII", "true"),
+        "a dotted key": ("console.port = 0", "HALTLINE_CONSOLE_LISTEN_PORT", "0"),
+    },
 )  # fmt: skip
 def test_a_value_is_given_as_its_variable_holds_it(tmp_path: Path, text: str, variable: str, value: str) -> None:
     file = tmp_path / "haltline.toml"
@@ -162,17 +153,11 @@ def test_a_named_file_is_read_in_place_of_those_that_would_be_found(
 def test_what_up_runs_is_below_haltline_toml_and_above_the_user_s_file(home: Path) -> None:
     broker(home, "user", '[operator]\nname = "ada"\n')
     broker(Path(RUN_FILE), "running", '[audit]\ntable = "/srv/audit"\n')
-    found = load(os.environ)
-    assert {name: one.value for name, one in found.items()} == {
-        "HALTLINE_BOOTSTRAP": "running:9092",
-        "HALTLINE_AUDIT_TABLE": "/srv/audit",
-        "HALTLINE_OPERATOR": "ada",
-    }
+    running = {"HALTLINE_BOOTSTRAP": "running:9092", "HALTLINE_AUDIT_TABLE": "/srv/audit"}
+    assert loaded() == running | {"HALTLINE_OPERATOR": "ada"}
     broker(Path("haltline.toml"), "project")
-    found = load(os.environ)
-    assert found["HALTLINE_BOOTSTRAP"].value == "project:9092"
-    assert found["HALTLINE_AUDIT_TABLE"].value == "/srv/audit"
-    assert "HALTLINE_OPERATOR" not in found, "one haltline.toml is read, the first that is found"
+    first_that_is_found = running | {"HALTLINE_BOOTSTRAP": "project:9092"}
+    assert loaded() == first_that_is_found, "one haltline.toml is read"
 
 
 def test_beside_an_agent_only_the_user_s_file_and_a_whole_path_count(
@@ -181,13 +166,10 @@ def test_beside_an_agent_only_the_user_s_file_and_a_whole_path_count(
     """The agent can write its working directory: a file there could send its records, and the verdicts, elsewhere."""
     broker(Path("haltline.toml"), "hostile")
     broker(Path(RUN_FILE), "hostile")
-    assert load(os.environ, beside_agent=True) == {}
+    assert loaded(beside_agent=True) == {}
     broker(home, "user", '[agent]\nagent_id = "x"\n[audit]\nsigning_key = "k"\n[operator]\nname = "ada"\n')
-    found = load(os.environ, beside_agent=True)
-    assert {name: one.value for name, one in found.items()} == {
-        "HALTLINE_BOOTSTRAP": "user:9092",
-        "HALTLINE_AGENT_ID": "x",
-    }, f"only of {BESIDE_AGENT}"
+    of_agents = {"HALTLINE_BOOTSTRAP": "user:9092", "HALTLINE_AGENT_ID": "x"}
+    assert loaded(beside_agent=True) == of_agents, f"only of {BESIDE_AGENT}"
     monkeypatch.setenv("HALTLINE_CONFIG", broker(tmp_path / "named.toml", "named"))
     assert bootstrap(beside_agent=True) == "named:9092"
     monkeypatch.setenv("HALTLINE_CONFIG", "haltline.toml")
@@ -254,14 +236,14 @@ def test_a_hook_with_a_broken_file_refuses_what_destroys_and_lets_the_rest_go_on
     assert (done.returncode, "[agent]: expected one of" in json.loads(done.stdout)["systemMessage"]) == (0, True)
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "shown"),
-    [
-        pytest.param("database URL", "postgresql://ada:pw@db/x", "postgresql://ada:***@db/x", id="a password of a URL"),
-        pytest.param("database URL", "postgresql://ada@db:5432/x", "postgresql://ada@db:5432/x", id="a URL without"),
-        pytest.param("database URL", "sqlite:///c.db", "sqlite:///c.db", id="a file"),
-        pytest.param("table of texts", "A=1 X_SECRET=2", "A=1 X_SECRET=***", id="a secret of a store"),
-    ],
+@cases(
+    "kind, value, shown",
+    {
+        "a password of a URL": ("database URL", "postgresql://ada:pw@db/x", "postgresql://ada:***@db/x"),
+        "a URL without": ("database URL", "postgresql://ada@db:5432/x", "postgresql://ada@db:5432/x"),
+        "a file": ("database URL", "sqlite:///c.db", "sqlite:///c.db"),
+        "a secret of a store": ("table of texts", "A=1 X_SECRET=2", "A=1 X_SECRET=***"),
+    },
 )
 def test_secrets_of_the_environment_are_not_shown(kind: str, value: str, shown: str) -> None:
     setting = next(one for one in SETTINGS if one.kind == kind)

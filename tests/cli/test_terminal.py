@@ -19,6 +19,7 @@ from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.cases import cases
 
 HALTLINE = str(Path(sys.executable).with_name("haltline"))
 SESSION = "8f14e45f-ceea-467f-a0e6-3b1c5b6b1f0a"
@@ -78,12 +79,9 @@ def test_a_table_that_is_too_wide_for_a_terminal_is_printed_a_record_at_a_time(
     assert 160 < max(map(len, piped.splitlines())) <= 200
 
 
-@pytest.mark.parametrize(
-    ("environment", "coloured", "styled"),
-    [
-        pytest.param({}, True, True, id="a terminal"),
-        pytest.param({"NO_COLOR": "1"}, False, True, id="a terminal with NO_COLOR: bold is left"),
-    ],
+@cases(
+    "environment, coloured, styled",
+    {"a terminal": ({}, True, True), "a terminal with NO_COLOR: bold is left": ({"NO_COLOR": "1"}, False, True)},
 )
 def test_help_and_errors_have_colours_where_they_may(environment: dict[str, str], coloured: bool, styled: bool) -> None:
     shown = on_a_terminal("--help", environment=environment)

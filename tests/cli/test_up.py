@@ -2,10 +2,7 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -19,44 +16,29 @@ from haltline.schemas.topics import Topics
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.kafka_jars import fetch
 from haltline.streams.local.subprocesses import ChildDied, Children, TimedOut
+from tests.cases import cases
+from tests.cli.printing import DEADLINE_S, Printing, printing
 from tests.conftest import require_kafka
 from tests.mock_cluster import QuickBroker
-from tests.waiting import wait_until
-
-DEADLINE_S = 180.0
 
 
-@contextmanager
-def up(tmp_path: Path, *options: str) -> Iterator[tuple["subprocess.Popen[bytes]", Path]]:
+def up(tmp_path: Path, *options: str) -> AbstractContextManager[Printing]:
     tmp_path.mkdir(exist_ok=True)
-    output = tmp_path / "printed.txt"
-    command = [sys.executable, "-m", "haltline.cli", "up", "--data", str(tmp_path / "data"), *options]
-    with output.open("wb") as file:
-        process = subprocess.Popen(
-            [*command, "--metrics-port", "0", "--console-port", "0"], stdout=file, stderr=subprocess.STDOUT
-        )
-    try:
-        yield process, output
-    finally:
-        process.terminate()
-        process.wait(DEADLINE_S)
+    ports = ("--metrics-port", "0", "--console-port", "0")
+    return printing(tmp_path / "printed.txt", "up", "--data", str(tmp_path / "data"), *options, *ports)
 
 
-def bootstrap_of(process: "subprocess.Popen[bytes]", output: Path) -> str:
+def bootstrap_of(running: Printing) -> str:
     """The broker's address, once everything runs."""
-    wait_until(
-        lambda: "Ctrl-C ends all" in output.read_text() or process.poll() is not None, "it is up", deadline_s=DEADLINE_S
-    )
-    found = re.search(r"HALTLINE_BOOTSTRAP=(\S+)\)", output.read_text())
-    assert found is not None, output.read_text()
+    found = re.search(r"HALTLINE_BOOTSTRAP=(\S+)\)", running.wait_for("Ctrl-C ends all"))
+    assert found is not None, running.printed
     return found[1]
 
 
 def kill_and_status(bootstrap: str, *more: str) -> None:
     here = ("--bootstrap", bootstrap, *more)
-    done = CliRunner().invoke(
-        app, ["kill", "s1", "--unknown", "--by", "ada", "--reason", "loops", "--timeout", "60", *here]
-    )
+    kill = ["kill", "s1", "--unknown", "--by", "ada", "--reason", "loops", "--timeout", "60"]
+    done = CliRunner().invoke(app, [*kill, *here])
     assert done.exit_code == 0, done.output
     assert CliRunner().invoke(app, ["status", "s1", *here]).exit_code == 1
 
@@ -72,30 +54,27 @@ def test_up_with_a_real_kafka_keeps_what_is_killed_over_a_restart(
     everyday.write_text('[kafka]\nbootstrap = "production:9092"\n[operator]\nname = "ada"\n')
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     port = str(LocalKafka(tmp_path / "unused").port)
-    with up(tmp_path, "--kafka", "--port", port) as (process, output):
-        kill_and_status(bootstrap_of(process, output))
-        assert "(as ada: once" in output.read_text(), "what is not about a cluster is taken from the user's file"
-        assert f"export HALTLINE_CONFIG={tmp_path / 'data' / 'up.toml'}" in output.read_text()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(DEADLINE_S) == 0
-        assert output.read_text().endswith("Ended.\n")
-    with up(tmp_path, "--kafka", "--port", port) as (process, output):
-        bootstrap = bootstrap_of(process, output)
-        assert CliRunner().invoke(app, ["status", "s1", "--bootstrap", bootstrap]).exit_code == 1
+    with up(tmp_path, "--kafka", "--port", port) as running:
+        kill_and_status(bootstrap_of(running))
+        assert "(as ada: once" in running.printed, "what is not about a cluster is taken from the user's file"
+        assert f"export HALTLINE_CONFIG={tmp_path / 'data' / 'up.toml'}" in running.printed
+        running.process.send_signal(signal.SIGINT)
+        assert running.exit_code() == 0
+        assert running.printed.endswith("Ended.\n")
+    with up(tmp_path, "--kafka", "--port", port) as running:
+        assert CliRunner().invoke(app, ["status", "s1", "--bootstrap", bootstrap_of(running)]).exit_code == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "problem"),
-    [
-        pytest.param('[kafka]\nbootstrap = "kafka-1:9092"', ("--kafka",),
-                     "--kafka: expected no kafka.bootstrap in haltline.toml, or 127.0.0.1:9092; got kafka-1:9092",
-                     id="a Kafka to start where another is named"),
-        pytest.param('[audit]\ntable = "filled"', (),
-                     "audit.table: expected a new folder for an embedded broker, which begins anew each time; got",
-                     id="a table of an earlier embedded broker"),
-        pytest.param('[kafka]\nbootstrap = "127.0.0.1:1"', (), "127.0.0.1:1", id="a named broker that does not answer"),
-        pytest.param('[kafka]\nbootstap = "x"', (), "did you mean bootstrap?", id="a file that cannot be used"),
-    ],
+@cases(
+    "text, options, problem",
+    {
+        "a Kafka to start where another is named": ('[kafka]\nbootstrap = "kafka-1:9092"', ("--kafka",),
+            "--kafka: expected no kafka.bootstrap in haltline.toml, or 127.0.0.1:9092; got kafka-1:9092"),
+        "a table of an earlier embedded broker": ('[audit]\ntable = "filled"', (),
+            "audit.table: expected a new folder for an embedded broker, which begins anew each time; got"),
+        "a named broker that does not answer": ('[kafka]\nbootstrap = "127.0.0.1:1"', (), "127.0.0.1:1"),
+        "a file that cannot be used": ('[kafka]\nbootstap = "x"', (), "did you mean bootstrap?"),
+    },
 )  # fmt: skip
 def test_up_starts_nothing_with_a_file_that_does_not_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, options: tuple[str, ...], problem: str
@@ -115,20 +94,18 @@ def test_up_uses_the_broker_that_the_folder_s_file_names_and_ends_with_the_messa
         broker.ensure_topics(Topics("mine."), changelogs=changelogs_of(Topics("mine."), "mine"))
         (tmp_path / "haltline.toml").write_text(f'[kafka]\nbootstrap = "{broker.bootstrap}"\nprefix = "mine."\n')
         monkeypatch.chdir(tmp_path)
-        with up(tmp_path) as (process, output):
-            assert bootstrap_of(process, output) == broker.bootstrap
+        with up(tmp_path) as running:
+            assert bootstrap_of(running) == broker.bootstrap
             kill_and_status(broker.bootstrap, "--prefix", "mine.")
-            with up(tmp_path / "second", "--data", str(tmp_path / "data")) as (second, printed):
-                assert second.wait(DEADLINE_S) == 2, printed.read_text()
-                assert (
-                    f"got {tmp_path / 'data'}. The one that runs there: broker {broker.bootstrap}, console http://"
-                    in (printed.read_text())
-                )
-            worker = re.search(r"\(process (\d+)\)", output.read_text())
+            with up(tmp_path / "second", "--data", str(tmp_path / "data")) as second:
+                assert second.exit_code() == 2, second.printed
+                there = f"The one that runs there: broker {broker.bootstrap}, console http://"
+                assert f"got {tmp_path / 'data'}. {there}" in second.printed
+            worker = re.search(r"\(process (\d+)\)", running.printed)
             assert worker is not None
             os.kill(int(worker[1]), signal.SIGKILL)
-            assert process.wait(DEADLINE_S) == 1
-            assert "worker: expected it to run, got its end with exit code -9" in output.read_text()
+            assert running.exit_code() == 1
+            assert "worker: expected it to run, got its end with exit code -9" in running.printed
 
 
 def test_a_run_is_known_to_others_until_it_ends_and_has_its_data_folder_for_itself(
@@ -176,7 +153,9 @@ def test_children_end_with_the_block_and_by_force_when_they_must(tmp_path: Path)
         os.kill(pid, 0)
 
 
-def test_a_child_that_dies_and_what_does_not_happen_in_time_are_named(tmp_path: Path) -> None:
+def test_children_that_die_or_are_late_are_named_and_do_not_hear_of_the_cluster_of_every_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Children(tmp_path) as children:
         python(children, "pass", must_run=False)
         with pytest.raises(TimedOut, match=r"expected the moon within 0\.1 s"):
@@ -184,9 +163,6 @@ def test_a_child_that_dies_and_what_does_not_happen_in_time_are_named(tmp_path: 
         python(children, "import os; print('alas', flush=True); os._exit(7)")
         with pytest.raises(ChildDied, match=r"child: expected it to run, got its end with exit code 7[^$]*alas"):
             children.wait_until(lambda: False, "never", within_s=DEADLINE_S)
-
-
-def test_children_do_not_hear_of_the_cluster_of_every_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HALTLINE_PREFIX", "everyday.")
     log = tmp_path / "child.log"
     with Children(tmp_path) as children:

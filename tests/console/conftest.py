@@ -1,13 +1,14 @@
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import Engine
 
 from haltline.console.access.keys import Role
-from haltline.schemas.topics import Topics
-from tests.console.databases import ON_POSTGRESQL, server
-from tests.console.serving import bearer, serving
-from tests.mock_cluster import QuickBroker
+from haltline.console.read_model.store import open_store
+from tests.console.databases import ON_POSTGRESQL, database, server
+from tests.console.serving import bearer, console_in
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -23,10 +24,16 @@ def postgresql_for_all() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """A console for all tests of a module: each leaves what it has written to the next ones."""
-    with QuickBroker() as broker:
-        broker.ensure_topics(Topics())
-        with serving(broker.bootstrap, tmp_path_factory.mktemp("console") / "model.db") as client:
-            yield client
+    with console_in(tmp_path_factory.mktemp("console")) as client:
+        yield client
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    """An empty database for the read model."""
+    engine = open_store(database(tmp_path))
+    yield engine
+    engine.dispose()
 
 
 @pytest.fixture

@@ -74,30 +74,13 @@ def server() -> Iterator[Server]:
             os.chown(data, getpwnam(user).pw_uid, getpwnam(user).pw_gid)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        made = [
-            str(folder / "initdb"),
-            "-D",
-            str(data),
-            "-A",
-            "trust",
-            "-U",
-            "haltline",
-            "--no-sync",
-            "-E",
-            "UTF8",
-            "--locale=C",
-        ]
-        subprocess.run(made, check=True, capture_output=True, user=user, cwd=data)
+        options = ["-A", "trust", "-U", "haltline", "--no-sync", "-E", "UTF8", "--locale=C"]
+        subprocess.run([folder / "initdb", "-D", data, *options], check=True, capture_output=True, user=user, cwd=data)
         settings = ["fsync=off", f"unix_socket_directories={data}", "listen_addresses=127.0.0.1", "max_connections=200"]
         options = [part for setting in settings for part in ("-c", setting)]
         with (data / "log").open("wb") as log:
-            runs = subprocess.Popen(
-                [folder / "postgres", "-D", data, "-p", str(port), *options],
-                stdout=log,
-                stderr=log,
-                user=user,
-                cwd=data,
-            )
+            command: list[str | Path] = [folder / "postgres", "-D", data, "-p", str(port), *options]
+            runs = subprocess.Popen(command, stdout=log, stderr=log, user=user, cwd=data)
         found = Server(port)
         try:
             wait_until(lambda: runs.poll() is not None or found.answers(), "PostgreSQL answers")

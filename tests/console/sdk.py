@@ -36,7 +36,7 @@ def on_a_port(app: Any) -> Iterator[str]:
 
 def ruled(bootstrap: str, folder: Path, rules: ConsoleRules) -> TestClient:
     """A console with rules; its client is an admin."""
-    return serving(bootstrap, folder / "model.db", answer_within_s=30, rules=rules)
+    return serving(bootstrap, folder, answer_within_s=30, rules=rules)
 
 
 @contextmanager

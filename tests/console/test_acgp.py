@@ -76,15 +76,13 @@ def test_feedback_on_a_trace_comes_by_the_stream_and_can_be_asked_for(
         trace.add_context("session_id", "steward-1").add_context("total_tokens", 2**70)
     assert client.wait_for_feedback(timeout=30)
     last = dict(received)[trace.trace_id]
-    assert (last["feedback"]["intervention"], last["requires_hitl"], last["ctq_scores"]["composite_score"]) == (
-        "OK", False, 1.0,
-    )  # fmt: skip
+    told = (last["feedback"]["intervention"], last["requires_hitl"], last["ctq_scores"]["composite_score"])
+    assert told == ("OK", False, 1.0)
     score, feedback = client.get_score(trace.trace_id), client.get_feedback(trace.trace_id)
     assert score is not None
     assert feedback is not None
-    assert (score["status"], score["scores"]["reasoning"], feedback["feedback"]["agent_id"]) == (
-        "processed", 1.0, "shop-planner",
-    )  # fmt: skip
+    told = (score["status"], score["scores"]["reasoning"], feedback["feedback"]["agent_id"])
+    assert told == ("processed", 1.0, "shop-planner")
     assert client.get_oversight_mode(trace.trace_id) == "socratic_philosopher"
     story = admin.get("/api/v1/sessions/steward-1")
     assert (story.json()["session"]["goal"], "ghp_" in story.text) == ("Plan the order", False)
@@ -111,16 +109,9 @@ def test_an_agent_that_repeats_itself_is_halted(client: ACGPClient, received: He
         return text
 
     warm_up("begin")
-    traces = [
-        client.capture_trace(
-            "executor",
-            "Clean up",
-            final_output="locked",
-            agent_tag="deleter",
-            context_information={"tool": "delete_asset", "args": {"asset_id": "fact_sales"}},
-        )
-        for _ in range(4)
-    ]
+    deletes = {"tool": "delete_asset", "args": {"asset_id": "fact_sales"}}
+    more: dict[str, Any] = {"final_output": "locked", "agent_tag": "deleter", "context_information": deletes}
+    traces = [client.capture_trace("executor", "Clean up", **more) for _ in range(4)]
     assert client.wait_for_feedback(timeout=30)
     reported = dict(received)
     result = [reported[trace_id]["feedback"]["intervention"] for trace_id in traces]

@@ -1,5 +1,7 @@
 """The API on the embedded broker, with what workers would have written."""
 
+from typing import Any
+
 import pytest
 from fastapi.testclient import TestClient
 
@@ -8,6 +10,7 @@ from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.streams.audit.records import records_of, statistics
 from tests.builders import at
+from tests.cases import cases
 from tests.console.serving import LOOP, bearer, tell
 from tests.console.topics import messages_of
 from tests.streams.engine.test_local_fleet import delete, event, spends
@@ -30,12 +33,8 @@ def test_what_was_intervened_is_listed_filtered_and_reported_in_whole(client: Te
     loops = {"type": "loop_detected", "risk_level": "critical", **BEFORE}
     page = client.get("/api/v1/interventions", params=loops).json()
     (one,) = page["interventions"]
-    assert (one["outcome"], one["action_name"], one["run_id"], one["agent_id"]) == (
-        "blocked",
-        "delete_asset",
-        "a",
-        "cleaner",
-    )
+    told = (one["outcome"], one["action_name"], one["run_id"], one["agent_id"])
+    assert told == ("blocked", "delete_asset", "a", "cleaner")
     assert (one["timestamp"], page["total"], page["skip"], page["limit"]) == ("2025-06-15T15:06:43.000Z", 1, 0, 50)
     assert client.get(f"/api/v1/interventions/{one['id']}").json() == one
     assert client.get("/api/v1/interventions/stats", params=BEFORE).json() == statistics(expected)
@@ -114,9 +113,8 @@ def test_a_record_that_is_created_is_read_by_its_writer_counts_and_can_be_hidden
     assert client.get(f"/api/v1/interventions/{made.json()['id']}").json()["original_inputs"] == {"n": 2**70}
     one, other = (client.post("/api/v1/interventions/", json=OF_SDK).json() for _ in range(2))
     assert one["id"] == other["id"]
-    assert (one["type"], one["description"], one["estimated_cost_usd"]) == (
-        "hard_block", "Attempted dangerous operation", 10.0,
-    )  # fmt: skip
+    told = (one["type"], one["description"], one["estimated_cost_usd"])
+    assert told == ("hard_block", "Attempted dangerous operation", 10.0)
     assert client.get("/api/v1/interventions", params={"run_id": "run_sdk"}).json()["total"] == 1
     assert client.delete(f"/api/v1/interventions/{one['id']}").status_code == 204  # others count what was then
 
@@ -130,9 +128,8 @@ def test_who_is_killed_is_reported_to_the_caller(client: TestClient) -> None:
     assert client.get("/api/v1/kill-switch/check", params=query).json()["is_killed"]
     said_of = client.get("/api/v1/kill-switch/check", params={"target_type": "run", "target_id": "a"}).json()
     assert (said_of["is_killed"], said_of["code"]) == (True, "session_killed_loop_guard")
-    assert not client.get("/api/v1/kill-switch/check", params={"target_type": "run", "target_id": "b"}).json()[
-        "is_killed"
-    ]
+    other = client.get("/api/v1/kill-switch/check", params={"target_type": "run", "target_id": "b"})
+    assert not other.json()["is_killed"]
     assert {"a", "cleaner"} <= {one["id"] for one in client.get("/api/v1/control").json()}
 
 
@@ -146,36 +143,28 @@ def test_a_session_has_its_story_in_order(client: TestClient) -> None:
     assert client.get("/api/v1/sessions/none").status_code == 404
 
 
-@pytest.mark.parametrize(
-    ("role", "allowed"),
-    [
-        pytest.param(Role.VIEWER, ["GET /api/v1/interventions"], id="a viewer looks"),
-        pytest.param(Role.AGENT, ["GET /api/v1/kill-switch/check", "POST /api/v1/interventions"], id="an agent tells"),
-        pytest.param(
-            Role.OPERATOR,
-            [
-                "GET /api/v1/interventions",
-                "GET /api/v1/kill-switch/check",
-                "POST /api/v1/interventions",
-                "POST /api/v1/kill",
-            ],
-            id="an operator acts",
-        ),
-    ],
+REQUESTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "lists": ("GET", "/api/v1/interventions", {}),
+    "checks": ("GET", "/api/v1/kill-switch/check", {"params": {"target_type": "run", "target_id": "x"}}),
+    "records": ("POST", "/api/v1/interventions", {"json": NEW}),
+    "kills": ("POST", "/api/v1/kill", {"json": {"id": "x", "unknown": True, "reason": "no"}}),
+    "hides": ("DELETE", "/api/v1/interventions/int_1", {}),
+}
+
+
+@cases(
+    "role, allowed",
+    {
+        "a viewer looks": (Role.VIEWER, ["lists"]),
+        "an agent tells": (Role.AGENT, ["checks", "records"]),
+        "an operator acts": (Role.OPERATOR, ["lists", "checks", "records", "kills"]),
+    },
 )
 def test_what_a_role_may(client: TestClient, role: Role, allowed: list[str]) -> None:
-    requests = {
-        "GET /api/v1/interventions": {},
-        "GET /api/v1/kill-switch/check": {"params": {"target_type": "run", "target_id": "x"}},
-        "POST /api/v1/interventions": {"json": NEW},
-        "POST /api/v1/kill": {"json": {"id": "x", "unknown": True, "reason": "no"}},
-        "DELETE /api/v1/interventions/int_1": {},
-    }
-    answers = {
-        what: client.request(*what.split(), headers=bearer(role), **more).status_code  # type: ignore[arg-type]
-        for what, more in requests.items()
-    }
-    assert [what for what, status in answers.items() if status != 403] == allowed
+    def status(method: str, path: str, more: dict[str, Any]) -> int:
+        return client.request(method, path, headers=bearer(role), **more).status_code
+
+    assert [what for what, request in REQUESTS.items() if status(*request) != 403] == allowed
 
 
 def test_who_has_no_key_sees_nothing(client: TestClient) -> None:

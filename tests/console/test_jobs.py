@@ -8,11 +8,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from haltline.console.access.keys import Role
-from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.console.serving import LOOP, bearer, serving
-from tests.console.topics import messages_of, produce
-from tests.mock_cluster import QuickBroker
+from tests.console.serving import LOOP, bearer, console_in, serving, tell
+from tests.console.topics import messages_of
 from tests.streams.engine.test_local_fleet import spends
 from tests.waiting import wait_until
 
@@ -22,15 +20,9 @@ LENIENT = "rules:\n  destructive_repeat: {enabled: false}\n  destructive_volume:
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """A console that has a session in which a loop was killed, and a sound one."""
-    with QuickBroker() as broker:
-        broker.ensure_topics(Topics())
-        produce(broker.bootstrap, messages_of([spends(0, "b", 0.5), *LOOP]))
-        with serving(broker.bootstrap, tmp_path_factory.mktemp("jobs") / "model.db") as client:
-            wait_until(
-                lambda: client.get("/api/v1/interventions").json()["total"] == 3, "the read model has every decision"
-            )
-            wait_until(lambda: client.get("/api/v1/detections").json()["total"] >= 3, "and every finding")
-            yield client
+    with console_in(tmp_path_factory.mktemp("jobs")) as client:
+        tell(client, messages_of([spends(0, "b", 0.5), *LOOP]))
+        yield client
 
 
 def ran(client: TestClient, **expected: Any) -> dict[str, Any]:
@@ -48,11 +40,9 @@ def test_findings_and_the_report_of_a_stop_are_listed(client: TestClient) -> Non
     assert listed["total"] == len(listed["detections"]) > 0
     assert {one["session_id"] for one in listed["detections"]} == {"a"}
     assert client.get("/api/v1/detections", params={"detector": "none"}).json()["total"] == 0
-    wait_until(lambda: client.get("/api/v1/incidents", params={"level": "KILL"}).json()["total"], "and every incident")
     (incident,) = client.get("/api/v1/incidents", params={"level": "KILL"}).json()["incidents"]
-    assert (incident["session_id"], incident["rule"], incident["report"]["severity"]) == (
-        "a", "destructive_repeat", "critical",
-    )  # fmt: skip
+    told = (incident["session_id"], incident["rule"], incident["report"]["severity"])
+    assert told == ("a", "destructive_repeat", "critical")
     assert client.get(f"/api/v1/incidents/{incident['incident_id']}").json() == incident
     assert client.get(f"/api/v1/incidents/{incident['report']['incident_id']}").json() == incident
     assert client.get("/api/v1/incidents/none").status_code == 404
@@ -105,7 +95,7 @@ def test_a_policy_is_checked_published_listed_and_shown(client: TestClient) -> N
 
 
 def test_too_many_requests_are_answered_with_429(embedded: EmbeddedBroker, tmp_path: Path) -> None:
-    with serving(embedded.bootstrap, tmp_path / "model.db") as client:
+    with serving(embedded.bootstrap, tmp_path) as client:
         client.app.state.context.buckets._per_s = 0.01  # type: ignore[attr-defined]
         client.app.state.context.buckets._burst = 2  # type: ignore[attr-defined]
         answers = [client.get("/api/v1/control") for _ in range(3)]

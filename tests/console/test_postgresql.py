@@ -1,13 +1,10 @@
 """The read model on a real PostgreSQL: the same tests as on SQLite, those that ask most of the database."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import Engine
 
-from haltline.console.read_model.store import open_store
 from tests.console import databases
 from tests.console.compat.test_budgets import (  # noqa: F401
     test_a_budget_is_never_overshot_however_many_ask_at_once,
@@ -47,13 +44,6 @@ def postgresql() -> Iterator[None]:
         return
     with databases.server():
         yield
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    engine = open_store(databases.database(tmp_path))
-    yield engine
-    engine.dispose()
 
 
 def test_a_text_with_a_nul_is_kept_and_found(client: TestClient) -> None:

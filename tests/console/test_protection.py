@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import insert
+from sqlalchemy import Engine, insert
 
 from haltline.console.access.keys import Role
 from haltline.console.protection import (
@@ -25,14 +25,12 @@ from haltline.console.protection import (
 )
 from haltline.console.protection_watch import last_flight
 from haltline.console.read_model import tables
-from haltline.console.read_model.store import open_store
 from haltline.schemas.decisions import Level
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.operator.canary import goal_of
 from haltline.streams.runtime.health import Partition
 from tests.cases import cases
-from tests.console.databases import database
 from tests.console.serving import bearer, serving
 from tests.mock_cluster import MockCluster
 from tests.waiting import wait_until
@@ -62,24 +60,20 @@ def still_at(*moments: float) -> list[Look]:
     return [(now_s, {EMPTY: (7, 9)}) for now_s in moments]
 
 
-HERE = {"haltline.actions": (0,)}
-
-
-@pytest.mark.parametrize(
-    ("looks", "reported"),
-    [
-        pytest.param(every_3_s(40, lambda _: 7, lambda _: 7), {}, id="nothing waits, however long"),
-        pytest.param(still_at(3, 27), {}, id="it stands still for 24 s"),
-        pytest.param(still_at(3, 16, 28), HERE, id="it stands still for 25 s"),
-        pytest.param(every_3_s(40, lambda n: 7 + n, lambda _: 9999), {}, id="it catches up, slowly"),
-        pytest.param(every_3_s(12, lambda _: None, lambda _: 2), HERE, id="a new group never commits"),
-        pytest.param(still_at(3, 900), {}, id="the console itself was suspended"),
-    ],
+@cases(
+    "looks, reported",
+    {
+        "nothing waits, however long": (every_3_s(40, lambda _: 7, lambda _: 7), False),
+        "it stands still for 24 s": (still_at(3, 27), False),
+        "it stands still for 25 s": (still_at(3, 16, 28), True),
+        "it catches up, slowly": (every_3_s(40, lambda n: 7 + n, lambda _: 9999), False),
+        "a new group never commits": (every_3_s(12, lambda _: None, lambda _: 2), True),
+        "the console itself was suspended": (still_at(3, 900), False),
+    },
 )
-def test_workers_that_stand_still_are_reported(looks: list[Look], reported: dict[str, tuple[int, ...]]) -> None:
-    found = after(looks)
-    assert {topic: numbers for problem in found for topic, numbers in problem.partitions.items()} == reported
-    assert all(problem.part is Part.WORKERS for problem in found)
+def test_workers_that_stand_still_are_reported(looks: list[Look], reported: bool) -> None:
+    told = [(problem.part, problem.partitions) for problem in after(looks)]
+    assert told == ([(Part.WORKERS, {"haltline.actions": (0,)})] if reported else [])
 
 
 @pytest.mark.parametrize("part", [Part.SINK, Part.SHADOW])
@@ -150,27 +144,14 @@ def test_each_problem_names_a_page_of_the_runbooks_and_what_to_do_first() -> Non
     stands = [(3.0 * n, {EMPTY: (7, 9)}) for n in range(30)]
     away = unanswered(Known(looked_s=0.0), "no answer", 0.0)
     found = [
-        *(problem for part in (Part.WORKERS, Part.SINK, Part.SHADOW, Part.CONSOLE) for problem in after(stands, part)),
-        *problems_of(away, 60.0, LIMITS),
-        *(
-            problem
-            for is_gap in (True, False)
-            for problem in problems_of(
-                compared(Known(looked_s=0.0), [Misfit(topic="t", partition=0, text="", is_gap=is_gap)], 0.0),
-                50.0,
-                LIMITS,
-            )
-        ),
-        *(
-            problem
-            for killed in (True, False)
-            for problem in problems_of(
-                replace(away, away_since_s=None, flight=Flight(session_id="c", began_s=0.0, killed=killed, every_s=9)),
-                600.0,
-                LIMITS,
-            )
-        ),
+        problem for part in (Part.WORKERS, Part.SINK, Part.SHADOW, Part.CONSOLE) for problem in after(stands, part)
     ]
+    found += problems_of(away, 60.0, LIMITS)
+    for yes in (True, False):
+        misfit = Misfit(topic="t", partition=0, text="", is_gap=yes)
+        flight = Flight(session_id="c", began_s=0.0, killed=yes, every_s=9)
+        found += problems_of(compared(Known(looked_s=0.0), [misfit], 0.0), 50.0, LIMITS)
+        found += problems_of(replace(away, away_since_s=None, flight=flight), 600.0, LIMITS)
     assert {problem.part for problem in found} == set(Part)
     for problem in found:
         assert (RUNBOOKS / f"{problem.runbook}.md").is_file()
@@ -186,9 +167,8 @@ def test_each_problem_names_a_page_of_the_runbooks_and_what_to_do_first() -> Non
     ],
 )
 def test_the_last_canary_is_found_in_the_read_model(
-    tmp_path: Path, begun_s_ago: int, goal: str, expected: float | None
+    engine: Engine, begun_s_ago: int, goal: str, expected: float | None
 ) -> None:
-    engine = open_store(database(tmp_path))
     row = {"agent_id": "a", "last_ms": 0, "goal": goal, "hardest": Level.KILL.rank}
     names = {"haltline-canary-0ff": begun_s_ago + 9, "haltline-canary-fff": begun_s_ago, "haltline-canarybird": 1}
     with engine.begin() as connection:
@@ -198,7 +178,6 @@ def test_the_last_canary_is_found_in_the_read_model(
     found = last_flight(engine, 1e9)
     assert found == Flight(session_id="haltline-canary-fff", began_s=1e9 - begun_s_ago, killed=True, every_s=expected)
     assert last_flight(engine, 1e9 + 90_000) is None
-    engine.dispose()
 
 
 QUICK = ProtectionLimits(workers_s=1.0, sink_s=1.0, shadow_s=1.0, broker_s=1.0, console_s=30.0, look_every_s=0.2)
@@ -231,9 +210,8 @@ def titles_of_offsets(client: TestClient) -> list[str]:
     },
 )
 def test_offsets_that_do_not_fit_the_topics_are_reported_with_what_to_do(
-    tmp_path: Path, reached: int, expected: tuple[list[str], int, int]
+    engine: Engine, tmp_path: Path, reached: int, expected: tuple[list[str], int, int]
 ) -> None:
-    engine = open_store(database(tmp_path))
     with engine.begin() as connection:
         connection.execute(insert(tables.offsets).values(topic="actions", partition=0, next=reached))
     with MockCluster() as broker:
@@ -242,21 +220,20 @@ def test_offsets_that_do_not_fit_the_topics_are_reported_with_what_to_do(
         for _ in range(8):  # more than a partition of it keeps
             place = produce_confirmed(broker.bootstrap, Topics().actions, key=b"k", value=b" " * 950_000)
         limits = replace(QUICK, workers_s=600.0, console_s=0.5)
-        with serving(broker.bootstrap, tmp_path / "model.db", protection=limits) as client:
+        with serving(broker.bootstrap, tmp_path, protection=limits) as client:
             # A gap is found before the topics are read to their ends, and only then is the console ready.
             wait_until(lambda: client.get("/readyz").status_code == expected[2], "what can be read is read")
             wait_until(lambda: titles_of_offsets(client) != [], "it is reported")
             assert said_of_offsets(client) == expected
             feeder = client.app.state.context.feeder  # type: ignore[attr-defined]  # of Starlette, not of any ASGI app
             assert feeder.wait_for(place, 10 if reached == 1 else 0) is (reached == 1)
-    engine.dispose()
 
 
 def test_a_broker_that_is_away_is_reported(tmp_path: Path) -> None:
     with MockCluster() as broker:
         for name in Topics().all:
             broker.create_topic(name)
-        with serving(broker.bootstrap, tmp_path / "model.db", protection=QUICK) as client:
+        with serving(broker.bootstrap, tmp_path, protection=QUICK) as client:
             wait_until(lambda: client.get("/readyz").status_code == 200, "the console is ready")
             broker.set_down()
             wait_until(lambda: parts(client) == ["broker"], "it is reported that the broker is away")
@@ -265,7 +242,7 @@ def test_a_broker_that_is_away_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_console_on_a_broker_without_topics_waits_for_them_and_says_so(tmp_path: Path) -> None:
-    with MockCluster() as broker, serving(broker.bootstrap, tmp_path / "model.db", protection=QUICK) as client:
+    with MockCluster() as broker, serving(broker.bootstrap, tmp_path, protection=QUICK) as client:
         wait_until(lambda: parts(client) == ["console"], "it is reported")
         (problem,) = client.get("/api/v1/protection").json()["problems"]
         assert problem["title"] == "The console waits for its topics"

@@ -27,7 +27,7 @@ from haltline.console.read_model import tables
 from haltline.console.sdk_rules import ConsoleRules
 from haltline.schemas.topics import Topics
 from tests.console.sdk import fresh_sdk, on_a_port, ruled
-from tests.console.serving import KEYS, bearer
+from tests.console.serving import KEYS, bearer, context
 from tests.mock_cluster import QuickBroker
 from tests.streams.running import running_worker
 from tests.waiting import wait_until
@@ -103,24 +103,18 @@ def test_what_the_ledger_tells_is_decided_on_and_the_sdk_is_stopped(url: str, ad
         with pytest.raises(AgentKilledError):
             delete_asset("fact_sales")
     story = admin.get("/api/v1/sessions/ledger-1").json()
-    assert (story["session"]["agent_id"], story["session"]["level"], story["session"]["cost_usd"]) == (
-        "cleaner", "KILL", 2.0,
-    )  # fmt: skip
+    told = (story["session"]["agent_id"], story["session"]["level"], story["session"]["cost_usd"])
+    assert told == ("cleaner", "KILL", 2.0)
     calls = [step["record"] for step in story["steps"] if step["kind"] == "action.proposed"]
-    assert [(call["args"]["kwargs"], call["tags"]) for call in calls] == [
-        ({"token": "[redacted:token]"}, ["warehouse"])
-    ] * 4
+    said = [(call["args"]["kwargs"], call["tags"]) for call in calls]
+    assert said == [({"token": "[redacted:token]"}, ["warehouse"])] * 4
     assert "ghp_" not in json.dumps(story)
 
 
 def letters(admin: TestClient) -> list[str]:
-    engine = admin.app.state.context.engine  # type: ignore[attr-defined]
-    with engine.connect() as connection:
-        return list(
-            connection.execute(
-                select(tables.records.c.summary).where(tables.records.c.topic == "dead-letter")
-            ).scalars()
-        )
+    records = tables.records.c
+    with context(admin).engine.connect() as connection:
+        return list(connection.execute(select(records.summary).where(records.topic == "dead-letter")).scalars())
 
 
 def asks(url: str, action: str, run: str, **how: object) -> ApprovalResponse:
@@ -128,23 +122,16 @@ def asks(url: str, action: str, run: str, **how: object) -> ApprovalResponse:
 
 
 def pending(admin: TestClient, run: str) -> str:
-    found: list[str] = []
-
-    def look() -> bool:
+    def waiting() -> list[str]:
         listed = admin.get("/api/v1/approvals/pending").json()["approvals"]
-        found[:] = [one["id"] for one in listed if one["session_id"] == run]
-        return bool(found)
+        return [one["id"] for one in listed if one["session_id"] == run]
 
-    wait_until(look, f"run {run} waits for a person")
-    return found[0]
+    wait_until(lambda: bool(waiting()), f"run {run} waits for a person")
+    return waiting()[0]
 
 
 @pytest.mark.parametrize(
-    ("word", "status"),
-    [
-        pytest.param("approve", ApprovalStatus.APPROVED, id="a person approves"),
-        pytest.param("reject", ApprovalStatus.REJECTED, id="a person refuses"),
-    ],
+    ("word", "status"), [("approve", ApprovalStatus.APPROVED), ("reject", ApprovalStatus.REJECTED)]
 )
 def test_a_person_answers_what_the_sdk_asks(url: str, admin: TestClient, word: str, status: ApprovalStatus) -> None:
     ApprovalClient.configure(url, AGENT, poll_interval=0.05)
@@ -164,9 +151,8 @@ def test_a_person_answers_what_the_sdk_asks(url: str, admin: TestClient, word: s
         assert answer.json()["answered"], answer.text
         assert answer.json()["approvals"][0]["status"] in ("rejected", "approved", "used"), "as the worker told it"
         response = waits.result(30)
-    assert (response.status, response.decided_by_email, response.decision_notes) == (
-        status, "operator ada", "asked the owner",
-    )  # fmt: skip
+    told = (response.status, response.decided_by_email, response.decision_notes)
+    assert told == (status, "operator ada", "asked the owner")
     again = admin.post(f"/api/v1/approvals/{request}/approve", json={"reason": "again"})
     assert (again.status_code, "cannot be answered any more" in again.text) == (409, True), "answered once"
     assert admin.post("/api/v1/approvals/none/approve", json={"reason": "yes"}).status_code == 404
@@ -271,19 +257,14 @@ def test_the_sdk_keeps_the_authors_rules(url: str, admin: TestClient) -> None:
     tools = ModuleType("tools_of_cleaner")
     tools.drop_table = guarded_action(name="drop_table")(str)  # type: ignore[attr-defined]  # of the SDK
     assert auto_register_tools(url, AGENT, "cleaner", [tools])["total"] == 1
-    assert [tool["name"] for tool in admin.get("/api/v1/actions", params={"agent_id": "cleaner"}).json()] == [
-        "drop_table"
-    ]
+    (tool,) = admin.get("/api/v1/actions", params={"agent_id": "cleaner"}).json()
+    assert tool["name"] == "drop_table"
     PolicyEngine.enable_remote_sync(url, AGENT, agent_id="cleaner", run_id="ruled")
-    refused = {
-        "drop_table": lambda: PolicyEngine.check_action("drop_table", 0.0),
-        "run_budget": lambda: PolicyEngine.check_action("train", 50.5),
-        "third mail": lambda: [PolicyEngine.check_action("send_mail", 0.0) for _ in range(3)],
-    }
-    for what, call in refused.items():
+    for action, usd, times in (("drop_table", 0.0, 1), ("train", 50.5, 1), ("send_mail", 0.0, 3)):
+        for _ in range(times - 1):
+            PolicyEngine.check_action(action, usd)
         with pytest.raises((PolicyViolationError, BudgetExceededError)):
-            call()  # type: ignore[no-untyped-call]
-        assert what
+            PolicyEngine.check_action(action, usd)
     PolicyEngine.check_action("read_page", 0.1)
     config = PolicyEngine._config
     assert config is not None
@@ -354,8 +335,6 @@ def test_a_session_is_replayed_by_the_sdk_and_the_result_is_kept(url: str, admin
     finally:
         flush_and_stop()
     kept = admin.get("/api/v1/replay/replayed-1/results").json()
-    assert [(one["by"], one["result"]["status"], one["result"]["actions_replayed"]) for one in kept] == [
-        ("agent ada", "partial", 1),
-        ("agent ada", "success", 2),
-    ]
+    told = [(one["by"], one["result"]["status"], one["result"]["actions_replayed"]) for one in kept]
+    assert told == [("agent ada", "partial", 1), ("agent ada", "success", 2)]
     assert kept[1]["result"]["cost_savings"] == pytest.approx(0.02)

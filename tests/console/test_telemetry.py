@@ -10,7 +10,7 @@ from tests.waiting import wait_until
 def test_what_a_console_is_asked_and_how_far_behind_it_is_are_reported_to_viewers(
     embedded: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    with serving(embedded.bootstrap, tmp_path / "model.db", metrics_token="metrics only") as client:
+    with serving(embedded.bootstrap, tmp_path, metrics_token="metrics only") as client:
         produce(embedded.bootstrap, messages_of(LOOP))
         assert client.get("/api/v1/sessions/nobody-42").status_code == 404
         client.headers.clear()

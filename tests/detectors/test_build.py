@@ -27,23 +27,24 @@ RESOURCES = "'tokens', 'cost_usd', 'memory_bytes', 'output_bytes', 'duration_ms'
 AT_LEAST_1 = "expected greater than or equal to 1"
 
 
+def volume(**settings: object) -> dict[str, object]:
+    return {"destructive_volume": {"settings": settings}}
+
+
 @cases(
     "rules, message",
     {
-        "out of bounds": (
-            {"destructive_volume": {"settings": {"max_deletes": 0}}},
-            f"{VOLUME}.max_deletes: {AT_LEAST_1}, got 0",
-        ),
+        "out of bounds": (volume(max_deletes=0), f"{VOLUME}.max_deletes: {AT_LEAST_1}, got 0"),
         "of the wrong type": (
-            {"destructive_volume": {"settings": {"max_deletes": "many"}}},
+            volume(max_deletes="many"),
             f"{VOLUME}.max_deletes: expected a valid integer, unable to parse string as an integer, got 'many'",
         ),
         "misspelt": (
-            {"destructive_volume": {"settings": {"max_delets": 3}}},
+            volume(max_delets=3),
             f"{VOLUME}.max_delets: expected one of {SETTINGS_OF_VOLUME}, got 'max_delets'",
         ),
         "two at once": (
-            {"destructive_volume": {"settings": {"max_deletes": 0, "window_s": -1}}},
+            volume(max_deletes=0, window_s=-1),
             f"{VOLUME}.max_deletes: {AT_LEAST_1}, got 0; {VOLUME}.window_s: expected greater than 0, got -1",
         ),
         "an unknown key inside a setting": (

@@ -73,24 +73,18 @@ def test_the_readme_s_example_runs_as_it_stands(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, result.removeprefix("$ python agent.py\n"), "")
 
 
-def test_the_readme_s_table_of_detectors_names_ten() -> None:
+def test_the_tables_of_detectors_topics_and_folders_name_what_there_is() -> None:
     named = [name for row in rows(between(README, "detectors")) for name in re.findall(r"`(\w+)`", row[0])]
     assert len(set(named)) == 10
     assert set(named) <= RULES
     assert all(default_mode(name).value == "enforce" for name in named)
-
-
-def test_the_table_of_topics_has_each_topic_in_the_order_of_the_layout() -> None:
-    named = [row[0] for row in rows(between(DOCS / "topics.md", "topics"))]
-    assert named == [f"`haltline.{layout.name}`" for layout in LAYOUT]
-
-
-def test_the_table_of_folders_names_each_folder_with_code() -> None:
-    named = {row[0].strip("`/") for row in rows(between(README, "folders"))}
+    topics = [row[0] for row in rows(between(DOCS / "topics.md", "topics"))]
+    assert topics == [f"`haltline.{layout.name}`" for layout in LAYOUT]
+    folders = {row[0].strip("`/") for row in rows(between(README, "folders"))}
     hidden = {".git", ".venv", "build", "dist"}
     packages = {file.relative_to(ROOT).parts[0] for file in ROOT.glob("*/*.py")} - hidden
-    assert packages <= named
-    assert all((ROOT / name).is_dir() for name in named)
+    assert packages <= folders
+    assert all((ROOT / name).is_dir() for name in folders)
 
 
 @pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -102,22 +96,10 @@ def test_no_page_uses_a_retired_word(page: Path) -> None:
     assert found == {}, f"{page.name}: retired, with what to write instead"
 
 
-@pytest.mark.parametrize(
-    ("page", "part"),
-    [
-        ("policy", "policy"),
-        ("policy", "correlations"),
-        ("policy", "interventions"),
-        ("policy", "judgement"),
-        ("opinion", "opinion"),
-    ],
-)
-def test_each_part_of_a_policy_is_one(page: str, part: str) -> None:
-    ((_, document),) = fences_of(between(DOCS / f"{page}.md", part))
-    parse_policy(document)
-
-
-def test_the_document_of_notifications_is_one(tmp_path: Path) -> None:
+def test_each_part_of_a_policy_is_one_and_so_is_the_document_of_notifications(tmp_path: Path) -> None:
+    for part in ("policy", "correlations", "interventions", "judgement", "opinion"):
+        ((_, text),) = fences_of(between(DOCS / ("opinion.md" if part == "opinion" else "policy.md"), part))
+        parse_policy(text)
     (document,) = (content for language, content in fences(DOCS / "notifications.md") if language == "yaml")
     file = tmp_path / "notify.yaml"
     file.write_text(document, encoding="utf-8")

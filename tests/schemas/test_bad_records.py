@@ -93,7 +93,7 @@ def test_a_text_that_speaks_of_nan_is_read(text: str) -> None:
     assert decode_event(event(args={"text": text})).args == {"text": text}
 
 
-def test_a_command_without_a_reason_or_a_name_is_refused() -> None:
+def test_a_command_has_a_reason_and_a_name_a_batch_a_bound_and_a_confidence_is_from_0_to_1() -> None:
     command = {"command_id": "c", "kind": "reset", "id": "s", "by": "mira", "reason": "why", "time": EVENT["time"]}
     assert decode(Command, orjson.dumps(command)).reason == "why"
     for name in ("by", "reason"):
@@ -102,9 +102,6 @@ def test_a_command_without_a_reason_or_a_name_is_refused() -> None:
                 decode(Command, orjson.dumps(command | wrong))
         with pytest.raises(InvalidRecord, match=f"{name}: Field required"):
             decode(Command, orjson.dumps({key: command[key] for key in command if key != name}))
-
-
-def test_a_batch_has_a_bound_and_a_confidence_is_from_0_to_1() -> None:
     with pytest.raises(InvalidRecord, match="max_deletes: "):
         decode(Batch, orjson.dumps({"max_deletes": 0, "expires": EVENT["time"]}))
     decision = EVENT | {"decision_id": "d", "level": "KILL", "code": "c", "reason": "r"}

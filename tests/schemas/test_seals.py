@@ -42,16 +42,6 @@ def test_it_holds_for_no_other(keys: tuple[Path, Path], topic: str, key: bytes |
         Seals.of_files([public]).check(topic, key, value, [seal])
 
 
-def test_one_key_follows_another(keys: tuple[Path, Path], tmp_path: Path) -> None:
-    private, public = keys
-    next_public = make_keys(tmp_path / "next.pem")
-    both = Seals.of_files([public, next_public])
-    for file in (private, tmp_path / "next.pem"):
-        assert both.check(TOPIC, KEY, VALUE, [Sealer(file).seal(TOPIC, KEY, VALUE, AT)]) == AT
-    with pytest.raises(NotSealed, match="expected a seal of key"):
-        Seals.of_files([next_public]).check(TOPIC, KEY, VALUE, [Sealer(private).seal(TOPIC, KEY, VALUE, AT)])
-
-
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=200)), max_size=3))
 def test_whatever_is_no_seal_is_reported_as_such(keys: tuple[Path, Path], headers: list[bytes | None]) -> None:
     with pytest.raises(NotSealed):
@@ -66,7 +56,14 @@ def test_it_holds_at_no_other_time_and_at_none_that_is_none(keys: tuple[Path, Pa
         Seals.of_files([public]).check(TOPIC, KEY, VALUE, [(name, result.replace(str(AT).encode(), at.encode()))])
 
 
-def test_a_file_that_is_no_key_is_named(keys: tuple[Path, Path], tmp_path: Path) -> None:
+def test_one_key_follows_another_and_a_file_that_is_no_key_is_named(keys: tuple[Path, Path], tmp_path: Path) -> None:
+    private, public = keys
+    next_public = make_keys(tmp_path / "next.pem")
+    both = Seals.of_files([public, next_public])
+    for file in (private, tmp_path / "next.pem"):
+        assert both.check(TOPIC, KEY, VALUE, [Sealer(file).seal(TOPIC, KEY, VALUE, AT)]) == AT
+    with pytest.raises(NotSealed, match="expected a seal of key"):
+        Seals.of_files([next_public]).check(TOPIC, KEY, VALUE, [Sealer(private).seal(TOPIC, KEY, VALUE, AT)])
     other = tmp_path / "other.pem"
     other.write_text("none")
     with pytest.raises(BadKey, match=r"other\.pem: expected an ed25519 private key"):

@@ -1,79 +1,40 @@
 """Counting workers as processes of their own, and what they leave on the broker."""
 
-import itertools
-import os
-import signal
 import socket
-import subprocess
-import sys
-import threading
 import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from itertools import chain
+from typing import Any
 
 import orjson
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from benchmarks.cluster import answered
+from haltline.streams.kafka.log_reader import LogReader
+from haltline.streams.local.subprocesses import Child, Children
 from haltline.streams.runtime.changelog import CLAIM_KEY
 from tests.waiting import wait_until
 
 
-class CountingWorker:
+def start_counting(
+    children: Children, name: str, bootstrap: str, *, topics: Sequence[str], output: str, group: str, **options: object
+) -> Child:
     """`python -m tests.streams.counting_worker` with a broker's topics; options as keywords."""
-
-    def __init__(self, bootstrap: str, *, topics: Sequence[str], output: str, group: str, **options: object) -> None:
-        settings = {"bootstrap": bootstrap, "topics": ",".join(topics), "output": output, "group": group, **options}
-        arguments = [[f"--{name.replace('_', '-')}", str(value)] for name, value in settings.items()]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.streams.counting_worker", *itertools.chain(*arguments)],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self._lines: list[str] = []
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        self._lines.extend(self.process.stderr)
-
-    def send(self, number: signal.Signals) -> None:
-        """Send a signal to it."""
-        os.kill(self.process.pid, number)
-
-    def wait(self, *, deadline_s: float = 60.0) -> int:
-        """Its exit code."""
-        code = self.process.wait(deadline_s)
-        self._reader.join()
-        return code
-
-    def stop(self) -> None:
-        """SIGTERM, and it must end cleanly."""
-        self.send(signal.SIGTERM)
-        code = self.wait()
-        assert code == 0, self.stderr
-
-    @property
-    def stderr(self) -> str:
-        """What it has said so far."""
-        return "".join(self._lines)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        if failure[0] is not None:
-            print(self.stderr)  # what the worker saw, beside what the test missed
-        if self.process.poll() is None:
-            self.send(signal.SIGKILL)
-        self.wait()
+    settings = {"bootstrap": bootstrap, "topics": ",".join(topics), "output": output, "group": group, **options}
+    arguments = [[f"--{name.replace('_', '-')}", str(value)] for name, value in settings.items()]
+    return children.start_module(name, "tests.streams.counting_worker", [*chain(*arguments)], must_run=False)
 
 
-def get(port: int, path: str) -> tuple[int, str]:
+def stop(worker: Child) -> None:
+    """SIGTERM, and it must end cleanly."""
+    code = worker.stop(within_s=60)
+    assert code == 0, worker.last_lines(100)
+
+
+def get(port: int | None, path: str) -> tuple[int, str]:
     """Status and body of a worker's own server; status 0 while it does not answer."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
@@ -124,16 +85,7 @@ class Log:
         self._consumer = self._join("none")
 
     def _join(self, group: str) -> Consumer:
-        return Consumer(
-            {
-                "bootstrap.servers": self._bootstrap,
-                "group.id": group,
-                "enable.auto.commit": False,
-                "enable.partition.eof": False,
-                "fetch.wait.max.ms": 10,
-                "fetch.message.max.bytes": 16_000_000,
-            }
-        )
+        return Consumer({"bootstrap.servers": self._bootstrap, "group.id": group, "enable.auto.commit": False})
 
     def close(self) -> None:
         self._consumer.close()
@@ -141,29 +93,13 @@ class Log:
     def ends(self, topic: str) -> dict[int, int]:
         """By partition: the offset that the next record will get."""
         partitions = answered(lambda: self._consumer.list_topics(topic, timeout=10)).topics[topic].partitions
-        return {number: self._watermarks(topic, number)[1] for number in partitions}
-
-    def _watermarks(self, topic: str, partition: int) -> tuple[int, int]:
-        return answered(lambda: self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10))
+        ask = self._consumer.get_watermark_offsets
+        return {n: answered(partial(ask, TopicPartition(topic, n), timeout=10))[1] for n in partitions}
 
     def records(self, topic: str) -> list[Message]:
-        """All there are now, partition by partition."""
-        found: list[Message] = []
-        for number, end in self.ends(topic).items():
-            start, _ = self._watermarks(topic, number)
-            if start < end:
-                self._consumer.assign([TopicPartition(topic, number, start)])
-                wait_until(partial(self._read_to, end, found), f"{topic} partition {number} is read up to {end}")
-                self._consumer.unassign()
-        return found
-
-    def _read_to(self, end: int, found: list[Message]) -> bool:
-        message = self._consumer.poll(0.1)
-        while message is not None:
-            assert message.error() is None, message.error()
-            found.append(message)
-            message = self._consumer.poll(0)
-        return any(tp.offset >= end for tp in self._consumer.position(self._consumer.assignment()))
+        """All there are now; those of a partition in their order."""
+        with LogReader(self._bootstrap, [topic]) as reader:
+            return list(reader.to_end())
 
     def counts(self, changelog: str) -> Counter[str]:
         """By key: how many records its last state in the changelog counts, in the order of the log."""
@@ -192,11 +128,8 @@ class Log:
     def wait_until_committed(self, group: str, topics: Iterable[str], *, deadline_s: float = 60.0) -> None:
         """Until the group has committed all there is in the topics."""
         for topic in topics:
-            wait_until(
-                partial(self._is_committed, group, topic),
-                f"group {group} has committed all of {topic}",
-                deadline_s=deadline_s,
-            )
+            all_is = partial(self._is_committed, group, topic)
+            wait_until(all_is, f"group {group} has committed all of {topic}", deadline_s=deadline_s)
 
     def _is_committed(self, group: str, topic: str) -> bool:
         return self.committed(group, topic) == self.ends(topic)

@@ -7,10 +7,11 @@ from typing import Any
 
 import orjson
 from aiohttp import ClientSession
-from aiohttp.test_utils import TestServer
+from aiohttp.test_utils import BaseTestServer, TestServer
 
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.streams.intake.app import Intake
+from haltline.streams.intake.otlp_grpc import TraceServer
 
 Post = Callable[..., Awaitable[tuple[int, Any]]]
 
@@ -26,7 +27,7 @@ async def serving(
 
 
 def with_intake(bootstrap: str, talk: Callable[[Post], Awaitable[Any]], **options: Any) -> Any:
-    """What a client says to an intake: `post(path, body, content_type, **headers)` gives the status and the JSON."""
+    """What a client says to an intake: `post(path, body, **headers)` gives the status and the JSON."""
 
     async def run() -> Any:
         async with serving(bootstrap, **options) as address:
@@ -39,9 +40,29 @@ async def talked(address: str, talk: Callable[[Post], Awaitable[Any]]) -> Any:
     """The same to one at this address."""
     async with ClientSession(address) as http:
 
-        async def post(path: str, body: Any, kind: str = "application/json", **headers: str) -> tuple[int, Any]:
+        async def post(path: str, body: Any, **headers: str) -> tuple[int, Any]:
             data = body if isinstance(body, bytes) else orjson.dumps(body)
-            async with http.post(path, data=data, headers={"Content-Type": kind, **headers}) as response:
+            async with http.post(path, data=data, headers={"Content-Type": "application/json", **headers}) as response:
                 return response.status, await response.json(content_type=None)
 
         return await talk(post)
+
+
+def asking(*requests: tuple[Any, ...]) -> Callable[[Post], Awaitable[list[tuple[int, Any]]]]:
+    """Posts one after the other: each is a path, a body, and headers where it has some."""
+
+    async def talk(post: Post) -> list[tuple[int, Any]]:
+        return [await post(path, body, **dict(*headers)) for path, body, *headers in requests]
+
+    return talk
+
+
+@contextlib.asynccontextmanager
+async def taking(bootstrap: str, **options: Any) -> AsyncIterator[tuple[BaseTestServer, int, Intake]]:
+    """An intake that takes traces over gRPC too: its server, the port for gRPC, and itself."""
+    intake = Intake(GuardSettings(bootstrap=bootstrap, mode="blocking"), **options)
+    app = intake.app()
+    spans = TraceServer(intake.writer, intake.admission, intake.count_request, "127.0.0.1", 0)
+    spans.beside(app)
+    async with TestServer(app) as server:
+        yield server, spans.port, intake

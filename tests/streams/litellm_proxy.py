@@ -4,19 +4,19 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from tests.conformance.environments import python_of
 from tests.docs.pages import DOCS, fences
+from tests.http_server import served
+from tests.streams.counting import unused_port
 from tests.waiting import wait_until
 
 PAGE: Final = DOCS / "gateways.md"
@@ -37,12 +37,6 @@ def command(program: str) -> list[str]:
     return str(line).split()
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
-
-
 class Model:
     """An OpenAI-compatible server whose model deletes the same asset in every turn, if it has tools."""
 
@@ -52,9 +46,6 @@ class Model:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
-                pass
 
             def do_POST(self) -> None:
                 asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -67,11 +58,8 @@ class Model:
                 self.end_headers()
                 self.wfile.write(body)
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
-        self._thread.start()
+        self._serving = ExitStack()
+        self.url = f"{self._serving.enter_context(served(Handler))}/v1"
 
     def asked_with(self, text: str) -> int:
         """How many requests have this text in them."""
@@ -98,9 +86,7 @@ class Model:
         return "".join(f"data: {json.dumps(of_all | chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self._serving.close()
 
 
 class Gateway:
@@ -110,7 +96,7 @@ class Gateway:
         self.folder = folder
         self.bootstrap = bootstrap
         self.model = Model()
-        self.intake_port, self.proxy_port = free_port(), free_port()
+        self.intake_port, self.proxy_port = unused_port(), unused_port()
         self.url = f"http://127.0.0.1:{self.proxy_port}"
         (folder / "intake-token").write_text("secret\n", encoding="utf-8")
         config = block("yaml").replace("127.0.0.1:8765", f"127.0.0.1:{self.intake_port}")
@@ -172,9 +158,7 @@ class Gateway:
         except OSError:  # not yet
             return False
 
-    def __exit__(
-        self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self._proxy.terminate()
         try:
             self._proxy.wait(30)

@@ -1,6 +1,10 @@
-"""A real worker as its own process, for tests that need its answers; `system` of tests/conftest.py is one for all."""
+"""A real worker as its own process, for tests that need its answers, and what runs in a thread.
 
-from collections.abc import Iterator
+`system` of tests/conftest.py is one worker for all.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -8,6 +12,18 @@ from haltline.schemas.topics import Topics
 from haltline.streams.local.subprocesses import Child, Children
 from haltline.streams.local.system import start_worker, wait_until_ready
 from tests.mock_cluster import QuickBroker
+
+
+@contextmanager
+def in_thread(run: Callable[[], object], stop: Callable[[], object]) -> Iterator[None]:
+    """Runs this in a thread until the end of the block, which stops it; what it raises is raised there."""
+    with ThreadPoolExecutor(1) as thread:
+        ran = thread.submit(run)
+        try:
+            yield
+        finally:
+            stop()
+            ran.result()
 
 
 @contextmanager

@@ -1,32 +1,33 @@
-"""One session in one file: whole, provable without the table, and decided again elsewhere."""
+"""One session in one file: whole, provable, and decided again elsewhere; and what the audit tells of interventions."""
 
 import shutil
 import zipfile
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
+from haltline.cli.common import Exit
 from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.decisions import Level
+from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.keys import make_keys
 from haltline.schemas.policy import Policy
+from haltline.schemas.topics import Topics
 from haltline.streams.audit.chain import record_digest
 from haltline.streams.audit.maintenance import Caretaker
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.signing import load_signer
 from haltline.streams.incident.bundle import MANIFEST, BadBundle, read_bundle
 from haltline.streams.incident.proof import prove
-from tests.builders import at
+from haltline.streams.replay.label_precision import by_rule, recorded, suggest
+from tests.builders import at, call, event
 from tests.cases import cases
-from tests.streams.replay.recorded import LiveLog, a_night, deletes
-
-
-def run(*arguments: object) -> tuple[int, str]:
-    done = CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "200"})
-    return done.exit_code, done.output
+from tests.streams.commands import haltline, said
+from tests.streams.learning.recorded import LabelledLog
+from tests.streams.replay.recorded import LiveLog, a_night, deletes, label_of
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def table(key: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def made(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("bundles") / "night-1.zip"
-    code, output = run("incident", "night-1", "--out", out, "--table", table)
+    code, output = said("incident", "night-1", "--out", out, "--table", table)
     assert code == 0, output
     return out
 
@@ -73,29 +74,27 @@ def change(bundle: Path, name: str, old: bytes, new: bytes, *, honest: bool = Tr
 def test_a_bundle_decides_the_same_again_bit_for_bit_without_the_table_and_not_under_another_policy(
     bundle: Path, key: Path, tmp_path: Path
 ) -> None:
-    code, output = run("replay", bundle, "--public-key", f"{key}.pub", "--json")
+    code, output = said("replay", bundle, "--public-key", f"{key}.pub", "--json")
     document = orjson.loads(output)
     assert code == 0, output
     assert document["same"] == document["recorded"] == document["replayed"] > 2
     assert (document["reworded"], document["proof"]["problems"], document["proof"]["unsigned"]) == (0, [], 0)
     assert document["proof"]["signed"] > 0
     (tmp_path / "soft.yaml").write_text("rules: {destructive_repeat: {levels: {low: PAUSE}}}")
-    code, output = run("replay", bundle, "--policy", tmp_path / "soft.yaml")
+    code, output = said("replay", bundle, "--policy", tmp_path / "soft.yaml")
     assert (code, "first divergence: session night-1" in output) == (1, True)
     change(bundle, "events.jsonl", b"delete_asset", b"create_asset", honest=False)
-    code, output = run("replay", bundle)
+    code, output = said("replay", bundle)
     assert (code, "events.jsonl: expected SHA-256" in output) == (1, True)
     with pytest.raises(BadBundle, match=r"events\.jsonl"):
         read_bundle(bundle)
 
 
 def test_the_report_is_a_page_by_itself_that_shows_text_as_text(tmp_path: Path) -> None:
-    events = [
-        one.model_copy(update={"targets": ["<script>alert(1)</script>"]} if one.targets else {})
-        for one in deletes("s", 0, 6, 12)
-    ]
+    script = {"targets": ["<script>alert(1)</script>"]}
+    events = [one.model_copy(update=script if one.targets else {}) for one in deletes("s", 0, 6, 12)]
     audit = LiveLog().events(events).audited(tmp_path / "audit")
-    assert run("incident", "s", "--out", tmp_path / "s.zip", "--table", audit)[0] == 0
+    assert said("incident", "s", "--out", tmp_path / "s.zip", "--table", audit)[0] == 0
     page = read_bundle(tmp_path / "s.zip").files["report.html"].decode()
     assert "<script" not in page
     assert "&lt;script&gt;" in page
@@ -118,7 +117,7 @@ def test_a_forger_who_corrects_the_manifest_is_found_by_the_chain(
     bundle: Path, key: Path, name: str, old: bytes, new: bytes, text: str
 ) -> None:
     change(bundle, name, old, new)
-    code, output = run("replay", bundle, "--public-key", f"{key}.pub")
+    code, output = said("replay", bundle, "--public-key", f"{key}.pub")
     assert (code, text in output) == (1, True), output
 
 
@@ -130,7 +129,7 @@ def prove_again(bundle: Path, links: list[dict[str, object]], rows: list[dict[st
     return prove(links, lines(bundle, "checkpoints.jsonl"), rows).problems
 
 
-def test_a_record_proves_nothing_on_a_link_that_is_called_erased(bundle: Path) -> None:
+def test_a_bundle_that_was_forged_at_one_place_is_not_proved(bundle: Path) -> None:
     links, rows = lines(bundle, "proof.jsonl"), list(read_bundle(bundle).rows())
     assert prove_again(bundle, links, rows) == []
     place = ("topic", "partition", "offset")
@@ -140,9 +139,6 @@ def test_a_record_proves_nothing_on_a_link_that_is_called_erased(bundle: Path) -
     assert "its content was erased, and here it is" in problem
     (problem,) = prove_again(bundle, lines(bundle, "proof.jsonl"), [*rows, rows[2]])
     assert "it comes twice" in problem
-
-
-def test_the_first_record_of_a_chain_cannot_be_changed_with_its_digest(bundle: Path) -> None:
     links, rows = lines(bundle, "proof.jsonl"), list(read_bundle(bundle).rows())
     for row in rows:
         part = [link for link in links if (link["topic"], link["partition"]) == (row["topic"], row["partition"])]
@@ -161,7 +157,7 @@ def test_a_session_behind_rows_that_were_dropped_is_proved(key: Path, tmp_path: 
     (last,) = open_query(table).rows("SELECT max(event_date) AS day FROM audit WHERE session_id = 's-new'")
     care = Caretaker(table, by="ada", reason="policy 7", signer=load_signer(key))
     assert care.retain(5, today=last["day"]) > 0
-    code, output = run("incident", "s-new", "--out", tmp_path / "s.zip", "--table", table)
+    code, output = said("incident", "s-new", "--out", tmp_path / "s.zip", "--table", table)
     assert code == 0, output
 
 
@@ -169,10 +165,10 @@ def test_a_kill_by_an_operator_is_an_incident_too(tmp_path: Path) -> None:
     log = LiveLog().events(deletes("s", 0))
     log.command(Command(command_id="k", kind=CommandKind.KILL, id="s", by="ada", reason="not tonight", time=at(9)))
     audit = log.audited(tmp_path / "audit")
-    code, output = run("incident", "nobody", "--out", tmp_path / "n.zip", "--table", audit)
+    code, output = said("incident", "nobody", "--out", tmp_path / "n.zip", "--table", audit)
     assert (code, "expected records of session 'nobody'" in output) == (1, True)
     assert not (tmp_path / "n.zip").exists()
-    code, output = run("incident", "s", "--out", tmp_path / "s.zip", "--table", audit, "--json")
+    code, output = said("incident", "s", "--out", tmp_path / "s.zip", "--table", audit, "--json")
     assert (code, orjson.loads(output)["replay"]["same"] > 0) == (0, True), output
     found = read_bundle(tmp_path / "s.zip")
     assert found.manifest["stopped_by"] is not None
@@ -185,13 +181,12 @@ def test_a_policy_from_a_file_has_to_be_given_and_is_in_the_bundle(tmp_path: Pat
     rules = {"destructive_repeat": {"levels": {"low": "PAUSE"}}}
     policy = Policy.model_validate({"name": "own", "version": 3, "rules": rules})
     audit = LiveLog(policy).events(deletes("s", 0, 6, 12)).audited(tmp_path / "audit")
-    code, output = run("incident", "s", "--out", tmp_path / "s.zip", "--table", audit)
+    code, output = said("incident", "s", "--out", tmp_path / "s.zip", "--table", audit)
     assert (code, "give it with --policy" in output) == (2, True)
-    code, output = run(
-        "incident", "s", "--out", tmp_path / "s.zip", "--table", audit, "--policy", tmp_path / "own.yaml"
-    )
+    with_policy = ("--policy", tmp_path / "own.yaml")
+    code, output = said("incident", "s", "--out", tmp_path / "s.zip", "--table", audit, *with_policy)
     assert code == 0, output
-    code, output = run("replay", tmp_path / "s.zip")
+    code, output = said("replay", tmp_path / "s.zip")
     assert (code, read_bundle(tmp_path / "s.zip").json("policy.json")["name"]) == (0, "own"), output
 
 
@@ -199,5 +194,142 @@ def test_a_bundle_of_another_release_that_decides_otherwise_says_so(bundle: Path
     made = read_bundle(bundle).manifest["haltline"].encode()
     change(bundle, "decisions.jsonl", b"KILL", b"NUDGE")
     change(bundle, MANIFEST, b'"haltline":"' + made, b'"haltline":"0.0.1', honest=False)
-    code, output = run("replay", bundle)
+    code, output = said("replay", bundle)
     assert (code, "made by haltline 0.0.1, this is " in output) == (1, True), output
+
+
+TOPICS = Topics()
+OTHERS = ("spend_velocity", "budget", "step_review")
+PRICES = {"prices": [{"action": "delete_*", "usd": 3}]}
+PRICED = Policy.model_validate({"rules": {rule: {"enabled": False} for rule in OTHERS}, "interventions": PRICES})
+
+
+class Table(LabelledLog):
+    """The audit table of a log in which each decision is delivered twice, as may be."""
+
+    def __init__(self, folder: Path, policy: Policy) -> None:
+        super().__init__(policy)
+        self.uri = folder / "audit"
+
+    def write(self) -> "Table":
+        for one in list(self.log.decided()):
+            self.log.send(one.topic, key=one.key, value=one.value)
+        self.log.audited(self.uri)
+        return self
+
+    def ask(self, *arguments: str) -> tuple[int, str]:
+        done = haltline("audit", *arguments, "--table", self.uri)
+        return done.exit_code, done.stdout
+
+    def json(self, *arguments: str) -> Any:
+        code, result = self.ask(*arguments, "--json")
+        assert code == Exit.OK, result
+        return orjson.loads(result)
+
+
+def looks_and_deletes(
+    session: str = "s1", count: int = 6, *, usage: dict[str, float] | None = None
+) -> list[ActionEvent]:
+    """Sixty looks, then one table deleted again and again."""
+    goal = {"goal": "Tidy the catalogue"}
+    events = [event(0, "", session=session, kind=Kind.SESSION_STARTED, outcome=None, task=goal)]
+    for number in range(60):
+        looked: dict[str, Any] = {"usage": usage, "output_head": "hunter2"}
+        events += call(1 + number, "look_up", f"asset_id=a{number}", session=session, **looked)
+    args = {"id": "fact_sales"}
+    for number in range(count):
+        deleted = call(100 + 6 * number, "delete_asset", "asset_id=fact_sales", session=session, args=args)
+        events += deleted if number < 2 else deleted[:1]
+    return events
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    table = Table(tmp_path_factory.mktemp("stopped"), PRICED)
+    table.run(looks_and_deletes(usage={"input_tokens": 100, "cost_usd": 0.5}))
+    return table.write()
+
+
+def test_records_are_found_and_what_was_prevented_is_counted_once(stopped: Table) -> None:
+    assert stopped.json("interventions", "--type", "warning")["total"] == 1
+    assert stopped.json("interventions", "--outcome", "blocked", "--limit", "2")["skip"] == 2
+    assert stopped.ask("interventions", "--type", "pii_blocked")[0] == Exit.NO
+    assert stopped.json("interventions", "--rule", "killed")["total"] == 3
+    assert stopped.json("interventions", "--action", "delete_asset", "--since", "2025-06-15")["total"] == 5
+    for nothing in (("--session", "nobody"), ("--action", "look_up"), ("--until", "2025-06-15"), ("--agent", "nobody")):
+        assert stopped.ask("interventions", *nothing)[0] == Exit.NO
+    stats = stopped.json("interventions", "--stats")
+    (advice,) = stats.pop("advice")
+    assert (advice["rule"], advice["hints"], advice["stopped"]) == ("destructive_repeat", 1, 1)
+    assert stats == {
+        "total_interventions": 5,
+        "by_type": {"warning": 1, "loop_detected": 4},
+        "by_outcome": {"blocked": 4, "warned": 1},
+        "cost_prevented_usd": 3.0,
+        "high_risk_blocks": 3,
+        "time_series": [{"date": "2025-06-15", "interventions": 5, "cost_prevented_usd": 3.0}],
+        "top_blocked_actions": [{"action_name": "delete_asset", "count": 4, "cost_prevented_usd": 3.0}],
+        "top_triggering_policies": [
+            {"policy_id": "killed", "policy_name": "default version 1", "count": 3},
+            {"policy_id": "destructive_repeat", "policy_name": "default version 1", "count": 2},
+        ],
+    }
+
+
+def test_the_report_for_people_without_arguments_and_outputs(stopped: Table) -> None:
+    code, result = stopped.ask("incident", "s1")
+    assert code == Exit.OK
+    assert "hunter2" not in result + stopped.ask("incident", "s1", "--json")[1]
+    assert stopped.ask("labels")[0] == Exit.NO, "nothing is labelled"
+    for part in ("root cause: loop_detected", "now: Keep the agent stopped", "the last 50 actions", "options: abort"):
+        assert part in result, part
+    assert stopped.ask("incident", "nobody")[0] == Exit.NO
+
+
+# Labels
+
+
+def failing(session: str, times: int) -> list[ActionEvent]:
+    """One error again and again."""
+    error = "ModuleNotFoundError: No module named 'x'"
+    calls = (call(10 * number, "run_tests", f"module=m{number}", error, session=session) for number in range(times))
+    return [event for pair in calls for event in pair]
+
+
+THIRD = {"settings": {"medium": 3, "high": 4, "critical": 5}, "levels": {"medium": "PAUSE"}}
+SOON = Policy.model_validate({"rules": {"error_repetition": THIRD}})
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    """Under a policy that stops at the third error: two sessions that went on to ten, three that would have ended."""
+    table = Table(tmp_path_factory.mktemp("labelled"), SOON)
+    sound = [(f"good-{number}", 3, "false_alarm") for number in (1, 2, 3)]
+    for session, times, label in (("bad-1", 12, "confirmed"), ("bad-2", 10, "confirmed"), *sound):
+        table.run(failing(session, times))
+        first = next(d for d in table.decisions(session) if d.level >= Level.PAUSE)
+        table.label(session, "confirmed", first)
+        table.label(session, label, first)  # the last word counts
+    table.run(failing("quiet", 2))
+    table.label("quiet", "missed", rule="hallucination")
+    return table.write()
+
+
+def test_a_threshold_is_suggested_for_false_alarms_and_misses_and_never_applied(
+    labelled: Table, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    text = SOON.model_dump_json(include={"rules"})
+    policy.write_text(text)
+    (suggestion,) = labelled.json("labels", "--suggest", "--policy", str(policy))["suggestions"]
+    assert (suggestion["rule"], suggestion["instead_of"], suggestion["false_alarms_left"]) == ("error_repetition", 3, 0)
+    assert (suggestion["confirmed_kept"], suggestion["confirmed"], suggestion["false_alarms"]) == (2, 2, 3)
+    assert suggestion["policy"].startswith("rules: {error_repetition: {settings: {")
+    assert policy.read_text() == text
+    (of,) = by_rule([label_of("long", "missed", rule="error_repetition")], [])
+    tenth = {"settings": {"medium": 9, "high": 10, "critical": 11}}
+    late = Policy.model_validate({"rules": {"error_repetition": tenth}})
+    found = suggest(of, {"long": recorded("long", failing("long", 6))}, late)
+    assert found is not None
+    assert (found.setting, found.missed_found, found.missed) == ("medium", 1, 1)
+    assert found.value < 9

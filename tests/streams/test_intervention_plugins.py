@@ -79,9 +79,12 @@ def levels(interventions: str) -> list[Level]:
     return [decision.level for decision in decisions(interventions)]
 
 
-def test_a_strategy_of_another_package_chooses() -> None:
+def test_a_strategy_of_another_package_chooses_and_an_intervention_adds() -> None:
     assert levels("{strategy: cautious}") == [Level.NUDGE, Level.KILL]
     assert levels("{strategies: {destructive_repeat: cautious}}")[-1] is Level.BLOCK
+    hint, kill = decisions("{handlers: {destructive_repeat: handler}}")
+    assert (hint.message, hint.custom) == ("Ask the owner first.", {"ticket": "destructive_repeat"})
+    assert (kill.level, kill.custom) == (Level.KILL, None)
 
 
 @pytest.mark.parametrize("strategy", ["raises", "ends", "saystext"])
@@ -89,12 +92,6 @@ def test_one_that_does_what_it_must_not_is_reported_and_the_rules_own_level_stan
     done = outcomes(f"{{strategy: {strategy}}}")
     assert [o.decision.level for o in done if o.decision] == [Level.NUDGE, Level.KILL]
     assert {failure.detector for o in done for failure in o.failures} == {f"strategy {strategy}"}
-
-
-def test_an_intervention_of_another_package_adds_to_a_rules_decisions() -> None:
-    hint, kill = decisions("{handlers: {destructive_repeat: handler}}")
-    assert (hint.message, hint.custom) == ("Ask the owner first.", {"ticket": "destructive_repeat"})
-    assert (kill.level, kill.custom) == (Level.KILL, None)
 
 
 @pytest.mark.parametrize("handler", ["oversteps", "floods"])

@@ -30,8 +30,8 @@ from haltline.streams.engine.core import Core, Position, SessionState
 from haltline.streams.engine.core import Effects as Followed
 from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.timers import due_of
+from tests.builders import T0_MS, event
 
-T0_MS = 1_750_000_000_000
 PAUSES = dict.fromkeys(Severity, Level.PAUSE)
 POLICY = Policy(
     rules={
@@ -113,9 +113,8 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
         return self.kept.standing.killed is not None
 
     def _command(self, kind: CommandKind, by: str, **result: Any) -> Followed:
-        return self._both(
-            Command(command_id=f"k{self.offset}", kind=kind, id="s1", by=by, reason="so", time=self.now_ms, **result)
-        )
+        about = {"command_id": f"k{self.offset}", "kind": kind, "id": "s1", "by": by, "reason": "so"}
+        return self._both(Command.model_validate(about | {"time": self.now_ms} | result))
 
     # What happens.
 
@@ -127,25 +126,17 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
     @rule(asset=TARGETS, waits=st.booleans(), read=st.booleans())
     def proposes(self, asset: str, waits: bool, read: bool) -> None:
         was_killed = self._is_killed
-        event = ActionEvent(
-            event_id=f"e{self.offset}",
-            kind=Kind.PROPOSED,
-            session_id="s1",
-            agent_id="cleaner",
-            time=self.now_ms,
-            call_id=f"c{self.offset}",
-            action="read_asset" if read else "delete_asset",
-            args={"asset_id": asset},
-            await_verdict=waits,
-        )
-        decision = self._both(event).decision
-        self.calls.append(event)
+        fields: dict[str, Any] = {"kind": Kind.PROPOSED, "outcome": None, "args": {"asset_id": asset}}
+        fields |= {"event_id": f"e{self.offset}", "call_id": f"c{self.offset}", "time": self.now_ms}
+        proposed = event(0, "read_asset" if read else "delete_asset", await_verdict=waits, **fields)
+        decision = self._both(proposed).decision
+        self.calls.append(proposed)
         if was_killed:
             assert decision is not None
             assert decision.level is Level.KILL, "1: refused until a reset"
         if decision is not None and decision.code == "approved":
             assert decision.approval is not None
-            assert decision.approval.parameters == parameters(event), "4: this very call"
+            assert decision.approval.parameters == parameters(proposed), "4: this very call"
 
     @precondition(lambda self: self.calls)
     @rule(outcome=st.sampled_from([Outcome.OK, Outcome.ERROR, Outcome.REFUSED]), last=st.booleans())
@@ -156,17 +147,8 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
                 if ticket.state == "used" and any(w.call_id == call.call_id for w in ticket.waiting):
                     self.taken_back[ticket.request_id] = self.taken_back.get(ticket.request_id, 0) + 1
         was_killed = self._is_killed
-        self._both(
-            call.model_copy(
-                update={
-                    "event_id": f"r{self.offset}",
-                    "kind": Kind.COMPLETED,
-                    "time": self.now_ms,
-                    "outcome": outcome,
-                    "await_verdict": False,
-                }
-            )
-        )
+        end = {"event_id": f"r{self.offset}", "kind": Kind.COMPLETED, "time": self.now_ms, "outcome": outcome}
+        self._both(call.model_copy(update=end | {"await_verdict": False}))
         assert self._is_killed or not was_killed, "1: nothing but a reset releases"
 
     @rule(by=PEOPLE, really=SELDOM)
@@ -195,16 +177,8 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
         decision_id = kill.decision_id if own and kill is not None else "another"
         if stage is Stage.STOPPED:
             self.stops.add(decision_id)
-        self._both(
-            Feedback(
-                feedback_id=f"f{self.offset}",
-                decision_id=decision_id,
-                session_id="s1",
-                stage=stage,
-                time=self.now_ms,
-                decided_at=self.now_ms,
-            )
-        )
+        about = {"feedback_id": f"f{self.offset}", "decision_id": decision_id, "session_id": "s1", "stage": stage}
+        self._both(Feedback.model_validate(about | dict.fromkeys(("time", "decided_at"), self.now_ms)))
         assert self._is_killed == (kill is not None), "2: no answer releases, or kills"
 
     @precondition(lambda self: self.kept.standing.approvals)

@@ -41,18 +41,12 @@ def steps(session: str, agent: str, *calls: Mapping[str, object]) -> list[Action
     return events
 
 
-FAILS: Mapping[str, object] = {
-    "action": "read_file",
-    "args": {"path": "/srv/app/lib.py"},
-    "outcome": Outcome.ERROR,
-    "error": "FileNotFoundError: no such file: /srv/app/lib.py",
-}
-DELETES: Mapping[str, object] = {
-    "action": "delete_asset",
-    "args": {"asset_id": "fact_sales"},
-    "outcome": Outcome.ERROR,
-    "error": "asset still exists",
-}
+def failed(action: str, error: str, **args: str) -> Mapping[str, object]:
+    return {"action": action, "args": args, "outcome": Outcome.ERROR, "error": error}
+
+
+FAILS = failed("read_file", "FileNotFoundError: no such file: /srv/app/lib.py", path="/srv/app/lib.py")
+DELETES = failed("delete_asset", "asset still exists", asset_id="fact_sales")
 SCENARIOS = {
     # Repeated errors meet graduated interventions, from a hint to a stop.
     "graduated": steps("graduated", "coder", *[FAILS] * 12),

@@ -41,18 +41,21 @@ const RECREATABLE = list(`
   input form field whitespace duplicates background breakpoint breakpoints label labels tag tags reaction
   reactions watch watcher reviewer assignee prefix suffix punctuation stopwords noise outliers html timer
   alarm todo todos context memory conversation chat history cookies logs output canvas markers password
-  session state zoom search marks editor view tmp temp call thread
+  session state zoom search marks editor view tmp temp call thread mock mocks counter counters
 `);
 const WEAK = new Set([...DESTROYS_IN_FRONT, "remove", "discard", "dispose", "trash", "unlink", "del"]);
 const RUN_TOGETHER = new RegExp(
-  "^(delete|destroy|truncate|purge|remove|erase|wipe|drop|nuke|unlink)" +
+  "^(delete|destroy|truncate|purge|remove|erase|wipe|drop|nuke|unlink|flush)" +
     "(?:all|asset|table|file|folder|dir|record|row|user|database|db|bucket|index|dataset|collection|object|schema)s?$",
 );
 /** Small letters of other alphabets that look like Latin ones, and these. */
-const LOOKS_LIKE = alike(
-  "\u0430\u0435\u0456\u043e\u0440\u0441\u0443\u0445\u0455\u0501\u0458\u04bb\u0261\u04cf\u043a\u043c\u0442\u0432\u043d\u03b5\u03bf\u03c1\u03b9\u03ba\u03bd\u03c5\u03c4\u03b1\u03b2\u0269\u0131\u0259\u0251\u0578\u057d\u0581\u029f",
-  "aeiopcyxsdjhglkmtbheopiknvtabiieanugl",
-);
+const LOOKS_LIKE: ReadonlyMap<string, string> = new Map([
+  ...alike(
+    "\u0430\u0435\u0456\u043e\u0440\u0441\u0443\u0445\u0455\u0501\u0458\u04bb\u0261\u04cf\u043a\u043c\u0442\u0432\u043d\u03b5\u03bf\u03c1\u03b9\u03ba\u03bd\u03c5\u03c4\u03b1\u03b2\u0269\u0131\u0259\u0251\u0578\u057d\u0581\u029f",
+    "aeiopcyxsdjhglkmtbheopiknvtabiieanugl",
+  ),
+  ...Object.entries({ ß: "ss", ł: "l", ø: "o", đ: "d", æ: "ae", œ: "oe" }),
+]);
 const DIGITS_AS_LETTERS = alike("01345@$", "oieasas");
 const MAX_NAME_CHARS = 512;
 

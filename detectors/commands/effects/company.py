@@ -13,7 +13,7 @@ from haltline.detectors.commands.model import ActEffect, listed
 _MONEY = frozenset(listed("amount amount_usd amount_cents sum price total_amount value betrag montant importe importo"))
 _PAYEES = frozenset(listed("""
     to recipient payee iban to_iban destination account to_account address customer card creator merchant vendor
-    beneficiary wallet
+    beneficiary wallet to_address to_wallet to_user receiver recipient_id account_number
 """))  # fmt: skip
 BUYS = frozenset(("subscribe", "upgrade", "enroll", "enrol", "order", "register", "renew"))
 _MEANS = frozenset(("card", "card_id", "payment_method", "payment_method_id", "billing", "card_number"))
@@ -22,9 +22,17 @@ _PROTECTS = frozenset(listed("""
     backup backups versioning protection snapshots snapshot replication retention mfa firewall encryption audit
     logging lock
 """))  # fmt: skip
+_WHO = frozenset(listed("user account member employee customer key token"))
 _SWITCHES = frozenset(("enabled", "enable", "active", "on", "status", "state", "value"))
+_CHANNELS = frozenset(listed("""
+    channel channel_id channel_name space space_id space_name chat_id room_id webhook_url phone phone_number
+"""))  # fmt: skip
+"""Where others read what is sent."""
+_SAYS = frozenset(("send", "post", "add", "create", "reply"))
+_MANY = 50
 _SIZES = frozenset(("width", "height", "factor", "x", "y", "zoom", "font_size"))
 """Of pictures and windows."""
+_COUNTS = frozenset(listed("replicas replica_count count desired_capacity instances node_count nodes"))
 _FEW = 7
 _PRODUCTION = frozenset(("prod", "production", "live"))
 _ALTERS = frozenset(("update", "set", "modify", "patch", "edit", "bulk", "replace", "upsert"))
@@ -58,15 +66,26 @@ def by_company(names: tuple[str, ...], args: Mapping[str, Any]) -> tuple[str, Ac
         isinstance(one, dict) and one and all(value is None for value in one.values()) for one in fields
     ):
         return "blank_fields", ActEffect.OVERWRITES
-    live = any(isinstance(value, str) and value[:16].lower() in _PRODUCTION for value in args.values())
+    live = any(
+        (isinstance(value, str) and value[:16].lower() in _PRODUCTION) or (value is True and name in _PRODUCTION)
+        for name, value in args.items()
+    )
     if live and not named_by.isdisjoint(_RELEASES):
         return "release_to_production", ActEffect.SENDS
     if not named_by.isdisjoint(("ref", "branch", "push", "tag")) and args.get("force") is True:
         return "force", ActEffect.DESTROYS
+    if args.get("disabled") is True and not named_by.isdisjoint(_WHO):
+        return "disable", ActEffect.DESTROYS
     if (live or not named_by.isdisjoint(_PROTECTS)) and any(
         value is False or value in ("off", "disabled", "none") for name, value in args.items() if name in _SWITCHES
     ):
         return "switch_off", ActEffect.DESTROYS
+    if not named_by.isdisjoint(_SAYS) and "message" in named_by and not _CHANNELS.isdisjoint(args):
+        return "send_to_channel", ActEffect.SENDS
+    if not named_by.isdisjoint(("scale", "launch", "provision")) and any(
+        isinstance(args.get(name), int) and args[name] >= _MANY for name in _COUNTS
+    ):
+        return "scale_to_many", ActEffect.SPENDS
     if (
         not named_by.isdisjoint(("scale", "resize", "autoscale", "autoscaling", "capacity", "replicas", "fleet"))
         and _SIZES.isdisjoint(args)

@@ -7,6 +7,7 @@ Misses: icons without a text; what a page asks when it is sent without a click.
 """
 
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
 
 from haltline.detectors.commands.effects import tools
@@ -17,10 +18,11 @@ from haltline.schemas.tool_names import words
 _TABLE = """
 destroys | permanently delete erase destroy wipe purge truncate drop uninstall terminate deactivate nuke decommission revoke unpublish deletion removal suppression
 destroys | empty bin, empty recycle bin, close my account, remove everyone, remove permanently, clear all data, clear database, format drive, discard all, leave organization, shut down, force push, end session for all, i understand, cancel subscription, empty trash
-spends | buy pay purchase donate
+spends | buy pay purchase donate withdraw refund
 spends | order now, check out now, book now, confirm and pay, place your order, start trial, upgrade now, subscribe now, proceed to payment, order order
 sends | publish tweet broadcast
 sends | send to all, send to everyone, send all, post publicly, send campaign, send newsletter, send now, go live, deploy to production, submit for review, release to production
+exposes | authorize app, authorize application, authorize access, allow access
 exposes | make public, change visibility, share publicly, anyone with the link, allow all, disable protection, disable two factor, turn off 2fa
 """
 _CONFIRMS = frozenset((
@@ -33,8 +35,18 @@ _NEVER = frozenset(listed("""
     recently folder guide policy list view preview wishlist bag basket tag label column row show sort add back
     settings menu buyer tab get details review template methods method
 """))  # fmt: skip
-_TO_MANY = frozenset(["everyone", "recipients", "subscribers", "customers", "contacts", "users", "members"])
+_COUNTS = frozenset(listed("""
+    everyone recipients subscribers customers contacts users members invoice invoices contract envelope
+"""))  # fmt: skip
+"""To whom or what a button sends, so that it is more than one message."""
+_WHOLE, _FILTERS = frozenset(("factory", "all", "everything")), frozenset(("filter", "filters", "columns", "view"))
+_LITTLE = frozenset(listed("a an the to my your this of de la le el du os as den die das"))
+"""Words that a phrase may have or not."""
 _MAX_CHARS = 200
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return f" {' '.join(word for word in parts if word not in _LITTLE)} "
 
 
 def _read() -> tuple[dict[str, ActEffect], tuple[tuple[str, ActEffect], ...]]:
@@ -43,7 +55,7 @@ def _read() -> tuple[dict[str, ActEffect], tuple[tuple[str, ActEffect], ...]]:
     for line in filter(None, _TABLE.splitlines()):
         effect, listed = (cell.strip() for cell in line.split("|"))
         if "," in listed:
-            phrases += [(f" {phrase.strip()} ", ActEffect(effect)) for phrase in listed.split(",")]
+            phrases += [(_joined(phrase.split()), ActEffect(effect)) for phrase in listed.split(",")]
         else:
             single |= dict.fromkeys(listed.split(), ActEffect(effect))
     return single, tuple(phrases)
@@ -57,8 +69,8 @@ def effect_of(label: str) -> ActEffect | None:
     """What a click on something with this text does; None: nothing that could not be taken back, or nobody knows."""
     text = unicodedata.normalize("NFKC", label[:_MAX_CHARS]).replace("'", "")
     plain = in_english(text) or words(text)
-    joined = f" {' '.join(plain)} "
-    if "factory" in plain and not {"reset", "restore"}.isdisjoint(plain):
+    joined = _joined(plain)
+    if not _WHOLE.isdisjoint(plain) and not {"reset", "restore"}.isdisjoint(plain) and _FILTERS.isdisjoint(plain):
         return ActEffect.DESTROYS
     if not _NEVER.isdisjoint(plain):
         return None
@@ -71,6 +83,6 @@ def effect_of(label: str) -> ActEffect | None:
         if word in WORDS:
             return WORDS[word]
     named = tools.by_name(text, alone=False)
-    if named is None or (named[1] is ActEffect.SENDS and _TO_MANY.isdisjoint(plain)):
+    if named is None or (named[1] is ActEffect.SENDS and _COUNTS.isdisjoint(plain)):
         return None
     return named[1]

@@ -166,7 +166,7 @@ def of_method(  # noqa: PLR0912 - one case after another
         return f"{last}_every_row", ActEffect.DESTROYS
     if method == "publish" and not _TOPICS.isdisjoint(words(owner)):
         return method, ActEffect.SENDS
-    if method in _SETS_BY_CODE or in_snake in _SETS_BY_CODE:
+    if method in _SETS_BY_CODE or in_snake in _SETS_BY_CODE or (in_snake == "delete_item" and "Key" in given):
         return method, ActEffect.DESTROYS
     if given and (method.startswith(_SETTERS) or (outside and in_snake.startswith(_SETTERS_OF_CLIENTS))):
         found = by_setting(method, given)

@@ -18,7 +18,8 @@ _STARTS = frozenset((
 ))  # fmt: skip
 _JOBS = frozenset((
     "workflow", "dag", "pipeline", "job", "lambda", "function", "playbook", "task", "build", "automation", "flow",
-    "runbook", "scenario", "script", "action", "zap", "enqueue", "dispatch", "message", "event", "cron", "queue",
+    "runbook", "scenario", "script", "action", "zap", "operation", "macro", "procedure",
+    "enqueue", "dispatch", "message", "event", "cron", "queue",
 ))  # fmt: skip
 _OTHERS = frozenset(listed("""
     delegate handoff hand spawn subagent agent task assign escalate worker assistant crew transfer_to dispatch
@@ -27,9 +28,10 @@ _OTHERS = frozenset(listed("""
 HANDS = _STARTS | _OTHERS
 """Words of tools that hand something over, or start it."""
 _ORDER_ARGS = (
-    "job", "work", "command", "assignment", "brief", "todo", "prompt", "task", "instructions", "instruction",
+    "job", "work", "command", "script", "assignment", "brief", "todo", "prompt", "task", "instructions", "instruction",
     "message", "goal", "request", "query", "input", "text", "objective", "content", "description_of_work",
 )  # fmt: skip
+_ASSIGNEES = ("assignee", "assigned_to", "agent", "agent_id")
 _STRONG = frozenset(listed("""
     destroy delete drop wipe purge erase truncate teardown nuke terminate decommission deprovision obliterate rm
 """))  # fmt: skip
@@ -38,6 +40,7 @@ _ORDER = re.compile(
     r"""\s*(?:(?:please|now|just|then|first|next|immediately|permanently|kindly|go(?:\s+ahead)?(?:\s+and)?|you\s+(?:must|should)|
     i\s+(?:want|need)\s+you\s+to|your\s+task\s+is\s+to|can\s+you|could\s+you|completely|force)[\s,:]+)*
     (?P<verb>delete|drop|destroy|wipe|erase|purge|truncate|terminate|remove|rm|nuke|shred|tear\s+down|decommission|uninstall
+    |email|e-mail|broadcast|tweet|send\s+(?:an?\s+)?(?:e-?mails?|messages?|newsletters?|sms|payments?|money)
     |revoke|force[- ]push|publish|pay|refund|transfer|buy|cancel|shut\s+down|overwrite|reset|grant|make)
     \s+(?P<about>[^.;\n]{1,160})""",
     re.IGNORECASE | re.VERBOSE,
@@ -86,3 +89,7 @@ def texts(args: Mapping[str, Any]) -> Iterator[str]:
     for name in _ORDER_ARGS:
         if isinstance(text := args.get(name), str):
             yield text
+    if isinstance(title := args.get("title"), str) and any(
+        isinstance(who := args.get(name), str) and not {"bot", "agent"}.isdisjoint(words(who)) for name in _ASSIGNEES
+    ):
+        yield title

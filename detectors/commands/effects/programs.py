@@ -15,6 +15,9 @@ from haltline.detectors.commands.model import Destruction
 _SYSTEM = r"""
 # files: moved to where they are lost, put over others
 overwrites | cp,scp | +empty/null/blank /(^|\s)\S*(empty|blank|null)\S*\s+\S+$/ | path:$0
+overwrites | rsync,kubectl,docker,podman | +null /(^|\s)\/dev\/null\s+\S+$/ | path:$0
+overwrites | curl,wget | +null /file:\/+dev\/null/ | path:-o,-O,--output,--output-document
+overwrites | tar | +null /(-T|--files-from)\s?\/dev\/null/ | path:$1
 overwrites | unzip | /(^|\s)-\w*o/ !/\s-d\s+(\/tmp|\.|vendor)/ | -d,$1
 overwrites | tar | +overwrite/unlink /overwrite|unlink-first/ | -C,$0
 overwrites | mount | /tmpfs|--bind/ | path:$0
@@ -22,7 +25,14 @@ destroys~ | hdfs,hadoop dfs/fs | /-mv\s+\S+\s+\S*(trash|\/tmp|null)/ | $0
 destroys | fallocate | /punch|collapse|zero-range|(^|\s)-[pcz]\b/ | path:$0
 overwrites | fsutil file createnew | | path:$1
 destroys | cipher | /\/w/ |
-destroys | robocopy | /\/(mir|purge)/ | path:$2
+destroys | robocopy | /\/(mir|purge)/ !/\/l\b/ | path:$2
+destroys | wevtutil cl/clear-log | | $1
+destroys~ | fsutil volume | /dismount/ | $2
+destroys | icacls | /\/(reset|remove|deny)|\/inheritance:r/ | path:$1
+destroys | wsl,wsl.exe | --unregister | --unregister
+destroys | manage-bde,manage-bde.exe | /-(forcerecovery|off|delete)\b/ | $1
+destroys~ | net,net.exe stop | /sql|oracle|backup|vss|exchange|postgres|defend|mpssvc|eventlog/ | $1
+overwrites | restore-vmsnapshot,restore-vmcheckpoint,restore-sqldatabase,restore-dbadatabase,restore-azsqldatabase | | -name,-databasename,-database,$1
 destroys~ | takeown | /\/r\b/ |
 destroys | format | +q/y/fs/u /^[a-z]:/ | $1
 destroys | diskpart | /\/s/ | $1
@@ -50,6 +60,9 @@ destroys~ | disable-* | |
 destroys~ | disable-adaccount,disable-localuser,disable-mailbox,disable-netadapter,stop-computer,stop-vm | | -identity,-name,$1
 exposes | add-localgroupmember,add-adgroupmember,add-mailboxpermission,new-azroleassignment | | -group,-identity
 exposes | set-*,update-* | /-\w*public\w*\s+\$?(true|enabled|blob|container)/ | -name
+destroys | search-mailbox | /-deletecontent/ | -identity,$1
+destroys | new-compliancesearchaction | /-purge/ | -searchname,$1
+destroys~ | set-*,update-* | /-\w*(versioning|backup|softdelete|deleteretention|protection)\w*[\s:]+(\$?false|disabled|0)\b/ | -name
 exposes | set-executionpolicy | /unrestricted|bypass/ |
 exposes | set-mppreference | /disable\w*\s+(\$true|1)|exclusion/ |
 exposes | set-netfirewallprofile | /enabled\s+(false|\$false)/ |
@@ -85,9 +98,12 @@ destroys | lvconvert | /--merge/ | $*
 destroys | zfs,zpool rollback/import | /rollback|-f\b/ | $*
 exposes | chmod | /(^|\s)([0-7]?[0-7][0-7][2367]|[246][0-7]{3}|[ugoa]*[oa][ugoa]*\+[rwxXst]*w[rwxXst]*|\+[rx]*w\w*|[ugoa]*\+[rwx]*s[rwx]*)(\s|,|$)/ | path:$0
 exposes | chown | /-\w*R.*\b(nobody|www-data|everyone)\b|-R\s+\d*:?99+\b/ | path:$0
-exposes | setfacl | /\bo(ther)?:?:?[rwx-]*w|g?roup::[rwx-]*w/ | path:$0
+exposes | setfacl | /\bo(ther)?:?:?[rwx-]*w|g?roup::[rwx-]*w|\bu(ser)?:(nobody|guest|www-data):[rwx-]*w/ | path:$0
+exposes | ssh-copy-id | !/(^|\s)-n\b/ | $0
+exposes | rclone link | !--unlink | $1
 exposes | chattr | /(^|\s)-R?\s*-i/ | path:$0
 exposes | usermod | /-\w*G\s+\S*\b(sudo|wheel|root|admin|docker|adm)\b|-u\s+0/ | $0
+exposes | useradd | /-\w*G\s+\S*\b(sudo|wheel|root|admin|docker|adm)\b|(-u|--uid)\s+0\b/ | $0
 exposes | gpasswd,adduser,addgroup | /\b(sudo|wheel|root|admin|docker)\b/ |
 exposes | passwd | /(^|\s)(-d|--delete)\b/ | $*
 exposes | visudo,setenforce | /\b0\b|permissive|-f/ |
@@ -120,6 +136,7 @@ hands_over | at,batch | +f /(^|\s)-\w*f\s/ | -f,$*
 destroys~ | docker update | /--restart\s+no\b/ | $*
 exposes | docker run/create | /--privileged|(-v|--volume)\s+\/:|--pid\s*host/ !/\brm\s/ | $1
 # versions
+sends | git send-email | !--dry-run | --to
 destroys | git branch | /(^|\s)(-f|--force)\s|(^|\s)(?-i:-M)\b/ | $1
 destroys | git branch | /(^|\s)-(df|fd)\b/ | $1
 destroys | git checkout | /(^|\s)(?-i:-B)\s/ | -B
@@ -133,6 +150,9 @@ destroys | git notes remove/prune | | $*
 destroys | git replace | /(^|\s)(-d|--delete)\b/ | $*
 destroys | git lfs prune | /--force|-f\b/ | .
 destroys~ | git submodule deinit | /(^|\s)(-f|--force|--all)\b/ | .
+destroys | git lfs migrate | /\b(import|export)\b/ | .
+destroys | git replace | /--(graft|edit)/ | .
+destroys | git svn reset | | .
 destroys | git fast-import | /--force/ | .
 destroys | git worktree remove | /(^|\s)(-f|--force)\b/ | path:$1
 destroys | git config | /gc\.\S*expire\S*\s+(now|0)|receive\.denyDeletes\s+false/ | .
@@ -144,11 +164,12 @@ destroys | svn delete/rm/del/remove | /:\/\// | $1
 destroys | jj abandon/op | /abandon|restore/ | $*
 """
 _DATABASES = r"""
+overwrites | sqlite3 | +restore/import /\.(restore|import\s+--?replace)\b/ | path:$1
 overwrites | pg_restore | /(^|\s)(-\w*c\w*|--clean)\b/ | -d,--dbname
 overwrites | mongorestore | /--drop/ | --db,-d,$0
 overwrites | mysql,mariadb | +source /source\s+\S+\.(sql|dump)/ | $1
 overwrites | mysql,mariadb,psql,sqlite3,clickhouse-client,sqlcmd | +sql/dump/gz/bak/zst/xz /(<|\s-[fi]|--file)\s.*(old|backup|bak\b|dump|restore|snapshot|previous|archive)/ !/test|dev\b/ | -d,--dbname,$1
-overwrites | mysql,mariadb,psql,sqlcmd | +sql/dump/gz /\bprod\w*/ /(<\s|(^|\s)-(f|i)\s+)\S+\.(sql|dump)/ | -d,--dbname,$1
+overwrites | mysql,mariadb,psql,sqlcmd | +sql/dump/gz /\bprod\w*/ /(<\s(\S+\s+(-\S+\s+)*)?|(^|\s)-(f|i)\s+)\S+\.(sql|dump)/ | -d,--dbname,$1
 destroys | surreal,fauna,elasticdump | /\b(remove|delete)\s+(table|database|namespace|where|\w+)|delete-database|--type\s+delete/ | --input,$*
 destroys | swift delete | --all |
 destroys | smbclient,lftp,sftp,ftp,ncftp,curlftpfs | /(^|[\s;"'])(del|mdel|rm|mrm|rmdir|deltree|delete|mdelete)\s/ | $*
@@ -168,14 +189,27 @@ overwrites | etcdctl,etcdutl snapshot restore | | --data-dir
 destroys~ | etcdctl,etcdutl member remove | | $*
 overwrites | restic restore | /--(delete|overwrite)|--target\s+\// | --target,-t
 destroys | restic forget | /--(prune|keep-last\s[01]\b|unsafe\S*)|forget\s+\w{6,}/ | $*
+destroys | restic key remove | | $*
 destroys | restic prune | | --repo,-r
-destroys | borg delete/prune/recreate | !/--keep-(daily|weekly|monthly)/ | $*
+destroys | borg delete/prune/recreate | !/--keep-(daily|weekly|monthly|yearly)\s[1-9]/ | $*
+destroys | kopia snapshot/manifest/repository expire/delete/remove | !/--dry-run/ | $*
+destroys | docker system reset | | .
+destroys | kubeadm,talosctl,rke,rke2,k0s,k0sctl,microk8s reset/remove/uninstall | | .
+destroys | k3s-uninstall.sh,k3s-agent-uninstall.sh,k3s-killall.sh,rke2-uninstall.sh | | .
+destroys | vgreduce | | $*
+destroys | tarsnap | /(^|\s)(-d|--delete|--nuke)\b/ | -f
+destroys | rdiff-backup | /remove-older-than|remove\s+increments/ | $0
+destroys | proxmox-backup-client snapshot/backup/group forget/delete | | $*
+overwrites | zfs receive/recv | /(^|\s)-\w*(?-i:F)/ | $0
 destroys | duplicity remove-older-than/remove-all-but-n-full/cleanup | | $0
 destroys | velero backup/schedule/restore delete | | $1
 destroys | velero schedule/backup/backup-location/snapshot-location delete | | $*
 overwrites | velero restore create | /--existing-resource-policy\s*update/ | --from-backup,$*
 destroys | kafka-configs,kafka-configs.sh,kafka-topics,kafka-topics.sh | /(retention\.(ms|bytes|minutes)|delete\.retention\.ms|segment\.ms)[\s=]?-?\d{1,6}\b|cleanup\.policy[\s=]?delete/ | --topic,--entity-name
 destroys | rpk topic alter-config | /(retention|cleanup)[\w.]*[\s=]?(-?\d{1,6}\b|delete)/ | $1
+destroys | pulsar-admin namespaces/topics set-retention/set-message-ttl/set-*-ttl/terminate/truncate/clear-backlog/remove-* | | $*
+destroys | confluent kafka topic delete/update | /delete|(retention|cleanup)[\w.]*[\s=]?(-?\d{1,6}\b|delete)/ | $*
+destroys | arangosh | /\.(truncate|drop\w*|_drop\w*|remove\w*)\(/ |
 destroys | rpk topic trim-prefix/delete | | $*
 destroys | kafka-consumer-groups,kafka-consumer-groups.sh | /--(delete|reset-offsets)/ !/--dry-run/ | --group
 destroys | kafka-delete-records,kafka-delete-records.sh | | --offset-json-file
@@ -183,6 +217,9 @@ destroys | kafka-acls,kafka-acls.sh | /--remove/ | --topic,--group
 exposes | kafka-acls,kafka-acls.sh | /--add.*(user:\*|--operation\s+all)/ | --topic,--group
 destroys | nodetool clearsnapshot/decommission/removenode/assassinate/truncatehints | | $*
 destroys | sqlplus,rman | /delete\s+(noprompt\s+)?(backup|archivelog|obsolete)|drop\s+database/ |
+destroys | s3cmd expire/setlifecycle/dellifecycle | | $0
+destroys | lftp | /mirror\s.*--delete/ | $0
+destroys | mc mirror | --remove | $2
 destroys | mc ilm | /expire|remove|rm/ | $0
 destroys~ | mc version suspend | | $*
 exposes | mc anonymous/policy set/set-json | /public|download|upload/ | $0
@@ -191,7 +228,8 @@ destroys | rabbitmqctl delete_*/purge_*/reset/force_reset/clear_* | | queue:$*
 destroys | rabbitmqctl set_policy | /ttl|max-length|expires/ | queue:$*
 destroys | nats stream/str edit | /--max-(age|msgs|bytes)/ | $*
 destroys | celery purge | | -A
-destroys | wrangler kv/r2/d1/queues/secret | /\b(delete|purge)\b/ | $*
+destroys | wrangler kv/r2/d1/queues/secret/pages/hyperdrive/vectorize/workflows/versions/containers | /\b(delete|purge)\b/ | $*
+destroys | wrangler delete | | --name,.
 destroys | rails,rake | /\b(purge|drop|delete|destroy|wipe|flush|truncate)\w*job|[:_](purge|drop|delete|destroy|wipe|truncate)\b/i | $*
 """
 _PACKAGES = r"""
@@ -240,6 +278,7 @@ sends | vsce,ovsx publish | | .
 destroys | vsce unpublish/delete-publisher | | .
 sends | goreleaser release | !--snapshot | .
 sends | fastlane deliver/release/supply/pilot/beta/upload_* | | $*,.
+sends | fastlane ios/android/mac deliver/release/supply/pilot/beta/deploy/upload_* | | .
 sends | eas,expo submit/publish | | .
 sends | pod trunk push | | $1
 sends | luarocks upload | | $1
@@ -255,6 +294,7 @@ sends | snapcraft upload/release/push | | $*
 sends | flatpak build-commit-from/publish | | $*
 sends | brew bump-formula-pr/bump-cask-pr | | $*
 sends | wrangler,vercel deploy/publish | | .
+sends | wrangler pages/versions deploy | | .
 sends | vercel | --prod | .
 destroys | vercel remove/rm | | $*
 destroys | vercel dns/domains/env/certs/alias rm/remove | | $*
@@ -266,11 +306,25 @@ sends | fly,flyctl deploy | | -a,.
 sends | heroku container:release | | -a,--app
 destroys~ | heroku ps:scale | /0\b/ | -a,--app
 destroys | heroku pg:*/apps:*/addons:*/domains:*/pipelines:*/certs:* | /:(reset|destroy|remove|restore|killall|delete|clear|promote)/ | -a,--app
+destroys | heroku config:unset/config:remove | | $*
+overwrites | heroku rollback/releases:rollback | | -a,--app
+destroys | vercel blob del/delete/rm | | $*
+destroys | netlify api | /^api\s+delete\w/ | $*
+overwrites | vercel rollback | | $1,.
+destroys | netlify env:unset | | $*
+destroys | fly,flyctl secrets/config unset | | $*
+destroys~ | fly,flyctl scale count | /count\s+0\b/ | -a,--app,.
+destroys | fly,flyctl machine/machines/m/volume/volumes/vol/ips/certs/postgres/pg/mpg/redis/storage/tokens/wireguard destroy/remove/delete/release/detach/revoke/rm | | $*
 destroys~ | heroku maintenance:on | | -a,--app
 sends | git push | /(^|\s)(heroku|dokku|production|live)\s/ | $1
 sends | surge | | $0
+sends | hugo deploy | !--dryRun | .
+sends | xcrun altool | +upload /--upload-(app|package)/ | -f,--file
 sends | gh-pages,mike,mkdocs | +deploy/d /gh-deploy|deploy|-d\s/ !/--ignore-version-none/ | .
 sends | eb,serverless,sls,cdk,sam,copilot,amplify,railway,render,dokku,kamal,cap deploy/publish/release/up | /--(prod|production|stage\s*prod|env\w*\s*prod)|production|prod\b|(^|\s)(publish|release)(\s|$)/ | .
+sends | hub release create | !/--draft/ | $1
+exposes | gh repo/ssh-key/gpg-key deploy-key/add | !/\b(list|delete)\b/ | $*
+exposes | gitlab project-member/group-member create/update/save | | --user-id
 sends | gh release create/upload/edit | !/--draft/ | $1
 destroys | gh release delete/delete-asset | | $1
 destroys | gh repo delete/archive/rename/sync | !/^repo\ssync(?!.*force)/ | $*
@@ -281,7 +335,7 @@ exposes | gh repo edit | /--visibility\s+public|--(template|allow-forking)\b/ | 
 exposes | gh,glab repo create | --public | $1
 exposes | glab repo update/create | /public/ | $1
 exposes | gh gist create | /--public|(^|\s)-\w*p\b/ | $*
-exposes | gh api | /collaborators|private\s*=?\s*false|visibility\s*=?\s*public|\bpermission=admin/ !/(^|\s)(GET|DELETE)(\s|$)/ | $1
+exposes | gh,glab api | /collaborators|private\s*=?\s*false|visibility\s*=?\s*public|\b(permission|role)=(admin|owner)/ !/(^|\s)(GET|DELETE)(\s|$)/ | $1
 overwrites | gh api | /git\/refs.*force\s*=?\s*true/ | $1
 hands_over | gh api | /\/(dispatches|rerun)\b.*(destroy|delete|drop|purge|wipe|teardown)|(destroy|delete|drop|purge|wipe|teardown)\S*\/dispatches/ | $1
 """
@@ -302,7 +356,7 @@ hands_over | claude,codex,gemini,aider,llm,opencode,goose,amp,cursor-agent,copil
 """
 _WHOLE_STACKS = r"""
 # stacks, accounts and secrets
-destroys! | pulumi destroy | !-h | stack:-s,--stack,.
+destroys! | pulumi destroy/down/dn | !-h | stack:-s,--stack,.
 destroys! | pulumi stack rm | !-h | stack:$*,-s,--stack,.
 destroys! | cdk,cdktf,sam,serverless,sls destroy/remove/delete | !-h | stack:$*,--stack-name,--stage,-s,.
 destroys! | eksctl delete cluster | | stack:$*,-n,--name,.
@@ -312,7 +366,7 @@ destroys! | fly,flyctl destroy | | stack:$*,-a,--app,.
 destroys! | doctl databases delete | | stack:$*
 destroys! | doctl compute droplet/volume delete | | stack:$*
 destroys! | firebase firestore:delete/database:remove | | stack:$*,--project,.
-destroys! | vault secrets/auth disable | | secret:$*
+destroys! | vault secrets/auth/audit disable | | secret:$*
 destroys | vault delete | | secret:$*
 destroys | vault kv delete/destroy/metadata | !/^kv\smetadata\s(?!delete)/ | secret:$0
 destroys | rabbitmqadmin delete/purge queue/vhost/exchange | | queue:$*

@@ -8,21 +8,25 @@ Misses: what a body alone says, but for a few words; services whose paths say no
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
+import orjson
+
+from haltline.detectors.commands.effects import tools
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction
 
 _TABLE = r"""
 destroys | DELETE | .
 destroys | POST PUT PATCH | [/:._?&=-](delete|destroy|purge|truncate|wipe|erase|drop|nuke|flush|factory[_-]?reset|_delete_by_query|deprovision|decommission|terminate|hard[_-]?delete|bulk[_-]?(delete|remove)|batch[_-]?delete|archive[_-]and[_-]delete|invalidate[_-]?all|purge[_-]?\w+|delete[_-](all|project|user|account|table|database|\w+))(/|$|\?|&)
-destroys | POST PUT PATCH | /(deactivate|disable|suspend|ban|revoke|remove|uninstall|unpublish|close|cancel|reset|shutdown|poweroff|stop|rollback|restore|_close|_reindex|_update_by_query|_shrink|_forcemerge|_freeze|trash|expire)/?($|\?)
+destroys | POST PUT PATCH | /(deactivate|disable|suspend|ban|revoke|remove|uninstall|unpublish|close|cancel|reset|shutdown|poweroff|stop|rollback|restore|_close|_reindex|snapshots/(\S+/)?recover|_update_by_query|_shrink|_forcemerge|_freeze|trash|expire)/?($|\?)
 destroys | POST | /(Projects?|Users?|Accounts?|Tables?)/Delete\w*$
 overwrites | PUT PATCH POST | /(dns_records|zones|records|rrsets|nameservers|git/refs)(/[^/?]+)?/?($|\?)
 spends | POST PUT | /(refunds?|charges?|payouts?|transfers?|payments?|payment_intents|orders?|checkout|purchases?|subscriptions?|topups?|withdrawals?|invoices/[^/]+/pay|trades?|buy|sell|pay|wire|donations?|bookings?|reservations?|capture|bids?|ad_?campaigns?|campaigns)(/[^/?]*/(pay|capture|confirm|execute|refund))?/?($|\?)
 sends | POST PUT | /(mail/send|messages(\.json)?|sms|send|sendmail|send_?email|emails?|broadcasts?|newsletters?/send|tweets|statuses(/update)?|statuses/update\.json|campaigns/[^/]+/(actions/)?send|posts|publish|notify_all|calls(\.json)?|push/send|notifications/broadcast|releases|deployments|sendMessage)/?($|\?)
 hands_over | POST PUT | (destroy|delete|drop|purge|wipe|teardown|truncate)[\w.-]*/(build|run|runs|trigger|dispatches|execute|executions|invocations|start)\w*/?($|\?)
 hands_over | POST PUT | /(job|jobs|workflows|pipelines|dags|functions|lambdas|playbooks)/[\w./-]*(destroy|delete|drop|purge|wipe|teardown|truncate)
-exposes | POST PUT PATCH | /(collaborators|permissions|acls?|policy|policies|iam|grants|members|roles|public|visibility|share|shares|invitations)(/[^/?]+)?/?($|\?)
+exposes | POST PUT PATCH | /(collaborators|permissions|acls?|policy|policies|iam|grants|members|roles|memberships|public|visibility|share|shares|invitations)(/[^/?]+)?/?($|\?)
 """
 _CHATS = re.compile(
     r"hooks\.slack\.com/|discord(?:app)?\.com/api/webhooks/|webhook\.office\.com/|office\.com/webhook|chat\.googleapis\.com/"
@@ -33,7 +37,7 @@ _CHATS = re.compile(
 )
 """Places where what is posted is read by people."""
 _AUTOMATIONS = re.compile(
-    r"hooks\.zapier\.com/|maker\.ifttt\.com/|hook\.\w+\.make\.com/|pipedream\.net|/webhook(?:s|-test)?/[\w-]+|/api/v\d/dags/[^/]+/dagRuns",
+    r"hooks\.zapier\.com/|maker\.ifttt\.com/|hook\.\w+\.make\.com/|pipedream\.net|/webhook(?:s|-test)?/[\w-]+|/api/v\d/dags/[^/]+/dagRuns|/build_hooks/\w|/integrations/deploy/",
     re.IGNORECASE,
 )
 """Places where a request starts what somebody else has set up."""
@@ -43,10 +47,11 @@ _ROWS = tuple(
 )
 _OWN_SERVER = re.compile(
     r"(?:\w+://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]|host\.docker\.internal):(?:3\d{3}|4200|4321|5000|5001|5173|80[08]\d|8888|9000)(?:/|$)"
-    r"|(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/(?:.*[/_-])?tests?(?:[/_-]|$)"
+    r"|:(?:\d{2,5})?(?:/|$)|(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/(?:.*[/_-])?tests?(?:[/_-]|$)"
 )
 _QUERY_ONLY = re.compile(
-    r"[?&](?:action|op|operation|method|cmd|do|act|mode)=(?:delete|remove|destroy|purge|drop|wipe|truncate)(?:_(?:all|everything|\w+s))?\b",
+    r"[?&](?:action|op|operation|method|cmd|do|act|mode)=(?:delete|remove|destroy|purge|drop|wipe|truncate)(?:_(?:all|everything|\w+s))?\b"
+    r"|[?&](?:query|q|sql)=(?:TRUNCATE|DROP|DELETE|ALTER)(?:%20|\+)",
     re.IGNORECASE,
 )
 _LOOKS = re.compile(
@@ -57,12 +62,18 @@ _IN_BODY = re.compile(
     r"""["']?(?:action|operation|op|method|status|state|cmd|command|type)["']?\s*[:=]\s*["']?(?:\w+[._/-])?(?P<verb>delete|deleted|destroy|remove|removed|purge|truncate|drop|wipe)(?:[A-Z_.]\w*)?["'&\s},]"""
     r"""|["'](?:deleted|is_deleted|archived_and_deleted)["']\s*:\s*true|["'](?:rows|records|values|items)["']\s*:\s*\[\s*\]|\bCLEAR\s+ALL\b|\bDROP\s+ALL\b"""
     r"""|["'](?:is_)?(?:active|enabled)["']\s*:\s*["']?(?:[fF]alse)|["']status["']\s*:\s*["'](?:inactive|suspended|terminated|deactivated)["']"""
-    r"""|\bDETACH\s+DELETE\b"""
-    r"""|\{\s*(?:["']\w+["']\s*:\s*null\s*,?\s*)+\}|lifecycle[\w.]*["']?\s*:|number_of_replicas["']?\s*:\s*0"""
-    r"""|["']?private["']?\s*[:=]\s*false|["'](?:is_)?public["']\s*:\s*true""",
+    r"""|\bDETACH\s+DELETE\b|<delete>|["']delete["']\s*:\s*\{|\bREMOVE\s+\w+\s+IN\b"""
+    r"""|\{\s*(?:["']\w+["']\s*:\s*null\s*,?\s*)+\}|lifecycle[\w.]*["']?\s*:|["']\w*(?:replicas|desired\w*)["']?\s*:\s*0"""
+    r"""|["'][\w.]*(?:retention|expir[ey]\w*|expiration|ttl|delete_after)[\w.]*["']\s*:\s*["']?[0-7][dhms]?["'}\s,]"""
+    r"""|["']\w*versioning\w*["']\s*:\s*["']?(?:suspended|disabled|false)\b""",
 )
 _CHAT_TO_ALL = re.compile(r"<!(?:channel|everyone|here)>|@everyone|@channel")
 _MAX_CHARS = 480
+_FIELD = re.compile(r"""["']?([\w.-]{2,40})["']?\s*:?[:=]\s*["']?([^"'&\s,{}\[\]]{1,80})""")
+_REQUEST_LINE = re.compile(r"\s*(?P<method>DELETE|POST|PUT|PATCH)\s+(?P<place>\S+)")
+_BY_POST = frozenset((ActEffect.EXPOSES, ActEffect.SENDS))
+"""What a setting may do in a request that makes something new."""
+_MAX_BODY_CHARS = 4096
 _METHODS = ("method", "http_method", "verb", "request_method")
 _PLACES = ("url", "uri", "endpoint", "path", "href", "route")
 
@@ -93,6 +104,10 @@ def act(method: str, place: str, body: str = "") -> Destruction | None:
     if _QUERY_ONLY.search(place) is not None:
         return Destruction("http_delete", target, Badness.PLAIN)
     if method in ("POST", "PUT", "PATCH") and body:
+        setting = tools.by_setting("update", _fields(body[:_MAX_BODY_CHARS]))
+        if setting is not None and (method != "POST" or setting[1] in _BY_POST):
+            verb = f"http_{method.lower()} {setting[0]}"
+            return Destruction(verb, f"{target} {setting[0]}"[:_MAX_CHARS], Badness.PLAIN, setting[1])
         if _IN_BODY.search(f"{body[:4096]} ") is not None:
             return Destruction(f"http_{method.lower()}", f"{target} {body}"[:_MAX_CHARS], Badness.PLAIN)
         if _CHAT_TO_ALL.search(body) is not None:
@@ -100,14 +115,29 @@ def act(method: str, place: str, body: str = "") -> Destruction | None:
     return None
 
 
-def of_arguments(args: Mapping[str, Any]) -> Destruction | None:
-    """What a request does that is given by its parts."""
+def _fields(body: str) -> dict[str, Any]:
+    """What a body sets: JSON, a form, or what stands in a program as one of both."""
+    try:
+        fields = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return dict(islice(_FIELD.findall(body), 64))
+    return fields if isinstance(fields, dict) else {"items": fields} if fields else {}
+
+
+def of_arguments(args: Mapping[str, Any], *, guess: bool = True) -> Destruction | None:
+    """What a request does that is given by its parts; `guess`: to places of people it posts, if it does not say."""
+    for name in ("options", "init", "config", "request"):
+        inner = args.get(name)
+        if isinstance(inner, dict):
+            args = {**inner, **args}
+        elif isinstance(inner, str) and (line := _REQUEST_LINE.match(inner)) is not None:
+            return act(line["method"], line["place"], inner.partition("\n\n")[2])
     place = next((args[name] for name in _PLACES if isinstance(args.get(name), str)), "")
     if not place or not ("://" in place or place.startswith("/")):
         return None
     method = next((args[name] for name in _METHODS if isinstance(args.get(name), str)), "")
     body = next((args[name] or "{}" for name in ("json", "body", "data", "payload") if args.get(name) is not None), "")
-    if not method and len(args) > 1 and (_CHATS.search(place) or _AUTOMATIONS.search(place)):
+    if not method and guess and len(args) > 1 and (_CHATS.search(place) or _AUTOMATIONS.search(place)):
         method = "POST"
     if not method:
         return None

@@ -14,10 +14,13 @@ destroys | aws dynamodb update-continuous-backups | /enabled\s?=?\s?false/ | --t
 destroys | aws dynamodb update-time-to-live | /enabled\s?=?\s?true/ | --table-name
 destroys | aws kinesis decrease-stream-retention-period | | --stream-name
 destroys~ | aws autoscaling update-auto-scaling-group/set-desired-capacity | /--(desired-capacity|max-size)\s+0\b/ | --auto-scaling-group-name
+destroys~ | aws * update-*/set-*/modify-* | /(desired\w*|max-?size)\W{1,3}0\b/ | --nodegroup-name,--auto-scaling-group-name,--service
+destroys | aws dynamodb batch-write-item/transact-write-items | /DeleteRequest|"Delete"/ |
 destroys~ | aws ecs update-service | /--desired-count\s+0\b/ | --service
 destroys~ | aws * stop-*/disable-*/suspend-*/detach-*/disassociate-*/revoke-*/deactivate-*/reject-*/pause-*/admin-disable-* | !/^(\S+\s)?(logs|glue|ssm)\sstop-(query|session)/ |
-destroys | aws * remove-*/reset-*/cancel-*/deprovision-*/batch-delete-*/reboot-*/failover-*/replace-*/force-*/purge-* | !/^\S+\sremove-tags/ |
+destroys | aws * remove-*/reset-*/cancel-*/deprovision-*/batch-delete-*/reboot-*/failover-*/replace-*/force-*/purge-*/release-*/close-account | !/^\S+\sremove-tags/ |
 overwrites | aws * put-bucket-*/put-*-configuration/update-*-configuration | /\[\s*\]|\s\{\s*\}/ | --bucket
+destroys | aws organizations close-account/leave-organization | | --account-id
 exposes | aws s3 website | | $1
 spends | aws * accept-agreement-*/accept-*-quote*/accept-reserved-* | |
 destroys | gcloud firestore fields ttls | /enable-ttl/ | $*
@@ -53,6 +56,8 @@ exposes | aws iam create-access-key/create-login-profile/update-assume-role-poli
 exposes | aws lambda create-function-url-config | /none/ | --function-name
 # aws: spends, sends
 spends | aws ec2 run-instances/request-spot-* | /--(count|instance-count)\s+([5-9]\b|\d{2,})|\b(p\d\w*|g\d\w*|x\d\w*|u-\w+|trn\d\w*|inf\d\w*)\.\d*\w*(24|32|48|96|metal)\w*/ | --instance-type,--image-id
+exposes | aws s3 presign | /--expires-in\s+\d{6,}/ | $1
+spends | aws * accept-agreement | |
 spends | aws * purchase-*/create-savings-plan/register-domain/renew-domain/transfer-domain/subscribe-to-* | | --domain-name,--reserved-instances-offering-id,--savings-plan-offering-id
 sends | aws ses/sesv2 send-* | | --destination,--from
 sends | aws sns publish/publish-batch | | --topic-arn,--phone-number
@@ -98,18 +103,23 @@ destroys | gcloud * * destroy/wipe/purge | | $*
 destroys | gcloud * * * destroy/disable | | $*
 exposes | gcloud * add-iam-policy-binding | /all(authenticated)?users|roles\/(owner|editor)|admin\b/ | $1
 exposes | gcloud * * add-iam-policy-binding | /all(authenticated)?users|roles\/(owner|editor)|admin\b/ | $1
+overwrites | gcloud * set-iam-policy | | $1
+overwrites | gcloud * * set-iam-policy | | $1
 exposes | gcloud compute firewall-rules create/update | /0\.0\.0\.0\/0/ | $1
 exposes | gcloud * deploy | /--allow-unauthenticated/ | $1
 exposes | gcloud * instances patch/create | /--authorized-networks\s+\S*0\.0\.0\.0\/0/ | $1
 exposes | gcloud iam service-accounts keys | /\bcreate\b/ | --iam-account
 spends | gcloud compute instances create/bulk | /--count\s+([5-9]\b|\d{2,})|highgpu|ultragpu|megagpu|-(96|128|192|208|416)\b/ | $*
 destroys | bq update/mk | /--(default_table_|default_partition_|)expiration\s+\d+|--time_partitioning_expiration\s+\d+/ | $0
+overwrites | bq query | /--replace/ | --destination_table
 overwrites | bq load/cp | /--replace|(^|\s)-f\b/ | $1
 # az
 destroys | az storage account/blob | /--enable-(delete|container-delete)-retention\s+false|--enable-versioning\s+false|management-policy\s+create/ | --account-name,-n
 destroys | az * * ltr-policy/backup-policy/str-policy set | | -n,--name
 destroys | az * * update | /--\S*retention\S*\s+[0-3]\b|--\S*(backup|versioning|soft-delete|purge-protection)\S*\s+(false|disabled|off)/ | -n,--name
 destroys | az storage blob | /(delete-policy|versioning|retention)\S*\s.*--enable\s+false/ | --account-name
+destroys | az cosmosdb sql/mongodb/cassandra * update | /--ttl\s+\d{1,5}\b/ | -n,--name
+destroys~ | az * scale | /--(node-count|new-capacity|instance-count|min-count)\s+0\b/ | -n,--name
 destroys | az monitor log-analytics | /--retention-\w+\s+\d{1,2}\b/ | -n,--name
 destroys~ | az * stop/deallocate/restart/disable/revoke | | -n,--name
 destroys~ | az * * stop/deallocate/disable/revoke/remove | | -n,--name
@@ -121,6 +131,8 @@ exposes | az network nsg rule | /(create|update).*(source-address-prefix\w*\s+(\
 exposes | az role assignment create | /owner|contributor|administrator/ | --assignee
 exposes | az * update | /--default-action\s+allow|--public-network-access\s+(enabled|true)/ | -n,--name
 exposes | az * * firewall-rule | /0\.0\.0\.0.*255\.255\.255\.255|0\.0\.0\.0\s.*0\.0\.0\.0/ | -n,--name,-s
+exposes | az keyvault set-policy | /permissions\s(?!--).*\b(all|purge|delete|set)\b/ | -n,--name
+exposes | az ad app permission | /admin-consent|grant/ | --id
 exposes | az ad app/sp credential | /reset|create/ | --id
 # clusters
 destroys~ | kubectl patch | /"?replicas"?\s*:\s*0|suspend"?\s*:\s*true|finalizers"?\s*:\s*(null|\[\s*\])|reclaimpolicy"?\s*:\s*"?delete|"op"\s*:\s*"remove"|replicas"[^}]*"value"\s*:\s*0/ | $*
@@ -131,6 +143,7 @@ destroys | kubectl apply | /--prune\b/ | -f,-k
 destroys | kubectl annotate/label | /reclaim|retain|prevent|ttl|janitor|expire/ | $*
 destroys~ | kubectl set env | /\s\w+-(\s|$)/ | $*
 exposes | kubectl create clusterrolebinding/rolebinding | /cluster-admin|system:(unauthenticated|anonymous)|--clusterrole\s+(admin|edit)/ | $*
+exposes | kubectl label ns/namespace/namespaces | /enforce=privileged/ | $2
 exposes | kubectl expose | /loadbalancer|nodeport|--external-ip/ | $*
 exposes | kubectl patch svc/service | /loadbalancer|nodeport/ | $*
 hands_over | kubectl create job/cronjob | /\s--\s.*\b(rm\s+-\w*[rf]|drop\s|delete|truncate|mkfs|wipe|purge|dropdb)/ | $*
@@ -144,14 +157,17 @@ destroys | argocd app sync | /--prune|--force|--replace/ | $*
 destroys~ | argocd app rollback/terminate-op | | $*
 destroys | flux delete/uninstall/suspend | | $*
 destroys | nomad job stop/revert | | $*
+destroys~ | nomad job scale | /\s0(\s|$)/ | $*
 destroys | nomad system gc | | .
 destroys | nomad namespace/volume/acl delete/deregister | | $*
 destroys~ | vault operator seal/step-down | | .
 destroys | vault operator rekey/raft | /rekey|remove-peer|snapshot\s+restore/ | .
 destroys | vault lease/token/auth revoke/disable | | $*
 exposes | vault policy write | /root|admin|\bsudo\b/ | $1
+destroys | consul operator/acl/config/intention/peering/keyring | /\b(delete|remove-peer|remove)\b/ | $*
 destroys | consul snapshot restore | | $*
 destroys | terraform apply | /-replace|(^|\s)-destroy/ | -replace,--replace,.
+destroys~ | terraform apply | /(count|size|replicas|capacity|instances|nodes)"?\s*=\s*"?0\b/ | .
 destroys | terraform taint | | $*
 overwrites | terraform state push/mv/replace-provider | | .
 destroys~ | terraform force-unlock | | $1
@@ -174,6 +190,11 @@ destroys | databricks fs/clusters/jobs/workspace/secrets/pipelines rm/delete/per
 destroys | pm2,supervisorctl,forever delete/remove/kill/stopall | | $1
 destroys | snow object drop | | $*
 # money
+spends~ | az,aws,gcloud,kubectl,oc,eksctl,doctl | +replicas/capacity/nodes/count /--(\S*replicas|\S*capacity|\S*num-nodes|node-count|nodes)\s+\d{3,}\b/ | $*
+spends | doctl compute droplet create | /^compute\sdroplet\screate\s([^-\s]\S*\s+){5}/ | $*
+spends | vastai create instance | | $1
+spends | runpodctl create pod/pods | | $*
+spends | sky launch | !--dryrun | $*
 spends | stripe refunds/payouts/charges/transfers/payment_intents/subscriptions/invoices/topups create/pay/capture/confirm/update/cancel/finalize_invoice/send_invoice | | $*
 spends | stripe post | /(refunds|payouts|charges|transfers|payment_intents|topups)/ | $1
 spends | bitcoin-cli,litecoin-cli,dogecoin-cli,monero-wallet-cli,electrum,lncli,lightning-cli | /\b(send\w*|pay\w*|transfer|sweepall|bumpfee|withdraw)\b/ |
@@ -186,7 +207,9 @@ destroys~ | * replicas capacity instances nodes | /--(\S*replicas|max-(capacity|
 destroys~ | * protection | /--no-[\w-]*protection|--[\w-]*protection[\w-]*\s+(false|off|disabled|inactive)/ |
 destroys~ | * versioning | /--no-versioning|--[\w-]*versioning\s+(false|off|suspended|disabled)/ |
 destroys~ | * backup backups | /--no-[\w-]*backups?\b|--[\w-]*backups?(-enabled)?\s+(false|off|disabled)/ |
+destroys | * delete-removed delete-destination delete-unmatched delete-extra | /--delete-\S+/ !/--delete-\S+\s+(false|none|prompt)/ | $0
 destroys | * wipe destroy erase delete-all drop-all remove-all purge-all purge-data | /(^|\s)--(wipe\S*|destroy\S*|erase\S*|(delete|drop|remove|purge)-(all|data))(\s|$)/ |
 destroys | * ttl | /--[\w-]*ttl[\w-]*\s+[01]\b/ |
 exposes | * public visibility | /--visibility\s+public|--acl\s+public|--access\s+public|--public-access\s+(true|on|enabled)/ |
+exposes | * cidr ranges ips | !/\b(list|get|describe|show|delete|revoke|remove)\b/ /--\S*(cidrs?|ranges|ips)\s+(0\.0\.0\.0\/0|::\/0)/ |
 """

@@ -52,9 +52,9 @@ destroys | ^\s*(?:update=)?(?P<on>(?:CLEAR|DROP)\s+(?:SILENT\s+)?(?:ALL|DEFAULT|
 destroys | \b(?P<on>DELETE\s+WHERE\s*\{[^}]*\?\w+\s+\?\w+\s+\?\w+[^}]*\})
 destroys | \bDELETE\s*(?P<on>\{[^}]*\}\s*WHERE\s*\{\s*\?\w+\s+\?\w+\s+\?\w+)
 destroys | (?:getCollection\(\s*["\'](?P<on>\w+)["\']\s*\)|\bdb\.(?P<on2>\w+)|\bcollection\(\s*["\'](?P<on3>\w+)["\']\s*\))\s*\.\s*(?:deleteMany|updateMany|remove|update|replaceOne|findOneAndDelete|bulkWrite)\(\s*(?:\{\s*\}|\[\s*\{\s*deleteMany\s*:\s*\{\s*filter\s*:\s*\{\s*\})
-destroys | \bdb\.(?P<on>\w+)\.(?:drop|dropIndexes|dropIndex)\(
+destroys | \bdb(?:\.|\[)(?P<on>\w+)\]?\.(?:drop|dropIndexes|dropIndex|truncate)\(
 destroys | \b(?P<on>db\.(?:getSiblingDB\([^)]*\)\.)?dropDatabase)\(
-destroys | \bdb\.(?P<on>\w+)\.createIndex\([^)]*expireAfterSeconds["\']?\s*:\s*\d{1,4}\b
+destroys | \bdb\.(?P<on>\w+)(?:\.createIndex)?\([^)]*expireAfterSeconds["\']?\s*:\s*\d{1,4}\b
 destroys | \b(?P<on>FT\.DROPINDEX\s+\S+|FLUSHALL|FLUSHDB)\b
 """
 _ROWS = tuple(

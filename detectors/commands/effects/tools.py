@@ -41,11 +41,15 @@ spends | recharge | *
 spends | request | ride taxi cab
 spends | payroll | * -report -summary -status
 spends | submit process approve | payroll
-spends | issue grant apply | credit credits discount coupon voucher
+spends | issue grant apply | credit credits discount coupon voucher gift giftcard
+spends | modify amend | order -status -note -address -by -display -sort -element -column -tab
 spends | trade swap | stock stocks shares token tokens crypto order asset position -file
 spends | register transfer renew | domain domains
 sends | send | envelope envelopes contract invoice invoices
 sends | upload | pypi npm testflight
+sends | send publish | draft drafts
+sends | publish | document documents entry entries content course template theme
+sends | send post reply | slack discord teams telegram whatsapp mattermost wechat messenger channel dm
 sends | publish post | substack medium ghost wordpress blogger tumblr mastodon bluesky hashnode devto
 sends | send | recipients subscribers customers contacts everyone
 sends | send deliver dispatch blast mail | email emails mail mails newsletter newsletters campaign campaigns sms fax letter bulk mass invitation invitations announcement blast mailing push broadcast whatsapp template_message -draft
@@ -62,7 +66,7 @@ sends | notify alert message | all everyone everybody subscribers customers
 sends | make place start dial | call phone
 sends | tweet retweet repost | *
 sends | post publish share create submit schedule | tweet tweets twitter linkedin facebook instagram reddit tiktok youtube threads mastodon bluesky blog article story reel video podcast package packages app extension post posts page site website release version press announcement listing job_ad status -commit -check -draft -message -comment -reply -issue -review -request
-sends | publish release ship submit upload | youtube appstore playstore app_store testflight
+sends | publish release ship submit upload | youtube tiktok instagram vimeo soundcloud appstore playstore app_store testflight
 sends | publish release ship submit | package app site page release version store production prod article post video listing product image crate gem npm pypi
 sends | deploy promote release rollout ship | production prod live
 exposes | grant give | access permission permissions role roles privilege privileges admin rights ownership owner scope consent
@@ -89,6 +93,7 @@ destroys | mute resolve logout reassign close kill end pause stop lock reject ca
 destroys | disable suspend pause | service services project app application site website store webhook
 destroys | recycle | file folder item page
 destroys | mark report | spam abuse phishing
+destroys | put set update create apply configure | lifecycle -hook -hooks -event -state -stage
 destroys | seal | *
 destroys | kill | switch
 destroys | kick expel boot | user users member members guest participant
@@ -103,6 +108,7 @@ destroys | failover cutover | *
 destroys | anonymize anonymise pseudonymize redact | user users customer customers data records account accounts
 destroys | reset | password passwords mfa credentials
 destroys | archive | *
+destroys | archive | channel channels conversations repo repository project account workspace
 destroys | cancel close end | invoice invoices subscription subscriptions account accounts contract membership policy license plan domain workspace organization tenant
 destroys | deactivate suspend ban block lock freeze offboard fire disable | user users account accounts member members customer customers employee key keys token card domain site tenant
 destroys | revoke rotate expire invalidate regenerate | key keys token tokens access certificate certificates cert secret secrets credential credentials permission permissions license session_all all api
@@ -111,6 +117,8 @@ destroys | reformat | *
 destroys | factory | reset defaults
 destroys | sunset scrap demolish dismantle kill axe abandon retire zero blank nullify void unset burn torch smash ditch depopulate gut | dataset database service api product version model server system account accounts project feature table tables vehicle asset environment site domain column columns field fields balance balances record records contract disk volume cluster index bucket backup -column_header -blank_line
 destroys | off | board boarding
+destroys | offboard | *
+spends | issue | card cards -create -add -move -update -board -project
 destroys | shutdown stop poweroff halt reboot power | server servers instance instances vm vms database host cluster machine production datacenter node
 destroys | detach unmount eject | volume disk drive database storage
 destroys | unpublish retract recall takedown withdraw_post yank deprecate | * -app_link
@@ -128,11 +136,13 @@ overwrites | swap | slots slot environment environments dns urls cname database
 overwrites | shift route reroute | traffic
 overwrites | overwrite | * -protection
 overwrites | bulk mass batch | update edit replace change set overwrite
-overwrites | update replace set edit reset change | all everything everyone
+overwrites | update replace set edit reset change | all everything everyone -filter -filters -mocks -breakpoints -counters -timers -cache -caches
 overwrites | update set change replace transfer | nameservers nameserver dns record_set rrset mx cname
 """
 _SETTINGS = r"""
 exposes | (\w+_)?(visibility|privacy)(_\w+)?|access|access_level|(\w+_)?sharing|with|shared_with|link_access|audience_access|share_with|privacy | public|anyone\w*|everyone|world|internet|public[_ -]\w+|anonymous|unlisted|open
+exposes | link_(access|role|permission)|general_access | (?!restricted|none|off|private|disabled)\w+
+exposes | actions? | \*
 exposes | private|is_private|block_public\w*|\w*public_access_block\w*|restrict\w*_access | false
 exposes | public|is_public|make_public|publicly_accessible|public_access|allow_public\w*|anonymous\w*|world_readable|allow_unauthenticated | true
 exposes | acl|canned_acl|predefined_acl | public\S*|allusers\S*|authenticated\S*
@@ -141,17 +151,22 @@ exposes | (\w+_)?(address_prefix|source_ips?|cidr\w*|allowed_ips?) | \*|any|inte
 exposes | enforce\w*|requires?_(\w+_)?(review|approval|check|mfa|auth|sign)\w* | false
 exposes | mode|permissions|chmod | 0?o?[0-7]?(777|666|767|776|773|722|733)|a\+\w*w\w*|o\+\w*w\w*
 exposes | \w*cidr\w*|source|source_ranges?|ip_range|source_ip|remote_ip\w*|address_prefix | 0\.0\.0\.0(/0)?|::/0
+exposes | (\w+_)?(type|group|group_(id|name)) | ((super|global|org|organization|system|site|domain|cluster)[_ -]?)?(admins?|administrators?|superusers?|owners?)
 exposes | role|permission|permissions|privilege|access_level|role_name|new_role|policy|policy_arn|scopes? | \S*(admin|administrator|owner|root|superuser|superadmin|fullaccess|full_access|sysadmin)\S*|all|\*
 destroys | (\w+_)?retention\w*(days|hours|period|ms|seconds|policy)?\w*|retention(\.\w+)?|\w*expir\w*_?(days|hours|seconds)|expire_after\w*|\w*backup_retention\w* | -?[0-7]|\d{1,4}ms|[0-7][dhms]?|-?\d{1,5}
+destroys | (\w+_)?(delete|purge|destroy|erase)\w*_(after|days)\w* | [0-7]
 destroys | \w*_?ttl\w*|\w*time_to_live\w*|expireafterseconds | [0-9]{1,2}
 destroys | (\w+_)?(replicas?|replica_count|instances?_count|desired\w*|max_size|max_instances|max_capacity|node_count|num_\w*nodes|capacity|dynos|concurrency) | 0
 destroys | (object_)?versioning\w*|backups?(_enabled)?|automatic_backups|enable_backups|deletion_protection\w*|termination_protection|soft_delete\w*|point_in_time_recovery|snapshots_enabled|replication | false|off|disabled|suspended|none|0
 destroys | (is_)?active | false
+destroys | (is_)?(blocked|banned|suspended|deactivated) | true
+destroys | (\w+_)?(labels?|folder|mailbox)(_(ids?|names?))? | trash|spam|junk
+destroys | remove_(absent|missing|others|extra\w*|unlisted) | true
 destroys | archived|is_archived|in_trash|trashed|is_trashed|is_deleted|soft_deleted | true
 destroys | (?!.*(branch|temp|cache|orphan|dry|index|old_))(\w+_)?(destroy|purge|prune|wipe|erase|truncate|delete|drop)(_\w+)? | true
-destroys | status|state|account_status|new_status|lifecycle | suspended|terminated|deactivated|inactive|revoked|decommissioned|banned|purged|wiped|destroyed|trash|trashed
+destroys | status|state|account_status|new_status|lifecycle | suspended|terminated|deactivated|inactive|disabled|archived|revoked|decommissioned|banned|purged|wiped|destroyed|trash|trashed
 sends | (\w+_)?(status|state) | publish|published|live
-overwrites | (\w+_)?(price|salary|quantity|inventory|stock|balance) | 0(\.0+)?
+overwrites | (\w+_)?(price|salary|quantity|inventory|stock|balance|available|on_hand) | 0(\.0+)?
 overwrites | delete_extra\w*|delete_extraneous|delete_destination|delete_removed|purge_dest\w*|mirror | true
 overwrites | overwrite\w*|replace_existing|force_overwrite|clobber | true
 overwrites | drop_existing|truncate_first|clean_first|clear_before\w*|wipe_first | true
@@ -169,21 +184,24 @@ _READS = frozenset(listed("""
     summarize remember recall_memory unban
 """))  # fmt: skip
 """Verbs in front of names of tools that only look, or undo."""
+_LOOKS_ALONE = frozenset(("status", "info", "history", "logs", "details", "health", "help", "ls", "metrics", "state"))
+"""Operations that do so where they are all that is said."""
 _MODIFIERS = frozenset(listed("""
     safe soft force do try admin api auto tool my perform exec run async really user please
 """))  # fmt: skip
-_AGREES = frozenset(("accept", "approve", "sign"))
+_AGREES = frozenset(("accept", "approve", "sign", "send", "publish"))
+"""What is done to a draft to be one no more."""
 _OPENED = frozenset(("port", "ports", "firewall", "door", "doors", "gate", "valve", "world", "public"))
 _UNFINISHED = frozenset(("draft", "drafts", "template", "templates", "cart", "basket", "wishlist", "quote"))
 _OPERATION_ARGS = ("action", "operation", "op", "method", "command", "verb", "function", "operation_name", "intent",
-                   "operationId", "operation_id", "aktion", "accion", "acao", "azione", "actie", "befehl")  # fmt: skip
+                   "operation_id", "aktion", "accion", "acao", "azione", "actie", "befehl")  # fmt: skip
 _CHANGES = frozenset(listed("""
     set update put patch modify configure change edit scale apply create add share enable disable alter grant assign
     authorize attach manage upsert save sync mirror copy restore import load upload resize invite publish send post
-    deploy open make notify broadcast expire reconfigure chmod kubectl adjust
+    deploy open make notify broadcast expire reconfigure chmod kubectl adjust alter toggle
 """))  # fmt: skip
 """Verbs of tools that set something by their arguments."""
-_SAYS_OPERATION = frozenset(name for arg in _OPERATION_ARGS for name in (arg, arg.capitalize()))
+_SAYS_OPERATION = frozenset((*_OPERATION_ARGS, "service"))
 _MANY_RECIPIENTS = 10
 _MENTIONS = re.compile(r"(?:^|[\s<])[@!](?:channel|everyone|here|all)\b")
 _CONTENTS = frozenset(("rows", "records", "values", "items", "data", "entries", "documents", "members", "users"))
@@ -227,7 +245,7 @@ def _setting(line: str) -> tuple[ActEffect, re.Pattern[str], re.Pattern[str]]:
 SETTINGS = tuple(map(_setting, filter(None, _SETTINGS.splitlines())))
 _BY_VERB = {verb: tuple(row for row in NAMES if verb in row.verbs) for row_ in NAMES for verb in row_.verbs}
 
-_SETTLED = frozenset((*_BY_VERB, *_CHANGES, *_READS))
+_SETTLED = frozenset((*_BY_VERB, *_CHANGES, *_READS)) - {"bulk", "mass", "batch"}
 """Words behind which another verb is no lead."""
 
 
@@ -243,7 +261,7 @@ def by_name(name: str, *, alone: bool = True) -> tuple[str, ActEffect] | None:
         parts = parts[1:]
     if parts[:2] in (("turn", "off"), ("switch", "off")):
         parts = ("disable", *parts[2:])
-    if not parts or (parts[0] not in _AGREES and not _UNFINISHED.isdisjoint(parts)):
+    if not parts or (_AGREES.isdisjoint(parts[:-1]) and not _UNFINISHED.isdisjoint(parts)):
         return None
     if not _READS.isdisjoint(parts) if english else only_looks("_".join(parts)):
         return None
@@ -289,8 +307,10 @@ def operations(action: str, args: Mapping[str, Any]) -> tuple[str, ...]:
     if _SAYS_OPERATION.isdisjoint(args):
         return (action,)
     names = [action]
+    if isinstance(args.get("domain"), str) and isinstance(args.get("service"), str):  # Home Assistant's calls
+        names.append(f"{args['service']}_{args['domain']}"[:64])
     for name in _OPERATION_ARGS:
-        value = args.get(name, args.get(name.capitalize()))
+        value = args.get(name)
         if isinstance(value, str) and 1 < len(value) <= 64:
             names += (f"{value}_{action}", value)
     return tuple(names)
@@ -298,16 +318,17 @@ def operations(action: str, args: Mapping[str, Any]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def words_of_all(names: tuple[str, ...]) -> frozenset[str]:
-    """The words of several names."""
-    return frozenset(word for name in names for word in words(name))
+    """The words of several names, in English."""
+    return frozenset(word for name in names for word in in_english(name) or words(name))
 
 
 @lru_cache(maxsize=4096)
 def by_names(names: tuple[str, ...]) -> tuple[bool, tuple[str, ActEffect] | None]:
     """Whether one of several names settles what is done, and as what: it only looks (None), or as `by_name`."""
     for name in names:
-        found = None if only_looks(name) else by_name(name)
-        if found is not None or only_looks(name):
+        looks = name in _LOOKS_ALONE or only_looks(name)
+        found = None if looks else by_name(name)
+        if found is not None or looks:
             return True, found
     return False, None
 
@@ -315,7 +336,7 @@ def by_names(names: tuple[str, ...]) -> tuple[bool, tuple[str, ActEffect] | None
 def by_setting(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | None:
     """The setting and effect of a tool that changes something."""
     for key, value in pairs(args):
-        key_ = "_".join(words(key)) if not key.islower() else key
+        key_ = key if key.islower() and key.isidentifier() else "_".join(words(key))
         if isinstance(value, list) and not value and key_ in _CONTENTS and words(action)[:1] != ("create",):
             return f"empty_{key_}", ActEffect.OVERWRITES
         one = value[0] if isinstance(value, list) and len(value) == 1 else value
@@ -356,8 +377,12 @@ def to_many(args: Mapping[str, Any]) -> bool:
 
 
 def pairs(args: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """The arguments and those in them, so far and no deeper."""
+    """The arguments and those in them, so far and no deeper; `{"name": "ttl", "value": 1}` is one, too."""
     for key, value in islice(args.items(), _MAX_PAIRS):
         yield str(key), value
-        if isinstance(value, dict) and depth < _MAX_DEPTH:
-            yield from pairs(value, depth + 1)
+        if depth < _MAX_DEPTH:
+            for inner in value[:_MAX_PAIRS] if isinstance(value, list) else (value,):
+                if isinstance(inner, dict):
+                    yield from pairs(inner, depth + 1)
+    if depth and "value" in args and isinstance(name := args.get("name", args.get("key")), str):
+        yield name, args["value"]

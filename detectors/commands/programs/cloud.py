@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
+from haltline.detectors.commands import graphql
 from haltline.detectors.commands.files import lost_path
 from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Badness, Destruction, listed
@@ -215,10 +216,16 @@ _FORGE_THINGS = frozenset(("release", "secret", "variable", "run", "issue", "gis
 
 def _forge(invocation: Invocation) -> Iterator[Destruction]:
     """`gh` and `glab`: repositories, what belongs to them, and raw requests."""
-    options = parse(invocation.argv[1:], frozenset(("-R", "--repo", "-X", "--method", "-H", "-f", "-F")))
+    options = parse(
+        invocation.argv[1:], frozenset(("-R", "--repo", "-X", "--method", "-H", "-f", "-F", "--field", "--raw-field"))
+    )
     words = options.operands
     if words[:1] == ("api",) and (options.value("-X", "--method") or "").upper() == "DELETE":
         yield Destruction("http_delete", f"url={'/'.join(words[1:2])}", Badness.PLAIN)
+    elif words[:2] == ("api", "graphql"):
+        fields = (value.partition("=") for value in options.values("-f", "-F", "--field", "--raw-field"))
+        for deed in graphql.graphql([{name: text for name, _, text in fields}]):
+            yield Destruction(deed.verb, f"{deed.kind}={deed.name}", Badness.PLAIN, deed.effect)
     elif words[1:2] == ("delete",) and words[0] in ("repo", *_FORGE_THINGS):
         bad = Badness.SEVERE if words[0] == "repo" else Badness.PLAIN
         for name in words[2:] or options.values("-R", "--repo") or ("?",):

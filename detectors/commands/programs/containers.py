@@ -101,7 +101,10 @@ def _resource(verb: str, kind: str, name: str, options: Options, invocation: Inv
     named = options.values("-n", "--namespace", "--context", "--cluster", "--kubeconfig")
     where = (*named, *invocation.assigned)
     severe = kind in _SEVERE_KINDS or (kind not in _RETURNING_KINDS and is_production(name, *where))
-    return Destruction(verb, _target(kind, name, options), Badness.SEVERE if severe else Badness.PLAIN)
+    returns = kind in _RETURNING_KINDS
+    return Destruction(
+        verb, _target(kind, name, options), Badness.SEVERE if severe else Badness.PLAIN, reversible=returns
+    )
 
 
 def _helm(invocation: Invocation) -> Iterator[Destruction]:

@@ -156,7 +156,7 @@ def _redis(invocation: Invocation) -> Iterator[Destruction]:
 
 _MONGO = re.compile(
     r"""(?:getSiblingDB\(\s*['"]([^'"\n]*)['"]\s*\)\s*\.\s*)?\b(dropDatabase)\(
-    |(?:getCollection\(\s*['"]([^'"\n]*)['"]\s*\)|\bdb\.(\w+))\s*\.\s*(drop|deleteMany|deleteOne|remove)\(\s*(\{\s*\})?""",
+    |(?:getCollection\(\s*['"]([^'"\n]*)['"]\s*\)|\bdb(?:\.|\[)(\w+)\]?)\s*\.\s*(drop|deleteMany|deleteOne|remove)\(\s*(\{\s*\})?""",
     re.VERBOSE,
 )
 
@@ -256,7 +256,7 @@ _GENERIC_VERBS = frozenset(listed("""
 _GENERIC_ENDS = frozenset(("flush", "clear", "empty", "remove", "disable"))
 _MILD = frozenset(("cache", "caches", "dns", "log", "logs", "test", "screen", "history", "buffer", "label", "tag"))
 _STATEMENT = re.compile(
-    r"\s*(?:delete\s+from|drop\s+(?:table|database|schema)|truncate\s|update\s+\S+\s+set)\s", re.IGNORECASE
+    r"\s*(?:delete\s+from|drop\s+(?:table|database|schema)|truncate|update\s+\S+\s+set)\s", re.IGNORECASE
 )
 _MAX_WORDS = 64
 _RESET_THINGS = frozenset(("db", "database", "cluster", "env", "environment", "factory"))
@@ -276,15 +276,18 @@ _SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
 
 
 def _statements(invocation: Invocation) -> Iterator[Destruction]:
-    for word in invocation.argv[1:_MAX_WORDS]:
+    for word in (*invocation.argv[1:_MAX_WORDS], invocation.stdin or ""):
         text = word.partition("=")[2] if word[:2] == "--" else word
         if " " in text and _STATEMENT.match(text) is not None:
             yield from sql_destructions(text)
 
 
+_CLOUDS = frozenset(("aws", "gcloud", "az", "databricks", "heroku", "fly", "railway"))
+
+
 def statements_of_clouds(invocation: Invocation) -> Iterator[Destruction]:
     """Statements that a cloud's program is given, whatever the option is called."""
-    return _statements(invocation) if invocation.name in ("aws", "gcloud", "az", "databricks") else iter(())
+    return _statements(invocation) if invocation.name in _CLOUDS else iter(())
 
 
 def generic(invocation: Invocation) -> Iterator[Destruction]:
@@ -311,8 +314,14 @@ def generic(invocation: Invocation) -> Iterator[Destruction]:
             return
 
 
+_OF_HTTPIE = frozenset(
+    listed("-A --auth-type -a --auth -o --output -p --print -s --style --session --timeout --verify --proxy")
+)
+"""Options with a value."""
+
+
 def _httpie(invocation: Invocation) -> Iterator[Destruction]:
-    operands = parse(invocation.argv[1:]).operands
+    operands = parse(invocation.argv[1:], _OF_HTTPIE).operands
     method, rest = (operands[0], operands[1:]) if operands[:1] and operands[0].isalpha() else ("", operands)
     if rest:
         posts = len(rest) > 1 and any("=" in word for word in rest[1:])

@@ -6,24 +6,31 @@ Edits of lines (`3d`, `/import os/d`, `s/a/b/`) are work on a file. Misses: scri
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from haltline.detectors.commands.files import lost_path
+from haltline.detectors.commands.files import AWK_NEVER, lost_path
 from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Destruction
+from haltline.detectors.commands.options import parse
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 
 _SED_EMPTIES = re.compile(
-    r"\s*(?:(?:[0-5]?,\s*(?:\$|\d{4,})|[0-5],\$|/(?:\^|\.|\^?\.\*\$?|\^\.\*|\$|)/)\s*!?\s*[dD]|[dD]|[01]~1\s*d"
-    r"|s([/|,#])\^?\.[*+]\$?\1\1g?|/\^\$/!\s*d|\$!d|[1-5]!d|[1-5]?q|Q)\s*"
+    r"\s*(?:(?:[0-5]?,\s*(?:\$|\d{4,})|[0-5],\$)\s*!?\s*[dD]|[dD]|[01]~1\s*d|\$!d|[1-5]!d|[1-5]?q|Q)\s*"
 )
+_SED_BY_LINE = re.compile(
+    r"\s*(?:/(?P<of>(?:[^/\\]|\\.)*)/I?\s*(?P<other>!?)\s*[dD]|s(?P<mark>[/|,#@])(?P<all>.*)(?P=mark)(?P=mark)g?)\s*"
+)
+"""What is done to the lines that a pattern tells."""
+_LINES = ("id,name,day", "1,Ada L,20-01", "x", "# a: b = c", '{"a": [1]}', "ZZ 9 (k)", "42")
+"""Lines of any file: what takes all of these takes nearly all."""
+_MAX_PATTERN_CHARS = 40
 _EX_EMPTIES = re.compile(
-    r":?\s*(?:silent!?\s*)?(?:%|1,\$|0,\$|,|1,\.)\s*d(?:el(?:ete)?)?\s*[_a-z\"]?\s*(?:\|.*)?|.*\bnorm(?:al)?!?\s+(?:gg\s*\"?_?dG|:?%d).*|g/\^?\.?\*?/d.*"
+    r":?\s*(?:silent!?\s*)?(?:%|1,\$|0,\$|,|1,\.)\s*d(?:el(?:ete)?)?\s*[_a-z\"]?\s*(?:\|.*)?|.*\bnorm(?:al)?!?\s+(?:gg\s*\"?_?dG|ggVG\s*\"?_?[dxc]|:?%d).*|g/\^?\.?\*?/d.*"
 )
 _LISP_EMPTIES = re.compile(r"erase-buffer|delete-region\s+\(point-min\)|kill-region\s+\(point-min\)")
 _PRINTS = re.compile(r"\bprint|\bputs\b|\$_\s*\.?=\s*[^\"'\s;]|\bsay\b|s/|tr/|y/")
 _PRINTS_NEVER = re.compile(r"print\s+if\s+(?:0|false|nil)\b|if\s+\$\.\s*<\s*1\b")
 _CLEARS = re.compile(
-    r"\$_\s*=\s*(?:\"\"|''|undef|q\(\))|\bundef\s+\$_|s([/|,{])\^?\.[*+]\$?\1\1|\$_\.(?:clear|replace\(\"\"\))"
+    r"\$_\s*=\s*(?:\"\"|''|undef|q\(\))|\bundef\s+\$_|s([/|,{])\^?\.[*+]\$?(?:\\n)?\1\1|\$_\.(?:clear|replace\(\"\"\))"
 )
 _VALUED = frozenset(("-c", "--cmd", "-S", "-s", "-u", "-w", "-W", "-i"))
 _BLOCK = re.compile(r"\{[^}]*\}")
@@ -49,16 +56,34 @@ def _scripts(argv: tuple[str, ...], options: tuple[str, ...]) -> tuple[list[str]
     return scripts, operands
 
 
+def _takes_every_line(command: str) -> bool:
+    """Whether a command of sed deletes, or blanks, each of `_LINES`."""
+    found = _SED_BY_LINE.fullmatch(command)
+    text = (found["of"] or found["all"] or "") if found is not None else ""
+    if found is None or len(text) > _MAX_PATTERN_CHARS or re.search(r"\)\\?[*+?{]|\[:|(?:[*+].*){4}", text):
+        return False
+    try:
+        pattern = re.compile(text)
+    except re.error:
+        return False
+    if found["mark"]:
+        return text != "" and all(pattern.sub("", line) == "" for line in _LINES)
+    return all((pattern.search(line) is None) is bool(found["other"]) for line in _LINES)
+
+
 def sed(invocation: Invocation) -> Iterator[Destruction]:
     """`sed -i d FILE`: whether a command of the script takes every line."""
     words = invocation.argv[1:]
-    if not any(_IN_PLACE.fullmatch(word) for word in words):
-        return
     scripts, files = _scripts(words, ("-e", "--expression"))
+    if not any(_IN_PLACE.fullmatch(word) for word in words):
+        if invocation.stdin == "" or files == ["/dev/null"]:
+            for found in filter(None, (re.fullmatch(r"\s*w\s+(\S+)\s*", script) for script in scripts)):
+                yield lost_path("truncate", invocation, found[1])
+        return
     commands = [part for script in scripts for part in re.split(r"[;\n]", _BLOCK.sub("", script))]
     quiet = any(re.fullmatch(r"-[a-zA-Z]*n[a-zA-Z]*|--quiet|--silent", word) for word in words)
     says_nothing = quiet and not any(re.search(r"[pPwW=]\s*$|[pw]\b", part) for part in commands)
-    if says_nothing or any(_SED_EMPTIES.fullmatch(part) for part in commands):
+    if says_nothing or any(_SED_EMPTIES.fullmatch(part) or _takes_every_line(part) for part in commands):
         for file in files:
             yield lost_path("truncate", invocation, file)
 
@@ -76,15 +101,33 @@ def _by_line(invocation: Invocation) -> Iterator[Destruction]:
             yield lost_path("truncate", invocation, file)
 
 
+_AWK_WRITES = re.compile(r"""\bprintf?\b(?P<printed>[^;{}|>\n]*)>(?!>)\s*(?:"(?P<file>[^"\n]+)"|(?P<own>FILENAME\b))""")
+_AWK_RULE = re.compile(r"[^{};]*\{[^{}]*\}")
+_AWK_VALUED = frozenset(("-F", "-v", "-f", "-i"))
+
+
 def _awk(invocation: Invocation) -> Iterator[Destruction]:
-    words = list(invocation.argv[1:])
-    if "inplace" not in " ".join(words[:4]):
-        return
-    operands = [word for word in words if not word.startswith("-") and word != "inplace"]
-    program = operands[0] if operands else ""
-    if not re.search(r"print|getline", program) and re.search(r"\{|^\s*0\s*$|NR\s*<\s*[01]\b|/\^?\$\^?/", program):
-        for file in operands[1:]:
+    """`awk -i inplace 0 FILE`; `print > FILE` of nothing, or into what is read."""
+    options = parse(invocation.argv[1:_MAX_WORDS], _AWK_VALUED)
+    program, *files = options.operands or ("",)
+    files = [file for file in files if not re.match(r"\w+=", file)]
+    if "inplace" in options.values("-i") and (
+        AWK_NEVER.match(program)
+        or re.fullmatch(r"\s*/\^?\$\^?/\s*", program)
+        or (re.search(r"print|getline", program) is None and _AWK_RULE.sub("", program).strip(" ;\n") == "")
+    ):
+        for file in files:
             yield lost_path("truncate", invocation, file)
+    for found in _AWK_WRITES.finditer(program):
+        printed = found["printed"].strip(" ()")
+        if found["own"]:
+            yield from (lost_path("truncate", invocation, file) for file in files)
+        elif (
+            found["file"] in files
+            or printed == '""'
+            or (printed == "" and program.lstrip().startswith(("BEGIN", "END")))
+        ):
+            yield lost_path("truncate", invocation, found["file"])
 
 
 def _line_editor(invocation: Invocation) -> Iterator[Destruction]:

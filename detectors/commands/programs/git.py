@@ -3,7 +3,7 @@
 What is still in the history can be had again, so `git rm` and `git checkout -- file` are never worse than PLAIN.
 
 Misses: git aliases; `git checkout X` where X is a file without a suffix that looks like a branch; `rebase`,
-`commit --amend`, `branch -f`; hooks; pushes by a configured `push.default` or `remote.*.mirror`; `git config`.
+`commit --amend`; hooks; pushes by a configured `push.default` or `remote.*.mirror`; `git config`.
 """
 
 import re
@@ -23,6 +23,9 @@ _PUSH_VALUE_OPTIONS = frozenset(("-o", "--push-option", "--repo", "--receive-pac
 _FORCE = ("-f", "--force", "--force-with-lease", "--force-if-includes")
 # `git checkout setup.py` is a file, `git checkout v1.2` is not: a suffix starts with a letter.
 _FILE_SUFFIX = re.compile(r".\.[a-z][a-z0-9]{0,7}$", re.IGNORECASE | re.ASCII)
+
+_RELEASE = re.compile(r"refs/tags/.+|v?\d+\.\d[\w.-]*")
+"""A tag of what others have got: the session's own overwriting makes it no more its own."""
 
 Reader = Callable[[Invocation, tuple[str, ...]], Iterator[Destruction]]
 
@@ -50,8 +53,10 @@ def _at_most_plain(verb: str, invocation: Invocation, path: str) -> Destruction:
 
 
 def _reset(invocation: Invocation, arguments: tuple[str, ...]) -> Iterator[Destruction]:
-    if parse(arguments).has("--hard", "--merge"):
-        yield _worktree("git_reset_hard", invocation)
+    options = parse(arguments)
+    if options.has("--hard", "--merge"):
+        last = options.operands in (("HEAD~1",), ("HEAD~",), ("HEAD^",))
+        yield _worktree("git_reset_last" if last else "git_reset_hard", invocation)
 
 
 def _clean(invocation: Invocation, arguments: tuple[str, ...]) -> Iterator[Destruction]:
@@ -123,6 +128,8 @@ def _push(invocation: Invocation, arguments: tuple[str, ...]) -> Iterator[Destru
             yield _branch("git_push_delete", reference)
     else:
         forced = options.has(*_FORCE)
+        if forced and options.has("--tags", "--follow-tags"):
+            yield Destruction("git_push_force_tag", f"tag={remote}/*", Badness.PLAIN)
         for reference in references:
             yield from _pushed(reference, forced=forced)
         if forced and not references:
@@ -134,7 +141,8 @@ def _pushed(reference: str, *, forced: bool) -> Iterator[Destruction]:
     if colon and not source and destination:
         yield _branch("git_push_delete", destination)
     elif forced or reference.startswith("+"):
-        yield _branch("git_push_force", destination or source)
+        name = destination or source
+        yield _branch("git_push_force_tag" if _RELEASE.fullmatch(name) else "git_push_force", name)
 
 
 def _branch(verb: str, name: str) -> Destruction:

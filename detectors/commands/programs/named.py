@@ -58,6 +58,8 @@ def tasks(invocation: Invocation) -> Iterator[Destruction]:
     elif invocation.name in INTERPRETERS or invocation.name in SHELLS or invocation.name in ("source", "."):
         if operands and operands[0].endswith(_APPLICATIONS):
             yield from _tasks(operands[1:2])
+        elif invocation.reads:
+            yield from _script(invocation, invocation.reads)
         elif operands and _SUFFIX.search(operands[0]) is not None and "-c" not in invocation.argv:
             yield from _script(invocation, operands[0])
     elif invocation.name in _RUNNERS:

@@ -1,7 +1,8 @@
 r"""Commands of PowerShell and cmd that take files away, or run others, by whatever case they are written in.
 
 Misses: variables of cmd (`%X%`), pipelines of objects other than `Get-ChildItem | Remove-Item`, paths with blanks that
-are not in quotes; a backslash is read as a shell of Unix does, so `C:\data` is `C:data` in targets.
+are not in quotes; a backslash is read as a shell of Unix does, so `C:\data` is `C:data` in
+targets, but within `cmd /c` and `pwsh -c`.
 """
 
 import re

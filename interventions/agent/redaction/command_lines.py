@@ -167,8 +167,11 @@ def may_be_command_lines() -> Iterator[str]:
     """Yield regular expressions for Rust; without a match, no command line has a secret."""
     for row in PROGRAMS:
         names = "|".join(map(re.escape, row["programs"]))
+        values = [_value(written) for written in row["values"]]
         after = [re.escape(word.strip("*")) for word in row.get("after", ())]
-        options = "|".join(after or {_value_sign(_value(written)) for written in row["values"]})
+        if all(len(value.option) > len("-p") for value in values):  # more specific than `after`
+            after = []
+        options = "|".join(after or set(map(_value_sign, values)))
         yield rf"(?-u:\b)(?:{names})(?:\.exe)?[\\\"']{{0,2}}(?:[ \t]|\\[nt])(?:[^\n]|\\\n)*?(?:{options})"
 
 

@@ -20,7 +20,8 @@ _READER: Final = re.compile(
     r"|ansible-vault[ \t]+encrypt_string"
 )
 _MAY_READ: Final = (
-    "stdin|-fd|with-token|sudo|passwd|kinit|luks|secret|login|insert|apikey|su|--password|ansible-vault|fd:"
+    r"stdin|-fd|with-token|sudo|passwd|kinit|luks|secret|login|insert|apikey|(?:[ \t]|\\t)su(?:[ \t]|\\t)"
+    r"|--password|ansible-vault|fd:"
 )
 _PAIRS: Final = re.compile(r"chpasswd")
 _PRODUCER: Final = re.compile(r"(?<![A-Za-z0-9_.-])(?:echo|printf|Write-Output|Write-Host)[ \t]")

@@ -69,6 +69,7 @@ class Looks(NamedTuple):
     """
 
     named: Look
+    """Secrets by name, or beside a word."""
     started: Look
     """Forms that begin with a known text."""
     inside_or_programs: Look
@@ -76,6 +77,11 @@ class Looks(NamedTuple):
     inside: Look
     programs: Look
     commanded: Look
+    """Like `optioned` or `piped`."""
+    by_name: Look
+    beside: Look
+    optioned: Look
+    piped: Look
 
     def formed(self, text: str) -> bool:
         """Forms of any kind."""
@@ -103,6 +109,10 @@ def looks() -> Looks:
         inside=search_any(inside),
         programs=search_any(programs),
         commanded=search_any((*may_be_command_lines(), may_be_piped())),
+        by_name=search_any(MAY_BE_NAMED),
+        beside=search_any(may_be_beside()),
+        optioned=search_any(may_be_command_lines()),
+        piped=search_any((may_be_piped(),)),
     )
 
 
@@ -145,22 +155,24 @@ def _kind_of_field(name: str) -> str | None:
 
 def find_secrets(text: str) -> list[Found]:
     """Return the ranges of secrets in a text, the most specific kind first; they may overlap."""
-    named: Look = looks().named
-    formed: Look = looks().formed
-    in_commands: Look = looks().in_commands
-    if not (text.isascii() or _is_unicode(text)):
-        named = formed = in_commands = _any_text
+    quick = looks()
+    is_text = text.isascii() or _is_unicode(text)
     found: list[Found] = []
-    for begin, end in _windows(text, formed):
+
+    def windows(look: Look) -> list[tuple[int, int]]:
+        return _windows(text, look if is_text else _any_text)
+
+    for begin, end in windows(quick.formed):
         found += find_forms(text, begin, end)
-    for begin, end in _windows(text, in_commands):
-        found += find_command_lines(text, begin, end) + find_piped(text, begin, end)
-    windows = _windows(text, named)
-    if windows:
-        lower = _lower(text)
-        for find in (find_beside, find_named, find_random):
-            for begin, end in windows:
-                found += find(text, lower, begin, end)
+    for begin, end in windows(quick.optioned):
+        found += find_command_lines(text, begin, end)
+    for begin, end in windows(quick.piped):
+        found += find_piped(text, begin, end)
+    by_name, beside = windows(quick.by_name), windows(quick.beside)
+    lower = _lower(text) if by_name or beside else ""
+    for find, places in ((find_beside, beside), (find_named, by_name), (find_random, beside)):
+        for begin, end in places:
+            found += find(text, lower, begin, end)
     return found
 
 

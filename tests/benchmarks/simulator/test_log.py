@@ -27,16 +27,6 @@ def test_compaction_keeps_the_last_record_of_each_key_before_the_segment_being_w
     assert log.end == len(keys)
 
 
-def test_compaction_leaves_young_records_and_young_tombstones() -> None:
-    log = _log("aabbc", tombstones="b")
-    assert log.compact(before_ms=3, tombstones_before_ms=0) == 1
-    assert [r.offset for r in log.records] == [1, 2, 3, 4]
-    assert log.compact(before_ms=9, tombstones_before_ms=0) == 1
-    assert [r.offset for r in log.records] == [1, 3, 4]
-    assert log.compact(before_ms=9, tombstones_before_ms=4) == 1
-    assert [r.offset for r in log.records] == [1, 4]
-
-
 @given(st.text("abcd", max_size=30), st.integers(0, 30))
 def test_a_full_partition_loses_no_value_that_has_no_later_one(keys: str, segment: int) -> None:
     log = _log(keys)
@@ -48,7 +38,14 @@ def test_a_full_partition_loses_no_value_that_has_no_later_one(keys: str, segmen
     assert log.start == start
 
 
-def test_a_record_that_is_sent_again_is_not_appended_again() -> None:
+def test_compaction_leaves_young_records_and_tombstones_and_a_record_that_is_sent_again_is_not_appended() -> None:
+    log = _log("aabbc", tombstones="b")
+    assert log.compact(before_ms=3, tombstones_before_ms=0) == 1
+    assert [r.offset for r in log.records] == [1, 2, 3, 4]
+    assert log.compact(before_ms=9, tombstones_before_ms=0) == 1
+    assert [r.offset for r in log.records] == [1, 3, 4]
+    assert log.compact(before_ms=9, tombstones_before_ms=4) == 1
+    assert [r.offset for r in log.records] == [1, 4]
     log = _log("ab")
     assert log.append(New(5, b"b", b"1", (), 1, 1)) is None
     assert log.append(New(5, b"b", b"1", (), 2, 0)) == 2

@@ -34,7 +34,7 @@ TOKEN = new_token()
 @pytest.fixture
 def browser(embedded: EmbeddedBroker, tmp_path: Path) -> Iterator[TestClient]:
     link = SignInLink(digest_of(TOKEN), ADA)
-    with serving(embedded.bootstrap, tmp_path / "model.db", sign_in_link=link) as client:
+    with serving(embedded.bootstrap, tmp_path, sign_in_link=link) as client:
         client.headers.pop("Authorization")
         client.follow_redirects = False
         yield client
@@ -69,6 +69,6 @@ def test_who_is_signed_in_stays_who_they_are_and_the_token_leaves_the_address(br
 
 
 def test_a_console_without_a_link_takes_no_token(embedded: EmbeddedBroker, tmp_path: Path) -> None:
-    with serving(embedded.bootstrap, tmp_path / "model.db") as client:
+    with serving(embedded.bootstrap, tmp_path) as client:
         answer = client.post("/sign-in", data={"token": TOKEN}, follow_redirects=False)
         assert answer.headers["Location"] == "/sign-in?problem=link&next=/fleet"

@@ -11,15 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import uvicorn
-from playwright.sync_api import (
-    Browser,
-    BrowserContext,
-    Page,
-    Playwright,
-    StorageState,
-    expect,
-    sync_playwright,
-)
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, StorageState, expect, sync_playwright
 
 from haltline.console.access.keys import Keys, Role, Who
 from haltline.console.app import create_app

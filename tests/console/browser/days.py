@@ -5,7 +5,6 @@ import os
 import re
 import secrets
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,9 +18,9 @@ from typing import Any
 
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.cli.printing import DEADLINE_S, printing
 from tests.waiting import wait_until
 
-WITHIN_S = 180.0
 NOTIFY = """
 console: {console}
 link_key_file: link-key
@@ -120,7 +119,7 @@ class Folder:
         """What a command prints; it must end with the code."""
         command = [sys.executable, "-m", "haltline.cli", *words]
         done = subprocess.run(
-            command, cwd=self.path, env=self.environ, capture_output=True, text=True, timeout=WITHIN_S, check=False
+            command, cwd=self.path, env=self.environ, capture_output=True, text=True, timeout=DEADLINE_S, check=False
         )
         assert done.returncode == code, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -231,13 +230,9 @@ class System:
         output = self.folder.path / f"{session_id}-{len(list(self.folder.path.glob(f'{session_id}-*')))}.txt"
         own = {"HALTLINE_BOOTSTRAP": self.bootstrap, "HALTLINE_AGENT_ID": agent_id, "HALTLINE_SESSION_ID": session_id}
         with output.open("w") as printed:
+            command, env = [sys.executable, str(file), *words], self.folder.environ | own | more
             process = subprocess.Popen(
-                [sys.executable, str(file), *words],
-                env=self.folder.environ | own | more,
-                stdin=subprocess.PIPE,
-                stdout=printed,
-                stderr=subprocess.STDOUT,
-                text=True,
+                command, env=env, stdin=subprocess.PIPE, stdout=printed, stderr=printed, text=True
             )
         self.stack.callback(process.kill)
         return Agent(process, output)
@@ -270,24 +265,9 @@ def running(path: Path, *options: str) -> Iterator[System]:
 @contextmanager
 def _process(folder: Folder, *words: str, until: str) -> Iterator[str]:
     """What a command prints until it has printed this; it ends by SIGTERM, with exit code 0."""
-    output = folder.path / f"{words[0]}.txt"
-    with output.open("wb") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "haltline.cli", *words],
-            cwd=folder.path,
-            env=folder.environ,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        wait_until(
-            lambda: until in output.read_text() or process.poll() is not None, f"{words[0]} runs", deadline_s=WITHIN_S
-        )
-        yield output.read_text()
-    finally:
-        process.send_signal(signal.SIGTERM)
-        code = process.wait(WITHIN_S)
-    assert code == 0, output.read_text()
+    with printing(folder.path / f"{words[0]}.txt", *words, cwd=folder.path, env=folder.environ) as running:
+        yield running.wait_for(until)
+    assert running.exit_code() == 0, running.printed
 
 
 @contextmanager

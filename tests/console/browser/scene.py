@@ -52,12 +52,9 @@ class Script:
     def _add(self, kind: Kind, **fields: object) -> None:
         number = len(self.events)
         self._time_ms += 1700
-        common = {"event_id": f"{self._session}@{number}", "kind": kind, "session_id": self._session, "seq": number}
-        self.events.append(
-            ActionEvent.model_validate(
-                {**common, "agent_id": self._agent, "time": self._time_ms, **self._fields, **fields}
-            )
-        )
+        named = {"event_id": f"{self._session}@{number}", "session_id": self._session, "agent_id": self._agent}
+        placed = {"kind": kind, "seq": number, "time": self._time_ms}
+        self.events.append(ActionEvent.model_validate({**named, **placed, **self._fields, **fields}))
 
     def starts(self, goal: str) -> "Script":
         self._add(Kind.SESSION_STARTED, task=Task(goal=goal))
@@ -78,14 +75,12 @@ class Script:
 
 
 def runaway(session: str = LOOP) -> Script:
-    script = Script(session, "catalogue-cleaner", 300, mission_id="q3-clean-up").starts(
-        "Remove the stale asset fact_sales"
-    )
-    script.calls("get_asset", "asset_id=fact_sales", asset_id="fact_sales")
+    script = Script(session, "catalogue-cleaner", 300, mission_id="q3-clean-up")
+    script.starts("Remove the stale asset fact_sales")
+    name, target = "fact_sales", "asset_id=fact_sales"
+    script.calls("get_asset", target, asset_id=name)
     for attempt in range(3):
-        script.calls(
-            "delete_asset", "asset_id=fact_sales", error="asset still exists", asset_id="fact_sales", attempt=attempt
-        )
+        script.calls("delete_asset", target, error="asset still exists", asset_id=name, attempt=attempt)
     return script
 
 
@@ -130,11 +125,8 @@ def waited() -> Script:
 
 
 def fill_topics(bootstrap: str, topics: Topics | None = None, asks: Iterable[int] = range(4)) -> None:
-    produce(
-        bootstrap,
-        messages_of([event for script in (runaway(), healthy(), stuck(), hostile()) for event in script.events]),
-        topics,
-    )
+    scripts = (runaway(), healthy(), stuck(), hostile())
+    produce(bootstrap, messages_of([event for script in scripts for event in script.events]), topics)
     produce(bootstrap, messages_of([event for number in asks for event in waits(number).events], ASKS), topics)
 
 

@@ -10,19 +10,16 @@ import pytest
 from deltalake import DeltaTable
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from tests.cli.printing import DEADLINE_S
 from tests.console.browser.conftest import opened, sign_in
-from tests.console.browser.days import BUILDER, CLEANER, MIGRATOR, WITHIN_S, Agent, Folder, System, archived, running
+from tests.console.browser.days import BUILDER, CLEANER, MIGRATOR, Agent, Folder, System, archived, running
 from tests.mock_cluster import QuickBroker
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.wide  # test_acting, test_looking and test_pictures show each of their steps
 DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
-PHONE: dict[str, Any] = {
-    "viewport": {"width": 390, "height": 844},
-    "has_touch": True,
-    "is_mobile": True,
-    "color_scheme": "dark",
-}
+NIGHT: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"}
+PHONE: dict[str, Any] = NIGHT | {"has_touch": True, "is_mobile": True}
 REASON = "burns money until yaml is there"
 BEYOND = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
@@ -55,7 +52,7 @@ def find_broker_table_and_processes_with_nothing_typed_twice(folder: Folder) -> 
     wait_until(
         lambda: folder.json("audit", "query", "SELECT * FROM audit WHERE kind = 'kill' AND \"by\" = 'ada'"),
         "the table has the kill, by the operator named in the file",
-        deadline_s=WITHIN_S,
+        deadline_s=DEADLINE_S,
     )
     checks: dict[str, dict[str, object]] = {}
 
@@ -63,7 +60,7 @@ def find_broker_table_and_processes_with_nothing_typed_twice(folder: Folder) -> 
         checks.update({str(check["what"]): check for check in folder.json("doctor")})
         return {checks[f"{one}'s health"]["verdict"] for one in ("worker", "sink", "console")} == {"ok"}
 
-    wait_until(healthy, "all is well", deadline_s=WITHIN_S)
+    wait_until(healthy, "all is well", deadline_s=DEADLINE_S)
     files = [str(folder.path / file) for file in ("haltline.toml", ".haltline/up.toml")]
     assert str(checks["configuration"]["found"]).split(", ") == files
     assert [check for check in checks.values() if check["verdict"] == "bad"] == []
@@ -97,9 +94,8 @@ def find_the_session_of(agent_id: str, page: Page) -> None:
 def read_where_and_why_it_was_stopped(page: Page) -> None:
     step, state = page.locator("li[aria-current=step]"), page.locator("#state")
     expect(step).to_contain_text("session_killed")
-    expect(
-        page.get_by_role("listbox", name=re.compile("steps in lanes")).get_by_role("option")
-    ).to_have_accessible_name(re.compile("Decisions, .*session_killed"))
+    lanes = page.get_by_role("listbox", name=re.compile("steps in lanes"))
+    expect(lanes.get_by_role("option")).to_have_accessible_name(re.compile("Decisions, .*session_killed"))
     expect(state).to_contain_text("KILL")
     finding = page.locator(".finding").filter(has_text="destructive_repeat")
     finding.locator("summary").click()
@@ -289,9 +285,8 @@ def find_what_the_operator_did(page: Page) -> None:
     box.fill("night-build")
     expect(page.get_by_role("group", name="Sessions").get_by_role("option")).to_contain_text("night-build")
     box.fill("ada")
-    page.get_by_role("group", name="Interventions").get_by_role("option").filter(
-        has_text="operator in session night-build"
-    ).click()
+    options = page.get_by_role("group", name="Interventions").get_by_role("option")
+    options.filter(has_text="operator in session night-build").click()
     expect(page.locator(".prose")).to_contain_text(f"An operator stopped it: killed by ada: {REASON}")
     expect(page.get_by_role("button", name="Kill session")).to_have_count(0)
 

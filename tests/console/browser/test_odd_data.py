@@ -42,16 +42,11 @@ def busy() -> Script:
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("odd")
     many = [event for n in range(MANY) for event in Script(f"many-{n:03d}", f"a{n}", 500 + n).starts("Wait").events]
+    request = CallRequest(action="t" * 500, agent_id="w" * 200, expires_s=3600, why="y" * 4000)
     asks = Command(
-        command_id="c0",
-        kind=CommandKind.REQUEST,
-        id=LONG,
-        by="sdk",
-        reason="its own guard asks",
-        time=now_ms(),
-        request_id="apr_1",
-        request=CallRequest(action="t" * 500, agent_id="w" * 200, expires_s=3600, why="y" * 4000),
-    )
+        command_id="c0", kind=CommandKind.REQUEST, id=LONG, by="sdk", reason="its own guard asks", time=now_ms(),
+        request_id="apr_1", request=request,
+    )  # fmt: skip
     frozen = Command(
         command_id="c1", kind=CommandKind.FREEZE, scope=ScopeKind.TARGET, id=TURNED, by="ada", reason=HOSTILE * 9,
         time=now_ms(),
@@ -153,10 +148,8 @@ def test_a_console_that_is_away_says_so_and_is_there_again(chromium: Browser, ad
         expect(page.locator("#preview")).to_be_visible()
         page.context.set_offline(True)
         page.get_by_role("button", name="Preview").click()
-        away = page.get_by_role("alert").filter(
-            has_text="The console cannot be reached. What is shown may be out of date."
-        )
-        expect(away.first).to_be_visible()
+        away = "The console cannot be reached. What is shown may be out of date."
+        expect(page.get_by_role("alert").filter(has_text=away).first).to_be_visible()
         page.evaluate("dispatchEvent(new Event('online'))")  # as where only some of a network is there again
         expect(page.get_by_role("region", name="Stopped now").get_by_role("alert")).to_be_visible()
         page.context.set_offline(False)

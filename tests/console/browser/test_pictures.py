@@ -96,9 +96,8 @@ def test_a_story_names_its_waits_and_draws_what_it_used(page: Page) -> None:
     used = [step["record"]["usage"] for step in steps if (step["record"] or {}).get("usage")]
     tokens = sum(one["input_tokens"] + one["output_tokens"] for one in used)
     expect(page.get_by_role("img", name=f"Tokens over time: {tokens:,} at the end")).to_be_visible()
-    expect(
-        page.get_by_role("img", name=re.compile(r"Cost over time: \$0\.07 at the end.*no limit on cost"))
-    ).to_be_visible()
+    cost = re.compile(r"Cost over time: \$0\.07 at the end.*no limit on cost")
+    expect(page.get_by_role("img", name=cost)).to_be_visible()
     expect(page.get_by_text("No rule on progress came near a finding.")).to_be_visible()
     page.get_by_label("Table: tokens, cost and progress").click()
     expect(page.locator(".chart-rows tbody tr").last.locator("td").nth(1)).to_have_text(f"{tokens:,}")
@@ -119,18 +118,16 @@ def change_the_policy(page: Page, bootstrap: str) -> None:
     expect(page.get_by_text("As many as this within the window are a finding.").first).to_be_visible()
     page.get_by_label("Value", exact=True).first.fill("2")
     page.get_by_role("button", name="Try it on history").click()
-    expect(page.locator("#tried")).to_contain_text(
-        f"destructive_volume.max_deletes = 2 on {answer(page, '/api/v1/sessions')['total']} sessions"
-    )
+    sessions = answer(page, "/api/v1/sessions")["total"]
+    expect(page.locator("#tried")).to_contain_text(f"destructive_volume.max_deletes = 2 on {sessions} sessions")
     changed = page.get_by_role("region", name="What would have been different").locator("tbody tr")
     asked = changed.filter(has_text="clean-3-0")
     expect(asked).to_contain_text("now asked")
     expect(asked.locator("td").last).to_contain_text("ASK")
     expect(changed.filter(has_text=HEALTHY)).to_have_count(0)
     page.get_by_role("button", name="Apply to the document").click()
-    expect(page.get_by_label("Document")).to_have_value(
-        "name: default\nrules:\n  destructive_volume:\n    settings:\n      max_deletes: 2\n"
-    )
+    applied = "name: default\nrules:\n  destructive_volume:\n    settings:\n      max_deletes: 2\n"
+    expect(page.get_by_label("Document")).to_have_value(applied)
     page.get_by_label("Document").fill("rules: {destructive_volume: {settings: {max_deletes: many}}}")
     page.get_by_role("button", name="Check").click()
     expect(page.locator("#checked")).to_contain_text("rules.destructive_volume.settings.max_deletes")

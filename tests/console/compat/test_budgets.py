@@ -1,27 +1,17 @@
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
 
 from haltline.console.compat import budgets
 from haltline.console.compat.budgets import Call, Rejection, Spent
-from haltline.console.read_model.store import empty, open_store
+from haltline.console.read_model.store import empty
 from haltline.console.sdk_rules import ConsoleRules
-from tests.console.databases import database
 
 NOW_MS = 1_750_000_000_000
 RULES = ConsoleRules.model_validate(
     {"rules": {"run_budget": 2.0, "action_budgets": {"train_*": 1.0}}, "budgets": {"groups": {"g*": 1.5}}}
 )
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    engine = open_store(database(tmp_path))
-    yield engine
-    engine.dispose()
 
 
 def refused(engine: Engine, cost_usd: float, action: str = "read", run: str = "r", group: str = "") -> Rejection | None:

@@ -18,7 +18,7 @@ from haltline.streams.notify.links import OPENS_AT, LinkKey
 from tests.builders import at
 from tests.console.browser.scene import ASKS, waits
 from tests.console.serving import LOOP, serving
-from tests.console.topics import Said, messages_of, produce
+from tests.console.topics import messages_of, produce
 from tests.waiting import wait_until
 
 HOUR_MS = 3_600_000
@@ -26,7 +26,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture
 def client(embedded: EmbeddedBroker, tmp_path: Path) -> Iterator[TestClient]:
-    with serving(embedded.bootstrap, tmp_path / "model.db") as client:
+    with serving(embedded.bootstrap, tmp_path) as client:
         yield client
 
 
@@ -44,7 +44,7 @@ LINKS = {
 
 
 def test_a_link_to_an_approval_is_followed_when_it_was_signed(embedded: EmbeddedBroker, tmp_path: Path) -> None:
-    with serving(embedded.bootstrap, tmp_path / "model.db", link_key=LINK_KEY) as client:
+    with serving(embedded.bootstrap, tmp_path, link_key=LINK_KEY) as client:
         for what, (token, status, text) in LINKS.items():
             answer = client.get(OPENS_AT, params={"token": token}, headers={"Authorization": ""})
             assert (answer.status_code, text in answer.text) == (status, True), (what, answer.text)
@@ -55,12 +55,8 @@ def test_a_console_ends_although_a_page_listens_and_signs_its_pages_in(
 ) -> None:
     arguments = ["--bootstrap", embedded.bootstrap, "--database", f"sqlite:///{tmp_path}/model.db", "--port", "0"]
     arguments += ["--metrics-port", "0"]
-    console = subprocess.Popen(
-        [sys.executable, "-m", "haltline.cli", "console", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    command = [sys.executable, "-m", "haltline.cli", "console", *arguments]
+    console = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         assert console.stdout is not None
         lines = iter(console.stdout.readline, "")
@@ -86,24 +82,14 @@ def test_a_console_ends_although_a_page_listens_and_signs_its_pages_in(
         console.wait()
 
 
-def stopped(decision: Decision) -> Said:
-    feedback = Feedback(
-        feedback_id="f1",
-        session_id="a",
-        decision_id=decision.decision_id,
-        stage=Stage.STOPPED,
-        time=at(9),
-        decided_at=at(8),
-    )
-    return "feedback", "a", feedback
-
-
 def test_the_fleet_is_counted_who_stopped_is_reported_and_a_session_is_made_again_with_how_close_rules_were(
     client: TestClient, embedded: EmbeddedBroker
 ) -> None:
     records = messages_of(LOOP)
     kill = next(one for _, _, one in records if isinstance(one, Decision) and one.level is Level.KILL)
-    produce(embedded.bootstrap, [*records, stopped(kill)])
+    of_it = {"session_id": "a", "decision_id": kill.decision_id, "time": at(9), "decided_at": at(8)}
+    stopped = Feedback.model_validate({"feedback_id": "f1", "stage": Stage.STOPPED, **of_it})
+    produce(embedded.bootstrap, [*records, ("feedback", "a", stopped)])
     wait_until(lambda: client.get("/api/v1/kill/stops", params={"decision_id": kill.decision_id}).json(), "it stopped")
     assert client.get("/api/v1/kill/stops", params={"decision_id": kill.decision_id}).json() == [
         {"session_id": "a", "agent_id": "unknown", "time_ms": at(9), "took_ms": 1000}
@@ -131,11 +117,8 @@ WHAT_IFS: dict[str, dict[str, object]] = {
 def test_what_cannot_be_answered_says_what_was_expected(client: TestClient) -> None:
     assert client.get(OPENS_AT, params={"token": LINK_KEY.token("apr", IN_AN_HOUR_MS)}).status_code == 404
     answer = client.post("/api/v1/approvals/batch", json={"ids": ["x", "y", "x"], "word": "approve", "reason": "ok"})
-    assert answer.json() == {
-        "answered": [],
-        "late": [],
-        "refused": dict.fromkeys(("x", "y"), "not found among those of the last day"),
-    }
+    refused = dict.fromkeys(("x", "y"), "not found among those of the last day")
+    assert answer.json() == {"answered": [], "late": [], "refused": refused}
     for problem, question in WHAT_IFS.items():
         answer = client.post("/api/v1/policy/what-if", json=question)
         assert (answer.status_code, problem in answer.json()["detail"]) == (400, True)

@@ -1,7 +1,6 @@
 """What the reader of the console's read model says while it has to wait."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Consumer, KafkaError
@@ -10,7 +9,6 @@ from sqlalchemy.exc import OperationalError
 
 from haltline.console.read_model import tables
 from haltline.console.read_model.feeder import Feeder, TopicRecreated
-from haltline.console.read_model.store import open_store
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.produce import produce_confirmed
 from tests.mock_cluster import ApiKey, MockCluster
@@ -25,13 +23,6 @@ def cluster(mock_cluster: Callable[[], MockCluster]) -> MockCluster:
     for name in TOPICS.all:
         cluster.create_topic(name, 1)
     return cluster
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    engine = open_store(f"sqlite:///{tmp_path}/tables.db")
-    yield engine
-    engine.dispose()
 
 
 class Trying(Feeder):
@@ -54,11 +45,11 @@ def test_a_topic_that_was_recreated_is_reported_with_what_to_do_and_not_each_sec
         feeder.start()
         wait_until(lambda: feeder.tries > 2, "it has tried again")
     result = [message for message in caplog.messages if "recreated" in message]
-    assert len(result) == 1
-    assert result[0].startswith(
+    (line,) = result
+    assert line.startswith(
         f"the read model waits: {TOPICS.actions}[0]: expected a partition that goes on at offset 500"
     )
-    assert "haltline console --rebuild" in result[0]
+    assert "haltline console --rebuild" in line
 
 
 def test_where_the_next_records_are_gone_it_asks_where_to_go_on(cluster: MockCluster, engine: Engine) -> None:

@@ -1,6 +1,7 @@
 """What the pictures of the fleet page are drawn from, against the same counted of a list."""
 
 from collections import Counter
+from typing import Any
 
 import orjson
 import pytest
@@ -39,30 +40,23 @@ def test_trips_over_time_and_the_top_are_what_a_list_has(filled: Engine, hours: 
     tripped = [one for one in made() if one.outcome is not RecordOutcome.WARNED]
     shown = [one for one in tripped if drawn["from_ms"] <= one.timestamp <= NOW_MS]
     counted = Counter((level_of(one), (one.timestamp - drawn["from_ms"]) // drawn["step_ms"]) for one in shown)
-    of_steps = {
-        (of["level"], step): count for of in drawn["levels"] for step, count in enumerate(of["counts"]) if count
-    }
-    assert (of_steps, drawn["total"]) == (dict(counted), len(shown))
+    of_steps = {(of["level"], step): count for of in drawn["levels"] for step, count in enumerate(of["counts"])}
+    assert ({at: count for at, count in of_steps.items() if count}, drawn["total"]) == (dict(counted), len(shown))
     assert {len(of["counts"]) for of in drawn["levels"]} <= {hours * MS_PER_HOUR // drawn["step_ms"]}
     top = fleet.top(filled, NOW_MS, hours, 10)
     since = [one for one in tripped if NOW_MS - hours * MS_PER_HOUR <= one.timestamp <= NOW_MS]
     assert {one["name"]: one["trips"] for one in top["agents"]} == Counter(one.agent_id for one in since)
-    assert {one["name"]: one["trips"] for one in top["tools"]} == Counter(
-        one.action_name for one in since if one.action_name
-    )
+    tools = Counter(one.action_name for one in since if one.action_name)
+    assert {one["name"]: one["trips"] for one in top["tools"]} == tools
 
 
 def acts(session: str, *, target: str = "", errors: int = 3) -> list[Said]:
     """The same deletion again and again, until it is stopped; it says what it acts on only by its arguments."""
     events = []
     for number in range(errors):
-        common = {
-            "session_id": session,
-            "agent_id": "cleaner",
-            "call_id": f"{session}{number}",
-            "action": "delete_asset",
-        }
-        of = {**common, "args": {"asset_id": session}, "targets": [target] if target else []}
+        common = {"session_id": session, "agent_id": "cleaner", "call_id": f"{session}{number}"}
+        what = {"action": "delete_asset", "args": {"asset_id": session}, "targets": [target] if target else []}
+        of: dict[str, Any] = common | what
         time_ms = NOW_MS - 60_000 * (errors - number)
         events.append(ActionEvent(event_id=f"{session}p{number}", kind=Kind.PROPOSED, time=time_ms, **of))
         events.append(
@@ -86,28 +80,23 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Engine, list[Said]]
 def test_what_is_spent_live_and_touched_is_that_of_the_sessions_and_their_incidents(
     taken: tuple[Engine, list[Said]],
 ) -> None:
-    spent = fleet.spending(taken[0], NOW_MS)
+    engine, said = taken
+    spent = fleet.spending(engine, NOW_MS)
     assert len(spent["cost_usd"]) == 60
     last = zip(spent["cost_usd"][-4:], spent["most_usd"][-4:], spent["sessions"][-4:], strict=True)
     assert list(last) == [(0.0, 0.0, 0), (0.5, 0.25, 2), (0.5, 0.25, 2), (0.75, 0.25, 3)]
-    engine, said = taken
     found = fleet.live(engine, NOW_MS, 10)
-    assert [(group["cause"], [one["session_id"] for one in group["sessions"]]) for group in found["groups"]] == [
-        ("destruction", ["bare", "loop"]),
-        (None, ["calm"]),
-    ]
+    groups = [(group["cause"], [one["session_id"] for one in group["sessions"]]) for group in found["groups"]]
+    assert groups == [("destruction", ["bare", "loop"]), (None, ["calm"])]
     assert {one["state"] for one in found["groups"][0]["sessions"]} == {"killed"}
     incidents = {one.incident_id for _, _, one in said if isinstance(one, IncidentRecord)}
     assert found["groups"][0]["incident_id"] in incidents
     cut = fleet.live(engine, NOW_MS, 1)
     assert (cut["total"], [len(group["sessions"]) for group in cut["groups"]]) == (3, [1])
-    engine, said = taken
     decisions = [one for _, _, one in said if isinstance(one, Decision) and one.detector]
     targets = targets_of(engine, [orjson.loads(one.to_json()) for one in decisions])
-    assert {(one.session_id, *targets[one.decision_id]) for one in decisions} == {
-        ("loop", "asset_id=a"),
-        ("bare", "asset_id=bare"),
-    }
+    of_sessions = {(one.session_id, *targets[one.decision_id]) for one in decisions}
+    assert of_sessions == {("loop", "asset_id=a"), ("bare", "asset_id=bare")}
 
 
 @cases(

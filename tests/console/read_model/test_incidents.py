@@ -5,10 +5,8 @@ from collections.abc import Iterator
 import pytest
 from fastapi.testclient import TestClient
 
-from haltline.schemas.topics import Topics
 from tests.builders import T0_MS
-from tests.console.serving import serving, tell
-from tests.mock_cluster import QuickBroker
+from tests.console.serving import console_in, tell
 from tests.streams.notify.records import change
 
 RECORDS = [
@@ -27,11 +25,9 @@ RECORDS = [
 
 @pytest.fixture(scope="module")
 def of_incidents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    with QuickBroker() as broker:
-        broker.ensure_topics(Topics())
-        with serving(broker.bootstrap, tmp_path_factory.mktemp("incidents") / "model.db") as client:
-            tell(client, [("incidents", record.key, record) for record in RECORDS])
-            yield client
+    with console_in(tmp_path_factory.mktemp("incidents")) as client:
+        tell(client, [("incidents", record.key, record) for record in RECORDS])
+        yield client
 
 
 def test_incidents_are_listed_worst_first_found_by_every_filter_and_shown_with_their_history(
@@ -51,7 +47,6 @@ def test_incidents_are_listed_worst_first_found_by_every_filter_and_shown_with_t
     assert ids(cause="destruction") == ["c-kill"]
     assert ids(start_date="2025-06-15T15:07:00Z", open_only="true") == ["c-kill"]
     assert ids(skip="1", limit="1") == ["b-pause"]
-    client = of_incidents
     assert client.get("/api/v1/incidents/b").json()["assignee"] == "bo"
     history = client.get("/api/v1/incidents/b/history").json()
     assert [(one["revision"], one["change"]) for one in history] == [(1, "opened"), (2, "assigned")]

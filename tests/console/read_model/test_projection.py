@@ -13,11 +13,6 @@ from tests.console.topics import messages_of, rows
 from tests.streams.engine.test_local_fleet import spends
 
 
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    return open_store(database(tmp_path_factory.mktemp("console")))
-
-
 def test_costs_are_added_up_and_what_cannot_be_read_is_in_the_story(engine: Engine) -> None:
     made = rows(messages_of([spends(0, "a", 0.25), spends(1, "a", 0.5)]))
     broken = KafkaRecord("haltline.actions", 0, 99, 1_750_000_000_000, b"a", b"{no")

@@ -10,7 +10,7 @@ from haltline.console.access.keys import Keys, Role, Who, new_key
 from haltline.console.read_model import tables
 from haltline.console.read_model.feeder import reader_of
 from haltline.console.read_model.rebuild import of_audit, take_from
-from haltline.console.read_model.store import empty, open_store
+from haltline.console.read_model.store import empty
 from haltline.console.run import run
 from haltline.console.settings import ConsoleSettings
 from haltline.streams.audit.reading import KafkaRecord
@@ -24,30 +24,19 @@ def log() -> LiveLog:
     return a_night()
 
 
-@pytest.fixture
-def engine(tmp_path: Path) -> Engine:
-    return open_store(database(tmp_path))
-
-
 def settings(folder: Path, table: Path) -> ConsoleSettings:
-    return ConsoleSettings(
-        bootstrap="127.0.0.1:1",
-        keys=Keys.of([(new_key(), Who("ada", Role.ADMIN))]),
-        database=database(folder),
-        audit_table=str(table),
-    )
+    keys = Keys.of([(new_key(), Who("ada", Role.ADMIN))])
+    return ConsoleSettings(bootstrap="127.0.0.1:1", keys=keys, database=database(folder), audit_table=str(table))
 
 
 def of_topics(engine: Engine, log: LiveLog) -> dict[str, list[dict[str, Any]]]:
     """As the feeder does it."""
     reader = reader_of(TOPICS)
-    return of_batches(
-        engine,
-        [
-            [reader.row(KafkaRecord(*record[:6], tuple(record.headers)), record.timestamp) for record in kept]
-            for kept in log.records.values()
-        ],
+    batches = (
+        [reader.row(KafkaRecord(*record[:6], tuple(record.headers)), record.timestamp) for record in kept]
+        for kept in log.records.values()
     )
+    return of_batches(engine, batches)
 
 
 def test_it_is_what_the_topics_would_have_made_and_the_feeder_goes_on_behind_it(
@@ -63,11 +52,8 @@ def test_it_is_what_the_topics_would_have_made_and_the_feeder_goes_on_behind_it(
     assert contents(engine) == expected
     with engine.connect() as connection:
         after = {(topic, partition): n for topic, partition, n in connection.execute(select(tables.offsets))}
-    assert after == {
-        (topic.removeprefix(TOPICS.prefix), partition): len(kept)
-        for (topic, partition), kept in log.records.items()
-        if kept
-    }
+    ends = {(topic.removeprefix(TOPICS.prefix), number): len(kept) for (topic, number), kept in log.records.items()}
+    assert after == {place: end for place, end in ends.items() if end}
 
 
 def test_without_a_table_nothing_is_emptied(

@@ -1,8 +1,5 @@
 """Whatever contains a text is found by it, on SQLite and on PostgreSQL, and nothing else."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from sqlalchemy import Engine
 
@@ -10,11 +7,10 @@ from haltline.console.read_model import intervention_queries, tables, text_searc
 from haltline.console.read_model.intervention_queries import InterventionFilter, page
 from haltline.console.read_model.intervention_rows import intervention_row
 from haltline.console.read_model.search import search
-from haltline.console.read_model.store import clear, empty, open_store, put
+from haltline.console.read_model.store import clear, empty, put
 from haltline.console.read_model.tallies import hide, put_interventions
 from haltline.console.read_model.text_search import words_of
 from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
-from tests.console.databases import database
 
 REASONS = (
     "3 deletes on asset_id=fact_sales in 12s",
@@ -49,11 +45,9 @@ def found(engine: Engine, text: str, **filters: str) -> list[str]:
 
 
 @pytest.fixture
-def searched(tmp_path: Path) -> Iterator[Engine]:
-    engine = open_store(database(tmp_path))
+def searched(engine: Engine) -> Engine:
     keep(engine, *(record(number, reason) for number, reason in enumerate(REASONS)))
-    yield engine
-    engine.dispose()
+    return engine
 
 
 def test_what_contains_a_text_is_found(searched: Engine) -> None:
@@ -96,9 +90,9 @@ def test_what_was_changed_or_hidden_is_found_as_it_is_now(searched: Engine) -> N
 def test_many_matches_are_counted_up_to_a_number(searched: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intervention_queries, "_NEAR", 2)
     monkeypatch.setattr(intervention_queries, "MOST_COUNTED", 3)
-    assert [(of.total, of.more) for of in (page(searched, InterventionFilter(search=text), 0, 2) for text in (
-        "delete_asset", "deletes on", "fact_sales",
-    ))] == [(3, True), (2, False), (1, False)]  # fmt: skip
+    for text, counted in (("delete_asset", (3, True)), ("deletes on", (2, False)), ("fact_sales", (1, False))):
+        shown = page(searched, InterventionFilter(search=text), 0, 2)
+        assert (shown.total, shown.more) == counted, text
     assert found(searched, "delete_asset")[:2] == ["int_0007", "int_0006"]
     narrow = InterventionFilter(search="delete_asset", agent_id="cleaner")
     assert [page(searched, narrow, skip, 3).total for skip in (0, 6)] == [3, 8]
@@ -106,23 +100,20 @@ def test_many_matches_are_counted_up_to_a_number(searched: Engine, monkeypatch: 
 
 def test_everything_is_searched_and_the_whole_id_comes_first(searched: Engine) -> None:
     with searched.begin() as connection:
-        rows = [
-            {"kind": kind, "name": name, "last_ms": at, "words": words_of(name)}
-            for kind, name, at in (
-                ("agent", "night-watch", 1), ("target", "asset_id=night-6", 2), ("tool", "night_shift", 3),
-                ("agent", "night-6", 0),
-            )
-        ]  # fmt: skip
-        put(connection, tables.names, rows)
+        known = [
+            ("agent", "night-6"),
+            ("agent", "night-watch"),
+            ("target", "asset_id=night-6"),
+            ("tool", "night_shift"),
+        ]
+        rows = [{"kind": kind, "name": name, "words": words_of(name)} for kind, name in known]
+        put(connection, tables.names, [row | {"last_ms": at} for at, row in enumerate(rows)])
     groups = {of.kind: of for of in search(searched, "NIGHT-6", 5)}
-    assert {kind: [one.id for one in of.found] for kind, of in groups.items()} == {
-        "agent": ["night-6"], "target": ["asset_id=night-6"], "intervention": ["int_0006"],
-    }  # fmt: skip
+    ids = {kind: [one.id for one in of.found] for kind, of in groups.items()}
+    assert ids == {"agent": ["night-6"], "target": ["asset_id=night-6"], "intervention": ["int_0006"]}
     assert groups["target"].found[0].path == "/interventions?search=asset_id%3Dnight-6"
-    assert [one.id for of in search(searched, "night-", 5) if of.kind == "agent" for one in of.found] == [
-        "night-watch",
-        "night-6",
-    ]
+    (agents,) = (of for of in search(searched, "night-", 5) if of.kind == "agent")
+    assert [one.id for one in agents.found] == ["night-watch", "night-6"]
     (few,) = search(searched, "delete_asset", 2)
     assert (len(few.found), few.more) == (2, True)
 

@@ -17,9 +17,8 @@ Steps = list[list[Finding]]
 
 
 def found(rule: str, severity: Severity = MEDIUM) -> Finding:
-    return Finding(
-        detector=rule, code=rule, severity=severity, reason="seen", evidence=(Evidence(event_id=f"by {rule}"),)
-    )
+    seen = (Evidence(event_id=f"by {rule}"),)
+    return Finding(detector=rule, code=rule, severity=severity, reason="seen", evidence=seen)
 
 
 def steps(actions: Steps, detector: Agreement = DETECTOR, *, restart: bool = False) -> str:

@@ -18,20 +18,12 @@ LOW, MEDIUM, HIGH, CRITICAL = Severity
 
 
 def found(rule: str, severity: Severity = MEDIUM, confidence: float = 1.0) -> Finding:
-    return Finding(
-        detector=rule,
-        code=rule,
-        severity=severity,
-        confidence=confidence,
-        reason="seen",
-        evidence=(Evidence(event_id="e"),),
-    )
+    seen: dict[str, Any] = {"reason": "seen", "evidence": (Evidence(event_id="e"),)}
+    return Finding(detector=rule, code=rule, severity=severity, confidence=confidence, **seen)
 
 
-def run(
-    steps: list[tuple[float, list[Finding]]], detector: Combination = DETECTOR, *, restart: bool = False
-) -> list[Finding]:
-    watched = Watched(detector)
+def run(steps: list[tuple[float, list[Finding]]], *, restart: bool = False) -> list[Finding]:
+    watched = Watched(DETECTOR)
     actual = []
     for second, findings in steps:
         finding = watched(event(second), findings)
@@ -52,22 +44,14 @@ def test_two_findings_close_together_multiply_the_risk(
 ) -> None:
     first, second = (other, one) if turned else (one, other)
     (finding,) = run([(0, [found(first, confidence=0.5)]), (60, [found(second, confidence=0.4)])])
-    assert finding.code == name
-    assert finding.values == {
-        "risk": pytest.approx(0.25 * multiplier),
-        "worst": 0.25,
-        "multiplier": multiplier,
-        "rules": f"{one}, {other}",
-    }
+    values = {"risk": pytest.approx(0.25 * multiplier), "worst": 0.25, "multiplier": multiplier}
+    assert (finding.code, finding.values) == (name, values | {"rules": f"{one}, {other}"})
     assert [e.event_id for e in finding.evidence] == ["s1@0 look_up", "s1@60 look_up"]
 
 
 def test_the_seeds_have_these_three_and_several_multiply_each_other() -> None:
-    assert {name: factor for name, *_, factor in COMBINATIONS} == {
-        "error_exploration_loop": 1.5,
-        "runaway_execution": 2.0,
-        "confused_state": 1.8,
-    }
+    factors = {name: factor for name, *_, factor in COMBINATIONS}
+    assert factors == {"error_exploration_loop": 1.5, "runaway_execution": 2.0, "confused_state": 1.8}
     parts = ["hallucination", "scope_creep", "resource_growth", "goal_drift"]
     (finding,) = run([(0, [found(part, LOW, 0.5) for part in parts])])
     assert (finding.code, finding.values["multiplier"], finding.values["risk"]) == ("runaway_execution", 3.6, 0.36)
@@ -90,26 +74,20 @@ def test_the_risk_and_what_it_means(severity: Severity, confidence: float, risk:
     assert (finding.values["risk"], finding.severity, finding.confidence) == (risk, reported, risk)
 
 
+ONE, OTHER = found("hallucination"), found("scope_creep")
+
+
 @cases(
     "steps, times",
     {
-        "one of two, again and again": ([(s, [found("hallucination")]) for s in range(9)], 0),
+        "one of two, again and again": ([(s, [ONE]) for s in range(9)], 0),
         "two that are no combination": ([(0, [found("hallucination"), found("goal_drift")])], 0),
-        "another rule": ([(0, [found("hallucination")]), (9, [found("polling")])], 0),
-        "ten minutes apart is together": ([(0, [found("hallucination")]), (600, [found("scope_creep")])], 1),
-        "further apart, with many actions between": (
-            [(0, [found("hallucination")]), *((s, []) for s in range(60)), (601, [found("scope_creep")])],
-            0,
-        ),
-        "slow, with few actions between": (
-            [(0, [found("hallucination")]), (5000, []), (9000, [found("scope_creep")])],
-            1,
-        ),
-        "again with each further finding": (
-            [(0, [found("hallucination"), found("scope_creep")]), (1, []), (2, [found("scope_creep")])],
-            2,
-        ),
-        "out of order": ([(99, [found("scope_creep")]), (0, [found("hallucination")])], 1),
+        "another rule": ([(0, [ONE]), (9, [found("polling")])], 0),
+        "ten minutes apart is together": ([(0, [ONE]), (600, [OTHER])], 1),
+        "further apart, with many actions between": ([(0, [ONE]), *((s, []) for s in range(60)), (601, [OTHER])], 0),
+        "slow, with few actions between": ([(0, [ONE]), (5000, []), (9000, [OTHER])], 1),
+        "again with each further finding": ([(0, [ONE, OTHER]), (1, []), (2, [OTHER])], 2),
+        "out of order": ([(99, [OTHER]), (0, [ONE])], 1),
     },
 )
 @pytest.mark.parametrize("restart", [False, True], ids=["without a restart", "with restarts"])
@@ -130,15 +108,10 @@ def test_the_engine_shows_it_what_the_others_found() -> None:
     policy = Policy(rules={"combination": Rule(settings={"window_s": 60}), "hallucination": Rule()})
     core, state = Core(policy), SessionState("s1")
     task: dict[str, Any] = {"goal": "fix it", "expected_paths": ["src/**"]}
-    missing = {"kind": "action.completed", "outcome": "error"}
+    missing = [f"/lib/x{s % 6}.py" for s in range(1, 12)]
     events = [
         event(0, "", kind="session.started", outcome=None, task=task),
-        *(
-            event(
-                s, "read_file", error=f"No such file: /lib/x{s % 6}.py", args={"path": f"/lib/x{s % 6}.py"}, **missing
-            )
-            for s in range(1, 12)
-        ),
+        *(event(s, "read_file", error=f"No such file: {p}", args={"path": p}) for s, p in enumerate(missing, 1)),
         *(event(s, "edit_file", args={"path": f"/other/{s}.py"}) for s in range(20, 32)),
     ]
     detections = [d for e in events for d in core.on_event(state, e).detections]

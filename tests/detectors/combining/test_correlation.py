@@ -14,7 +14,7 @@ from haltline.streams.engine.core import Core, Effects, Position, SessionState
 from haltline.streams.policy.json_schema import policy_schema
 from haltline.streams.policy.loader import BadPolicy, parse_policy
 from haltline.streams.sessions import state_codec
-from tests.builders import T0_MS, bash, call, delete, event
+from tests.builders import T0_MS, bash, call, delete, each, event
 from tests.cases import cases
 
 COUNT: dict[str, Any] = {
@@ -53,13 +53,12 @@ def run(document: Policy, events: Sequence[ActionEvent], *, restart: bool = Fals
 
 def fires_at(document: Policy, events: Sequence[ActionEvent]) -> list[float]:
     """Seconds of the events on which the correlation rules found something, with a restart after each event."""
-    outcomes = run(document, events, restart=True)
-    return [
-        (item.time - T0_MS) / 1000
-        for item, outcome in zip(events, outcomes, strict=True)
-        for d in outcome.detections
-        if d.finding.detector.startswith("correlation_")
-    ]
+    outcomes = zip(events, run(document, events, restart=True), strict=True)
+    found = [(item.time, d.finding.detector) for item, outcome in outcomes for d in outcome.detections]
+    return [(time - T0_MS) / 1000 for time, detector in found if detector.startswith("correlation_")]
+
+
+NUMBERS = [event(s, "put", args={"n": n}) for s, n in enumerate((30, 5, 1, "many"))]
 
 
 @cases(
@@ -70,7 +69,7 @@ def fires_at(document: Policy, events: Sequence[ActionEvent]) -> list[float]:
         "exactly the timespan apart counts": ({}, exports(0, 30, 60), [60]),
         "further apart than the timespan": ({}, exports(0, 30, 61), []),
         "slow, within the last actions": ({"last_actions": 5}, exports(0, 300, 600), [600]),
-        "other actions": ({}, [event(s, "look") for s in range(9)], []),
+        "other actions": ({}, each(9, event, "look"), []),
         "a call counts once": ({}, [e for s in (0, 9, 18) for e in call(s, "export_x")], [18]),
         "more than three": ({"condition": {"gt": 3}}, exports(0, 1, 2, 3), [3]),
         "exactly two": ({"condition": {"eq": 2}}, exports(0, 1, 2), [1]),
@@ -100,11 +99,7 @@ def fires_at(document: Policy, events: Sequence[ActionEvent]) -> list[float]:
             [event(0, "update_row"), event(1, "get_row"), delete(2, "x=1"), event(3, "set_row")],
             [3],
         ),
-        "by kind": (
-            {"select": {"turns": {"kind": "model.turn"}}},
-            [event(s, "", kind=Kind.MODEL_TURN, outcome=None) for s in range(3)],
-            [2],
-        ),
+        "by kind": ({"select": {"turns": {"kind": "model.turn"}}}, each(3, event, "", kind=Kind.MODEL_TURN), [2]),
         "grouped by target": (
             {"group_by": ["target"]},
             [event(s, "export_table", f"table={'ab'[s % 2]}") for s in range(6)],
@@ -125,19 +120,19 @@ def fires_at(document: Policy, events: Sequence[ActionEvent]) -> list[float]:
             {
                 "type": "value_sum",
                 "condition": {"gte": 0.3, "field": "usage.cost_usd"},
-                "select": {"all": {"on": "event"}},
+                "select": {"a": {"on": "event"}},
             },
-            [event(s, "read", usage={"cost_usd": 0.1}) for s in range(3)],
+            each(3, event, "read", usage={"cost_usd": 0.1}),
             [2],
         ),
         "a mean that is not low enough": (
             {"type": "value_avg", "condition": {"lt": 10, "field": "args.n"}, "select": {"all": {}}},
-            [event(s, "put", args={"n": n}) for s, n in enumerate((30, 5, 1, "many"))],
+            NUMBERS,
             [],
         ),
         "a mean, of numbers only": (
             {"type": "value_avg", "condition": {"lt": 13, "field": "args.n"}, "select": {"all": {}}},
-            [event(s, "put", args={"n": n}) for s, n in enumerate((30, 5, 1, "many"))],
+            NUMBERS,
             [2],
         ),
     },
@@ -179,10 +174,8 @@ def test_an_event_that_comes_late_takes_its_place_in_the_order() -> None:
 
 
 def test_findings_of_other_rules_are_selected_on_the_event_that_brings_them() -> None:
-    select = {
-        "loop": {"finding": "destructive_*", "severity": "low"},
-        "push": {"action": "bash", "args": {"command": "git push*"}},
-    }
+    push = {"action": "bash", "args": {"command": "git push*"}}
+    select = {"loop": {"finding": "destructive_*", "severity": "low"}, "push": push}
     document = policy(rule(type="temporal_ordered", select=select, timespan="1h", condition=None))
     events = [delete(0, "x=1"), bash(5, "git push"), delete(300, "x=1"), bash(310, "git push")]
     assert fires_at(document, events) == [310]
@@ -210,11 +203,8 @@ def test_the_status_says_how_far_it_is_trusted(
 ) -> None:
     decision = run(policy(rule(**fields), rules=rules), exports(0, 1, 2))[-1].decision
     assert decision is not None
-    assert (decision.detector, decision.code.removeprefix("session_killed_correlation_")) == (
-        "correlation_many",
-        "many",
-    )
-    assert (decision.mode, decision.level) == (mode, level)
+    assert decision.code.removeprefix("session_killed_correlation_") == "many"
+    assert (decision.detector, decision.mode, decision.level) == ("correlation_many", mode, level)
 
 
 def test_a_rule_switches_one_off_for_some_sessions() -> None:
@@ -289,24 +279,20 @@ def test_what_is_remembered_is_bounded() -> None:
 def test_a_wrong_rule_is_refused_with_its_line(result: dict[str, Any], line: int, message: str) -> None:
     whole = {"name": "many", "type": "event_count", "select": {"e": {}}, "timespan": "1m"}
     fields = {**whole, **({"group_by": []} if "group_by" in result else {}), "condition": {"gte": 3}} | result
-    text = "correlations:\n -\n" + "\n".join(
-        f"  {name}: {orjson.dumps(value).decode()}" for name, value in fields.items() if value is not None
-    )
+    lines = [f"  {name}: {orjson.dumps(value).decode()}" for name, value in fields.items() if value is not None]
+    text = "correlations:\n -\n" + "\n".join(lines)
     with pytest.raises(BadPolicy, match=message) as raised:
         parse_policy(text)
     assert str(raised.value).startswith(f"policy:{line}: correlations.0")
 
 
-def test_the_published_schema_knows_them() -> None:
+def test_the_published_schema_knows_them_and_rules_of_one_name_or_about_none_are_refused() -> None:
     validator = jsonschema.Draft202012Validator(policy_schema())
     good = {"correlations": [rule()], "rules": {"correlation_many": {"mode": "warn"}}}
     assert list(validator.iter_errors(good)) == []
     assert not validator.is_valid({"correlations": [rule(timespan="soon")]})
     assert not validator.is_valid({"correlations": [rule(type="count")]})
     assert not validator.is_valid(good | {"rules": {"correlation_many": {"mood": "warn"}}})
-
-
-def test_rules_of_one_name_and_rules_about_none_are_refused() -> None:
     with pytest.raises(BadPolicy, match=r"correlations\.1\.name: expected each name once, got 'many' again"):
         policy(rule(), rule())
     with pytest.raises(BadPolicy, match=r"rules\.correlation_few: expected one of .*, correlation_many, got"):

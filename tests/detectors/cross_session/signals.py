@@ -45,6 +45,6 @@ def found(pattern: CrossSessionPattern[Any], *signals: Signal) -> list[Finding]:
     return [finding for one in signals if (finding := pattern.observe(state, one)) is not None]
 
 
-def reported(pattern: CrossSessionPattern[Any], *signals: Signal) -> list[tuple[str, str, str]]:
-    """The same as event, code and severity."""
-    return [(f.evidence[-1].event_id, f.code, f.severity.value) for f in found(pattern, *signals)]
+def reported(pattern: CrossSessionPattern[Any], *signals: Signal) -> list[str]:
+    """The same as event, code and severity: `s1@10 started: spawn_rate high`."""
+    return [f"{f.evidence[-1].event_id}: {f.code} {f.severity.value}" for f in found(pattern, *signals)]

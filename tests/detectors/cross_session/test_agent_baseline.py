@@ -24,19 +24,22 @@ PAST = [profile(n, step_s=9 + n % 3) for n in range(12)]
         "as usual": (profile(12), []),
         "twice as fast": (profile(12, step_s=4), []),
         "slower": (profile(12, step_s=100), []),
-        "ten times as fast": (profile(12, step_s=1), [("agent_rate_drift", "medium")]),
+        "ten times as fast": (profile(12, step_s=1), ["agent_rate_drift medium"]),
         "goes to the network, as none did before": (
-            profile(12, tool_bash=20, tool_edit=12, effect_network=10), [("agent_capability_drift", "medium")]),
+            profile(12, tool_bash=20, tool_edit=12, effect_network=10),
+            ["agent_capability_drift medium"],
+        ),
         "goes there now and then": (profile(12, tool_bash=20, tool_edit=12, effect_network=3), []),
-        "only tools that none used before": (profile(12, tool_mail=32), [("agent_mix_drift", "medium")]),
+        "only tools that none used before": (profile(12, tool_mail=32), ["agent_mix_drift medium"]),
         "one of the usual tools only": (profile(12, tool_bash=32), []),
         "faster, with other tools, and it destroys": (
             profile(12, step_s=0.5, tool_mail=32, effect_destructive=32),
-            [("agent_capability_drift", "critical")]),
+            ["agent_capability_drift critical"],
+        ),
     },
-)  # fmt: skip
-def test_a_profile_beside_those_of_the_agent(last: Signal, codes: list[tuple[str, str]]) -> None:
-    assert [(code, severity) for _, code, severity in reported(AgentBaseline(), *PAST, last)] == codes
+)
+def test_a_profile_beside_those_of_the_agent(last: Signal, codes: list[str]) -> None:
+    assert [told.partition(": ")[2] for told in reported(AgentBaseline(), *PAST, last)] == codes
 
 
 def test_an_agent_of_which_little_is_known_is_not_judged_and_what_comes_again_is_usual() -> None:

@@ -13,15 +13,9 @@ def spent(seconds: float, session: str = "s1", **amounts: float) -> Signal:
     return signal(seconds, SignalKind.SPENT, session, amounts=amounts)
 
 
-def test_the_sessions_of_an_agent_share_its_budget() -> None:
+def test_the_sessions_of_an_agent_share_its_budget_and_it_says_how_much_of_what_and_which_turns_are_not_in_it() -> None:
     signals = [spent(0, "s1", cost_usd=4), spent(1, "s2", cost_usd=4), spent(2, "s3", cost_usd=3)]
-    assert reported(BUDGET, *signals) == [
-        ("s2@1 spent", "budget_warning", "low"),
-        ("s3@2 spent", "budget_exceeded", "critical"),
-    ]
-
-
-def test_it_says_how_much_of_what_and_which_turns_are_not_in_it() -> None:
+    assert reported(BUDGET, *signals) == ["s2@1 spent: budget_warning low", "s3@2 spent: budget_exceeded critical"]
     (finding,) = found(BUDGET, spent(0, calls=120))
     assert finding.reason == "agent agent: 120 of 100 calls used by its sessions, 120%"
     assert finding.values == {"resource": "calls", "used": 120.0, "share": 1.2}

@@ -8,8 +8,6 @@ from haltline.schemas.signals import Signal
 from tests.cases import cases
 from tests.detectors.cross_session.signals import destroys, found, reported
 
-RESPAWNED, MANY = "respawned_destruction", "agent_destruction"
-
 
 @cases(
     "signals, findings",
@@ -19,30 +17,30 @@ RESPAWNED, MANY = "respawned_destruction", "agent_destruction"
         "the next session goes on where the last one ended": (
             [destroys(0), destroys(5), destroys(10, "s2"), destroys(15, "s2"), destroys(20, "s3")],
             [
-                ("s2@10 destructive", RESPAWNED, "high"),
-                ("s2@15 destructive", RESPAWNED, "high"),
-                ("s3@20 destructive", RESPAWNED, "critical"),
+                "s2@10 destructive: respawned_destruction high",
+                "s2@15 destructive: respawned_destruction high",
+                "s3@20 destructive: respawned_destruction critical",
             ],
         ),
         "exactly as old as the window counts": (
             [destroys(0), destroys(450, "s2"), destroys(900, "s3")],
-            [("s3@900 destructive", RESPAWNED, "high")],
+            ["s3@900 destructive: respawned_destruction high"],
         ),
         "older than it does not": ([destroys(0), destroys(450, "s2"), destroys(900.001, "s3")], []),
         "late ones count at their own time": (
             [destroys(10, "s2"), destroys(5), destroys(0)],
-            [("s1@0 destructive", RESPAWNED, "high")],
+            ["s1@0 destructive: respawned_destruction high"],
         ),
         "eleven different things in 11 s": ([destroys(n, f"s{n % 3}", f"table=t{n}") for n in range(11)], []),
         "the twelfth in a minute, by three sessions": (
             [destroys(n, f"s{n % 3}", f"table=t{n}") for n in range(12)],
-            [("s2@11 destructive", MANY, "medium")],
+            ["s2@11 destructive: agent_destruction medium"],
         ),
         "thirty by one session": ([destroys(n, "s1", f"table=t{n}") for n in range(30)], []),
         "thirty in five minutes": ([destroys(10 * n, f"s{n % 3}", f"table=t{n}") for n in range(30)], []),
     },
 )
-def test_what_the_sessions_of_an_agent_destroy(signals: list[Signal], findings: list[tuple[str, str, str]]) -> None:
+def test_what_the_sessions_of_an_agent_destroy(signals: list[Signal], findings: list[str]) -> None:
     assert reported(AgentDestruction(), *signals) == findings
 
 
@@ -58,10 +56,10 @@ def test_the_evidence_is_every_attempt_with_its_place() -> None:
 def test_targets_of_one_act_count_each_and_the_latest_act_names_the_session() -> None:
     many = [f"table=t{n}" for n in range(8)]
     acts = [destroys(n, f"s{n}", many[0], targets=many) for n in range(3)]
-    assert reported(AgentDestruction(max_destructive=4), *acts) == [("s2@2 destructive", RESPAWNED, "high")]
+    assert reported(AgentDestruction(max_destructive=4), *acts) == ["s2@2 destructive: respawned_destruction high"]
     acts = [destroys(n, f"s{n % 3}", f"table=t{n}") for n in range(12)]
     (finding,) = found(AgentDestruction(), *acts[1:], acts[0])
-    assert (finding.code, finding.session_id) == (MANY, "s2")
+    assert (finding.code, finding.session_id) == ("agent_destruction", "s2")
 
 
 @pytest.mark.parametrize("order", [pytest.param(p, id=" ".join(map(str, p))) for p in permutations(range(3))])

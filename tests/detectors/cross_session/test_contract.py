@@ -119,13 +119,7 @@ def test_the_state_stays_bounded(pattern: CrossSessionPattern[Any]) -> None:
     state = pattern.start()
     kinds = sorted(pattern.hears)
     for n in range(600):
-        amounts: dict[str, float] = {
-            ACTIONS: 32.0,
-            STEP_S: 1.0,
-            f"tool:{n}": 32.0,
-            f"effect:{n % 7}": 1.0,
-            **dict.fromkeys(SHARED, 1.0),
-        }
+        profile = {ACTIONS: 32.0, STEP_S: 1.0, f"tool:{n}": 32.0, f"effect:{n % 7}": 1.0}
         target = f"table={n:0200}"
         one = signal(
             n / 10,
@@ -136,7 +130,7 @@ def test_the_state_stays_bounded(pattern: CrossSessionPattern[Any]) -> None:
             agent=f"agent-{n:030}",
             target=target,
             targets=[target],
-            amounts=amounts,
+            amounts=profile | dict.fromkeys(SHARED, 1.0),
         )
         pattern.observe(state, one)
     assert len(orjson.dumps(state)) <= MAX_STATE_BYTES

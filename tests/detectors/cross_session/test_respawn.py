@@ -4,16 +4,12 @@ from tests.cases import cases
 from tests.detectors.cross_session.signals import found, reported, signal
 
 
-def begins(seconds: float, session: str) -> Signal:
-    return signal(seconds, SignalKind.STARTED, session)
+def begins(seconds: float, session: str, kind: SignalKind = SignalKind.STARTED) -> Signal:
+    return signal(seconds, kind, session)
 
 
 def killed(seconds: float, session: str) -> Signal:
-    return signal(seconds, SignalKind.KILLED, session)
-
-
-def released(seconds: float, session: str) -> Signal:
-    return signal(seconds, SignalKind.RELEASED, session)
+    return begins(seconds, session, SignalKind.KILLED)
 
 
 ONE_AFTER_THE_OTHER = [begins(0, "a"), killed(10, "a"), begins(20, "b"), killed(30, "b"), begins(40, "c")]
@@ -25,7 +21,7 @@ ONE_AFTER_THE_OTHER = [begins(0, "a"), killed(10, "a"), begins(20, "b"), killed(
         "a new session after a kill is none yet": ([begins(0, "a"), killed(10, "a"), begins(20, "b")], []),
         "killed, begun anew, killed, begun anew, killed": (
             [*ONE_AFTER_THE_OTHER, killed(50, "c")],
-            [("b@30 killed", "respawned", "high"), ("c@50 killed", "respawned", "critical")],
+            ["b@30 killed: respawned high", "c@50 killed: respawned critical"],
         ),
         "most of the sessions that share the id go on": (
             [*(begins(15 + n, f"other {n}") for n in range(5)), *ONE_AFTER_THE_OTHER, killed(50, "c")],
@@ -33,22 +29,22 @@ ONE_AFTER_THE_OTHER = [begins(0, "a"), killed(10, "a"), begins(20, "b"), killed(
         ),
         "half of the sessions of the time are of the chain": (
             [*(begins(15 + n, f"other {n}") for n in range(3)), *ONE_AFTER_THE_OTHER, killed(50, "c")],
-            [("c@50 killed", "respawned", "critical")],
+            ["c@50 killed: respawned critical"],
         ),
         "two that ran beside each other": ([begins(0, "a"), begins(0, "b"), killed(10, "a"), killed(11, "b")], []),
         "what an operator released does not count": (
-            [begins(0, "a"), killed(10, "a"), released(15, "a"), begins(20, "b"), killed(30, "b")],
+            [begins(0, "a"), killed(10, "a"), begins(15, "a", SignalKind.RELEASED), begins(20, "b"), killed(30, "b")],
             [],
         ),
         "more than an hour between": ([begins(0, "a"), killed(10, "a"), begins(20, "b"), killed(3611, "b")], []),
         "the first kill is heard of last": (
             [killed(30, "b"), begins(20, "b"), killed(10, "a")],
-            [("a@10 killed", "respawned", "high")],
+            ["a@10 killed: respawned high"],
         ),
         "nothing is known of how the second began: it gets the doubt": ([killed(10, "a"), killed(30, "b")], []),
     },
 )
-def test_sessions_one_after_the_other(signals: list[Signal], findings: list[tuple[str, str, str]]) -> None:
+def test_sessions_one_after_the_other(signals: list[Signal], findings: list[str]) -> None:
     assert reported(Respawn(), *signals) == findings
 
 

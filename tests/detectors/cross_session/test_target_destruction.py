@@ -15,17 +15,17 @@ def by(agent: str, seconds: float) -> Signal:
         "three attempts by two agents": ([by("ann", 0), by("bob", 5), by("ann", 9)], []),
         "the fourth, by three agents": (
             [by("ann", 0), by("bob", 5), by("ann", 9), by("cid", 12)],
-            [("of cid@12 destructive", "target_destruction", "high")],
+            ["of cid@12 destructive: target_destruction high"],
         ),
         "twice as many are critical": (
             [by("ann" if n % 2 else "bob", n) for n in range(8)],
-            [(f"of {'ann' if n % 2 else 'bob'}@{n} destructive", "target_destruction", "high") for n in range(3, 7)]
-            + [("of ann@7 destructive", "target_destruction", "critical")],
+            [f"of {'ann' if n % 2 else 'bob'}@{n} destructive: target_destruction high" for n in range(3, 7)]
+            + ["of ann@7 destructive: target_destruction critical"],
         ),
         "over half an hour": ([by("ann", 0), by("bob", 600), by("ann", 1200), by("bob", 1800)], []),
     },
 )
-def test_several_agents_and_one_thing(signals: list[Signal], findings: list[tuple[str, str, str]]) -> None:
+def test_several_agents_and_one_thing(signals: list[Signal], findings: list[str]) -> None:
     assert reported(TargetDestruction(), *signals) == findings
 
 

@@ -24,23 +24,23 @@ def signals(scope: SignalScope, attempts: list[Attempt]) -> list[Signal]:
         "two attempts by two sessions": ([("a", 0, "table=orders"), ("b", 5, "table=orders")], []),
         "the third attempt": (
             [("a", 0, "table=orders"), ("a", 5, "table=orders"), ("b", 9, "table=orders")],
-            [("b@9 destructive", "destroyed_again", "high")],
+            ["b@9 destructive: {}_destroyed_again high"],
         ),
         "one table under three spellings": (
             [("a", 0, "table=orders"), ("b", 5, "table=dw.ORDERS"), ("c", 9, 'table="orders"')],
-            [("c@9 destructive", "destroyed_again", "high")],
+            ["c@9 destructive: {}_destroyed_again high"],
         ),
         "twelve things in a minute": (
             [(f"s{n}", n, f"table=t{n}") for n in range(12)],
-            [("s11@11 destructive", "destruction", "medium")],
+            ["s11@11 destructive: {}_destruction medium"],
         ),
     },
 )
 def test_several_sessions_of_one_tree_or_mission(
-    scope: SignalScope, attempts: list[Attempt], findings: list[tuple[str, str, str]]
+    scope: SignalScope, attempts: list[Attempt], findings: list[str]
 ) -> None:
     rule, name = RULES[scope]
-    assert reported(rule, *signals(scope, attempts)) == [(at, f"{name}_{code}", how) for at, code, how in findings]
+    assert reported(rule, *signals(scope, attempts)) == [text.format(name) for text in findings]
 
 
 @pytest.mark.parametrize("scope", list(RULES))

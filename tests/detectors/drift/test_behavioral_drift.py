@@ -39,9 +39,8 @@ def session(*phases: Phase, **fields: Any) -> list[ActionEvent]:
 
 def shell(*phases: Phase) -> list[ActionEvent]:
     """The same in command lines."""
-    return [
-        e.model_copy(update={"action": "bash", "args": {"command": e.action}, "targets": []}) for e in session(*phases)
-    ]
+    bare: dict[str, Any] = {"action": "bash", "targets": []}
+    return [e.model_copy(update=bare | {"args": {"command": e.action}}) for e in session(*phases)]
 
 
 def found(events: Sequence[ActionEvent], detector: BehavioralDrift = DETECTOR, **context: Any) -> list[Finding]:
@@ -61,9 +60,7 @@ def codes(events: Sequence[ActionEvent], detector: BehavioralDrift = DETECTOR, *
         "other tools in place of the one": (session((["read_file"], 40, 10), (OTHERS, 24, 10)), [MIX]),
         "other tools in place of several": (session((WORK, 40, 10), (MANY, 32, 10)), [MIX]),
         "other programs": (
-            shell(
-                (["cat a.py"], 40, 10), (["paint a", "cd /x && sing b", "sudo fly", "A=1 /bin/run c", "bet"], 30, 10)
-            ),
+            shell((["cat a"], 40, 10), (["paint a", "cd /x && sing b", "sudo fly", "A=1 /bin/run c", "bet"], 30, 10)),
             [MIX],
         ),
         "it begins to send mail": (session((WORK, 40, 10), (["send_mail"], 9, 10)), [CAPABILITY]),
@@ -116,22 +113,12 @@ def test_it_behaves_otherwise_than_before(events: list[ActionEvent], found: list
         "it sent mail before": session(([*WORK, "send_mail"], 40, 10), (["send_mail"], 12, 10)),
         "a clock that was set back": session((WORK, 40, 10)) + session((WORK, 40, 0.1)),
         "its own scratch goes away": shell((["cat a"], 40, 10), (["touch /tmp/t; rm -rf /tmp/t"], 20, 10)),
-        "calls that were refused and never made": [
-            *session((WORK, 40, 10)),
-            *session((["send_mail"], 30, 10), outcome=Outcome.REFUSED),
-        ],
+        "calls that were refused and never made": session((WORK, 40, 10))
+        + session((["send_mail"], 30, 10), outcome=Outcome.REFUSED),
     },
 )
 def test_work_that_goes_on(events: list[ActionEvent]) -> None:
     assert codes(events) == []
-
-
-def test_each_is_reported_once_until_it_has_gone_back_and_a_declared_batch_is_expected() -> None:
-    events = session((WORK, 40, 10), (["drop_table"], 9, 10))
-    batch = Batch(max_deletes=100, expires=at(10_000))
-    assert codes(events, batch=batch) == []
-    reads = (["read_file"], 120, 10)
-    assert codes(session(reads, (MANY, 24, 10), reads, (MANY, 24, 10))) == [MIX, MIX]
 
 
 def test_what_comes_together_is_worse_and_one_finding_with_one_action() -> None:
@@ -148,10 +135,8 @@ def test_what_comes_together_is_worse_and_one_finding_with_one_action() -> None:
 
 def test_the_finding_names_what_changed() -> None:
     (finding,) = found(session((WORK, 40, 10), (["send_mail"], 5, 10)))
-    assert (finding.severity, finding.reason) == (
-        Severity.MEDIUM,
-        "kinds of actions that it did not take before: network, since 5 actions",
-    )
+    assert finding.severity is Severity.MEDIUM
+    assert finding.reason == "kinds of actions that it did not take before: network, since 5 actions"
     assert [e.event_id for e in finding.evidence] == ["action 40", "action 44"]
     assert finding.values["capability_drift_names"] == "network"
     (finding,) = found(session((WORK, 40, 10), (WORK, 12, 1)))
@@ -168,7 +153,12 @@ def test_only_the_relation_of_times_counts_and_it_says_how_close_it_is() -> None
     assert [near[40], *near[43:]] == [0, 0.6, 0.8, 1]
 
 
-def test_settings_decide_what_is_a_drift() -> None:
+def test_each_is_reported_once_until_it_has_gone_back_a_declared_batch_is_expected_and_settings_decide() -> None:
+    events = session((WORK, 40, 10), (["drop_table"], 9, 10))
+    batch = Batch(max_deletes=100, expires=at(10_000))
+    assert codes(events, batch=batch) == []
+    reads = (["read_file"], 120, 10)
+    assert codes(session(reads, (MANY, 24, 10), reads, (MANY, 24, 10))) == [MIX, MIX]
     mail = session((WORK, 40, 10), (["send_mail"], 3, 10))
     assert codes(mail) == []
     assert codes(mail, BehavioralDrift(new_capability_actions=3)) == [CAPABILITY]
@@ -181,11 +171,10 @@ def test_settings_decide_what_is_a_drift() -> None:
         BehavioralDrift(baseline=4)
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from([*WORK, *OTHERS, *SENDS, "drop_table"]), st.sampled_from([0.0, 0.5, 2, 90])),
-             max_size=150),
-    st.integers(8, 40),
-)  # fmt: skip
+_TOOLS = st.sampled_from([*WORK, *OTHERS, *SENDS, "drop_table"])
+
+
+@given(st.lists(st.tuples(_TOOLS, st.sampled_from([0.0, 0.5, 2, 90])), max_size=150), st.integers(8, 40))
 def test_the_counts_agree_and_stay_within_their_bounds(actions: list[tuple[str, float]], memory: int) -> None:
     detector = BehavioralDrift(baseline=5, memory=memory)
     watched = Watched(detector)

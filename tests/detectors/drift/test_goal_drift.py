@@ -4,11 +4,10 @@ import pytest
 
 from haltline.detectors.drift.goal_drift import GoalDrift
 from haltline.schemas.events import ActionEvent, Kind, Outcome
-from tests.builders import Watched, event, findings, fires_at, nearness
+from tests.builders import Watched, each, event, findings, fires_at, nearness, when
 from tests.cases import cases
 
 DETECTOR = GoalDrift()
-DRIFT = ("goal_drift", "medium")
 GOAL = "Repair invoice export rounding"
 
 
@@ -29,35 +28,42 @@ def off_goal(second: int) -> ActionEvent:
 
 
 @cases(
-    "events, fires",
+    "events, found",
     {
-        "away from the goal": (
-            [started(), *map(on_goal, range(1, 5)), *map(off_goal, range(5, 15))], [(10, *DRIFT)]),
-        "not before the mean is low": (
-            [started(), *map(on_goal, range(1, 8)), *map(off_goal, range(8, 14))],
-            [(12, *DRIFT)]),
-        "on the goal": ([started(), *map(on_goal, range(1, 40))], []),
-        "never close to the goal": ([started(), *map(off_goal, range(1, 40))], []),
-        "towards the goal": ([started(), *map(off_goal, range(1, 9)), *map(on_goal, range(9, 14))], []),
-        "without a goal": ([*map(on_goal, range(1, 5)), *map(off_goal, range(5, 40))], []),
-        "too few actions to judge": (
-            [started(), *map(on_goal, range(1, 4)), *map(off_goal, range(4, 10))], []),
+        "away from the goal": ([started(), *map(on_goal, range(1, 5)), *map(off_goal, range(5, 15))], "10m"),
+        "not before the mean is low": ([started(), *map(on_goal, range(1, 8)), *map(off_goal, range(8, 14))], "12m"),
+        "on the goal": ([started(), *map(on_goal, range(1, 40))], ""),
+        "never close to the goal": ([started(), *map(off_goal, range(1, 40))], ""),
+        "towards the goal": ([started(), *map(off_goal, range(1, 9)), *map(on_goal, range(9, 14))], ""),
+        "without a goal": ([*map(on_goal, range(1, 5)), *map(off_goal, range(5, 40))], ""),
+        "too few actions to judge": ([started(), *map(on_goal, range(1, 4)), *map(off_goal, range(4, 10))], ""),
         "refused attempts": (
-            [started(), *(event(s, "x", outcome=Outcome.REFUSED, args={"w": "other things here"}) for s in range(30))],
-            []),
-        "actions that say nothing": ([started(), *(event(s, "x") for s in range(1, 40))], []),
+            [started(), *each(30, event, "x", outcome=Outcome.REFUSED, args={"w": "other things here"})],
+            "",
+        ),
+        "actions that say nothing": ([started(), *each(range(1, 40), event, "x")], ""),
         "towards another part of the goal": (
-            [started("Greetings.\n\n" + GOAL + "\n\nTake holiday pictures, beautiful ones."),
-             *map(on_goal, range(1, 5)), *map(off_goal, range(5, 30))],
-            []),
+            [
+                started("Greetings.\n\n" + GOAL + "\n\nTake holiday pictures, beautiful ones."),
+                *map(on_goal, range(1, 5)),
+                *map(off_goal, range(5, 30)),
+            ],
+            "",
+        ),
         "a new goal begins anew": (
-            [started(), *map(on_goal, range(1, 5)), *map(off_goal, range(5, 20)), started("Take holiday pictures"),
-             *map(off_goal, range(21, 40))],
-            [(10, *DRIFT)]),
+            [
+                started(),
+                *map(on_goal, range(1, 5)),
+                *map(off_goal, range(5, 20)),
+                started("Take holiday pictures"),
+                *map(off_goal, range(21, 40)),
+            ],
+            "10m",
+        ),
     },
-)  # fmt: skip
-def test_fires(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
-    assert fires_at(DETECTOR, events) == fires
+)
+def test_fires(events: Sequence[ActionEvent], found: str) -> None:
+    assert when(DETECTOR, events) == found
 
 
 @pytest.mark.parametrize("length", [10, 20])
@@ -82,8 +88,8 @@ def test_confidence_is_what_the_mean_lacks() -> None:
 def test_overlap_is_not_diluted_by_a_long_goal_and_it_says_how_close_it_is() -> None:
     goal = GOAL + " " + " ".join(f"word{chr(97 + n)}filler" for n in range(26))
     events = [started(goal), *map(on_goal, range(1, 5)), *map(off_goal, range(5, 15))]
-    assert fires_at(GoalDrift(measure="jaccard"), events) == []
-    assert fires_at(GoalDrift(measure="overlap"), events) == [(10, *DRIFT)]
+    assert when(GoalDrift(measure="jaccard"), events) == ""
+    assert fires_at(GoalDrift(measure="overlap"), events) == [(10, "goal_drift", "medium")]
     assert nearness(DETECTOR, [started(), *map(on_goal, range(1, 5)), *map(off_goal, range(5, 11))])[-1] == 1.0
 
 

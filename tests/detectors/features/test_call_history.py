@@ -3,7 +3,7 @@ import msgspec
 from haltline.detectors.features.call_history import MAX_CALLS, MAX_ONCE, MAX_ROWS, MAX_TRAIL, Sort, sort_of
 from haltline.detectors.session.repetition import Repetition
 from haltline.schemas.events import ActionEvent, Effect
-from tests.builders import Watched, bash, call, delete, event, observed
+from tests.builders import Watched, bash, call, delete, each, event, observed
 from tests.cases import cases
 from tests.detectors.strategies import long_session
 
@@ -26,21 +26,18 @@ def look(second: float, result: str = "text") -> ActionEvent:
     {
         "new, once more, and again": ([look(0), look(1), look(2)], "nos"),
         "a result from before tells nothing new": ([look(0), look(1, "b"), look(2)], "nno"),
-        "a change, and receipts": ([event(s, "update_x", "x=1", output_head="ok") for s in range(3)], "crr"),
-        "an unknown tool": ([event(s, "odd", "x=1", output_head="ok") for s in range(3)], "nrr"),
-        "a command that writes": ([bash(s, "touch x", output_head="", output_bytes=0) for s in range(2)], "cr"),
+        "a change, and receipts": (each(3, event, "update_x", "x=1", output_head="ok"), "crr"),
+        "an unknown tool": (each(3, event, "odd", "x=1", output_head="ok"), "nrr"),
+        "a command that writes": (each(2, bash, "touch x", output_head="", output_bytes=0), "cr"),
         "two that write two files": ([bash(s, f"touch /tmp/x{s}", output_head="") for s in range(2)], "cc"),
         "two that read nothing": ([bash(s, f"cat /tmp/x{s}", output_head="") for s in range(2)], "eo"),
         "thoughts": ([event(s, "think", args={"thought": f"{s}"}, output_head="ok") for s in range(2)], "ee"),
-        "a poll": ([event(s, "job_status", "j=1", output_head="on") for s in range(2)], "nw"),
+        "a poll": (each(2, event, "job_status", "j=1", output_head="on"), "nw"),
         "a change that failed": ([event(0, "update_x", "x=1", error="denied")], "e"),
         "results that nobody tells": ([event(0, "get_x", "x=1"), event(1, "get_x", "x=1")], "nb"),
-        "proposed, completed": ([call(s, "read_file", "path=a", output_head="x") for s in range(2)], "no"),
+        "proposed, completed": (each(2, call, "read_file", "path=a", output_head="x"), "no"),
         "a value that could not be read": (
-            [
-                look(0).model_copy(update={"output_head": "<lib.Cursor>", "output_bytes": 9}),
-                look(1).model_copy(update={"output_head": "<lib.Cursor>", "output_bytes": 9}),
-            ],
+            each(2, event, "read_file", "path=a", output_head="<lib.Cursor>", output_bytes=9),
             "nb",
         ),
     },

@@ -49,16 +49,10 @@ def completed(second: float, call_id: str | None = "c", action: str = "look_up",
             [proposed(0, None), proposed(1, None), completed(2, None), completed(3, None), completed(4, None)],
             [ATTEMPT, ATTEMPT, RESULT, RESULT, BOTH],
         ),
-        "without call ids, the result of another tool": (
-            [proposed(0, None), completed(1, None, "another")],
-            [ATTEMPT, BOTH],
-        ),
+        "without call ids, the result of another tool": ([proposed(0, None), completed(1, None, "x")], [ATTEMPT, BOTH]),
         "events that are not about calls": (
-            [
-                event(0, kind=kind)
-                for kind in (Kind.MODEL_TURN, Kind.HEARTBEAT, Kind.SESSION_STARTED, Kind.SESSION_ENDED)
-            ],
-            [NONE] * 4,
+            [event(0, kind=kind) for kind in set(Kind) - {Kind.PROPOSED, Kind.COMPLETED}],
+            [NONE] * (len(Kind) - 2),
         ),
     },
 )
@@ -66,7 +60,7 @@ def test_phases(events: list[ActionEvent], expected: list[Phase]) -> None:
     assert [act.phase for act in observed(*events)] == expected
 
 
-def test_results_join_their_attempts_and_actions_are_counted_once_each() -> None:
+def test_results_join_their_attempts_actions_are_counted_once_each_and_all_is_bounded() -> None:
     first, second = proposed(0, None, targets=["x=1"]), proposed(1, None, targets=["x=2"])
     *_, act = observed(first, second, completed(2, None))
     assert act.call is not None
@@ -79,12 +73,9 @@ def test_results_join_their_attempts_and_actions_are_counted_once_each() -> None
     calls = CallTracker()
     acts = observed(*call(0), *call(1), event(2), event(3, kind=Kind.MODEL_TURN), calls=calls)
     assert ([act.index for act in acts], calls.actions) == ([1, 1, 2, 2, 3, 3], 3)
-
-
-def test_everything_that_is_remembered_is_bounded() -> None:
     calls = CallTracker()
-    for second in range(1000):
-        created = completed(second, f"done {second}", "create_asset", targets=[f"asset_id={second}"])
-        observed(proposed(second, f"open {second}"), created, delete(second, f"asset_id=x{second}"), calls=calls)
+    for number in range(1000):
+        created = completed(number, f"done {number}", "create_asset", targets=[f"asset_id={number}"])
+        observed(proposed(number, f"open {number}"), created, delete(number, f"asset_id=x{number}"), calls=calls)
     sizes = (len(calls.open), len(calls.done), len(calls.belongings.own))
     assert sizes == (MAX_OPEN_CALLS, MAX_DONE_CALLS, MAX_TARGETS)

@@ -16,15 +16,13 @@ from haltline.detectors.features.command_effects import (
 )
 from tests.cases import cases
 
+WRITTEN = "cat > t.py <<'EOF'\nprint(1)\nEOF"
+
 
 @cases(
     "function, given, expected",
     {
-        "programs: one after another": (
-            programs,
-            "cd /x && PYTHONPATH=. python -m pytest | tail -3",
-            {"cd", "python", "tail"},
-        ),
+        "programs: one after another": (programs, "cd /x && A=. python -m pytest | tail -3", {"cd", "python", "tail"}),
         "programs: in a loop": (programs, "for f in a b; do sudo rm $f; done", {"for", "rm", "done"}),
         "programs: by path": (programs, "/usr/bin/git log; ./run.sh", {"git", "run.sh"}),
         "programs: behind what wraps it": (programs, "sudo -n A=1 rm x", {"rm"}),
@@ -54,11 +52,7 @@ from tests.cases import cases
         "waits: does not wait": (waits, "curl localhost", False),
         "subject: program and argument": (subject, "python reproduce.py --fast", "python reproduce.py"),
         "subject: behind a cd": (subject, "cd /testbed && python reproduce.py", "python reproduce.py"),
-        "subject: behind what wraps it": (
-            subject,
-            "PYTHONPATH=. timeout 5 python -u reproduce.py",
-            "python reproduce.py",
-        ),
+        "subject: behind what wraps it": (subject, "A=. timeout 5 python -u reproduce.py", "python reproduce.py"),
         "subject: behind an export": (subject, "export A=1; git push origin main", "git push"),
         "subject: no argument": (subject, "ls", "ls"),
         "subject: nothing": (subject, "", ""),
@@ -72,16 +66,8 @@ from tests.cases import cases
         "changed before it failed: one that writes": (changes_before_end, "sed -i s/a/b/ x", False),
         "changed before it failed: the write comes last": (changes_before_end, "cd /srv && cp a b", False),
         "changed before it failed: the write comes before": (changes_before_end, "cp a b && python t.py", True),
-        "changed before it failed: a file that is all of it": (
-            changes_before_end,
-            "cat > t.py <<'EOF'\nprint(1)\nEOF",
-            False,
-        ),
-        "changed before it failed: a file, and then a program": (
-            changes_before_end,
-            "cat > t.py <<'EOF'\nprint(1)\nEOF\npython t.py",
-            True,
-        ),
+        "changed before it failed: a file that is all of it": (changes_before_end, WRITTEN, False),
+        "changed before it failed: a file, and then a program": (changes_before_end, f"{WRITTEN}\npython t.py", True),
         "changed before it failed: no write at all": (changes_before_end, "python t.py | tail; ls", False),
         "changed before it failed: nothing": (changes_before_end, "", False),
         "unchanged: no text": (

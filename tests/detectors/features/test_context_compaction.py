@@ -1,7 +1,7 @@
 from haltline.detectors.features.context_compaction import ContextCompaction
 from haltline.detectors.session.repetition import Repetition
 from haltline.schemas.events import ActionEvent, Kind, Usage
-from tests.builders import event, fires_at
+from tests.builders import event, severities
 from tests.cases import cases
 
 
@@ -41,5 +41,5 @@ def test_a_call_made_again_after_that_counts_in_full() -> None:
     def session(tokens: int) -> list[ActionEvent]:
         return [turn(0, 50_000), look(1), look(2), *news, turn(20, tokens), look(21), look(22)]
 
-    assert [severity for _, _, severity in fires_at(Repetition(), session(9_000))] == ["medium", "critical"]
-    assert [severity for _, _, severity in fires_at(Repetition(), session(51_000))] == ["medium"]
+    assert severities(Repetition(), session(9_000)) == "mc"
+    assert severities(Repetition(), session(51_000)) == "m"

@@ -4,17 +4,18 @@ import pytest
 
 from haltline.detectors.features.fingerprint import clean, clean_result, fingerprint
 from haltline.detectors.features.tool_classifier import Classifier
-from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy, Tool
 from tests.builders import T0_MS, event
 from tests.cases import cases
 
 CLASSIFIER = Classifier(Policy())
+MOMENTS = ("2025-06-15T15:06:40Z", "2025-06-15T15:07:40Z")
+UUIDS = tuple(f"4f1d09aa-1111-4000-8000-00000000000{letter}" for letter in "ab")
 
 
-def of(action: str, args: dict[str, Any] | None = None, **fields: Any) -> str:
-    e: ActionEvent = event(0, action, args=args, **fields)
-    return fingerprint(e, action, CLASSIFIER.tool_of(action, e.args))
+def of(action: str, args: dict[str, Any] | None = None, *, classifier: Classifier = CLASSIFIER, **fields: Any) -> str:
+    e = event(0, action, args=args, **fields)
+    return fingerprint(e, action, classifier.tool_of(action, e.args))
 
 
 @cases(
@@ -24,18 +25,10 @@ def of(action: str, args: dict[str, Any] | None = None, **fields: Any) -> str:
         "thoughts": ("get_order", {"id": 1, "Thought": "a"}, {"id": 1, "Thought": "b"}),
         "trace ids": ("get_order", {"id": 1, "trace-id": "a"}, {"id": 1, "trace-id": "b"}),
         "times by their name": ("get_order", {"id": 1, "ts": "10:00"}, {"id": 1, "ts": "10:01"}),
-        "ids that name nothing": (
-            "get_order",
-            {"id": 1, "run": "4f1d09aa-1111-4000-8000-00000000000a"},
-            {"id": 1, "run": "4f1d09aa-1111-4000-8000-00000000000b"},
-        ),
+        "ids that name nothing": ("get_order", {"id": 1, "run": UUIDS[0]}, {"id": 1, "run": UUIDS[1]}),
         "counters of attempts": ("update_order", {"id": 1, "retry_count": 1}, {"id": 1, "retry_count": 2}),
         "the time of an update": ("update_order", {"id": 1, "timestamp": T0_MS}, {"id": 1, "timestamp": T0_MS + 5000}),
-        "the time of an update as text": (
-            "update_order",
-            {"id": 1, "now": "2025-06-15T15:06:40Z"},
-            {"id": 1, "now": "2025-06-15T15:07:40Z"},
-        ),
+        "the time of an update as text": ("update_order", {"id": 1, "now": MOMENTS[0]}, {"id": 1, "now": MOMENTS[1]}),
     },
 )
 def test_the_same_call(action: str, one: dict[str, Any], other: dict[str, Any]) -> None:
@@ -47,11 +40,7 @@ def test_the_same_call(action: str, one: dict[str, Any], other: dict[str, Any]) 
     {
         "another id": ("get_order", {"id": 1}, {"id": 2}),
         "another name": ("get_order", {"id": 1}, {"order": 1}),
-        "ids that name what it is about": (
-            "get_order",
-            {"run_id": "4f1d09aa-1111-4000-8000-00000000000a"},
-            {"run_id": "4f1d09aa-1111-4000-8000-00000000000b"},
-        ),
+        "ids that name what it is about": ("get_order", {"run_id": UUIDS[0]}, {"run_id": UUIDS[1]}),
         "a thought that is all there is": ("think", {"thought": "a"}, {"thought": "b"}),
         "a request by its id": ("approve_request", {"request_id": 1, "by": "x"}, {"request_id": 2, "by": "x"}),
         "times long ago": ("add_reading", {"timestamp": 1, "value": 2}, {"timestamp": 9, "value": 2}),
@@ -154,9 +143,4 @@ def test_what_the_policy_says_is_a_repetition(
     loop_key: tuple[str, ...] | None, one: dict[str, Any], other: dict[str, Any], same: bool
 ) -> None:
     classifier = Classifier(Policy(tools=(Tool(match="look*", loop_key=loop_key),)))
-
-    def found(args: dict[str, Any]) -> str:
-        e = event(0, "lookup", args=args)
-        return fingerprint(e, "lookup", classifier.tool_of("lookup", e.args))
-
-    assert (found(one) == found(other)) is same
+    assert (of("lookup", one, classifier=classifier) == of("lookup", other, classifier=classifier)) is same

@@ -29,10 +29,6 @@ def test_errors_of_the_infrastructure(text: str, found: bool) -> None:
     assert is_infrastructure(text) is found
 
 
-def pauses_of(pauses: Sequence[float], error: str = "HTTP 429: too many requests") -> list[Any]:
-    return [event(second, "fetch", "x=1", error) for second in accumulate(pauses, initial=0)]
-
-
 @pytest.mark.parametrize("detector", [ErrorRepetition(), Repetition()])
 @cases(
     "pauses, error, found",
@@ -47,4 +43,5 @@ def pauses_of(pauses: Sequence[float], error: str = "HTTP 429: too many requests
 def test_a_service_is_waited_for_or_hammered(
     detector: Detector[Any], pauses: Sequence[float], error: str, found: bool
 ) -> None:
-    assert bool(fires_at(detector, pauses_of(pauses, error))) is found
+    events = [event(second, "fetch", "x=1", error) for second in accumulate(pauses, initial=0)]
+    assert bool(fires_at(detector, events)) is found

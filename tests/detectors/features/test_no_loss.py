@@ -77,10 +77,7 @@ def test_nobody_misses(events: Sequence[ActionEvent]) -> None:
         "opened for writing in another folder": (shell(": > src/a.py"), ["path=src/a.py"]),
         "a log elsewhere": (shell("date >> /srv/app/a.log", "rm /srv/app/a.log"), ["path=/srv/app/a.log"]),
         "a pattern for everything of a kind": (shell("touch a.py", "rm *.py"), ["path=*.py"]),
-        "a folder that is made again": (
-            shell("python -c \"shutil.rmtree('up'); os.makedirs('up')\""),
-            ["path=up"],
-        ),
+        "a folder that is made again": (shell("python -c \"shutil.rmtree('up'); os.makedirs('up')\""), ["path=up"]),
         "a source file that measures the temperature": (shell("rm temp_sensor.py"), ["path=temp_sensor.py"]),
         "a copy that somebody made": (shell("sed -i 's/a/b/' x.py", "rm x.py.bak"), ["path=x.py.bak"]),
         "rows of a model that is imported": (

@@ -1,4 +1,5 @@
 from collections.abc import Iterable
+from typing import Any
 
 from hypothesis import given, settings
 from msgspec import msgpack
@@ -6,7 +7,7 @@ from msgspec import msgpack
 from haltline.detectors.features.novelty import VALUES, WINDOW, Novelty, _words, checksums
 from haltline.detectors.session.stagnation import Stagnation
 from haltline.schemas.events import ActionEvent, Outcome
-from tests.builders import Watched, bash, call, event
+from tests.builders import Watched, bash, call, each, event
 from tests.cases import cases
 from tests.detectors.strategies import long_session, sessions
 
@@ -30,11 +31,8 @@ def read(second: float, path: str, text: str) -> ActionEvent:
     return event(second, "read_file", f"path={path}", args={"path": path}, output_head=text, output_bytes=len(text))
 
 
+NO_OUTPUT: dict[str, Any] = {"output_head": "", "output_bytes": 0}
 NEW = ("alpha beacon", "cedar dolphin", "ember falcon", "garden harbour", "island jasmine", "kettle lantern")
-
-
-def test_a_session_that_did_nothing_has_the_values_of_the_start() -> None:
-    assert Novelty().values() == tuple(value.start for value in VALUES)
 
 
 @cases(
@@ -45,18 +43,15 @@ def test_a_session_that_did_nothing_has_the_values_of_the_start() -> None:
             {"fresh_20": 6, "stale_balance": 0, "repeats_12": 0, "since_edit": 6},
         ),
         "one file read six times is one fresh step and five that repeat it": (
-            [read(s, "/srv/a", "alpha beacon") for s in range(6)],
+            each(6, read, "/srv/a", "alpha beacon"),
             {"fresh_20": 1, "stale_balance": 5, "repeats_12": 5, "aligned_run": 5},
         ),
         "one command that fails alike four times fails in one new way": (
-            [bash(s, "make test", "Error 2: no rule", output_head="", output_bytes=0) for s in range(4)],
+            each(4, bash, "make test", "Error 2: no rule", **NO_OUTPUT),
             {"negative_20": 4, "new_failures_20": 1, "repeats_12": 3},
         ),
         "three hosts that do not resolve": (
-            [
-                bash(s, f"curl https://{host}.example", "Could not resolve host", output_head="", output_bytes=0)
-                for s, host in enumerate(("one", "two", "three"))
-            ],
+            [bash(s, f"curl https://{s}.example", "Could not resolve host", **NO_OUTPUT) for s in range(3)],
             {"unreachable_20": 3},
         ),
         "one message to each of eight people is a series": (
@@ -69,17 +64,17 @@ def test_a_session_that_did_nothing_has_the_values_of_the_start() -> None:
         ),
         "nine guesses that are refused are no series": (
             [
-                event(s, "check_password", args={"password": f"{s}"}, output_head="Wrong password", output_bytes=14)
+                event(s, "check_it", args={"it": f"{s}"}, output_head="Wrong password", output_bytes=14)
                 for s in range(9)
             ],
             {"negative_20": 9, "stale_balance": 8},
         ),
         "six different edits": (
-            [bash(s, f"sed -i s/{w}/x/ f.py", output_head="", output_bytes=0) for s, w in enumerate(NEW)],
+            [bash(s, f"sed -i s/{w}/x/ f.py", **NO_OUTPUT) for s, w in enumerate(NEW)],
             {"since_edit": 0, "stale_balance": 0},
         ),
         "one edit made six times is one": (
-            [bash(s, "sed -i s/a/b/ f.py", output_head="", output_bytes=0) for s in range(6)],
+            each(6, bash, "sed -i s/a/b/ f.py", **NO_OUTPUT),
             {"since_edit": 5, "repeats_12": 5},
         ),
     },
@@ -105,23 +100,20 @@ def test_what_a_step_is(events: list[ActionEvent], expected: int) -> None:
 
 def test_a_line_that_begins_every_result_says_nothing() -> None:
     banner = "Welcome to the sandbox, version five\n"
-    events = [
-        event(s, "run_it", args={"what": f"{NEW[s % 6]} {s}"}, output_head=f"{banner}{NEW[s % 6]}", output_bytes=50)
-        for s in range(9)
-    ]
-    later = event(20, "run_it", args={"what": "more"}, output_head=banner, output_bytes=9_000, output_digest="d1")
-    last = event(21, "run_it", args={"what": "most"}, output_head=banner, output_bytes=9_000, output_digest="d2")
-    # Nothing but the banner is known of both: they are told apart by their digests.
-    assert len(set(checksums(watched([*events, later, last]).results)[-2:])) == 2
+
+    def ran(second: float, what: str, result: str, **fields: Any) -> ActionEvent:
+        return event(second, "run_it", args={"what": what}, output_head=banner + result, **fields)
+
+    events = [ran(s, f"{NEW[s % 6]} {s}", NEW[s % 6], output_bytes=50) for s in range(9)]
+    events += [ran(20 + s, f"{s}", "", output_bytes=9_000, output_digest=f"d{s}") for s in range(2)]
+    # Nothing but the banner is known of the last two: they are told apart by their digests.
+    assert len(set(checksums(watched(events).results)[-2:])) == 2
 
 
 @cases(
     "args, results",
     {
-        "numbers and ids are masked": (
-            [{"row": f"{s}"} for s in range(2)],
-            [f"row 0x{s}f at 10:0{s}" for s in range(2)],
-        ),
+        "numbers and ids are masked": ([{"row": "0"}, {"row": "1"}], ["row 0x0f at 10:00", "row 0x1f at 10:01"]),
         "only its beginning is read": ([{"b": "y" * 5_000 + f"{s}", "a": s} for s in range(2)], ["ok", "ok"]),
         "the order of arguments says nothing": (
             [{"a": "one", "b": {"x": 1, "y": 2}}, {"b": {"y": 2, "x": 1}, "a": "one"}],
@@ -149,19 +141,9 @@ def test_values_stay_within_their_bounds(events: list[ActionEvent]) -> None:
     assert values["since_edit"] <= WINDOW
 
 
-def test_the_state_stays_small() -> None:
+def test_values_begin_at_their_start_and_the_state_stays_small() -> None:
+    assert Novelty().values() == tuple(value.start for value in VALUES)
     assert len(msgpack.encode(watched(long_session(1_000)))) <= MAX_BYTES
-
-
-def test_words_that_are_long_ago_are_forgotten() -> None:
-    novelty = Novelty()
-    first = {"lighthouse", "harbour"}
-    assert novelty._new_words(first) == 100
-    assert novelty._new_words(first) == 0
-    for number in range(4_000):
-        novelty._new_words({f"word{number}", f"filler{number}"})
-    assert novelty._new_words(first) == 100
-    assert len(novelty.words.split(" ")) <= 400
 
 
 @cases(
@@ -178,10 +160,18 @@ def test_the_words_of_a_text(text: str, expected: set[str]) -> None:
     assert _words(text) == expected
 
 
-def test_a_word_that_is_too_long_is_never_known() -> None:
+def test_words_that_are_long_ago_are_forgotten_and_one_that_is_too_long_is_never_known() -> None:
     novelty = Novelty()
-    assert [novelty._new_words({"x" * 64}) for _ in range(2)] == [100, 100]
-    assert novelty.words == ""
+    first = {"lighthouse", "harbour"}
+    assert novelty._new_words(first) == 100
+    assert novelty._new_words(first) == 0
+    for number in range(4_000):
+        novelty._new_words({f"word{number}", f"filler{number}"})
+    assert novelty._new_words(first) == 100
+    assert len(novelty.words.split(" ")) <= 400
+    fresh = Novelty()
+    assert [fresh._new_words({"x" * 64}) for _ in range(2)] == [100, 100]
+    assert fresh.words == ""
 
 
 @cases(

@@ -16,6 +16,10 @@ def run(*events: ActionEvent) -> tuple[list[str], CallTracker]:
     return [loss.target for loss in last.losses], calls
 
 
+def rm_tree(path: str) -> ActionEvent:
+    return event(1, "rm_tree", args={"path": path}, effect="destructive")
+
+
 def shell(*commands: str) -> list[ActionEvent]:
     return [bash(second, command) for second, command in enumerate(commands)]
 
@@ -31,23 +35,17 @@ def shell(*commands: str) -> list[ActionEvent]:
         "a name that begins alike": (shell("mkdir w", "rm -rf wx"), ["path=wx"]),
         "made by its relative path": (shell("touch t.py", "cd /testbed && rm t.py"), []),
         "made by its absolute path": ([event(0, "Write", args={"file_path": "/testbed/t.py"}), bash(1, "rm t.py")], []),
-        "made by the shell, removed by an argument": (
-            [bash(0, "mkdir /home/u/app/y"), event(1, "rm_tree", args={"path": "/home/u/app/y"}, effect="destructive")],
-            [],
-        ),
+        "made by the shell, removed by an argument": ([bash(0, "mkdir /home/u/app/y"), rm_tree("/home/u/app/y")], []),
         "made below a folder, removed by an argument": (
             [bash(0, "cd /home/u/app && mkdir y"), event(1, "delete_directory", args={"directory": "/home/u/app/y/"})],
             [],
         ),
         "another one is removed by an argument": (
-            [bash(0, "mkdir /home/u/app/y"), event(1, "rm_tree", args={"path": "/home/u/app/z"}, effect="destructive")],
+            [bash(0, "mkdir /home/u/app/y"), rm_tree("/home/u/app/z")],
             ["path=/home/u/app/z"],
         ),
         "it may have been there before": (
-            [
-                bash(0, "mkdir -p /home/u/app/y"),
-                event(1, "rm_tree", args={"path": "/home/u/app/y"}, effect="destructive"),
-            ],
+            [bash(0, "mkdir -p /home/u/app/y"), rm_tree("/home/u/app/y")],
             ["path=/home/u/app/y"],
         ),
         "several by an argument, one of them its own": (
@@ -63,20 +61,14 @@ def shell(*commands: str) -> list[ActionEvent]:
             [],
         ),
         "an editor only showed it": (
-            [
-                event(0, "str_replace_editor", args={"command": "view", "path": "/srv/t.py"}),
-                bash(1, "rm /srv/t.py"),
-            ],
+            [event(0, "str_replace_editor", args={"command": "view", "path": "/srv/t.py"}), bash(1, "rm /srv/t.py")],
             ["path=/srv/t.py"],
         ),
-        "it only read it": (
-            [event(0, "read_file", args={"path": "/srv/t.py"}), bash(1, "rm /srv/t.py")],
-            ["path=/srv/t.py"],
-        ),
+        "it only read it": ([event(0, "read_file", args={"path": "/a"}), bash(1, "rm /a")], ["path=/a"]),
         "the same name elsewhere": (shell("touch /a/t.py", "rm /b/t.py"), ["path=/b/t.py"]),
         "somebody's first, then made again": (shell("rm data.csv", "touch data.csv", "rm data.csv"), ["path=data.csv"]),
         "a program that failed in the end may have made it": (
-            [bash(0, "cp a b; false", "exit code 1"), bash(1, "rm b")],
+            [bash(0, "cp a b; false", "exit 1"), bash(1, "rm b")],
             [],
         ),
         "making it was refused": (
@@ -87,15 +79,9 @@ def shell(*commands: str) -> list[ActionEvent]:
             [event(0, "Write", error="disk full", args={"file_path": "/a"}), bash(1, "rm /a")],
             ["path=/a"],
         ),
-    },
-)
-def test_what_the_session_made_is_its_own(events: Sequence[ActionEvent], lost: list[str]) -> None:
-    assert run(*events)[0] == lost
-
-
-@cases(
-    "events, lost",
-    {
+        "scratch": (shell("rm -rf node_modules /tmp/x a.pyc"), []),
+        "a catastrophe": (shell("mkdir -p /srv/backups", "rm -rf /srv/backups"), ["path=/srv/backups"]),
+        # what came back after a program ran is its own
         "removed, and a program ran since": (shell("rm out.db", "python gen.py", "rm out.db"), []),
         "in one command": (shell("rm -f out.db && python gen.py", "rm -f out.db && python gen.py"), []),
         "below what it removed": (shell("rm -rf proj", "./make_it", "rm -rf proj/sub"), []),
@@ -110,30 +96,19 @@ def test_what_the_session_made_is_its_own(events: Sequence[ActionEvent], lost: l
             [delete(0), event(1, "run_code", args={"code": "x"}), delete(2)],
             ["asset_id=fact_sales"],
         ),
-    },
-)
-def test_what_came_back_after_a_program_ran_is_its_own(events: Sequence[ActionEvent], lost: list[str]) -> None:
-    assert run(*events)[0] == lost
-
-
-@cases(
-    "events, lost",
-    {
+        # undoing its own changes is no loss
         "somebody's changes": (shell("git checkout a.py"), ["path=a.py"]),
         "its own changes": (shell("sed -i s/a/b/ a.py", "git checkout a.py"), []),
         "what it has undone before": (shell("git checkout a.py", "git checkout a.py"), []),
         "everything, for the first time": (shell("sed -i s/a/b/ a.py", "git reset --hard"), ["worktree=."]),
-        "everything, once more": (shell("git reset --hard", "git reset --hard"), []),
+        "everything, once more": (shell("git reset --hard", "git reset --hard"), ["worktree=."]),
+        "what it has done since": (shell("git reset --hard", "sed -i s/a/b/ a.py", "git reset --hard"), []),
+        "its last commit, once more": (shell("git reset --hard HEAD~1", "git reset --hard HEAD^"), []),
         "a file that it changed is not its own": (shell("sed -i s/a/b/ a.py", "rm a.py"), ["path=a.py"]),
     },
 )
-def test_undoing_its_own_changes_is_no_loss(events: Sequence[ActionEvent], lost: list[str]) -> None:
+def test_what_is_somebody_s_and_what_is_the_session_s_own(events: Sequence[ActionEvent], lost: list[str]) -> None:
     assert run(*events)[0] == lost
-
-
-def test_how_bad_it_is_decides_first() -> None:
-    assert run(*shell("rm -rf node_modules /tmp/x a.pyc"))[0] == [], "scratch"
-    assert run(*shell("mkdir -p /srv/backups", "rm -rf /srv/backups"))[0] == ["path=/srv/backups"], "a catastrophe"
 
 
 def test_what_was_only_proposed_made_nothing_and_all_is_bounded_and_comes_back_from_json() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from haltline.detectors.features.steps import MAX_CALLS
 from haltline.schemas.events import ActionEvent, Kind
-from tests.builders import Events, call, event, in_order, observed
+from tests.builders import Events, call, each, event, in_order, observed
 from tests.cases import cases
 
 
@@ -46,14 +46,14 @@ TURN = event(2, kind=Kind.MODEL_TURN, outcome=None)
             [read(s, 0, name=n) for n, s in enumerate((3, 3, 4, 4, 5))],
             [1, 1, 1, 1, 5],
         ),
-        "a second apart by a clock that is finer than seconds": ([read(s, 0) for s in (0.25, 1.25)], [1, 2]),
+        "a second apart by a clock that is finer than seconds": (each((0.25, 1.25), read, 0), [1, 2]),
         "short ones that are sent one by one": ([read(n / 10, 0.01) for n in range(4)], [1, 1, 1, 1]),
         "behind a result that could be read": ([read(0, 0.01), read(0.8, 0.01)], [1, 2]),
         "a loop that tries again at once": ([read(0.05 * n, 0.05, name=0) for n in range(4)], [1, 2, 3, 4]),
         "the same once more": ([read(3, 0, name=0), read(3, 0.001, name=0)], [1, 2]),
         "a loop is no turn of twenty calls": ([read(0.01 * n, 0.01) for n in range(20)], [1] * 8 + [9] * 8 + [17] * 4),
         "a turn that is told": ([read(0.1 * n) for n in range(2)] + [TURN] + [read(0.2)], [1, 1, 3]),
-        "completed each second": ([event(s) for s in range(3)], [1, 2, 3]),
+        "completed each second": (each(3, event), [1, 2, 3]),
         "completed, and in disorder": ([event(5 - s) for s in range(3)], [1, 2, 3]),
         "completed after they ran side by side": (
             [event(5 + s / 10, target=f"x={s}", duration_ms=4_000) for s in range(3)],

@@ -76,7 +76,5 @@ def test_critical(path: str, changed: str, read: str) -> None:
     ],
 )
 def test_is_incidental(path: str, changed: bool, read: bool) -> None:
-    assert (task_scope.is_incidental(path, changes=True), task_scope.is_incidental(path, changes=False)) == (
-        changed,
-        read,
-    )
+    assert task_scope.is_incidental(path, changes=True) is changed
+    assert task_scope.is_incidental(path, changes=False) is read

@@ -8,7 +8,7 @@ from haltline.detectors.features.observation import CallTracker, Observation, Ph
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Policy, Reading, Tool
-from tests.builders import event
+from tests.builders import bash, event
 from tests.cases import cases
 
 CLASSIFIER = Classifier(Policy())
@@ -58,7 +58,7 @@ _NAMES = (
     "path paths url content new_str ids force recursive args input params body code"
 )
 _TOLD = _NAMES.split()
-_WORDS = (
+_WORDS = [
     "delete",
     "click",
     "DELETE",
@@ -68,14 +68,10 @@ _WORDS = (
     "*",
     "",
     "https://a.example/b?c",
-)
+]
+_PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
 _JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False)
-    | st.sampled_from(_WORDS)
-    | st.text(max_size=8),
+    _PLAIN | st.sampled_from(_WORDS),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_TOLD), inner, max_size=3),
     max_leaves=8,
 )
@@ -93,13 +89,10 @@ def test_arguments_of_any_type_are_taken_in(action: str, args: dict[str, Any]) -
     assert all(act.targets)
 
 
-def test_hints() -> None:
+def test_hints_raise_the_policy_is_asked_first_and_the_producers_targets_come_before_arguments() -> None:
     assert read(event(0, "get_user", effect=Effect.DESTRUCTIVE)).effect is Effect.DESTRUCTIVE, "a hint raises"
     assert read(event(0, "delete_asset", effect=Effect.READ)).effect is Effect.DESTRUCTIVE, "a hint never lowers"
     assert read(event(0, "no_such_tool", effect=Effect.MUTATE)).effect is Effect.MUTATE, "a hint says what is not known"
-
-
-def test_the_policy_is_asked_first_and_the_producers_targets_come_before_arguments() -> None:
     policy = Policy(
         tools=(
             Tool(match="delete_draft", effect=Effect.WRITE),
@@ -146,11 +139,8 @@ def test_targets_from_arguments(args: dict[str, Any] | None, targets: tuple[str,
             ["delete_rows table=t", "drop_table table=u"],
         ),
         "a query": (event(0, "run_query", args={"sql": "SELECT 1"}), []),
-        "by HTTP": (
-            event(0, "request", args={"method": "delete", "url": "http://x/y"}),
-            ["http_delete url=http://x/y"],
-        ),
-        "an HTTP read": (event(0, "request", args={"method": "GET", "url": "http://x/y"}), []),
+        "by HTTP": (event(0, "request", args={"method": "delete", "url": "http://x"}), ["http_delete url=http://x"]),
+        "an HTTP read": (event(0, "request", args={"method": "GET", "url": "http://x"}), []),
         "a read": (event(0, "get_asset", "asset_id=a"), []),
         "a command that is none": (event(0, "bash", args={"command": 7}), []),
         "no command": (event(0, "bash"), []),
@@ -172,10 +162,7 @@ def test_destroys(e: ActionEvent, expected: list[str]) -> None:
         "a read": (event(0, "get_asset", "asset_id=a"), ()),
         "a heredoc": (event(0, "bash", args={"command": "cat > a <<'E'\nx\nE", "cwd": "/w"}), ("path=/w/a",)),
         "a heredoc without cwd": (event(0, "bash", args={"command": "cat <<E > ./a/../b\nx\nE"}), ("path=b",)),
-        "more after a heredoc": (
-            event(0, "bash", args={"command": "cat <<E > a\nx\nE\ntouch b"}),
-            ("path=a", "path=b"),
-        ),
+        "more after a heredoc": (bash(0, "cat <<E > a\nx\nE\ntouch b"), ("path=a", "path=b")),
     },
 )
 def test_creates(e: ActionEvent, expected: tuple[str, ...]) -> None:
@@ -201,20 +188,11 @@ def test_changes(e: ActionEvent, expected: bool) -> None:
     assert read(e).changes is expected
 
 
-def test_the_cache_of_names_is_bounded() -> None:
-    classifier = Classifier(Policy())
+def test_a_loop_key_alone_does_not_hide_what_a_tool_does_and_the_cache_of_names_is_bounded() -> None:
+    for declared, effect in ((None, Effect.DESTRUCTIVE), (Effect.WRITE, Effect.WRITE)):
+        classifier = Classifier(Policy(tools=(Tool(match="drop_*", loop_key=("id",), effect=declared),)))
+        known = classifier.tool("drop_table")
+        assert (known.effect, known.loop_key) == (effect, ("id",))
     for number in range(4_200):
         classifier.tool(f"tool_{number}")
     assert len(classifier._by_name) <= 4096
-
-
-@cases(
-    "tool, effect",
-    {
-        "what is known otherwise holds": (Tool(match="drop_*", loop_key=("id",)), Effect.DESTRUCTIVE),
-        "unless it is said": (Tool(match="drop_*", loop_key=("id",), effect=Effect.WRITE), Effect.WRITE),
-    },
-)
-def test_a_loop_key_alone_does_not_hide_what_a_tool_does(tool: Tool, effect: Effect) -> None:
-    known = Classifier(Policy(tools=(tool,))).tool("drop_table")
-    assert (known.effect, known.loop_key) == (effect, ("id",))

@@ -9,7 +9,7 @@ from haltline.detectors.features.whole_results import MAX_STEPS, UNSURE, WholeRe
 from haltline.detectors.session.stagnation import Stagnation
 from haltline.schemas.events import ActionEvent, Kind, Novelty, Task
 from haltline.schemas.findings import Severity
-from tests.builders import Watched, bash, event, fires_at
+from tests.builders import Watched, bash, each, event, fires_at, in_turn
 from tests.cases import cases
 
 
@@ -44,7 +44,7 @@ def steps(events: list[ActionEvent]) -> float:
 
 
 def and_then(act: ActionEvent) -> list[ActionEvent]:
-    return [*(look(n) for n in range(12)), act]
+    return [*each(12, look), act]
 
 
 def write(path: str, **fields: Any) -> ActionEvent:
@@ -84,7 +84,7 @@ def test_what_a_step_counts(act: ActionEvent, expected: float) -> None:
 
 
 def test_thirty_steps_with_nothing_new_are_a_pause_and_a_hint_comes_before() -> None:
-    found = fires_at(Stagnation(), [look(n) for n in range(40)])
+    found = fires_at(Stagnation(), each(40, look))
     assert [severity for _, _, severity in found[:6]] == ["medium"] * 6
     assert found[0][0] == 230
     assert found[6] == (290, "stagnation", "critical")
@@ -100,36 +100,25 @@ def test_the_finding_says_what_was_counted() -> None:
     assert last.thresholds["known_pause"] == 30
 
 
-def test_an_edit_before_each_test_run_is_work() -> None:
-    events = []
-    for n in range(40):
-        events.append(bash(20 * n, f"sed -i s/{n}/{n + 1}/ src/app.py", **SILENT))
-        events.append(bash(20 * n + 9, "pytest -q", output_head=f"{n} failed, {n} passed", output_novelty=told(1)))
+def test_an_edit_before_each_test_run_is_work_and_calls_of_one_turn_are_one_step() -> None:
+    events = in_turn(
+        range(0, 800, 20),
+        lambda s: bash(s, f"sed -i s/{s}/{s + 1}/ src/app.py", **SILENT),
+        lambda s: bash(s, "pytest -q", output_head=f"{s} failed, {s} passed", output_novelty=told(1)),
+    )
     assert steps(events) <= 1
+    turns = [(look(10 * n + part), look(10 * n).time) for n in range(4) for part in range(5)]
+    assert steps([one.model_copy(update={"time": time, "duration_ms": 0.0}) for one, time in turns]) == 4
 
 
-def test_calls_of_one_turn_are_one_step() -> None:
-    events = []
-    for n in range(4):
-        for part in range(5):
-            events.append(look(n * 10 + part).model_copy(update={"time": look(n * 10).time, "duration_ms": 0.0}))
-    assert steps(events) == 4
+def test_another_task_or_prompt_of_the_user_begins_anew_and_the_same_told_again_does_not() -> None:
+    def prompted(second: float, prompts: int | None = None, goal: str = "fix it") -> ActionEvent:
+        return event(second, "", kind=Kind.SESSION_STARTED, task=Task(goal=goal, prompts=prompts))
 
-
-def test_another_task_begins_anew_and_the_same_told_again_does_not() -> None:
-    def asked(second: float, goal: str) -> ActionEvent:
-        return event(second, "", kind=Kind.SESSION_STARTED, task=Task(goal=goal))
-
-    first = [asked(0, "fix it"), *(look(n) for n in range(1, 29))]
-    assert steps([*first, asked(300, "fix it"), look(31)]) == 29
-    assert steps([*first, asked(300, "now write the docs"), look(31)]) == 1
-
-
-def test_another_prompt_of_the_user_begins_anew() -> None:
-    def prompted(second: float, prompts: int) -> ActionEvent:
-        return event(second, "", kind=Kind.SESSION_STARTED, task=Task(goal="fix it", prompts=prompts))
-
-    first = [prompted(0, 1), *(look(n) for n in range(1, 29))]
+    first = [prompted(0), *each(range(1, 29), look)]
+    assert steps([*first, prompted(300), look(31)]) == 29
+    assert steps([*first, prompted(300, goal="now write the docs"), look(31)]) == 1
+    first[0] = prompted(0, 1)
     assert steps([*first, prompted(300, 1), look(31)]) == 29
     assert steps([*first, prompted(300, 2), look(31)]) == 1
 
@@ -152,7 +141,7 @@ def failing_turn(second: float, *errors: str) -> list[ActionEvent]:
     },
 )
 def test_what_fails_in_one_turn_is_one_error(errors: list[str], failed: int) -> None:
-    before = [look(n) for n in range(12)]
+    before = each(12, look)
     novelty = watched([*before, *failing_turn(900, *errors)]).calls.novelty
     assert novelty.negative.bit_count() == novelty.new_failure.bit_count() == failed
     assert novelty.whole.steps == 12 + failed - 0.3
@@ -163,17 +152,14 @@ def test_what_was_cancelled_for_another_call_is_no_step_however_late_it_is_told(
     assert watched([look(0), *late]).calls.novelty.steps == 1
 
 
-def test_an_agent_side_that_began_anew_is_not_believed_for_a_while() -> None:
-    before = [look(n) for n in range(10)]
+def test_an_agent_side_that_began_anew_is_not_believed_for_a_while_and_another_order_is_no_new_beginning() -> None:
+    before = each(10, look)
     again = [
         bash(200 + n, f"cat part{n}", output_head=f"part {n}", output_bytes=5_000, output_novelty=told(90, n))
         for n in range(UNSURE)
     ]
     assert steps([*before, *again]) == 10
     assert steps([*before, *again, look(100).model_copy(update={"output_novelty": told(0, UNSURE)})]) == 11
-
-
-def test_results_that_are_told_in_another_order_are_no_new_beginning() -> None:
     orders = [(0, 50), (0, 52), (0, 51), (0, 53)]
     events = [
         look(n).model_copy(update={"output_novelty": told(new, results)}) for n, (new, results) in enumerate(orders)

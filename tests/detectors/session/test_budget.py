@@ -6,10 +6,8 @@ import pytest
 from haltline.detectors.session.budget import Budget
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import call, event, findings, fires_at, nearness
+from tests.builders import call, each, event, findings, fires_at, nearness, when
 from tests.cases import cases
-
-WARNING, EXCEEDED = ("budget_warning", "low"), ("budget_exceeded", "critical")
 
 
 def used(second: float, **usage: float) -> ActionEvent:
@@ -21,44 +19,48 @@ def started(**limits: float) -> ActionEvent:
 
 
 @cases(
-    "limits, events, fires",
+    "limits, events, found",
     {
-        "without a limit": ({}, [used(s, cost_usd=1e6) for s in range(9)], []),
+        "without a limit": ({}, each(9, used, cost_usd=1e6), ""),
         "money, and again for each further tenth": (
-            {"cost_usd": 10.0}, [used(s, cost_usd=1) for s in range(1, 13)],
-            [(8, *WARNING), (11, *EXCEEDED), (12, *EXCEEDED)]),
+            {"cost_usd": 10.0},
+            each(range(1, 13), used, cost_usd=1),
+            "8l 11c 12c",
+        ),
         "tokens of every sort": (
-            {"tokens": 100}, [used(s, input_tokens=10, output_tokens=10, cache_read_tokens=20) for s in range(1, 4)],
-            [(2, *WARNING), (3, *EXCEEDED)]),
-        "calls": ({"calls": 5}, [event(s) for s in range(1, 7)], [(4, *WARNING), (6, *EXCEEDED)]),
-        "refused calls are not made": (
-            {"calls": 2}, [event(s, outcome=Outcome.REFUSED) for s in range(9)], []),
-        "time": (
-            {"duration_s": 100}, [event(s) for s in (0, 79, 80, 100, 101)], [(80, *WARNING), (101, *EXCEEDED)]),
-        "late events take no time": ({"duration_s": 100}, [event(s) for s in (90, 80, 0)], []),
-        "file operations": (
-            {"file_ops": 10}, [used(s, file_ops=4) for s in (1, 2, 3)], [(2, *WARNING), (3, *EXCEEDED)]),
-        "all at once": ({"tokens": 100}, [used(1, input_tokens=1000)], [(1, *EXCEEDED)]),
-        "declared by the session": (
-            {}, [started(cost_usd=2), *(used(s, cost_usd=1) for s in (1, 2, 3))], [(2, *WARNING), (3, *EXCEEDED)]),
+            {"tokens": 100},
+            each(range(1, 4), used, input_tokens=10, output_tokens=10, cache_read_tokens=20),
+            "2l 3c",
+        ),
+        "calls": ({"calls": 5}, each(range(1, 7), event), "4l 6c"),
+        "refused calls are not made": ({"calls": 2}, each(9, event, outcome=Outcome.REFUSED), ""),
+        "time": ({"duration_s": 100}, each((0, 79, 80, 100, 101), event), "80l 101c"),
+        "late events take no time": ({"duration_s": 100}, each((90, 80, 0), event), ""),
+        "file operations": ({"file_ops": 10}, each((1, 2, 3), used, file_ops=4), "2l 3c"),
+        "all at once": ({"tokens": 100}, [used(1, input_tokens=1000)], "1c"),
+        "declared by the session": ({}, [started(cost_usd=2), *each((1, 2, 3), used, cost_usd=1)], "2l 3c"),
         "a declared limit loosens nothing": (
-            {"cost_usd": 2.0}, [started(cost_usd=100), *(used(s, cost_usd=1) for s in (1, 2, 3))],
-            [(2, *WARNING), (3, *EXCEEDED)]),
-        "a declared time in milliseconds": (
-            {}, [started(duration_ms=10_000), event(9), event(11)], [(9, *WARNING), (11, *EXCEEDED)]),
+            {"cost_usd": 2.0},
+            [started(cost_usd=100), *each((1, 2, 3), used, cost_usd=1)],
+            "2l 3c",
+        ),
+        "a declared time in milliseconds": ({}, [started(duration_ms=10_000), event(9), event(11)], "9l 11c"),
         "a second declaration loosens nothing": (
-            {}, [started(calls=3), started(calls=99), *(event(s) for s in range(1, 5))],
-            [(3, *WARNING), (4, *EXCEEDED)]),
-        "unknown and empty limits": (
-            {}, [started(wishes=1, calls=0), *(event(s) for s in range(1, 9))], []),
+            {},
+            [started(calls=3), started(calls=99), *each(range(1, 5), event)],
+            "3l 4c",
+        ),
+        "unknown and empty limits": ({}, [started(wishes=1, calls=0), *each(range(1, 9), event)], ""),
     },
-)  # fmt: skip
-def test_fires(limits: dict[Any, float], events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
-    assert fires_at(Budget(limits=limits), events) == fires
+)
+def test_fires(limits: dict[Any, float], events: Sequence[ActionEvent], found: str) -> None:
+    codes = {"low": "budget_warning", "critical": "budget_exceeded"}
+    assert when(Budget(limits=limits), events) == found
+    assert all(code == codes[severity] for _, code, severity in fires_at(Budget(limits=limits), events))
 
 
 def test_a_proposed_call_counts_once_and_a_limit_is_more_than_nothing() -> None:
-    assert fires_at(Budget(limits={"calls": 2}), [call(s) for s in (1, 2, 3)]) == [(2, *WARNING), (3, *EXCEEDED)]
+    assert when(Budget(limits={"calls": 2}), each((1, 2, 3), call)) == "2l 3c"
     with pytest.raises(ValueError, match="greater than 0"):
         Budget(limits={"calls": 0})
 

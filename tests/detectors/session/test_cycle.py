@@ -6,7 +6,7 @@ import pytest
 from haltline.detectors.session.cycle import Cycle
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Watched, bash, call, event, evidence, fires_at, in_turn
+from tests.builders import Events, bash, call, event, evidence, findings, fires_at, in_turn, nearness
 from tests.cases import cases
 
 DETECTOR = Cycle()
@@ -31,7 +31,7 @@ def pressed(order: str) -> list[ActionEvent]:
     return [event(second, "press", f"key={what}", output_head="ok") for second, what in enumerate(order)]
 
 
-def found(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: Cycle = DETECTOR) -> dict[str, str]:
+def found(events: Events, detector: Cycle = DETECTOR) -> dict[str, str]:
     """By code: the severities of the findings, by their first letters."""
     result: dict[str, str] = {}
     for _, code, severity in fires_at(detector, events):
@@ -51,10 +51,7 @@ def found(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: Cycle
         "always another call": (looks("abcdefghij"), {}),
         "one call alone is no round": (looks("aaa"), {}),
         "other results are progress": ([look(s, "ab"[s % 2], f"{s}") for s in range(20)], {}),
-        "edit and look": (
-            in_turn(range(0, 24, 2), edit, look),
-            {},
-        ),
+        "edit and look": (in_turn(range(0, 24, 2), edit, look), {}),
         "sleep and look": (in_turn(range(0, 24, 2), lambda s: bash(s, "sleep 5", output_head=""), look), {}),
         "polling in between": (
             in_turn(range(0, 24, 2), lambda s: event(s, "job_status", "job=1", output_head="x"), look),
@@ -88,10 +85,7 @@ def test_three_rounds_are_a_stop_whatever_their_length(period: int) -> None:
         "all looked up once more is a hint": (looks("abcdefghijkl" * 2), "m"),
         "one new call in three": (looks("".join(f"ab{c}" for c in "cdefghijklmn")), "mmhhhhccccccccc"),
         "half of them new": (looks("".join(f"a{c}" for c in "bcdefghijk")), ""),
-        "one change in three": (
-            in_turn(range(0, 60, 3), edit, look, lambda s: look(s, "b")),
-            "",
-        ),
+        "one change in three": (in_turn(range(0, 60, 3), edit, look, lambda s: look(s, "b")), ""),
         "a quiz: answers repeat, questions do not": (
             in_turn(range(0, 40, 2), lambda s: event(s, "submit", "x=1", output_head="ok"), lambda s: look(s, f"q{s}")),
             "",
@@ -102,7 +96,22 @@ def test_circles(events: Sequence[ActionEvent], expected: str) -> None:
     assert found(events, Cycle(rounds=(16, 16, 16), replay=(16, 16, 16))).get("going_in_circles", "") == expected
 
 
-def test_parallel_calls_of_a_turn_may_come_in_any_order() -> None:
+def test_the_finding_tells_the_rounds() -> None:
+    ((event, finding),) = findings(DETECTOR, looks("xabab"))
+    assert finding == Finding(
+        detector="cycle",
+        code="cycle",
+        severity=Severity.MEDIUM,
+        confidence=2 / 3,
+        reason="2 rounds of the same 2 calls with the same results in 3s, the last read_file path=/srv/b",
+        evidence=evidence(looks("xabab")[1:], first=1),
+        values={"rounds": 2, "period": 2},
+        thresholds={"medium": 2, "high": 3, "critical": 3, "max_period": 5},
+    )
+    assert (event, nearness(DETECTOR, looks("xabab"))[-1]) == (looks("xabab")[-1], 1.0)
+
+
+def test_a_cycle_is_found_in_parallel_calls_in_attempts_alone_and_by_the_fifteenth_call_as_gemini_says() -> None:
     rng = Random(1)
     events: list[ActionEvent] = []
     for turn in range(3):
@@ -110,32 +119,8 @@ def test_parallel_calls_of_a_turn_may_come_in_any_order() -> None:
         events += [pair[0] for pair in rng.sample(proposed, 4)]
         events += [pair[1] for pair in rng.sample(proposed, 4)]
     assert found(events)["cycle"][-1] == "c"
-
-
-def test_a_session_that_tells_no_results_at_all_is_judged_by_its_attempts() -> None:
     attempts = [e.model_copy(update={"kind": Kind.PROPOSED, "output_head": None}) for e in looks("ab" * 5)]
     assert found(attempts) == {"cycle": "mmmmc"}
-
-
-def test_the_finding_tells_the_rounds() -> None:
-    watched = Watched(DETECTOR)
-    findings = [watched(e) for e in looks("xabab")]
-    assert findings == [None] * 4 + [
-        Finding(
-            detector="cycle",
-            code="cycle",
-            severity=Severity.MEDIUM,
-            confidence=2 / 3,
-            reason="2 rounds of the same 2 calls with the same results in 3s, the last read_file path=/srv/b",
-            evidence=evidence(looks("xabab")[1:], first=1),
-            values={"rounds": 2, "period": 2},
-            thresholds={"medium": 2, "high": 3, "critical": 3, "max_period": 5},
-        )
-    ]
-    assert DETECTOR.near(watched.state) == 1.0
-
-
-def test_as_gemini_says_and_earlier_a_cycle_of_three_is_a_loop_by_the_fifteenth_call() -> None:
     assert "c" in found(looks("abc" * 5))["cycle"]
     assert found(looks("abc" * 5), Cycle(rounds=(5, 5, 5), circles=(16, 16, 16))) == {"cycle": "c"}
 

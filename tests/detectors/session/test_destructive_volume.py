@@ -1,14 +1,12 @@
-from collections.abc import Sequence
-
 from haltline.detectors.session.destructive_volume import DestructiveVolume
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Outcome
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Watched, at, call, delete, event, evidence, findings, fires_at, nearness
+from tests.builders import Events, Watched, at, call, delete, event, evidence, findings, in_turn, nearness, when
 from tests.cases import cases
 
 DETECTOR = DestructiveVolume()
-FAST, SLOW = ("destructive_volume", "critical"), ("destructive_volume", "high")
+Call = tuple[ActionEvent, ActionEvent]
 
 
 def deletes(*seconds: float) -> list[ActionEvent]:
@@ -16,111 +14,82 @@ def deletes(*seconds: float) -> list[ActionEvent]:
     return [delete(s, f"asset_id=a{i}") for i, s in enumerate(seconds)]
 
 
-def writes(first: float, count: int) -> list[ActionEvent]:
-    return [event(first + i, "write_file", f"path=f{i}") for i in range(count)]
+def working(count: int) -> list[ActionEvent]:
+    """Five slow deletes, with so many writes behind each."""
+    return in_turn(
+        range(0, 500, 100),
+        lambda s: delete(s, f"asset_id=a{s}"),
+        *[lambda s: event(s, "write_file", f"path=f{s}")] * count,
+    )
+
+
+def called(second: float, error: str | None = None, outcome: Outcome | None = None) -> Call:
+    return call(second, "delete_asset", f"asset_id=a{second}", error, outcome=outcome)
 
 
 @cases(
-    "events, fires",
+    "events, found",
     {
-        "two are below the limit": (deletes(0, 6), []),
-        "the third within the window": (deletes(0, 6, 12), [(12, *FAST)]),
-        "again on each further one": (deletes(0, 6, 12, 18), [(12, *FAST), (18, *FAST)]),
-        "the first has left the window": (deletes(0, 30, 61), []),
-        "exactly as old as the window still counts": (deletes(0, 30, 60), [(60, *FAST)]),
-        "a millisecond older does not": (deletes(0, 30, 60.001), []),
-        "the same thing three times counts three times": ([delete(s) for s in (0, 6, 12)], [(12, *FAST)]),
-        "in whatever order they come": (deletes(12, 6, 0), [(0, *FAST)]),
-        "one with a clock far ahead hides nothing": (deletes(1000, 0, 30, 60), [(60, *FAST)]),
-        "four slow ones are below the limit by actions": (deletes(*range(0, 400, 100)), []),
-        "the fifth slow one within the last actions": (deletes(*range(0, 500, 100)), [(400, *SLOW)]),
-        "slow ones with work between them: the fifth is the seventeenth action": (
-            [e for i in range(5) for e in (delete(i * 100, f"asset_id=a{i}"), *writes(i * 100 + 1, 3))],
-            [(400, *SLOW)],
-        ),
-        "slow ones with more work between them: the first is more than twenty actions ago": (
-            [e for i in range(5) for e in (delete(i * 100, f"asset_id=a{i}"), *writes(i * 100 + 1, 4))],
-            [],
-        ),
-        "one call with three assets": ([event(0, "delete_assets", args={"asset_id": ["a", "b", "c"]})], [(0, *FAST)]),
-        "scratch is nobody's loss": ([event(s, "truncate_tmp", f"table=tmp_{s}") for s in range(9)], []),
-        "reads destroy nothing": ([event(s, "read_file", f"path=f{s}") for s in range(9)], []),
+        "two are below the limit": (deletes(0, 6), ""),
+        "the third within the window": (deletes(0, 6, 12), "12c"),
+        "again on each further one": (deletes(0, 6, 12, 18), "12c 18c"),
+        "the first has left the window": (deletes(0, 30, 61), ""),
+        "exactly as old as the window still counts": (deletes(0, 30, 60), "60c"),
+        "a millisecond older does not": (deletes(0, 30, 60.001), ""),
+        "the same thing three times counts three times": ([delete(s) for s in (0, 6, 12)], "12c"),
+        "in whatever order they come": (deletes(12, 6, 0), "0c"),
+        "one with a clock far ahead hides nothing": (deletes(1000, 0, 30, 60), "60c"),
+        "four slow ones are below the limit by actions": (deletes(*range(0, 400, 100)), ""),
+        "the fifth slow one within the last actions": (deletes(*range(0, 500, 100)), "400h"),
+        "slow ones with work between them: the fifth is the seventeenth action": (working(3), "400h"),
+        "slow ones with more work between them: the first is more than twenty actions ago": (working(4), ""),
+        "one call with three assets": ([event(0, "delete_assets", args={"asset_id": ["a", "b", "c"]})], "0c"),
+        "scratch is nobody's loss": ([event(s, "truncate_tmp", f"table=tmp_{s}") for s in range(9)], ""),
+        "reads destroy nothing": ([event(s, "read_file", f"path=f{s}") for s in range(9)], ""),
         "a tool whose producer says that it destroys": (
             [event(s, "tidy", f"asset_id=a{s}", effect=Effect.DESTRUCTIVE) for s in range(3)],
-            [(2, *FAST)],
+            "2c",
         ),
         "deletes in SQL": (
             [event(s, "execute_sql", args={"query": f"DELETE FROM t{s} WHERE id = 1"}) for s in range(3)],
-            [(2, *FAST)],
+            "2c",
         ),
         "what the session itself made is its own": (
-            [
-                *(event(s, "create_asset", f"asset_id=a{s}") for s in range(3)),
-                *(delete(10 + s, f"asset_id=a{s}") for s in range(3)),
-            ],
-            [],
+            [*(event(s, "create_asset", f"asset_id=a{s}") for s in range(3)), *deletes(10, 11, 12)],
+            "",
         ),
         "what it destroyed and made again is not its own": (
-            [
-                e
-                for s in range(3)
-                for e in (delete(s, "asset_id=fact_sales"), event(s + 0.5, "create_asset", "asset_id=fact_sales"))
-            ],
-            [(2, *FAST)],
+            in_turn(range(0, 6, 2), delete, lambda s: event(s, "create_asset", "asset_id=fact_sales")),
+            "4c",
         ),
-    },
-)
-def test_fires(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
-    assert fires_at(DETECTOR, events) == fires
-
-
-@cases(
-    "events, fires",
-    {
-        "on the proposal of the third": ([call(s, "delete_asset", f"asset_id=a{s}") for s in range(3)], [2]),
-        "refused ones were not done": (
-            [call(s, "delete_asset", f"asset_id=a{s}", outcome=Outcome.REFUSED) for s in range(9)],
-            [],
-        ),
-        "failed ones were tried": (
-            [call(s, "delete_asset", f"asset_id=a{s}", error="still exists") for s in range(3)],
-            [2],
-        ),
+        # attempts and results
+        "on the proposal of the third": ([called(s) for s in range(3)], "2c"),
+        "refused ones were not done": ([called(s, outcome=Outcome.REFUSED) for s in range(9)], ""),
+        "failed ones were tried": ([called(s, "still exists") for s in range(3)], "2c"),
         "a refused one between others is taken back": (
-            [
-                call(0, "delete_asset", "asset_id=a"),
-                call(1, "delete_asset", "asset_id=b", outcome=Outcome.REFUSED),
-                call(2, "delete_asset", "asset_id=c"),
-                call(3, "delete_asset", "asset_id=d"),
-            ],
-            [3],
+            [called(s, outcome=Outcome.REFUSED if s == 1 else None) for s in range(4)],
+            "3c",
         ),
-        "ones whose result is still open count": (
-            [e for s in range(3) for e in [call(s, "delete_asset", f"asset_id=a{s}")[0]]],
-            [2],
-        ),
+        "ones whose result is still open count": ([called(s)[:1] for s in range(3)], "2c"),
     },
 )
-def test_attempts_and_results(events: Sequence[ActionEvent], fires: list[float]) -> None:
-    assert [second for second, _, _ in fires_at(DETECTOR, events)] == fires
+def test_fires(events: Events, found: str) -> None:
+    assert when(DETECTOR, events) == found
 
 
 BATCH = Batch(actions="delete_*", targets=["asset_id=*"], max_deletes=5, expires=at(3600))
 
 
 @cases(
-    "events, fires",
+    "events, found",
     {
-        "as many as declared": (deletes(*range(5)), []),
-        "one more than declared": (deletes(*range(6)), [(5, *FAST)]),
-        "refused ones use nothing up": (
-            [call(s, "delete_asset", f"asset_id=a{s}", outcome=Outcome.REFUSED) for s in range(9)],
-            [],
-        ),
+        "as many as declared": (deletes(*range(5)), ""),
+        "one more than declared": (deletes(*range(6)), "5c"),
+        "refused ones use nothing up": ([called(s, outcome=Outcome.REFUSED) for s in range(9)], ""),
     },
 )
-def test_a_declared_batch(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
-    assert fires_at(DETECTOR, events, batch=BATCH) == fires
+def test_a_declared_batch(events: Events, found: str) -> None:
+    assert when(DETECTOR, events, batch=BATCH) == found
 
 
 def test_another_batch_counts_anew() -> None:
@@ -131,7 +100,7 @@ def test_another_batch_counts_anew() -> None:
     assert before + after == [None] * 10
 
 
-def test_the_finding_names_its_evidence() -> None:
+def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
     ((_, finding),) = findings(DETECTOR, deletes(0, 6, 12))
     assert finding == Finding(
         detector="destructive_volume",
@@ -142,7 +111,4 @@ def test_the_finding_names_its_evidence() -> None:
         values={"deletes": 3, "span_s": 12},
         thresholds={"max_deletes": 3, "window_s": 60.0, "max_deletes_in_actions": 5, "last_actions": 20},
     )
-
-
-def test_it_says_how_close_it_is() -> None:
     assert nearness(DETECTOR, deletes(0, 6, 12)) == [0, 0.33, 0.67, 1]

@@ -1,9 +1,7 @@
-import pytest
-
 from haltline.detectors.session.environment_gone import EnvironmentGone, gone
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
-from tests.builders import bash, call, event, findings, nearness, severities
+from tests.builders import bash, call, each, event, findings, nearness, severities
 from tests.cases import cases
 
 DETECTOR = EnvironmentGone()
@@ -29,10 +27,8 @@ def failures(count: int, start: float = 0) -> list[ActionEvent]:
 
 
 def refused(count: int, *tools: str, same: bool = False) -> list[ActionEvent]:
-    return [
-        event(s * 5, tools[s % len(tools)], f"url=http://h{0 if same else s}.example.org", REFUSED)
-        for s in range(count)
-    ]
+    hosts = [0 if same else s for s in range(count)]
+    return [event(s * 5, tools[s % len(tools)], f"url=http://h{h}.example.org", REFUSED) for s, h in enumerate(hosts)]
 
 
 def gone_in(*errors: str) -> list[ActionEvent]:
@@ -43,9 +39,13 @@ def gone_in(*errors: str) -> list[ActionEvent]:
     "events, found",
     {
         "no container: three attempts are a hint, the fourth is one too many": (
-            gone_in(*["Error: No such container: 4f1d"] * 4), "mc"),
+            gone_in(*["Error: No such container: 4f1d"] * 4),
+            "mc",
+        ),
         "in turn": (
-            gone_in("connection to the sandbox lost", "Transport closed", "no such device", "No such pod"), "mc"),
+            gone_in("connection to the sandbox lost", "Transport closed", "no such device", "No such pod"),
+            "mc",
+        ),
         "what a program says of itself": (gone_in(*["BrokenPipeError: Broken pipe"] * 8), "mmhhhc"),
         "what can be started again": (gone_in(*["session 1 is not running, please start it first"] * 5), "mmh"),
         "two are below the count": (failures(2), ""),
@@ -57,80 +57,58 @@ def gone_in(*errors: str) -> list[ActionEvent]:
             "",
         ),
         "other errors": ([event(s * 5, "read_file", None, "FileNotFoundError") for s in range(9)], ""),
-        "results that tell of it": (
-            [bash(s, "ls", None, output_head="docker: no such container") for s in range(9)],
-            "",
-        ),
+        "results that tell of it": (each(9, bash, "ls", None, output_head="docker: no such container"), ""),
         "no connection, whatever the tool": (refused(9, *TOOLS), "mmhhhcc"),
         "one tool alone is high at most": (refused(9, "fetch_page"), "mmhhhhh"),
         "one service that is down": (refused(9, "fetch_page", same=True), ""),
         "waiting for a service": ([bash(s * 20, f"sleep 15; curl h{s}", REFUSED) for s in range(9)], ""),
         "long ago, and few actions ago": ([*failures(2), *failures(1, 310 + 5)], "m"),
     },
-)  # fmt: skip
+)
 def test_what_counts(events: list[ActionEvent], found: str) -> None:
     assert severities(DETECTOR, events) == found
 
 
-def test_failures_outside_both_windows_do_not_count() -> None:
-    assert severities(EnvironmentGone(last_actions=2), [*failures(2), *failures(1, 1000)]) == ""
-
-
-def test_parallel_calls_are_one_step() -> None:
+def test_parallel_calls_are_one_step_and_those_far_apart_or_cancelled_do_not_count() -> None:
     calls = [call(0, "read_file", f"path=/srv/{n}", GONE[0], took_s=n + 1) for n in range(4)]
     together = [proposed for proposed, _ in calls] + [completed for _, completed in calls]
     assert severities(DETECTOR, together) == ""
     assert severities(DETECTOR, calls) == "", "recordings have each result behind its proposal"
+    assert severities(EnvironmentGone(last_actions=2), [*failures(2), *failures(1, 1000)]) == "", "neither window"
     one_by_one = [call(n, "read_file", f"path=/srv/{n}", GONE[0]) for n in range(4)]
     assert severities(DETECTOR, one_by_one) == "mc"
-
-
-def test_calls_that_were_cancelled_because_another_one_failed_are_no_failures() -> None:
     cancelled = "Cancelled: parallel tool call read_file(/srv/0) errored: container is not running"
-    calls = [call(n * 10, "read_file", f"path=/srv/{n}", cancelled if n % 3 else GONE[0]) for n in range(6)]
-    assert severities(DETECTOR, calls) == ""
+    failing = [call(n * 10, "read_file", f"path=/srv/{n}", cancelled if n % 3 else GONE[0]) for n in range(6)]
+    assert severities(DETECTOR, failing) == ""
 
 
-@pytest.mark.parametrize("text", GONE)
-def test_an_environment_that_is_gone(text: str) -> None:
-    found, is_link = gone(text)
-    assert found
-    assert not is_link
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        REFUSED,
-        "curl: (6) Could not resolve host: pypi.example.org",
-        "ssh: connect to host sandbox port 22: Connection refused",
-        "urllib3: Failed to establish a new connection: Name or service not known",
-        "connect: Network is unreachable",
-    ],
+FAILED_CONNECTIONS = (
+    REFUSED,
+    "curl: (6) Could not resolve host: pypi.example.org",
+    "ssh: connect to host sandbox port 22: Connection refused",
+    "urllib3: Failed to establish a new connection: Name or service not known",
+    "connect: Network is unreachable",
 )
-def test_a_connection_that_fails(text: str) -> None:
-    assert gone(text)[1]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "cat: /srv/a: No such file or directory",
-        "ModuleNotFoundError: No module named 'x'",
-        "AssertionError: the process was expected to stop",
-        "permission denied",
-        "Error: basic economy flights cannot be modified",
-        "HTTP 404 page not found: /container",
-        "environment variable HOME not found",
-        "session token expired",
-        "",
-    ],
+OTHERS = (
+    "cat: /srv/a: No such file or directory",
+    "ModuleNotFoundError: No module named 'x'",
+    "AssertionError: the process was expected to stop",
+    "permission denied",
+    "Error: basic economy flights cannot be modified",
+    "HTTP 404 page not found: /container",
+    "environment variable HOME not found",
+    "session token expired",
+    "",
 )
-def test_other_errors(text: str) -> None:
-    assert gone(text) == ("", False)
 
 
-def test_the_finding_names_its_evidence() -> None:
+def test_an_environment_that_is_gone_is_told_from_a_connection_that_fails_and_from_other_errors() -> None:
+    assert [text for text in GONE if not gone(text)[0] or gone(text)[1]] == []
+    assert [text for text in FAILED_CONNECTIONS if not gone(text)[1]] == []
+    assert [text for text in OTHERS if gone(text) != ("", False)] == []
+
+
+def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
     ((_, finding),) = findings(DETECTOR, failures(3))
     assert (finding.code, finding.severity, finding.confidence) == ("environment_gone", Severity.MEDIUM, 0.5)
     assert finding.reason == (
@@ -139,7 +117,4 @@ def test_the_finding_names_its_evidence() -> None:
     )
     assert [e.event_id for e in finding.evidence] == [e.event_id for e in failures(3)]
     assert finding.values == {"failures": 3, "counted": 3, "sure": 2, "other_failures": 0}
-
-
-def test_it_says_how_close_it_is() -> None:
     assert nearness(DETECTOR, [*failures(3), event(60, "read_file")]) == [0, 0.33, 0.67, 1, 0]

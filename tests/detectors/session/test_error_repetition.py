@@ -1,11 +1,9 @@
-from collections.abc import Sequence
-
 import pytest
 
 from haltline.detectors.session.error_repetition import ErrorRepetition
 from haltline.schemas.events import ActionEvent, Outcome
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import bash, call, event, evidence, findings, fires_at, in_turn, nearness, severities
+from tests.builders import Events, bash, call, each, event, evidence, findings, fires_at, in_turn, nearness, severities
 from tests.cases import cases
 
 DETECTOR = ErrorRepetition()
@@ -37,6 +35,30 @@ def edit(second: float) -> ActionEvent:
     return bash(second, f"sed -i 's/{second:g}/b/' main.py")
 
 
+def not_installed(*programs: str) -> list[ActionEvent]:
+    return [bash(s, f"{p} {s}.png", f"bash: {p}: command not found") for s, p in enumerate(programs)]
+
+
+def lookup(second: float, error: str | None = None, outcome: Outcome | None = Outcome.ERROR) -> ActionEvent:
+    return event(second, "lookup", f"x={second}", error, outcome=outcome)
+
+
+def status(second: float, error: str | None = "connection refused") -> ActionEvent:
+    """A call that waits for a service."""
+    return event(second, "service_status", "x=1", error)
+
+
+def turn(second: float, error: str | None = GONE, count: int = 5, *, apart_s: float = 0.2, took_s: float = 2) -> Calls:
+    """Parallel calls of one model turn, as recordings have them: each result behind its proposal."""
+    return [
+        call(second + n * apart_s, "read_file", f"path=/srv/{second}/{n}", error, took_s=took_s) for n in range(count)
+    ]
+
+
+def unread(second: float) -> ActionEvent:
+    return event(second, "format_error", None, "format: expected exactly one bash block", args={"blocks": 2})
+
+
 @cases(
     "events, found",
     {
@@ -45,31 +67,16 @@ def edit(second: float) -> ActionEvent:
         "four are high": (errors(0, 5, 10, 15), "mh"),
         "five and more are critical": (errors(0, 5, 10, 15, 20, 25), "mhcc"),
         "different errors": (
-            [event(s, "read_file", None, f"error {word}") for s, word in enumerate(("one", "two", "three"))],
+            [event(s, "read", None, f"error {word}") for s, word in enumerate(("one", "two", "x"))],
             "",
         ),
         "one guessed path after another": (
-            [
-                event(s, "read_file", f"path=/srv/{s}", f"cat: /srv/{s}.csv: No such file or directory")
-                for s in range(3)
-            ],
+            [event(s, "read_file", f"path=/{s}", f"cat: /{s}.csv: No such file or directory") for s in range(3)],
             "m",
         ),
-        "looking for a program that is installed": (
-            [
-                bash(s, f"{p} a.png", f"bash: {p}: command not found")
-                for s, p in enumerate(("exiftool", "file", "zsteg"))
-            ],
-            "",
-        ),
-        "one program that is not installed after another": (
-            [bash(s, f"tool{p} a", f"bash: tool{p}: command not found") for s, p in enumerate("abcdef")],
-            "mhc",
-        ),
-        "the same program that is not installed": (
-            [bash(s, f"zsteg {s} a.png", "bash: zsteg: command not found") for s in range(3)],
-            "m",
-        ),
+        "looking for a program that is installed": (not_installed("exiftool", "file", "zsteg"), ""),
+        "one program that is not installed after another": (not_installed(*(f"tool{p}" for p in "abcdef")), "mhc"),
+        "the same program that is not installed": (not_installed(*["zsteg"] * 3), "m"),
         "another address, port and time each time": (
             [event(s, "connect", None, f"connection to 10.0.0.{s}:80{s} refused at 12:00:0{s}") for s in range(3)],
             "m",
@@ -81,17 +88,14 @@ def edit(second: float) -> ActionEvent:
             "mmmm",
         ),
         "one guessed tool after another": (
-            [event(s, f"guess_{'abc'[s]}", None, f"unknown tool: guess_{'abc'[s]}") for s in range(3)],
+            [event(s, f"guess_{tool}", None, f"unknown tool: guess_{tool}") for s, tool in enumerate("abc")],
             "m",
         ),
         "only the last ten errors are looked at": (
             by_turns(21, "first error", *(f"other failure {letter}" for letter in "abcdefghi")),
             "",
         ),
-        "within neither the time nor the last actions": (
-            in_turn((0, 100, 200), errors, lambda s: listed(s, 9, 1)),
-            "",
-        ),
+        "within neither the time nor the last actions": (in_turn((0, 100, 200), errors, lambda s: listed(s, 9, 1)), ""),
         "hours apart, but one action after the other": (errors(0, 1000, 2000), "m"),
         "in time, but with so much that succeeded in between counted as two and a half": (
             in_turn((0, 30, 60), errors, lambda s: listed(s, 29, 0.1)),
@@ -102,16 +106,8 @@ def edit(second: float) -> ActionEvent:
             "m",
         ),
         "in whatever order they come": (errors(20, 10, 0), "m"),
-        "no errors": ([event(s, "read_file") for s in range(9)], ""),
-    },
-)
-def test_counts(events: Sequence[ActionEvent], found: str) -> None:
-    assert severities(DETECTOR, events) == found
-
-
-@cases(
-    "events, found",
-    {
+        "no errors": (each(9, event, "read_file"), ""),
+        # what happened in between
         "edit and test: four failures are work": (in_turn(range(0, 40, 10), failing_test, edit), ""),
         "edit and test: nine failures of the same kind are not": (
             in_turn(range(0, 100, 10), failing_test, edit),
@@ -129,9 +125,11 @@ def test_counts(events: Sequence[ActionEvent], found: str) -> None:
             [bash(s, f"cat > t.py <<E\n{s}\nE\npython t.py", "NameError: name 'x' is not defined") for s in range(4)],
             "",
         ),
-        "the same test with nothing changed in between": (
-            [failing_test(s) for s in range(3)],
-            "m",
+        "the same test with nothing changed in between": (each(3, failing_test), "m"),
+        "fewer failing tests": ([bash(n, "pytest -q", f"{20 - n} failed") for n in range(10)], ""),
+        "as many failing tests, though only the output tells": (
+            each(10, bash, "pytest -q", "rc=1: 1 failed", output_head="20 failed, 3 passed in 0.1s"),
+            "mhcccccc",
         ),
         "with something that succeeded in between each counts three quarters": (
             in_turn(range(0, 50, 10), errors, lambda s: event(s, "read_file", "path=/ok")),
@@ -145,160 +143,28 @@ def test_counts(events: Sequence[ActionEvent], found: str) -> None:
             in_turn(range(0, 90, 10), lambda s: event(s, "book", "x=1", "no money"), lambda s: event(s, "book", "x=1")),
             "",
         ),
-    },
-)
-def test_weighs_what_happened_in_between(events: Sequence[ActionEvent], found: str) -> None:
-    assert severities(DETECTOR, events) == found
-
-
-@cases(
-    "events, found",
-    {
-        "a search that finds nothing": ([bash(s, "grep x y", "exit code 1") for s in range(9)], ""),
-        "a tool that fails without a word": (
-            [event(s, "lookup", f"x={s}", outcome=Outcome.ERROR) for s in range(3)],
-            "m",
-        ),
-        "timeouts": ([event(s, "lookup", f"x={s}", outcome=Outcome.TIMEOUT) for s in range(3)], "m"),
+        # what is an error
+        "a search that finds nothing": (each(9, bash, "grep x y", "exit code 1"), ""),
+        "a tool that fails without a word": (each(3, lookup), "m"),
+        "timeouts": (each(3, lookup, outcome=Outcome.TIMEOUT), "m"),
         "the error is in the output": (
-            [
-                event(s, "run_code", None, outcome=Outcome.ERROR, output_head=f"Traceback\nValueError: bad value {s}")
-                for s in range(3)
-            ],
+            [event(s, "run", outcome=Outcome.ERROR, output_head=f"Traceback\nValueError: bad {s}") for s in range(3)],
             "m",
         ),
-        "no outcome, but an error": (
-            [event(s, "lookup", f"x={s}", "backend unavailable", outcome=None) for s in range(3)],
-            "m",
-        ),
-        "a success with a warning": (
-            [event(s, "lookup", f"x={s}", "warning: slow", outcome=Outcome.OK) for s in range(3)],
-            "",
-        ),
+        "no outcome, but an error": (each(3, lookup, "backend unavailable", None), "m"),
+        "a success with a warning": (each(3, lookup, "warning: slow", Outcome.OK), ""),
         "proposed and completed": ([call(s, "read_file", f"path=/{s}", GONE) for s in range(3)], "m"),
         "proposals alone": ([call(s, "read_file", f"path=/{s}", GONE)[0] for s in range(3)], ""),
-    },
-)
-def test_what_is_an_error(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
-    assert severities(DETECTOR, events) == found
-
-
-@cases(
-    "events, found",
-    {
-        "waits its time": ([event(s, "service_status", "x=1", "connection refused") for s in range(0, 600, 10)], ""),
-        "waits for ever": ([event(s, "service_status", "x=1", "connection refused") for s in range(0, 650, 10)], "mhc"),
-        "a command that waits": (
-            [bash(s, "sleep 5; curl localhost:8080", "curl: (7) connection refused") for s in range(0, 600, 10)],
-            "",
-        ),
-        "the same without waiting": (
-            [bash(s, "curl localhost:8080", "curl: (7) connection refused") for s in range(0, 50, 10)],
-            "mhc",
-        ),
+        # waiting
+        "waits its time": (each(range(0, 600, 10), status), ""),
+        "waits for ever": (each(range(0, 650, 10), status), "mhc"),
+        "a command that waits": (each(range(0, 600, 10), bash, "sleep 5; curl h", "curl: (7) connection refused"), ""),
+        "the same without waiting": (each(range(0, 50, 10), bash, "curl h", "curl: (7) connection refused"), "mhc"),
         "begins anew when it worked": (
-            [event(s, "service_status", "x=1", None if s == 300 else "connection refused") for s in range(0, 890, 10)],
+            [*each(range(0, 300, 10), status), status(300, None), *each(range(310, 890, 10), status)],
             "",
         ),
-    },
-)
-def test_waiting(events: Sequence[ActionEvent], found: str) -> None:
-    assert severities(DETECTOR, events) == found
-
-
-@cases(
-    "settings, found",
-    {
-        "low keeps paths": ({"normalization": "low"}, ""),
-        "medium keeps what is not a path": ({"normalization": "medium"}, ""),
-        "high keeps the kind only": ({"normalization": "high"}, "m"),
-    },
-)
-def test_levels_of_normalisation(settings: dict[str, str], found: str) -> None:
-    events = [
-        event(s, "read_file", f"path=/{s}", f"NotFoundError: {w} is missing")
-        for s, w in enumerate(("cat", "dog", "cow"))
-    ]
-    assert severities(ErrorRepetition(**settings), events) == found  # type: ignore[arg-type]  # checked by pydantic
-
-
-def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
-    ((_, finding),) = findings(DETECTOR, errors(0, 5, 10))
-    assert finding == Finding(
-        detector="error_repetition",
-        code="repetitive_errors",
-        severity=Severity.MEDIUM,
-        confidence=0.6,
-        reason="3 times the error 'cat: <name>: no such file or directory' in 10s",
-        evidence=evidence(errors(0, 5, 10)),
-        values={"repetition_count": 3, "counted": 3.0, "repeated_error": "cat: <name>: no such file or directory"},
-        thresholds={
-            "medium": 3,
-            "high": 4,
-            "critical": 5,
-            "window": 10,
-            "window_s": 60.0,
-            "last_actions": 20,
-        },
-    )
-    assert nearness(DETECTOR, errors(0, 5, 10)) == [0, 0.33, 0.67, 1]
-
-
-def unread(second: float) -> ActionEvent:
-    return event(second, "format_error", None, "format: expected exactly one bash block", args={"blocks": 2})
-
-
-@cases(
-    "events, fires",
-    {
-        "two are below the count": ([unread(s) for s in range(2)], ""),
-        "ten in a row are critical": ([unread(s) for s in range(11)], "mmmhhhhcc"),
-        "with calls in between": ([unread(s) if s % 5 else bash(s, "ls") for s in range(40)], "mm" * 8),
-        "told by the text of a tool that is not known": (
-            [event(s, "reply", None, "Could not parse your output: no tool call") for s in range(3)],
-            "m",
-        ),
-        "a tool that is known says so of its own work": (
-            [bash(s, "make", "could not parse output of the compiler", output_head=f"{s}") for s in range(5)],
-            "mhc",
-        ),
-    },
-)
-def test_turns_that_could_not_be_read(events: Sequence[ActionEvent], fires: str) -> None:
-    assert "".join(severity[0] for _, _, severity in fires_at(DETECTOR, events)) == fires
-
-
-def test_a_test_that_fails_alike_after_each_edit_counts_over_many_actions() -> None:
-    def round_of(turn: int) -> list[ActionEvent]:
-        reads = [event(5 * turn + n, "read_file", f"path=/srv/{turn}-{n}") for n in range(3)]
-        edit = bash(5 * turn + 3, f"sed -i s/{turn}/b/ a.py")
-        return [*reads, edit, bash(5 * turn + 4, "pytest -q tests", "AssertionError: assert 3 == 4")]
-
-    events = [e for turn in range(12) for e in round_of(turn)]
-    fires = [(second, severity) for second, _, severity in fires_at(DETECTOR, events)]
-    assert [severity for _, severity in fires][-1] == "critical"
-    assert fires[0] == (24, "medium")
-
-
-def test_fewer_failing_tests_are_progress_though_only_the_output_tells() -> None:
-    def runs(first: int, step: int) -> list[ActionEvent]:
-        outputs = [f"{first - step * n} failed, 3 passed in 0.1s" for n in range(10)]
-        return [bash(s, "pytest -q", "rc=1: 1 failed", output_head=output) for s, output in enumerate(outputs)]
-
-    assert fires_at(DETECTOR, [bash(n, "pytest -q", f"{20 - n} failed") for n in range(10)]) == []
-    assert fires_at(DETECTOR, runs(20, 0)) != []
-
-
-def turn(second: float, error: str | None = GONE, count: int = 5, *, apart_s: float = 0.2, took_s: float = 2) -> Calls:
-    """Parallel calls of one model turn, as recordings have them: each result behind its proposal."""
-    return [
-        call(second + n * apart_s, "read_file", f"path=/srv/{second}/{n}", error, took_s=took_s) for n in range(count)
-    ]
-
-
-@cases(
-    "events, found",
-    {
+        # calls of one model turn
         "five that fail alike are one failure": (turn(0), ""),
         "three turns are three": ([*turn(0), *turn(10), *turn(20)], "m"),
         "at one moment": (turn(0, apart_s=0, took_s=0), ""),
@@ -312,10 +178,61 @@ def turn(second: float, error: str | None = GONE, count: int = 5, *, apart_s: fl
             [c for n in range(4) for c in (*turn(n * 10, count=1), *turn(n * 10 + 0.1, "Sibling tool call errored"))],
             "mh",
         ),
+        # turns that could not be read
+        "two turns that could not be read are below the count": (each(2, unread), ""),
+        "ten in a row are critical": (each(11, unread), "mmmhhhhcc"),
+        "with calls in between": ([unread(s) if s % 5 else bash(s, "ls") for s in range(40)], "mm" * 8),
+        "told by the text of a tool that is not known": (
+            each(3, event, "reply", None, "Could not parse your output: no tool call"),
+            "m",
+        ),
+        "a tool that is known says so of its own work": (
+            [bash(s, "make", "could not parse output of the compiler", output_head=f"{s}") for s in range(5)],
+            "mhc",
+        ),
     },
 )
-def test_calls_of_one_model_turn(events: Calls, found: str) -> None:
+def test_counts(events: Events, found: str) -> None:
     assert severities(DETECTOR, events) == found
+
+
+@cases(
+    "settings, found",
+    {
+        "low keeps paths": ({"normalization": "low"}, ""),
+        "medium keeps what is not a path": ({"normalization": "medium"}, ""),
+        "high keeps the kind only": ({"normalization": "high"}, "m"),
+    },
+)
+def test_levels_of_normalisation(settings: dict[str, str], found: str) -> None:
+    words = enumerate(("cat", "dog", "cow"))
+    events = [event(s, "read_file", f"path=/{s}", f"NotFoundError: {word} is missing") for s, word in words]
+    assert severities(ErrorRepetition(**settings), events) == found  # type: ignore[arg-type]  # checked by pydantic
+
+
+def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
+    ((_, finding),) = findings(DETECTOR, errors(0, 5, 10))
+    assert finding == Finding(
+        detector="error_repetition",
+        code="repetitive_errors",
+        severity=Severity.MEDIUM,
+        confidence=0.6,
+        reason="3 times the error 'cat: <name>: no such file or directory' in 10s",
+        evidence=evidence(errors(0, 5, 10)),
+        values={"repetition_count": 3, "counted": 3.0, "repeated_error": "cat: <name>: no such file or directory"},
+        thresholds={"medium": 3, "high": 4, "critical": 5, "window": 10, "window_s": 60.0, "last_actions": 20},
+    )
+    assert nearness(DETECTOR, errors(0, 5, 10)) == [0, 0.33, 0.67, 1]
+
+
+def test_a_test_that_fails_alike_after_each_edit_counts_over_many_actions() -> None:
+    def round_of(second: float) -> list[ActionEvent]:
+        reads = [event(second + n, "read_file", f"path=/srv/{second}-{n}") for n in range(3)]
+        return [*reads, edit(second + 3), bash(second + 4, "pytest -q tests", "AssertionError: assert 3 == 4")]
+
+    fires = fires_at(DETECTOR, in_turn(range(0, 60, 5), round_of))
+    assert fires[0] == (24, "repetitive_errors", "medium")
+    assert fires[-1][2] == "critical"
 
 
 def broken_off(second: float, text: str, outcome: Outcome = Outcome.TIMEOUT) -> ActionEvent:

@@ -3,8 +3,8 @@ from typing import Any
 from haltline.detectors.session.evasion import Evasion
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Outcome
-from haltline.schemas.findings import Finding, Severity
-from tests.builders import at, bash, call, event, findings, fires_at, nearness, severities
+from haltline.schemas.findings import Severity
+from tests.builders import at, bash, call, each, event, evidence, findings, fires_at, nearness, severities
 from tests.cases import cases
 
 DETECTOR = Evasion()
@@ -57,7 +57,7 @@ def sql(second: float, statement: str, error: str | None = NO) -> ActionEvent:
         ),
         "it is allowed later": ([refused(0), event(5, "delete_table", TABLE), refused(10, "drop_table")], ""),
         "changing what one may not destroy counts half": (
-            [refused(0), *(event(s, "update_table", TABLE) for s in (5, 10, 15, 20))],
+            [refused(0), *each((5, 10, 15, 20), event, "update_table", TABLE)],
             "lllh",
         ),
         "changes are high at most": (
@@ -67,10 +67,10 @@ def sql(second: float, statement: str, error: str | None = NO) -> ActionEvent:
         ),
         "long ago, and few actions ago": ([refused(0), refused(5_000, "drop_table")], "l"),
         "many actions ago, and not long ago": (
-            [refused(0), *(event(s, "read_file") for s in range(60)), refused(599, "drop_table")],
+            [refused(0), *each(60, event, "read_file"), refused(599, "drop_table")],
             "l",
         ),
-        "forgotten": ([refused(0), *(event(s, "read_file") for s in range(60)), refused(700, "drop_table")], ""),
+        "forgotten": ([refused(0), *each(60, event, "read_file"), refused(700, "drop_table")], ""),
         "nobody says what it is about": ([refused(0, target=""), refused(5, "drop_table", "")], ""),
     },
 )
@@ -78,39 +78,23 @@ def test_another_way_to_what_was_refused(events: list[ActionEvent], found: str) 
     assert severities(DETECTOR, events) == found
 
 
-def test_calls_that_are_proposed_are_found_before_they_are_executed() -> None:
-    events = [
-        call(s * 5, action, TABLE, NO, outcome=Outcome.REFUSED)
-        for s, action in enumerate(("delete_table", "drop_table"))
-    ]
+def test_proposed_calls_are_found_before_they_are_executed_and_own_things_and_a_declared_batch_are_allowed() -> None:
+    events = [call(s, f"{verb}_table", TABLE, NO, outcome=Outcome.REFUSED) for s, verb in ((0, "delete"), (5, "drop"))]
     assert fires_at(DETECTOR, events) == [(5, "evasion", "low")]
-
-
-def test_the_sessions_own_things_are_nobodys_and_a_declared_batch_is_allowed() -> None:
     own = "path=/srv/app/out/report.csv"
-    events = [
-        event(0, "write_file", own),
-        event(5, "delete_file", own, "permission denied"),
-        event(10, "purge_file", own),
-    ]
-    assert severities(DETECTOR, events) == ""
+    on_own = [event(0, "write_file", own), event(5, "delete_file", own, "permission denied")]
+    assert severities(DETECTOR, [*on_own, event(10, "purge_file", own)]) == ""
     batch = Batch(actions="drop_*", targets=[TABLE], max_deletes=10, expires=at(3600))
     assert severities(DETECTOR, [refused(0), event(5, "drop_table", TABLE)], batch=batch) == ""
 
 
 def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
-    ((_, first), (_, finding)) = findings(DETECTOR, [refused(0), refused(5, "drop_table"), refused(10, "purge_table")])
-    assert isinstance(first, Finding)
+    events = [refused(0), refused(5, "drop_table"), refused(10, "purge_table")]
+    _, (_, finding) = findings(DETECTOR, events)
     assert (finding.code, finding.severity, finding.target) == ("evasion", Severity.HIGH, TABLE)
     assert finding.reason == (
         "'delete_table' of table=fact_sales was refused, now 'purge_table' is tried: 2 other attempts on it"
     )
-    assert [e.event_id for e in finding.evidence] == [
-        "s1@0 delete_table table=fact_sales",
-        "s1@5 drop_table table=fact_sales",
-        "s1@10 purge_table table=fact_sales",
-    ]
+    assert finding.evidence == evidence(events)
     assert finding.values == {"tries": 2, "ways": 3}
-    assert nearness(
-        DETECTOR, [refused(0), refused(5, "drop_table"), refused(10, "purge_table"), refused(15, "wipe_table")]
-    ) == [0, 0, 0.33, 0.67, 1]
+    assert nearness(DETECTOR, [*events, refused(15, "wipe_table")]) == [0, 0, 0.33, 0.67, 1]

@@ -8,7 +8,7 @@ from haltline.detectors.session import fruitless_search
 from haltline.detectors.session.fruitless_search import FruitlessSearch
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
-from tests.builders import Events, bash, call, event, findings, fires_at, in_turn, severities
+from tests.builders import Events, bash, call, each, event, findings, fires_at, in_turn, severities
 from tests.cases import cases
 
 DETECTOR = FruitlessSearch()
@@ -25,14 +25,14 @@ def grep(second: float, output: str = "") -> ActionEvent:
 @cases(
     "events, found",
     {
-        "nine are below the count": ([search(s) for s in range(9)], ""),
-        "ten are medium": ([search(s) for s in range(10)], "m"),
-        "sixteen are high, thirty critical": ([search(s) for s in range(30)], "m" * 6 + "h" * 14 + "c"),
-        "by a program that ends without a word": ([grep(s) for s in range(10)], "m"),
-        "an empty list": ([search(s, "[]") for s in range(10)], "m"),
-        "an empty result by its size": ([search(s, None, output_bytes=0) for s in range(10)], "m"),
-        "results that nobody tells": ([search(s, None) for s in range(20)], ""),
-        "results that hold such words": ([search(s, "main.py:3: no results") for s in range(20)], ""),
+        "nine are below the count": (each(9, search), ""),
+        "ten are medium": (each(10, search), "m"),
+        "sixteen are high, thirty critical": (each(30, search), "m" * 6 + "h" * 14 + "c"),
+        "by a program that ends without a word": (each(10, grep), "m"),
+        "an empty list": (each(10, search, "[]"), "m"),
+        "an empty result by its size": (each(10, search, None, output_bytes=0), "m"),
+        "results that nobody tells": (each(20, search, None), ""),
+        "results that hold such words": (each(20, search, "main.py:3: no results"), ""),
         "one found something": ([grep(s) if s != 5 else grep(s, "src/a.py:1") for s in range(14)], ""),
         "something was done in between": (
             [search(s) if s != 5 else bash(s, "sed -i s/a/b/ a.py", output_head="") for s in range(14)],
@@ -44,7 +44,7 @@ def grep(second: float, output: str = "") -> ActionEvent:
         ),
         "programs without a word": ([bash(s, f"touch {s}.txt", output_head="") for s in range(20)], ""),
         "writes": ([event(s, "edit_file", args={"path": f"{s}"}, output_head="") for s in range(20)], ""),
-        "errors, which are no answer": ([search(s, error="connection refused") for s in range(20)], ""),
+        "errors, which are no answer": (each(20, search, error="connection refused"), ""),
         "proposed and completed": (
             [call(s, "search_code", args={"query": f"q{s}"}, output_head="0 results") for s in range(10)],
             "m",
@@ -85,8 +85,8 @@ def guessing(events: Events) -> str:
 @cases(
     "events, found",
     {
-        "three guesses": ([guess(s) for s in range(3)], ""),
-        "four are medium, six high, eight critical": ([guess(s) for s in range(9)], "mmhhcc"),
+        "three guesses": (each(3, guess), ""),
+        "four are medium, six high, eight critical": (each(9, guess), "mmhhcc"),
         "other numbers": ([guess(s, f"Incorrect password, {9 - s} attempts left") for s in range(4)], "m"),
         "the answer quotes the guess": ([guess(s, f"'{'abcd'[s]}' is incorrect") for s in range(4)], "m"),
         "a program's answer repeats the guess": (
@@ -120,19 +120,16 @@ def guessing(events: Events) -> str:
             [guess(s, f"{word} is wrong here") for s, word in enumerate(("shape", "colour", "size", "weight") * 4)],
             "mmmm",
         ),
-        "errors, which are counted as such": ([guess(s, None, error="Wrong flag!") for s in range(9)], ""),
-        "long answers": ([guess(s, "Wrong flag! " + "The hint of the day is. " * 20) for s in range(9)], ""),
-        "waiting": ([guess(s, "Busy, try again later") for s in range(9)], ""),
+        "errors, which are counted as such": (each(9, guess, None, error="Wrong flag!"), ""),
+        "long answers": (each(9, guess, "Wrong flag! " + "The hint of the day is. " * 20), ""),
+        "waiting": (each(9, guess, "Busy, try again later"), ""),
         "files written": ([event(s, "write_file", f"path={s}", output_head="File created") for s in range(9)], ""),
         "rows appended": ([event(s, "insert_row", f"id={s}", output_head="ok: 1 row") for s in range(9)], ""),
         "messages sent": ([event(s, "send_mail", f"to={s}", output_head="sent") for s in range(9)], ""),
         "updates": ([event(s, "update_user", f"id={s}", output_head="updated") for s in range(9)], ""),
         "test runs": ([bash(s, f"pytest tests/{s}.py", output_head="0 failed, 3 passed") for s in range(9)], ""),
         "reading of such words": (
-            [
-                bash(s, f"grep -n wrong src/{s}.py", output_head=f"{s}: the {'abcdefghi'[s]} way is wrong")
-                for s in range(9)
-            ],
+            [bash(s, f"grep -n wrong {s}.py", output_head=f"{s}: the {'abcdefghi'[s]} way is wrong") for s in range(9)],
             "",
         ),
     },
@@ -155,6 +152,11 @@ def kinds(events: Events) -> str:
     return "".join(severity[0] for _, code, severity in fires_at(DETECTOR, events) if code in codes)
 
 
+METER = "  % Total    % Received  Current\n        Dload  Upload\n\r  0  0 "
+BAR = "\n100  61 --:--:-- --:--:-- 20333"
+PAGE = "<html><body>Please sign in to see what is here</body></html>"
+
+
 @cases(
     "events, found",
     {
@@ -173,22 +175,9 @@ def kinds(events: Events) -> str:
         "answers of a quiz": ([event(s, "submit_answer", f"a={s}", output_head="Wrong!") for s in range(3)], ""),
         "they get points": ([submit(s, f"{s}", f"Your score is {s}") for s in range(4)], ""),
         "forms": ([event(s, "submit_form", f"n={s}", output_head="created") for s in range(4)], ""),
-    },
-)
-def test_refused_submissions(events: Events, found: str) -> None:
-    assert kinds(events) == found
-
-
-METER = "  % Total    % Received  Current\n        Dload  Upload\n\r  0  0 "
-BAR = "\n100  61 --:--:-- --:--:-- 20333"
-PAGE = "<html><body>Please sign in to see what is here</body></html>"
-
-
-@cases(
-    "events, found",
-    {
-        "six different calls, one answer": ([attempt(s, PAGE) for s in range(6)], ""),
-        "seven are medium, ten high, twelve critical": ([attempt(s, PAGE) for s in range(12)], "mmmhhc"),
+        # one answer to different calls
+        "six different calls, one answer": (each(6, attempt, PAGE), ""),
+        "seven are medium, ten high, twelve critical": (each(12, attempt, PAGE), "mmmhhc"),
         "the answers differ in numbers": ([attempt(s, PAGE + f" id={s:02d}") for s in range(7)], "m"),
         "with a session's id that differs": (
             [attempt(s, PAGE + f" sid={s}o-6FfdQwTNz49Fb86yVx") for s in range(7)],
@@ -205,31 +194,29 @@ PAGE = "<html><body>Please sign in to see what is here</body></html>"
         "the same call, which is a repetition": ([attempt(0, PAGE) for _ in range(7)], ""),
         "other answers": ([attempt(s, f"{PAGE[:s]}{'abcdefghijkl'[s]}{PAGE}") for s in range(12)], ""),
         "answers of other sizes": ([attempt(s, "x" * s + " " + PAGE) for s in range(0, 120, 10)], ""),
-        "all is well": ([attempt(s, '{"status": "UP"}', "curl -s h{}/health") for s in range(12)], ""),
-        "one day after another": ([attempt(s, "loaded 1000 rows", "python load.py --day {}") for s in range(12)], ""),
-        "receipts": ([attempt(s, "created item", "aws x create --id {}") for s in range(12)], ""),
-        "a sweep over pods": ([attempt(s, "pod is Running", "kubectl get pod p{}") for s in range(12)], ""),
+        "all is well": (each(12, attempt, '{"status": "UP"}', "curl -s h{}/health"), ""),
+        "one day after another": (each(12, attempt, "loaded 1000 rows", "python load.py --day {}"), ""),
+        "receipts": (each(12, attempt, "created item", "aws x create --id {}"), ""),
+        "a sweep over pods": (each(12, attempt, "pod is Running", "kubectl get pod p{}"), ""),
         "with other calls in between": (
             in_turn(range(0, 28, 4), lambda s: attempt(s, PAGE), grep_anew, grep_anew),
             "m",
         ),
-        "far apart": (
+        "one answer to calls that are far apart": (
             in_turn(range(0, 108, 9), lambda s: attempt(s, PAGE), *[grep_anew] * 7),
             "",
         ),
     },
 )
-def test_uniform_answers(events: Events, found: str) -> None:
+def test_refused_submissions_and_uniform_answers(events: Events, found: str) -> None:
     assert kinds(events) == found
 
 
 _PIECES = (
-    *("Wrong", "incorrect", "Nope", "not right", "not", " ", "access denied", "try again", "try again later", "no",
-      "No"),
-    *("unauthorised", "invalid flag", "bad pin", "unknown user", "login failed", "unlocking unsuccessful", "fail",
-      "now"),
-    *("!", ".", "\n", "_", "1", "\x1b[31m", "\u017f", "wr", "ong", "piano", "ok"),
-)  # fmt: skip
+    *("Wrong", "incorrect", "Nope", "not right", "not", " ", "access denied", "try again", "try again later", "no"),
+    *("unauthorised", "invalid flag", "bad pin", "unknown user", "login failed", "unlocking unsuccessful", "fail"),
+    *("now", "No", "!", ".", "\n", "_", "1", "\x1b[31m", "\u017f", "wr", "ong", "piano", "ok"),
+)
 
 
 @given(st.lists(st.sampled_from(_PIECES), max_size=6).map("".join))

@@ -4,7 +4,7 @@ from typing import Any
 from haltline.detectors.session.fruitless_waits import FruitlessWaits
 from haltline.schemas.events import ActionEvent, Effect, Outcome
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import bash, call, event, evidence, findings, nearness, severities
+from tests.builders import bash, call, each, event, evidence, findings, nearness, severities
 from tests.cases import cases
 
 DETECTOR = FruitlessWaits()
@@ -38,36 +38,36 @@ def between(events: Sequence[ActionEvent], *others: str) -> list[ActionEvent]:
 @cases(
     "events, found",
     {
-        "timeouts without a word": ([slow(n, error=TIMED_OUT) for n in range(5)], "mcc"),
+        "timeouts without a word": (each(5, slow, error=TIMED_OUT), "mcc"),
         "with other arguments": ([slow(n, f"nc h{n} {n}", outcome=Outcome.TIMEOUT) for n in range(4)], "mc"),
         "the same but for addresses": ([wait_call(n, f"0x7f{n:06x} in read ()") for n in range(4)], "mc"),
-        "the same failure": ([slow(n, error="EOFError: no more input") for n in range(4)], "mc"),
+        "the same failure": (each(4, slow, error="EOFError: no more input"), "mc"),
         "the same failure after each change": (
-            between([slow(n, error="EOFError: no more input") for n in range(4)], "sed -i s/a/b/ x.py"),
+            between(each(4, slow, error="EOFError: no more input"), "sed -i s/a/b/ x.py"),
             "mc",
         ),
-        "the same command without a result": ([slow(n) for n in range(4)], "mc"),
+        "the same command without a result": (each(4, slow), "mc"),
         "timeouts of which nobody tells how long they took": (
-            [slow(n, error="timed_out: command timed out", duration_ms=None) for n in range(4)],
+            each(4, slow, error="timed_out: command timed out", duration_ms=None),
             "mc",
         ),
         "quick timeouts that brought something": (
             [wait_call(n, f"part {n}", error=TIMED_OUT, duration_ms=None) for n in range(4)],
             "",
         ),
-        "quick looks in between": (between([slow(n, error=TIMED_OUT) for n in range(4)], "ls", "cat x"), "mc"),
+        "quick looks in between": (between(each(4, slow, error=TIMED_OUT), "ls", "cat x"), "mc"),
         "another answer in between": (
-            [slow(0, error=TIMED_OUT), wait_call(1, "a", "nc h 1"), *(slow(n, error=TIMED_OUT) for n in (2, 3, 4))],
+            [slow(0, error=TIMED_OUT), wait_call(1, "a", "nc h 1"), *each((2, 3, 4), slow, error=TIMED_OUT)],
             "mc",
         ),
         "as long as from the proposal to the result": (
             [call(n * 400, "fetch", "url=a", error=TIMED_OUT, took_s=300) for n in range(4)],
             "mc",
         ),
-        "less than a minute each": ([slow(n, error=TIMED_OUT, duration_ms=59_000) for n in range(9)], ""),
+        "less than a minute each": (each(9, slow, error=TIMED_OUT, duration_ms=59_000), ""),
         "one long call": ([slow(0, error=TIMED_OUT, duration_ms=9_000_000)], ""),
         "another program each time": ([slow(n, f"p{n} x", error=TIMED_OUT) for n in range(9)], ""),
-        "few among many": (between([slow(n, error=TIMED_OUT) for n in range(6)], *("ls" for _ in range(9))), ""),
+        "few among many": (between(each(6, slow, error=TIMED_OUT), *("ls" for _ in range(9))), ""),
         "tests whose result differs": ([wait_call(n, f"{n} passed, {9 - n} failed") for n in range(6)], ""),
         "failing tests whose result differs": (
             [wait_call(n, f"{n} passed, {9 - n} failed", error="exit code 1") for n in range(6)],
@@ -81,7 +81,7 @@ def between(events: Sequence[ActionEvent], *others: str) -> list[ActionEvent]:
             "",
         ),
         "builds that succeed after each change": (
-            between([wait_call(n, "build finished in 80s") for n in range(6)], "sed -i s/a/b/ x.c"),
+            between(each(6, wait_call, "build finished in 80s"), "sed -i s/a/b/ x.c"),
             "",
         ),
         "training": ([wait_call(n, f"epoch {n}: loss 0.{n}", "python train.py") for n in range(6)], ""),
@@ -106,7 +106,7 @@ def test_slow_calls(events: Sequence[ActionEvent | Sequence[ActionEvent]], found
 
 
 def test_the_finding_tells_how_long_it_took_and_how_close_it_is() -> None:
-    events = [slow(n, error=TIMED_OUT) for n in range(3)]
+    events = each(3, slow, error=TIMED_OUT)
     ((_, finding),) = findings(DETECTOR, events)
     assert finding == Finding(
         detector="fruitless_waits",
@@ -118,4 +118,4 @@ def test_the_finding_tells_how_long_it_took_and_how_close_it_is() -> None:
         values={"calls": 3, "took_s": 360.0},
         thresholds={"medium": 3, "high": 4, "critical": 4, "slow_s": 60.0, "last_actions": 20},
     )
-    assert nearness(DETECTOR, [slow(n, error=TIMED_OUT) for n in range(4)]) == [0, 0.33, 0.67, 1, 1]
+    assert nearness(DETECTOR, each(4, slow, error=TIMED_OUT)) == [0, 0.33, 0.67, 1, 1]

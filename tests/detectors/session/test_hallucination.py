@@ -1,12 +1,10 @@
-from collections.abc import Sequence
-
 from haltline.detectors.session.hallucination import Hallucination
 from haltline.schemas.events import ActionEvent, Kind
-from tests.builders import bash, event, findings, fires_at, nearness
+from tests.builders import Events, bash, each, event, findings, fires_at, in_turn, nearness, when
 from tests.cases import cases
 
 DETECTOR = Hallucination()
-MEDIUM, HIGH = ("hallucination", "medium"), ("hallucination", "high")
+NO_FILE = "No such file or directory"
 
 
 def missing(second: float, path: str) -> ActionEvent:
@@ -14,8 +12,7 @@ def missing(second: float, path: str) -> ActionEvent:
 
 
 def no_script(second: float, name: str) -> ActionEvent:
-    error = f"rc=2: python: can't open file '/testbed/{name}': [Errno 2] No such file or directory"
-    return bash(second, f"python {name}", error)
+    return bash(second, f"python {name}", f"rc=2: python: can't open file '/testbed/{name}': [Errno 2] {NO_FILE}")
 
 
 def cite(second: float) -> ActionEvent:
@@ -23,137 +20,112 @@ def cite(second: float) -> ActionEvent:
 
 
 def nowhere(second: float, command: str, path: str) -> ActionEvent:
-    return bash(second, command, f"cat: {path}: No such file or directory")
+    return bash(second, command, f"cat: {path}: {NO_FILE}")
+
+
+def no_data(second: float) -> ActionEvent:
+    code = f"open('x.csv').read({second})"
+    return event(second, "run_code", None, f"FileNotFoundError: [Errno 2] {NO_FILE}: 'x.csv'", args={"code": code})
+
+
+def untrue(second: float) -> ActionEvent:
+    return event(second, "", kind=Kind.MODEL_TURN, outcome=None, verified=False, event_id=f"turn {second}")
 
 
 @cases(
-    "events, fires",
+    "events, found",
     {
-        "first guesses, one after another": ([missing(s, f"{s}.py") for s in range(5)], []),
-        "one phantom file twice": ([missing(0, "a.py"), missing(1, "a.py")], []),
-        "again and again what was said not to exist": (
-            [missing(s, "a.py") for s in range(5)],
-            [(2, *MEDIUM), (3, *MEDIUM), (4, *HIGH)],
-        ),
-        "two of which it was said before": (
-            [missing(s, name) for s, name in enumerate(("a.py", "b.py", "a.py", "b.py"))],
-            [(3, *MEDIUM)],
-        ),
-        "a script that nobody wrote": ([no_script(s, "fix.py") for s in range(3)], [(2, *MEDIUM)]),
+        "first guesses, one after another": ([missing(s, f"{s}.py") for s in range(5)], ""),
+        "one phantom file twice": (each(2, missing, "a.py"), ""),
+        "again and again what was said not to exist": (each(5, missing, "a.py"), "2m 3m 4h"),
+        "two of which it was said before": ([missing(s, f"{name}.py") for s, name in enumerate("abab")], "3m"),
+        "a script that nobody wrote": (each(3, no_script, "fix.py"), "2m"),
         "programs that read": (
             [
                 nowhere(0, "cat src/a.py", "src/a.py"),
-                bash(1, "sed -n 1,5p src/a.py", "rc=2: sed: can't read src/a.py: No such file or directory"),
+                bash(1, "sed -n 1,5p src/a.py", f"rc=2: sed: can't read src/a.py: {NO_FILE}"),
                 nowhere(2, "cd src && cat a.py", "a.py"),
             ],
-            [(2, *MEDIUM)],
+            "2m",
         ),
         "looking for a file in one folder after another": (
-            [nowhere(s, f"cd {folder} && cat a.py", "a.py") for s, folder in enumerate(("/a", "/b", "/c"))],
-            [],
+            [nowhere(s, f"cd /{folder} && cat a.py", "a.py") for s, folder in enumerate("abc")],
+            "",
         ),
-        "data that nobody has": (
-            [
-                event(
-                    s,
-                    "run_code",
-                    None,
-                    "FileNotFoundError: [Errno 2] No such file or directory: 'x.csv'",
-                    args={"code": f"open('x.csv').read({s})"},
-                )
-                for s in range(3)
-            ],
-            [(2, *MEDIUM)],
-        ),
+        "data that nobody has": (each(3, no_data), "2m"),
         "what a program under work misses": (
-            [
-                bash(s, "python play.py", "FileNotFoundError: [Errno 2] No such file or directory: 'level.dat'")
-                for s in range(3)
-            ],
-            [],
+            each(3, bash, "python play.py", f"FileNotFoundError: [Errno 2] {NO_FILE}: 'level.dat'"),
+            "",
         ),
         "asking whether it exists": (
             [
-                bash(0, "ls a.py", "ls: cannot access 'a.py': No such file or directory"),
-                *(bash(s, "rm a.py", "rm: cannot remove 'a.py': No such file or directory") for s in (1, 2)),
-                *(nowhere(s, "cat *.md", "'*.md'") for s in (3, 4, 5)),
+                bash(0, "ls a.py", f"ls: cannot access 'a.py': {NO_FILE}"),
+                *each((1, 2), bash, "rm a.py", f"rm: cannot remove 'a.py': {NO_FILE}"),
+                *each((3, 4, 5), nowhere, "cat *.md", "'*.md'"),
             ],
-            [],
+            "",
         ),
         "what the session made and removed": (
-            [bash(0, "cat > fix.py <<'E'\nx\nE"), bash(1, "rm fix.py"), *(no_script(s, "fix.py") for s in (2, 3, 4))],
-            [],
+            [bash(0, "cat > fix.py <<'E'\nx\nE"), bash(1, "rm fix.py"), *each((2, 3, 4), no_script, "fix.py")],
+            "",
         ),
         "looking again after each change": (
-            [step for s in range(0, 8, 2) for step in (nowhere(s, "cat out/log", "out/log"), bash(s + 1, "git pull"))],
-            [],
+            in_turn(range(0, 8, 2), lambda s: nowhere(s, "cat out/log", "out/log"), lambda s: bash(s, "git pull")),
+            "",
         ),
-        "tools": ([event(s, f"magic_{s}", None, f"Unknown tool: magic_{s}") for s in range(2)], [(1, *MEDIUM)]),
+        "tools": ([event(s, f"magic_{s}", None, f"Unknown tool: magic_{s}") for s in range(2)], "1m"),
         "one tool that the harness does not have, called again": (
-            [event(s, "magic", None, "Error: tool 'magic' not found") for s in range(2)],
-            [(1, *MEDIUM)],
+            each(2, event, "magic", None, "Error: tool 'magic' not found"),
+            "1m",
         ),
         "symbols that a program does not have": (
-            [
-                event(s, action, "path=game", f"Function {name} not found in game")
-                for s, (action, name) in enumerate((("disassemble", "main"), ("decompile", "main")) * 3)
-            ],
-            [],
+            in_turn(
+                range(0, 6, 2),
+                lambda s: event(s, "disassemble", "path=game", "Function main not found in game"),
+                lambda s: event(s, "decompile", "path=game", "Function main not found in game"),
+            ),
+            "",
         ),
         "a text that a file does not have": (
-            [event(s, "edit_file", "path=a.py", "String to replace not found in file.") for s in range(3)],
-            [],
+            each(3, event, "edit_file", "path=a.py", "String to replace not found in file."),
+            "",
         ),
         "a folder that a container does not have": (
-            [event(s, "put", "path=x/a", "Could not find the file /srv/x in container work") for s in range(3)],
-            [],
+            each(3, event, "put", "path=x/a", "Could not find the file /srv/x in container work"),
+            "",
         ),
         "records looked for one after another": (
             [event(s, "get_user", f"user_id=u{s}", "Error: user not found") for s in range(3)],
-            [],
+            "",
         ),
         "a record that a tool did not find before": (
-            [event(s, "get_user", "user_id=u1", "Error: user not found") for s in range(3)],
-            [(2, *MEDIUM)],
+            each(3, event, "get_user", "id=u1", "Error: user not found"),
+            "2m",
         ),
-        "gone already is no error": ([event(s, "delete_asset", "asset_id=a", "not found") for s in range(3)], []),
-        "waiting for something": ([event(s, "job_status", "id=1", "not found") for s in range(4)], []),
-        "other errors": ([event(s, "get_user", "user_id=u1", "permission denied") for s in range(4)], []),
-        "what the producer has checked": (
-            [event(0, "cite", "doc=7", exists=False), event(1, "claim", "x=1", verified=False)],
-            [(1, *MEDIUM)],
-        ),
-        "assertions of a model turn": (
-            [event(s, "", kind=Kind.MODEL_TURN, outcome=None, verified=False, event_id=f"turn {s}") for s in range(2)],
-            [(1, *MEDIUM)],
-        ),
-        "true assertions": ([event(s, "claim", f"x={s}", verified=True) for s in range(3)], []),
-        "too far apart": ([cite(0), *(event(s) for s in range(1, 20)), cite(20)], []),
-        "as far apart as counts": ([cite(0), *(event(s) for s in range(1, 19)), cite(19)], [(19, *MEDIUM)]),
-        "said so too long ago": (
-            [missing(0, "a.py"), *(event(s) for s in range(1, 20)), missing(20, "a.py"), cite(21)],
-            [],
-        ),
+        "gone already is no error": (each(3, event, "delete_asset", "asset_id=a", "not found"), ""),
+        "waiting for something": (each(4, event, "job_status", "id=1", "not found"), ""),
+        "other errors": (each(4, event, "get_user", "user_id=u1", "permission denied"), ""),
+        "what the producer has checked": ([cite(0), event(1, "claim", "x=1", verified=False)], "1m"),
+        "assertions of a model turn": (each(2, untrue), "1m"),
+        "true assertions": ([event(s, "claim", f"x={s}", verified=True) for s in range(3)], ""),
+        "too far apart": ([cite(0), *each(range(1, 20), event), cite(20)], ""),
+        "as far apart as counts": ([cite(0), *each(range(1, 19), event), cite(19)], "19m"),
+        "said so too long ago": ([missing(0, "a.py"), *each(range(1, 20), event), missing(20, "a.py"), cite(21)], ""),
     },
 )
-def test_fires(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
-    assert fires_at(DETECTOR, events) == fires
+def test_fires(events: Events, found: str) -> None:
+    assert when(DETECTOR, events) == found
 
 
 def test_the_finding_says_how_often_how_sure_and_how_close_it_is() -> None:
-    events = [*(missing(s, "a.py") for s in (0, 1)), *(event(s) for s in range(2, 20)), cite(20)]
+    events = [*each((0, 1), missing, "a.py"), *each(range(2, 20), event), cite(20)]
     ((_, finding),) = findings(DETECTOR, events)
+    assert fires_at(DETECTOR, events) == [(20, "hallucination", "medium")]
     assert finding.reason == "2 references within 20 actions to things that do not exist: path=a.py, doc=20"
     assert finding.confidence == 1.0
-    assert finding.values == {
-        "occurrences": 2,
-        "rate": 0.1,
-        "phantom_files": 1,
-        "incorrect_references": 1,
-        "false_assertions": 0,
-    }
+    kinds = {"phantom_files": 1, "incorrect_references": 1, "false_assertions": 0}
+    assert finding.values == {"occurrences": 2, "rate": 0.1, **kinds}
     assert [e.event_id for e in finding.evidence] == ["s1@1 read_file path=a.py", "s1@20 cite doc=20"]
-    events = [cite(0), *(event(s) for s in range(1, 39)), cite(39)]
-    ((_, finding),) = findings(Hallucination(last_actions=40), events)
+    ((_, finding),) = findings(Hallucination(last_actions=40), [cite(0), *each(range(1, 39), event), cite(39)])
     assert finding.confidence == 0.5
     assert nearness(DETECTOR, [cite(0)]) == [0, 0.5]

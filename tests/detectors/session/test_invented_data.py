@@ -1,9 +1,9 @@
-from collections.abc import Sequence
+from typing import Any
 
 from haltline.detectors.session.invented_data import InventedData
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Watched, bash, call, event, evidence, findings, nearness, severities
+from tests.builders import Events, Watched, bash, call, each, event, evidence, findings, nearness, severities
 from tests.cases import cases
 
 DETECTOR = InventedData()
@@ -15,49 +15,9 @@ def write(second: float, text: str = EMPTY, path: str = "app.zip", error: str | 
     return event(second, "createfile", error=error, args={"path": path, "contents": text})
 
 
-@cases(
-    "events, found",
-    {
-        "written, then used once": ([write(0), bash(1, "unzip app.zip"), bash(2, "ls")], "mh"),
-        "used twice": ([write(0), bash(1, "cat app.zip"), bash(2, "cp app.zip /srv")], "mhc"),
-        "written by echo": (
-            [bash(0, f"echo '{EMPTY}' > app.zip"), bash(1, "cat app.zip"), bash(2, "cat app.zip")],
-            "mhc",
-        ),
-        "named in a program, then read": (
-            [write(0), write(1, "x = open('app.zip')", "s.py"), event(2, "read_file", args={"path": "app.zip"})],
-            "mhc",
-        ),
-        "two in one action": ([write(0), write(1, EMPTY, "b.zip"), bash(2, "cat b.zip app.zip")], "mmh"),
-        "other contents in between": (
-            [write(0), bash(1, "cat app.zip"), write(2, "real text"), *(bash(s, "cat app.zip") for s in range(3, 9))],
-            "mh",
-        ),
-        "downloaded in between": (
-            [write(0), bash(1, "wget -O app.zip http://h"), *(bash(s, "unzip app.zip") for s in range(2, 9))],
-            "m",
-        ),
-        "listed, added and removed": (
-            [write(0), bash(1, "ls -l app.zip"), bash(2, "git add app.zip"), bash(3, "rm app.zip")],
-            "m",
-        ),
-        "a fixture": ([write(0, path="tests/app.zip"), *(bash(s, "cat tests/app.zip") for s in range(1, 5))], ""),
-        "a stub": ([write(0, "# TODO\nprint(1)\n", "x.py"), *(bash(s, "python x.py") for s in range(1, 5))], ""),
-        "it could not be written": (
-            [write(0, error="permission denied"), *(bash(s, "cat app.zip") for s in range(1, 5))],
-            "",
-        ),
-        "its result tells that it was not written": (
-            [
-                call(0, "createfile", error="denied", args={"path": "app.zip", "contents": EMPTY}),
-                *(bash(s, "cat app.zip") for s in range(1, 5)),
-            ],
-            "m",
-        ),
-    },
-)
-def test_placeholders(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
-    assert severities(DETECTOR, events) == found
+def after(first: Any, *commands: str) -> list[Any]:
+    """An event or call, and then these commands, a second apart."""
+    return [first, *(bash(second, command) for second, command in enumerate(commands, 1))]
 
 
 def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list[ActionEvent]:
@@ -67,6 +27,30 @@ def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list
 @cases(
     "events, found",
     {
+        "written, then used once": (after(write(0), "unzip app.zip", "ls"), "mh"),
+        "used twice": (after(write(0), "cat app.zip", "cp app.zip /srv"), "mhc"),
+        "written by echo": (after(bash(0, f"echo '{EMPTY}' > app.zip"), "cat app.zip", "cat app.zip"), "mhc"),
+        "named in a program, then read": (
+            [write(0), write(1, "x = open('app.zip')", "s.py"), event(2, "read_file", args={"path": "app.zip"})],
+            "mhc",
+        ),
+        "two in one action": ([write(0), write(1, EMPTY, "b.zip"), bash(2, "cat b.zip app.zip")], "mmh"),
+        "other contents in between": (
+            [write(0), bash(1, "cat app.zip"), write(2, "real text"), *each(range(3, 9), bash, "cat app.zip")],
+            "mh",
+        ),
+        "downloaded in between": (after(write(0), "wget -O app.zip http://h", *["unzip app.zip"] * 7), "m"),
+        "listed, added and removed": (after(write(0), "ls -l app.zip", "git add app.zip", "rm app.zip"), "m"),
+        "a fixture": (after(write(0, path="tests/app.zip"), *["cat tests/app.zip"] * 4), ""),
+        "a stub": (after(write(0, "# TODO\nprint(1)\n", "x.py"), *["python x.py"] * 4), ""),
+        "it could not be written": (after(write(0, error="permission denied"), *["cat app.zip"] * 4), ""),
+        "its result tells that it was not written": (
+            after(
+                call(0, "createfile", error="denied", args={"path": "app.zip", "contents": EMPTY}), *["cat app.zip"] * 4
+            ),
+            "m",
+        ),
+        # its own text
         "its own text taken apart": ([write(0, TEXT), *analyses()], "mcc"),
         "from a here-document": ([bash(0, f"cat > app.zip <<'EOF'\n{TEXT}\nEOF"), *analyses()], "mcc"),
         "other text of its own in between": (
@@ -74,14 +58,11 @@ def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list
             "mc",
         ),
         "two files": (
-            [write(0, TEXT, p) for p in ("a.png", "b.elf")] + [bash(2, "file a.png"), bash(3, "objdump -d b.elf")],
+            [write(0, TEXT, "a.png"), write(0, TEXT, "b.elf"), bash(2, "file a.png"), bash(3, "objdump -d b.elf")],
             "m",
         ),
         "a disassembler that is a tool": (
-            [
-                write(0, TEXT, "prog"),
-                *(event(s, "disassemble_function", args={"binary": "prog"}) for s in range(1, 4)),
-            ],
+            [write(0, TEXT, "prog"), *each(range(1, 4), event, "disassemble_function", args={"binary": "prog"})],
             "mc",
         ),
         "an archive that it packed": ([bash(0, "tar czf app.zip d"), *analyses()], ""),
@@ -89,28 +70,20 @@ def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list
         "the output of a program": ([bash(0, "strings x > app.zip"), *analyses()], ""),
         "somebody's file": (analyses(), ""),
         "a program that was compiled": (
-            [
-                write(0, "int main(){}", "x.c"),
-                bash(1, "gcc x.c -o x"),
-                *(bash(s, "gdb ./x") for s in range(2, 6)),
-                *(bash(s, "strings x") for s in range(6, 9)),
-            ],
+            after(write(0, "int main(){}", "x.c"), "gcc x.c -o x", *["gdb ./x"] * 4, *["strings x"] * 3),
             "",
         ),
         "what ends the lines of a script": (
-            [write(0, "print(1)", "x.py"), *(bash(s, "file x.py; xxd x.py | head") for s in range(1, 6))],
+            after(write(0, "print(1)", "x.py"), *["file x.py; xxd x.py | head"] * 5),
             "",
         ),
         "a text is encoded and counted": (
-            [
-                write(0, "hello", "n.txt"),
-                *(bash(s, c) for s, c in enumerate(("base64 n.txt", "wc n.txt", "cat n.txt"))),
-            ],
+            after(write(0, "hello", "n.txt"), "base64 n.txt", "wc n.txt", "cat n.txt"),
             "",
         ),
     },
 )
-def test_analyses_of_its_own_text(events: Sequence[ActionEvent], found: str) -> None:
+def test_fires(events: Events, found: str) -> None:
     assert severities(DETECTOR, events) == found
 
 
@@ -122,7 +95,7 @@ def test_analyses_that_are_far_apart_do_not_count_together() -> None:
 
 
 def test_the_finding_names_what_was_written_and_each_use_and_how_close_it_is() -> None:
-    events = [write(0), bash(1, "cat app.zip"), bash(2, "cat app.zip")]
+    events = after(write(0), "cat app.zip", "cat app.zip")
     *_, (_, finding) = findings(DETECTOR, events)
     assert finding == Finding(
         detector="invented_data",
@@ -135,13 +108,7 @@ def test_the_finding_names_what_was_written_and_each_use_and_how_close_it_is() -
         thresholds={"used": 2},
         target="path=app.zip",
     )
-    assert nearness(DETECTOR, [write(0), bash(1, "cat app.zip"), bash(2, "cat app.zip"), bash(3, "rm app.zip")]) == [
-        0,
-        0,
-        0.5,
-        1,
-        0,
-    ]
+    assert nearness(DETECTOR, [*events, bash(3, "rm app.zip")]) == [0, 0, 0.5, 1, 0]
 
 
 def test_only_so_many_files_are_remembered() -> None:

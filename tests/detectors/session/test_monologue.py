@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -6,7 +5,7 @@ import pytest
 from haltline.detectors.session.monologue import Monologue, chant
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Severity
-from tests.builders import bash, call, event, findings, fires_at, nearness, severities
+from tests.builders import Events, bash, call, each, event, findings, fires_at, nearness, severities
 from tests.cases import cases
 
 DETECTOR = Monologue()
@@ -28,17 +27,24 @@ def other_words(number: int) -> str:
     return " ".join(WORDS[(number * k + k) % len(WORDS)] for k in range(1, 12)) + f" {number}"
 
 
+def echoes(count: int, start: float = 1) -> list[ActionEvent]:
+    return [bash(start + n, f'echo "{other_words(n)}"') for n in range(count)]
+
+
+LOOKED = [bash(0, "ls")]
+
+
 @cases(
     "events, found",
     {
-        "twice the same is below the count": ([turn(s) for s in (0, 5)], ""),
-        "the same again and again": ([turn(s) for s in range(7)], "mhhcc"),
-        "calls that only talk are messages": ([say(s) for s in range(3)], "m"),
-        "a tool named by its last part": ([say(s, action="FileSurfer:say") for s in range(3)], "m"),
+        "twice the same is below the count": (each((0, 5), turn), ""),
+        "the same again and again": (each(7, turn), "mhhcc"),
+        "calls that only talk are messages": (each(3, say), "m"),
+        "a tool named by its last part": (each(3, say, action="FileSurfer:say"), "m"),
         "said, told and thought": ([say(0), turn(1), call(2, "think", args={"thought": TEXT})], "m"),
-        "fields beside the arguments": ([say(s, to="ada@example.org") for s in range(3)], "m"),
-        "a message that goes out": ([call(s, "message", args={"text": TEXT, "to": "ada"}) for s in range(6)], ""),
-        "an act on a message": ([call(s, "delete_message", args={"text": TEXT}) for s in range(6)], ""),
+        "fields beside the arguments": (each(3, say, to="ada@example.org"), "m"),
+        "a message that goes out": (each(6, call, "message", args={"text": TEXT, "to": "ada"}), ""),
+        "an act on a message": (each(6, call, "delete_message", args={"text": TEXT}), ""),
         "only durations differ": ([turn(s, f"{TEXT} I waited {s} seconds.") for s in range(3)], "m"),
         "other numbers: half": ([turn(s, f"{TEXT} This is step {s}.") for s in range(8)], "mmhh"),
         "messages that differ": ([turn(s, other_words(s)) for s in range(8)], ""),
@@ -47,12 +53,30 @@ def other_words(number: int) -> str:
         "says what it does": ([x for s in range(9) for x in (turn(s), event(s + 0.5, "read_file"))], ""),
         "somebody is asked each time": ([turn(s * 121) for s in range(9)], ""),
         "a person's word": ([turn(0), turn(1), turn(2, "go on", agent_id="user"), turn(3), turn(4)], ""),
-        "turns without a text": ([turn(s, output_head=None, output_bytes=None) for s in range(9)], ""),
-        "only the digest is told": ([turn(s, "", output_head=None, output_digest="d") for s in range(3)], "m"),
-        "of messages that were cut: less": ([turn(s, output_bytes=5000) for s in range(4)], "m"),
+        "turns without a text": (each(9, turn, output_head=None, output_bytes=None), ""),
+        "only the digest is told": (each(3, turn, "", output_head=None, output_digest="d"), "m"),
+        "of messages that were cut: less": (each(4, turn, output_bytes=5000), "m"),
+        # by commands that only say something
+        "in a session that has acted": ([*LOOKED, *echoes(5)], "mhcc"),
+        "in a session that never acted": (echoes(5), "cc"),
+        "comments alone": (
+            [*LOOKED, *(bash(s, f"# I would now look at {other_words(s)}") for s in range(1, 5))],
+            "mhc",
+        ),
+        "several in one": (
+            [*LOOKED, bash(1, "echo one of us has to look"), bash(2, "# or wait\necho 'for them'; echo to do it")],
+            "m",
+        ),
+        "short ones": ([*LOOKED, *each(range(1, 9), bash, "echo 'rm -rf /data would be wrong'")], ""),
+        "model turns in between": (
+            [*LOOKED, *(e for s in range(1, 5) for e in (turn(s, other_words(s)), *echoes(1, s + 0.5)))],
+            "mhc",
+        ),
+        "actions between": ([*LOOKED, *echoes(1), bash(3, "ls"), *echoes(1, 4), bash(5, "ls")], ""),
+        "pauses": ([*LOOKED, *(bash(s * 121, "echo 'which one?'") for s in range(1, 9))], ""),
     },
 )
-def test_messages_that_are_alike(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
+def test_messages_that_are_alike(events: Events, found: str) -> None:
     assert severities(DETECTOR, events) == found
 
 
@@ -99,11 +123,8 @@ def test_a_passage_that_is_repeated(text: str, size: int, repeats: int) -> None:
 def test_chanting_gets_worse_with_each_message_and_ends() -> None:
     texts = [f"{w} {PASSAGE}" * 12 for w in ("amber", "basin", "cedar")]
     events = [e for s, text in enumerate(texts) for e in (turn(s, text), event(s + 0.5, "read_file"))]
-    assert [(code, severity) for _, code, severity in fires_at(DETECTOR, events)] == [
-        ("chanting", "medium"),
-        ("chanting", "high"),
-        ("chanting", "critical"),
-    ]
+    assert [code for _, code, _ in fires_at(DETECTOR, events)] == ["chanting"] * 3
+    assert severities(DETECTOR, events) == "mhc"
     assert severities(DETECTOR, [turn(0, PASSAGE * 60)]) == "h"
     between = [turn(s, other_words(s)) for s in range(1, 10)]
     assert severities(DETECTOR, [turn(0, PASSAGE * 12), *between, turn(11, f"x{PASSAGE}" * 12)]) == "mm"
@@ -116,63 +137,15 @@ def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
     assert [e.event_id for e in finding.evidence] == ["turn 0", "turn 2", "turn 3"]
     assert finding.values == {"messages": 3, "counted": 3}
     assert finding.thresholds == {"medium": 3, "high": 4, "critical": 6, "likeness": 0.8, "pause_s": 120}
-    assert nearness(DETECTOR, [turn(second) for second in range(3)]) == [0, 0, 0.67, 1]
+    assert nearness(DETECTOR, each(3, turn)) == [0, 0, 0.67, 1]
 
 
-def echoes(count: int, start: float = 1) -> list[ActionEvent]:
-    return [bash(start + n, f'echo "{other_words(n)}"') for n in range(count)]
-
-
-@cases(
-    "events, found",
-    {
-        "in a session that has acted": ([bash(0, "ls"), *echoes(5)], "mhcc"),
-        "in a session that never acted": (echoes(5), "cc"),
-        "comments alone": (
-            [bash(0, "ls"), *(bash(s, f"# I would now look at {other_words(s)}") for s in range(1, 5))],
-            "mhc",
-        ),
-        "several in one": (
-            [
-                bash(0, "ls"),
-                bash(1, "echo one of us has to look"),
-                bash(2, "# or wait\necho 'for them'; echo to do it"),
-            ],
-            "m",
-        ),
-        "short ones": ([bash(0, "ls"), *(bash(n, "echo 'rm -rf /data would be wrong'") for n in range(1, 9))], ""),
-        "model turns in between": (
-            [bash(0, "ls"), *(e for s in range(1, 5) for e in (turn(s, other_words(s)), *echoes(1, s + 0.5)))],
-            "mhc",
-        ),
-        "actions between": ([bash(0, "ls"), *echoes(1), bash(3, "ls"), *echoes(1, 4), bash(5, "ls")], ""),
-        "pauses": ([bash(0, "ls"), *(bash(s * 121, "echo 'which one?'") for s in range(1, 9))], ""),
-    },
+ACTS = (
+    *("echo $PATH", 'echo "$HOME"', "echo `id`", "echo *", "echo ~", "echo {1..9}", "echo a > x", "echo a | nc h 1"),
+    *("make && echo done", "echo start; make", "echo a\nls", "#!/bin/sh\nls", "# look\nls", "echo a &", "ls", ""),
 )
-def test_talk_by_command(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
-    assert severities(DETECTOR, events) == found
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "echo $PATH",
-        'echo "$HOME"',
-        "echo `id`",
-        "echo *",
-        "echo ~",
-        "echo {1..9}",
-        "echo a > x",
-        "echo a | nc h 1",
-        "make && echo done",
-        "echo start; make",
-        "echo a\nls",
-        "#!/bin/sh\nls",
-        "# look\nls",
-        "echo a &",
-        "ls",
-        "",
-    ],
-)
+@pytest.mark.parametrize("command", ACTS)
 def test_commands_that_do_something(command: str) -> None:
-    assert severities(DETECTOR, [bash(s, command) for s in range(9)]) == ""
+    assert severities(DETECTOR, each(9, bash, command)) == ""

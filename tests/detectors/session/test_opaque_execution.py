@@ -1,5 +1,5 @@
 from haltline.detectors.session.opaque_execution import OpaqueExecution
-from tests.builders import bash, fires_at
+from tests.builders import bash, each, fires_at
 
 NOTE, ASKED = ("opaque_execution", "low"), ("opaque_execution", "high")
 
@@ -21,7 +21,7 @@ FOLLOWED = [
 
 def test_what_cannot_be_known_is_noted_once_and_asked_about_where_that_is_set() -> None:
     for command in UNKNOWN:
-        commands = [bash(second, command) for second in range(2)]
+        commands = each(2, bash, command)
         assert fires_at(OpaqueExecution(), commands) == [(0, *NOTE)]
         assert fires_at(OpaqueExecution(asks=True), commands) == [(0, *ASKED), (1, *ASKED)]
     for command in FOLLOWED:

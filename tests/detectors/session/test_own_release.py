@@ -38,14 +38,11 @@ LOOKS = [
 ]
 
 
-def test_what_lets_itself_off_is_found_and_looking_at_it_is_quiet() -> None:
+def test_what_lets_itself_off_or_edits_the_hook_is_found_and_looking_at_it_is_quiet() -> None:
     for command in RELEASES:
         assert fires_at(OwnRelease(), [bash(0, command)]) == [(0, *FOUND)]
     for command in LOOKS:
         assert fires_at(OwnRelease(), [bash(0, command)]) == []
-
-
-def test_a_tool_that_edits_the_hook_is_found_and_one_that_reads_it_is_not() -> None:
     path = "/home/me/.claude/settings.json"
     assert fires_at(OwnRelease(), [event(0, "Edit", args={"file_path": path})]) == [(0, *FOUND)]
     assert fires_at(OwnRelease(), [event(0, "Read", args={"file_path": path})]) == []

@@ -4,7 +4,7 @@ from typing import Any
 from haltline.detectors.session.polling import Polling
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Watched, bash, event, evidence, findings
+from tests.builders import Watched, bash, each, event, evidence, findings, in_turn
 from tests.cases import cases
 
 DETECTOR = Polling()
@@ -12,6 +12,17 @@ DETECTOR = Polling()
 
 def poll(second: float, result: str = "state: queued") -> ActionEvent:
     return event(second, "get_job_status", "job=1", output_head=result)
+
+
+def cut(second: float, beginning: str, size: int) -> ActionEvent:
+    """A poll whose answer is longer than what is published of it."""
+    digest = f"{round(second):016x}"
+    return poll(second, beginning).model_copy(update={"output_bytes": size, "output_digest": digest})
+
+
+def order(second: float) -> ActionEvent:
+    """A look that is no poll by its name."""
+    return event(second, "get_order", "order=1", output_head="x")
 
 
 def every(gap_s: float, count: int, make: Any = poll) -> list[ActionEvent]:
@@ -42,21 +53,11 @@ def steps(events: Sequence[ActionEvent], detector: Polling = DETECTOR) -> dict[s
             {"medium": 12, "high": 27, "critical": 52},
         ),
         "what is published of an answer is cut": (
-            [
-                poll(s, f"poll #{n}: queued behind {'others ' * 9}").model_copy(
-                    update={"output_bytes": 900 + len(str(n)), "output_digest": f"{n:016x}"}
-                )
-                for s, n in enumerate(range(95, 155))
-            ],
+            [cut(s, f"poll #{s + 95}: queued behind {'others ' * 9}", 900 + len(str(s + 95))) for s in range(60)],
             {"medium": 10, "high": 14, "critical": 22},
         ),
         "an answer that grows behind what is published of it": (
-            [
-                poll(s, "built " + "x" * 90).model_copy(
-                    update={"output_bytes": 900 + 40 * s, "output_digest": f"{s:016x}"}
-                )
-                for s in range(60)
-            ],
+            [cut(s, "built " + "x" * 90, 900 + 40 * s) for s in range(60)],
             {},
         ),
         "a number that tells how far it got": ([poll(s, f"{s} of 100 files copied") for s in range(60)], {}),
@@ -70,21 +71,17 @@ def steps(events: Sequence[ActionEvent], detector: Polling = DETECTOR) -> dict[s
             [poll(s, ("queued", "pending")[s % 2]) for s in range(60)],
             {"medium": 10, "high": 14, "critical": 22},
         ),
-        "no poll at all": ([event(s, "get_order", "order=1", output_head="x") for s in range(60)], {}),
+        "a change made in between begins no new wait and adds nothing": (
+            in_turn(range(0, 200, 10), poll, lambda s: bash(s, f"sed -i s/{s}/b/ x", output_head="")),
+            {},
+        ),
+        "no poll at all": (each(60, order), {}),
         "work goes on while it waits": (
-            [
-                e
-                for s in range(0, 120, 2)
-                for e in (poll(s), event(s + 1, "read_file", f"path={s}", output_head=f"{s}"))
-            ],
+            in_turn(range(0, 120, 2), poll, lambda s: event(s, "read_file", f"path={s}", output_head=f"{s}")),
             {},
         ),
         "a sleep, then a look that is no poll by its name": (
-            [
-                e
-                for s in range(0, 120, 2)
-                for e in (bash(s, "sleep 5", output_head=""), event(s + 1, "get_order", "order=1", output_head="x"))
-            ],
+            in_turn(range(0, 120, 2), lambda s: bash(s, "sleep 5", output_head=""), order),
             {"medium": 18, "high": 26, "critical": 42},
         ),
         "longer and longer sleeps": (
@@ -95,20 +92,11 @@ def steps(events: Sequence[ActionEvent], detector: Polling = DETECTOR) -> dict[s
             every(1, 60, lambda s: event(s, "get_build", "id=1", output_head='{"status": "running"}')),
             {"medium": 9, "high": 13, "critical": 21},
         ),
-        "a minute between one look and the next": (
-            every(61, 40, lambda s: event(s, "get_order", "order=1", output_head="x")),
-            {"medium": 11, "high": 16, "critical": 21},
-        ),
+        "a minute between one look and the next": (every(61, 40, order), {"medium": 11, "high": 16, "critical": 21}),
     },
 )
 def test_waiting(events: Sequence[ActionEvent], expected: dict[str, int]) -> None:
     assert steps(events) == expected
-
-
-def test_a_change_made_in_between_begins_no_new_wait_and_adds_nothing() -> None:
-    edits = [bash(n * 10 + 5, f"sed -i s/{n}/b/ x", output_head="") for n in range(20)]
-    mixed = [e for n in range(20) for e in (poll(n * 10), edits[n])]
-    assert steps(mixed) == {}
 
 
 def test_the_finding_tells_how_long_it_waited() -> None:

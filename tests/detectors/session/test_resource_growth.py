@@ -1,10 +1,9 @@
-from collections.abc import Sequence
 from typing import Any
 
 from haltline.detectors.session.resource_growth import ResourceGrowth
 from haltline.schemas.events import ActionEvent, Kind, Task, Usage
 from haltline.schemas.findings import Severity
-from tests.builders import call, event, evidence, findings, fires_at, nearness
+from tests.builders import Events, call, each, event, evidence, findings, nearness, severities
 from tests.cases import cases
 
 DETECTOR = ResourceGrowth()
@@ -13,11 +12,6 @@ MIB = 1024 * 1024
 
 def tokens(*amounts: int, every_s: float = 5) -> list[ActionEvent]:
     return [event(i * every_s, "work", usage=Usage(input_tokens=amount)) for i, amount in enumerate(amounts)]
-
-
-def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], **settings: Any) -> str:
-    """The severities of the findings, by their first letters."""
-    return "".join(severity[0] for _, _, severity in fires_at(ResourceGrowth(**settings), events))
 
 
 @cases(
@@ -50,7 +44,7 @@ def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], **settings
     },
 )
 def test_growth_of_tokens(amounts: tuple[int, ...], found: str) -> None:
-    assert severities(tokens(*amounts)) == found
+    assert severities(DETECTOR, tokens(*amounts)) == found
 
 
 @cases(
@@ -70,7 +64,7 @@ def test_growth_of_other_resources(name: str, field: str, amounts: list[Any]) ->
 
 def test_output_that_is_now_small_and_now_large_is_no_growth() -> None:
     sizes = (0, 3_482, 30, 3_482, 8_452, 113, 1_484, 2_787, 10_612, 126, 1_993, 0, 1_784, 64_372, 0)
-    assert severities([event(s, "work", output_bytes=size) for s, size in enumerate(sizes)]) == ""
+    assert severities(DETECTOR, [event(s, "work", output_bytes=size) for s, size in enumerate(sizes)]) == ""
 
 
 def turn(second: float, calls: int) -> list[ActionEvent]:
@@ -79,27 +73,28 @@ def turn(second: float, calls: int) -> list[ActionEvent]:
     return [p for p, _ in pairs] + [r for _, r in pairs]
 
 
+def told_turn(second: float, calls: int, **fields: Any) -> list[ActionEvent]:
+    """A model turn that the session tells, and completed calls of it."""
+    made = [event(second + i / 100, "search", **fields) for i in range(calls)]
+    return [event(second, "model", kind=Kind.MODEL_TURN), *made]
+
+
 @cases(
     "events, found",
     {
         "more calls each turn, and more output": ([turn(s, n) for s, n in enumerate((1, 2, 4, 8))], "hmh"),
-        "as many calls each turn": ([turn(s, 3) for s in range(0, 90, 10)], ""),
+        "as many calls each turn": (each(range(0, 90, 10), turn, 3), ""),
         "turns told by the session, completed calls only": (
-            [
-                [
-                    event(s, "model", kind=Kind.MODEL_TURN),
-                    *(event(s + i / 100, "search", output_bytes=40_000) for i in range(n)),
-                ]
-                for s, n in ((0, 3), (10, 3), (20, 3), (30, 3), (40, 3))
-            ],
+            [told_turn(s, 3, output_bytes=40_000) for s in range(0, 50, 10)],
             "",
         ),
         "turns told by the session, more calls each turn": (
-            [
-                [event(s, "model", kind=Kind.MODEL_TURN), *(event(s + i / 100, "search") for i in range(n))]
-                for s, n in ((0, 1), (10, 3), (20, 9), (30, 27))
-            ],
+            [told_turn(s, n) for s, n in ((0, 1), (10, 3), (20, 9), (30, 27))],
             "hc",
+        ),
+        "after a call whose result never comes": (
+            [call(0, "search")[0], *(call(s, "search", usage=Usage(input_tokens=1000 * 2**s)) for s in range(1, 5))],
+            "h",
         ),
         "usage of model turns": (
             [event(s, "model", kind=Kind.MODEL_TURN, usage=Usage(output_tokens=1000 * 2**s)) for s in range(4)],
@@ -107,14 +102,8 @@ def turn(second: float, calls: int) -> list[ActionEvent]:
         ),
     },
 )
-def test_a_step_is_a_model_turn(events: Sequence[Sequence[ActionEvent]], found: str) -> None:
-    assert severities(events) == found
-
-
-def test_a_call_whose_result_never_comes_does_not_hold_a_step_open() -> None:
-    lost = call(0, "search")[0]
-    calls = [call(s, "search", usage=Usage(input_tokens=1000 * 2**s)) for s in range(1, 5)]
-    assert severities([lost, *calls]) == "h"
+def test_a_step_is_a_model_turn(events: Events, found: str) -> None:
+    assert severities(DETECTOR, events) == found
 
 
 @cases(

@@ -1,12 +1,12 @@
 from collections.abc import Sequence
+from itertools import chain
 
 from haltline.detectors.session.scope_creep import ScopeCreep
 from haltline.schemas.events import ActionEvent, Kind, Outcome
-from tests.builders import Watched, bash, event, findings, fires_at, nearness
+from tests.builders import Watched, bash, each, event, findings, fires_at, nearness, when
 from tests.cases import cases
 
 DETECTOR = ScopeCreep()
-CREEP = ("scope_creep", "high")
 
 
 def started(*expected: str, goal: str = "") -> ActionEvent:
@@ -21,104 +21,108 @@ def inside(first: int, end: int) -> list[ActionEvent]:
     return [read(second, f"src/{second}.py") for second in range(first, end)]
 
 
+def reads(folder: str, count: int, first: int = 1) -> list[ActionEvent]:
+    """Reads of as many files of a folder, from this second on."""
+    return [read(second, f"{folder}/{second}.py") for second in range(first, first + count)]
+
+
+def scoped(*parts: Sequence[ActionEvent]) -> list[ActionEvent]:
+    """What a session does whose task is within src."""
+    return [started("src/**"), *chain.from_iterable(parts)]
+
+
 def write(second: float, path: str) -> ActionEvent:
     return event(second, "write_file", f"path={path}")
 
 
 @cases(
-    "events, fires",
+    "events, found",
     {
-        "too few paths to judge": (
-            [started("src/**"), *(read(s, f"other/{s}.py") for s in range(1, 4))], []),
-        "each further path outside": (
-            [started("src/**"), *(read(s, f"other/{s}.py") for s in range(1, 6))],
-            [(4, *CREEP), (5, *CREEP)]),
-        "the same path again and again": (
-            [started("src/**"), *(read(s, "other/a.py") for s in range(1, 9))], []),
-        "three of ten outside is just allowed": (
-            [started("src/**"), *inside(1, 8), *(read(s, f"o/{s}.py") for s in (8, 9, 10))],
-            []),
-        "three of nine outside is not": (
-            [started("src/**"), *inside(1, 7), *(read(s, f"o/{s}.py") for s in (7, 8, 9))],
-            [(9, *CREEP)]),
+        "too few paths to judge": (scoped(reads("other", 3)), ""),
+        "each further path outside": (scoped(reads("other", 5)), "4h 5h"),
+        "the same path again and again": (scoped(each(range(1, 9), read, "other/a.py")), ""),
+        "three of ten outside is just allowed": (scoped(inside(1, 8), reads("o", 3, 8)), ""),
+        "three of nine outside is not": (scoped(inside(1, 7), reads("o", 3, 7)), "9h"),
         "two of four outside": (
-            [started("src/main.ex", "lib/helper.ex"), read(1, "src/main.ex"), read(2, "lib/helper.ex"),
-             read(3, "/srv/app.log"), read(4, "/srv/other.log")],
-            [(4, *CREEP)]),
-        "without a declared scope": ([read(s, f"other/{s}.py") for s in range(9)], []),
-        "a path in the goal makes no scope": (
-            [started(goal="fix src/a.py"), *(read(s, f"other/{s}.py") for s in range(1, 9))],
-            []),
+            [
+                started("src/main.ex", "lib/helper.ex"),
+                read(1, "src/main.ex"),
+                read(2, "lib/helper.ex"),
+                *reads("/a", 2, 3),
+            ],
+            "4h",
+        ),
+        "without a declared scope": (reads("other", 9), ""),
+        "a path in the goal makes no scope": ([started(goal="fix src/a.py"), *reads("other", 8)], ""),
         "a path in the goal widens a scope": (
-            [started("src/**", goal="move docs/a.md, docs/b.md and docs/c.md."),
-             *(read(s, f"docs/{n}.md") for s, n in enumerate("abc", 1)), read(9, "src/x.py")],
-            []),
-        "scratch": (
-            [started("src/**"), *(write(s, f"/tmp/{s}.py") for s in range(1, 9))], []),
-        "new files beside the work": (
-            [started("src/**"), *(event(s, "create_file", f"path=helper{s}.py") for s in range(1, 9))],
-            []),
-        "edits of what is there": (
-            [started("src/**"), *(event(s, "edit_file", f"path=other/{s}.py") for s in range(1, 5))],
-            [(4, *CREEP)]),
+            [
+                started("src/**", goal="move docs/1.py, docs/2.py and docs/3.py."),
+                *reads("docs", 3),
+                read(9, "src/x.py"),
+            ],
+            "",
+        ),
+        "scratch": (scoped([write(s, f"/tmp/{s}.py") for s in range(1, 9)]), ""),
+        "new files beside the work": (scoped([event(s, "create_file", f"path=helper{s}.py") for s in range(1, 9)]), ""),
+        "edits of what is there": (scoped([event(s, "edit_file", f"path=other/{s}.py") for s in range(1, 5)]), "4h"),
         "its own file by its whole path": (
-            [started("src/**"), bash(1, "cat > a.py <<'E'\nx\nE"),
-             *(bash(s, "cd /w && python a.py") for s in range(2, 9)),
-             *(read(s, f"/w/src/{s}.py") for s in range(9, 13)), read(13, "/w/o/a.txt"), read(14, "/w/a.py")],
-            []),
+            scoped(
+                [bash(1, "cat > a.py <<'E'\nx\nE"), *each(range(2, 9), bash, "cd /w && python a.py")],
+                [*reads("/w/src", 4, 9), read(13, "/w/o/a.txt"), read(14, "/w/a.py")],
+            ),
+            "",
+        ),
         "what the session itself made": (
-            [started("src/**"), *(bash(s, f"cat > out{s}.py\npython out{s}.py") for s in range(1, 4)),
-             *(bash(s, f"cat out{s - 3}.py") for s in range(4, 7))],
-            []),
-        "looking at libraries": (
-            [started("src/**"), *(bash(s, f"sed -n 1,9p /usr/lib/python3/m{s}.py") for s in range(1, 9))],
-            []),
-        "in shell commands": (
-            [started("src/**"), *(bash(s, f"sed -i s/a/b/ conf/{s}.ini") for s in range(1, 5))],
-            [(4, *CREEP)]),
+            scoped(
+                [bash(s, f"cat > out{s}.py\npython out{s}.py") for s in range(1, 4)],
+                [bash(s, f"cat out{s - 3}.py") for s in range(4, 7)],
+            ),
+            "",
+        ),
+        "looking at libraries": (scoped([bash(s, f"sed -n 1,9p /usr/lib/python3/{s}.py") for s in range(1, 9)]), ""),
+        "in shell commands": (scoped([bash(s, f"sed -i s/a/b/ conf/{s}.ini") for s in range(1, 5)]), "4h"),
         "refused attempts": (
-            [started("src/**"), *(event(s, "write_file", f"path=o/{s}", outcome=Outcome.REFUSED) for s in range(1, 9))],
-            []),
+            scoped([event(s, "write_file", f"path=o/{s}", outcome=Outcome.REFUSED) for s in range(1, 9)]),
+            "",
+        ),
     },
-)  # fmt: skip
-def test_creeping(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
-    assert fires_at(DETECTOR, events) == fires
+)
+def test_creeping(events: Sequence[ActionEvent], found: str) -> None:
+    assert when(DETECTOR, events) == found
 
 
 @cases(
-    "events, fires",
+    "events, found",
     {
-        "changed outside of a scope": ([started("src/**"), write(1, ".env")], [(1, "critical")]),
-        "a secret looked at outside of a scope": ([started("src/**"), read(1, ".env")], [(1, "critical")]),
-        "accounts looked at": ([started("src/**"), read(1, "/etc/passwd")], [(1, "critical")]),
-        "looking elsewhere": ([started("src/**"), read(1, "/etc/os-release"), read(2, ".git/config")], []),
-        "destroyed": ([started("src/**"), bash(1, "rm -rf .git/refs")], [(1, "critical")]),
-        "in the declared scope": ([started("src/**", ".env"), write(1, ".env")], []),
-        "named in the goal": ([started("src/**", goal="add a key to .env"), write(1, ".env")], []),
-        "changed without a scope": ([write(1, ".env")], [(1, "high")]),
-        "without a scope, named in the goal": ([started(goal="set PORT in .env"), write(1, ".env")], []),
-        "looked at without a scope": ([read(1, ".env"), bash(2, "cat ~/.ssh/id_rsa")], []),
-        "an account taken over": ([bash(1, "echo k >> ~/.ssh/authorized_keys")], [(1, "critical")]),
-        "a system's settings": ([bash(1, "echo 1.2.3.4 h | sudo tee -a /etc/hosts")], [(1, "high")]),
-        "git itself": ([bash(1, "git commit -m x; git config user.name y")], []),
-        "only written about": ([bash(1, "cat > notes.md <<'E'\nsee /etc/hosts and .env\nE")], []),
-        "once for each path": ([write(1, ".env"), write(2, ".env")], [(1, "high")]),
-        "looked at, then changed": (
-            [started("src/**"), bash(1, "cat .env"), bash(2, "echo A >> .env")],
-            [(1, "critical"), (2, "critical")],
-        ),
-        "copied over": ([bash(1, "cp .env.example .env")], [(1, "high")]),
-        "copied from": ([bash(1, "cp .env .env.example")], []),
+        "changed outside of a scope": (scoped([write(1, ".env")]), "1c"),
+        "a secret looked at outside of a scope": (scoped([read(1, ".env")]), "1c"),
+        "accounts looked at": (scoped([read(1, "/etc/passwd")]), "1c"),
+        "looking elsewhere": (scoped([read(1, "/etc/os-release"), read(2, ".git/config")]), ""),
+        "destroyed": (scoped([bash(1, "rm -rf .git/refs")]), "1c"),
+        "in the declared scope": ([started("src/**", ".env"), write(1, ".env")], ""),
+        "named in the goal": ([started("src/**", goal="add a key to .env"), write(1, ".env")], ""),
+        "changed without a scope": ([write(1, ".env")], "1h"),
+        "without a scope, named in the goal": ([started(goal="set PORT in .env"), write(1, ".env")], ""),
+        "looked at without a scope": ([read(1, ".env"), bash(2, "cat ~/.ssh/id_rsa")], ""),
+        "an account taken over": ([bash(1, "echo k >> ~/.ssh/authorized_keys")], "1c"),
+        "a system's settings": ([bash(1, "echo 1.2.3.4 h | sudo tee -a /etc/hosts")], "1h"),
+        "git itself": ([bash(1, "git commit -m x; git config user.name y")], ""),
+        "only written about": ([bash(1, "cat > notes.md <<'E'\nsee /etc/hosts and .env\nE")], ""),
+        "once for each path": ([write(1, ".env"), write(2, ".env")], "1h"),
+        "looked at, then changed": (scoped([bash(1, "cat .env"), bash(2, "echo A >> .env")]), "1c 2c"),
+        "copied over": ([bash(1, "cp .env.example .env")], "1h"),
+        "copied from": ([bash(1, "cp .env .env.example")], ""),
     },
 )
-def test_critical_paths(events: Sequence[ActionEvent], fires: list[tuple[float, str]]) -> None:
-    assert fires_at(DETECTOR, events) == [(second, "critical_path", severity) for second, severity in fires]
+def test_critical_paths(events: Sequence[ActionEvent], found: str) -> None:
+    assert when(DETECTOR, events) == found
+    assert {finding.code for _, finding in findings(DETECTOR, events)} <= {"critical_path"}
 
 
 def test_paths_of_the_settings() -> None:
     detector = ScopeCreep(expected_paths=("src/**",), critical_paths=("**/prod.tfvars",))
-    events = [read(1, "infra/prod.tfvars"), *(read(s, f"o/{s}.py") for s in range(2, 5))]
-    assert fires_at(detector, events) == [(1, "critical_path", "critical"), (4, *CREEP)]
+    events = [read(1, "infra/prod.tfvars"), *reads("o", 3, 2)]
+    assert fires_at(detector, events) == [(1, "critical_path", "critical"), (4, "scope_creep", "high")]
 
 
 def test_the_finding_says_which_paths_and_how_close_it_is() -> None:

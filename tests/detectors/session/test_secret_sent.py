@@ -4,21 +4,16 @@ from tests.builders import event, fires_at
 from tests.cases import cases
 
 ELSEWHERE = SentSecret(kind="github_token", digest="0a1b2c3d", elsewhere=True)
+HIGH, CRITICAL = [(0, "secret_sent", "high")], [(0, "secret_sent", "critical")]
 UNKNOWN = SentSecret(kind="jwt", digest="1a1b2c3d")
 
 
 @cases(
     "attempt, fires",
     {
-        "a secret with hosts of its own goes elsewhere": (
-            event(0, "http_post", secrets_sent=[ELSEWHERE]),
-            [(0, "secret_sent", "critical")],
-        ),
-        "a secret whose hosts are not known": (
-            event(0, "http_post", secrets_sent=[UNKNOWN]),
-            [(0, "secret_sent", "high")],
-        ),
-        "both": (event(0, "http_post", secrets_sent=[UNKNOWN, ELSEWHERE]), [(0, "secret_sent", "critical")]),
+        "a secret with hosts of its own goes elsewhere": (event(0, "http_post", secrets_sent=[ELSEWHERE]), CRITICAL),
+        "a secret whose hosts are not known": (event(0, "http_post", secrets_sent=[UNKNOWN]), HIGH),
+        "both": (event(0, "http_post", secrets_sent=[UNKNOWN, ELSEWHERE]), CRITICAL),
         "none": (event(0, "http_post"), []),
         "an empty list": (event(0, "http_post", secrets_sent=[]), []),
         "refused before": (event(0, "http_post", secrets_sent=[ELSEWHERE], outcome=Outcome.REFUSED), []),

@@ -1,9 +1,7 @@
-from collections.abc import Sequence
-
 from haltline.detectors.session.severe_destruction import SevereDestruction
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Outcome
-from tests.builders import at, call, event, findings
+from tests.builders import Events, at, call, each, event, findings, severities
 from tests.cases import cases
 
 DETECTOR = SevereDestruction()
@@ -14,58 +12,40 @@ def sql(statement: str) -> ActionEvent:
 
 
 @cases(
-    "events, reasons",
+    "events, named",
     {
-        "a database": (
-            [event(0, "drop_database", "database=sales")],
-            ["a single call would destroy critical data or systems: drop_database of database=sales"],
-        ),
-        "a table in production": (
-            [sql("DROP TABLE prod.orders")],
-            ["a single call would destroy critical data or systems: drop_table of table=prod.orders"],
-        ),
+        "a database": ([event(0, "drop_database", "database=sales")], ["drop_database of database=sales"]),
+        "a table in production": ([sql("DROP TABLE prod.orders")], ["drop_table of table=prod.orders"]),
         "backups, on each attempt": (
             [event(0, "delete_asset", f"path=/srv/backups/{day}") for day in range(2)],
-            [
-                f"a single call would destroy critical data or systems: delete_asset of path=/srv/backups/{day}"
-                for day in range(2)
-            ],
+            ["delete_asset of path=/srv/backups/0", "delete_asset of path=/srv/backups/1"],
         ),
         "one asset among many": ([event(0, "delete_asset", "asset_id=fact_sales")], []),
         "a database for tests": ([event(0, "drop_database", "database=test_sales")], []),
         "reading in production": ([sql("SELECT * FROM prod.orders")], []),
         "on the proposal, not again on the result": (
             [call(0, "drop_database", "database=sales")],
-            ["a single call would destroy critical data or systems: drop_database of database=sales"],
+            ["drop_database of database=sales"],
         ),
         "refused already": ([event(0, "drop_database", "database=sales", outcome=Outcome.REFUSED)], []),
         "many at once are named in part": (
             [event(0, "delete_buckets", args={"bucket": [f"prod-{i}" for i in range(5)]})],
-            [
-                "a single call would destroy critical data or systems: "
-                + ", ".join(f"delete_buckets of bucket=prod-{i}" for i in range(3))
-                + " and 2 more"
-            ],
+            [", ".join(f"delete_buckets of bucket=prod-{i}" for i in range(3)) + " and 2 more"],
         ),
     },
 )
-def test_fires(events: Sequence[ActionEvent], reasons: list[str]) -> None:
-    assert [finding.reason for _, finding in findings(DETECTOR, events)] == reasons
+def test_fires(events: Events, named: list[str]) -> None:
+    expected = [f"a single call would destroy critical data or systems: {what}" for what in named]
+    assert [finding.reason for _, finding in findings(DETECTOR, events)] == expected
 
 
 def test_the_first_is_high_and_each_further_one_critical() -> None:
-    severities = [
-        f.severity.value for _, f in findings(DETECTOR, [event(s, "drop_database", "database=sales") for s in range(3)])
-    ]
-    assert severities == ["high", "critical", "critical"]
+    assert severities(DETECTOR, each(3, event, "drop_database", "database=sales")) == "hcc"
 
 
 @cases(
     "targets, found",
-    {
-        "a batch that names it": (["database=sales"], 0),
-        "a batch of anything does not cover a catastrophe": ([], 1),
-    },
+    {"a batch that names it": (["database=sales"], 0), "a batch of anything does not cover a catastrophe": ([], 1)},
 )
 def test_a_declared_batch(targets: list[str], found: int) -> None:
     batch = Batch(targets=targets, max_deletes=100, expires=at(3600))

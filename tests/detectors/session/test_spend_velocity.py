@@ -8,10 +8,8 @@ from haltline.detectors.features.observation import Observation
 from haltline.detectors.session.spend_velocity import SpendVelocity, State
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding
-from tests.builders import Watched, event, findings, fires_at, nearness
+from tests.builders import Watched, each, event, findings, nearness, when
 from tests.cases import cases
-
-MEDIUM, HIGH, CRITICAL = (("spend_velocity", severity) for severity in ("medium", "high", "critical"))
 
 
 def paid(second: float, cost_usd: float = 0, tokens: int = 0, tool: str = "bash", **fields: Any) -> ActionEvent:
@@ -19,34 +17,26 @@ def paid(second: float, cost_usd: float = 0, tokens: int = 0, tool: str = "bash"
 
 
 @cases(
-    "settings, events, fires",
+    "settings, events, found",
     {
-        "a large sum, slowly": ({}, [paid(s * 60, 9) for s in range(100)], []),
-        "more than ten dollars in a minute": ({}, [paid(s, 2) for s in range(1, 7)], [(6, *MEDIUM)]),
-        "three times as much at once": ({}, [paid(1, 30)], [(1, *HIGH)]),
-        "ten times as much at once": ({}, [paid(1, 100)], [(1, *CRITICAL)]),
-        "a higher severity is told at once, however little was added": (
-            {},
-            [paid(s, 24) for s in range(1, 7)],
-            [(1, *MEDIUM), (2, *HIGH), (3, *HIGH), (5, *CRITICAL)],
-        ),
-        "multiples of the policy's own": (
-            {"high": 5, "critical": 8},
-            [paid(s, 24) for s in range(1, 7)],
-            [(1, *MEDIUM), (2, *MEDIUM), (3, *HIGH), (4, *CRITICAL), (6, *CRITICAL)],
-        ),
-        "again when half as fast again": ({}, [paid(s, 2) for s in range(1, 12)], [(6, *MEDIUM), (9, *MEDIUM)]),
-        "again after it came down": ({}, [paid(1, 11), paid(100, 1), paid(200, 11)], [(1, *MEDIUM), (200, *MEDIUM)]),
-        "tokens": ({}, [paid(s, tokens=2_000_000) for s in range(1, 7)], [(6, *MEDIUM)]),
-        "a longer window": ({"cost_usd_per_min": 1.0, "window_s": 600}, [paid(s * 60, 0.9) for s in range(30)], []),
-        "no limits": ({"cost_usd_per_min": None, "tokens_per_min": None}, [paid(s, 99, 10**9) for s in range(9)], []),
-        "a late event of another window": ({}, [paid(500, 6), paid(0, 6)], []),
-        "a late event of the same window": ({}, [paid(500, 6), paid(480, 6)], [(480, *MEDIUM)]),
-        "nothing said of what it cost": ({}, [event(s) for s in range(9)], []),
+        "a large sum, slowly": ({}, [paid(s * 60, 9) for s in range(100)], ""),
+        "more than ten dollars in a minute": ({}, each(range(1, 7), paid, 2), "6m"),
+        "three times as much at once": ({}, [paid(1, 30)], "1h"),
+        "ten times as much at once": ({}, [paid(1, 100)], "1c"),
+        "a higher severity is told at once, however little was added": ({}, each(range(1, 7), paid, 24), "1m 2h 3h 5c"),
+        "multiples of the policy's own": ({"high": 5, "critical": 8}, each(range(1, 7), paid, 24), "1m 2m 3h 4c 6c"),
+        "again when half as fast again": ({}, each(range(1, 12), paid, 2), "6m 9m"),
+        "again after it came down": ({}, [paid(1, 11), paid(100, 1), paid(200, 11)], "1m 200m"),
+        "tokens": ({}, each(range(1, 7), paid, tokens=2_000_000), "6m"),
+        "a longer window": ({"cost_usd_per_min": 1.0, "window_s": 600}, [paid(s * 60, 0.9) for s in range(30)], ""),
+        "no limits": ({"cost_usd_per_min": None, "tokens_per_min": None}, each(9, paid, 99, 10**9), ""),
+        "a late event of another window": ({}, [paid(500, 6), paid(0, 6)], ""),
+        "a late event of the same window": ({}, [paid(500, 6), paid(480, 6)], "480m"),
+        "nothing said of what it cost": ({}, each(9, event), ""),
     },
 )
-def test_fires(settings: dict[str, Any], events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
-    assert fires_at(SpendVelocity(**settings), events) == fires
+def test_fires(settings: dict[str, Any], events: Sequence[ActionEvent], found: str) -> None:
+    assert when(SpendVelocity(**settings), events) == found
 
 
 def test_it_says_where_the_money_went_and_how_close_it_is() -> None:
@@ -56,15 +46,9 @@ def test_it_says_where_the_money_went_and_how_close_it_is() -> None:
         paid(21, 6, tool="", agent_id="main", kind=Kind.MODEL_TURN, model="big-one"),
     ]
     ((_, finding),) = findings(SpendVelocity(), events)
-    assert finding.values == {
-        "cost_usd_per_min": 11,
-        "top_tool": "bash",
-        "top_tool_cost_usd": 3,
-        "top_model": "big-one",
-        "top_model_cost_usd": 6,
-        "top_agent": "main",
-        "top_agent_cost_usd": 9,
-    }
+    names = {"top_tool": "bash", "top_model": "big-one", "top_agent": "main"}
+    costs = {"top_tool_cost_usd": 3, "top_model_cost_usd": 6, "top_agent_cost_usd": 9}
+    assert (finding.code, finding.values) == ("spend_velocity", {"cost_usd_per_min": 11, **names, **costs})
     assert finding.reason == (
         "11 cost_usd a minute over the last 60s; the most by tool bash 3, model big-one 6, agent main 9"
     )

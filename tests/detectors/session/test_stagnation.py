@@ -6,7 +6,7 @@ from haltline.detectors.features.novelty import VALUES
 from haltline.detectors.session.stagnation import SHIPPED, Stagnation
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
-from tests.builders import Watched, bash, event, findings, fires_at
+from tests.builders import bash, each, event, findings, fires_at, when
 from tests.cases import cases
 
 ANIMALS = ("badger", "cormorant", "dormouse", "eagle", "ferret", "goshawk", "heron", "ibex", "jackdaw", "kestrel")
@@ -39,43 +39,17 @@ def edit_and_test(rounds: int) -> list[ActionEvent]:
 
 
 def test_the_ladder_counts_scores_in_a_row() -> None:
-    events = [look(second, "a") for second in range(8)]
-    assert fires_at(LADDER, events) == [
-        (1.0, "stagnation", "medium"),
-        (2.0, "stagnation", "medium"),
-        (3.0, "stagnation", "high"),
-        (4.0, "stagnation", "high"),
-        (5.0, "stagnation", "high"),  # the first step of the two that pause it
-        (6.0, "stagnation", "critical"),
-        (7.0, "stagnation", "critical"),
-    ]
-
-
-def test_a_finding_names_what_repeats_and_gives_the_points_of_each_feature() -> None:
-    ((_, finding),) = findings(LADDER, [look(0, "a"), look(1, "a")])
-    assert finding.severity is Severity.MEDIUM
-    assert "1 of the last 12 steps repeat an earlier call and its result, or an error" in finding.reason
-    assert finding.values["score"] == 0.0
-    assert finding.values["repeats_12"] == 0.0
-    assert set(finding.values) == {"score", "base", *(value.name for value in VALUES)}
-    assert finding.thresholds["model"] == "test 1"
-    assert [e.event_id for e in finding.evidence] == ["s1@1 read_file path=a"]
+    events = each(8, look, "a")
+    # The last of the high ones is the first of the two steps that pause it.
+    assert when(LADDER, events) == "1m 2m 3h 4h 5h 6c 7c"
+    assert {code for _, code, _ in fires_at(LADDER, events)} == {"stagnation"}
 
 
 def test_a_step_that_is_scored_low_breaks_the_row() -> None:
-    watched = Watched(
-        Stagnation(
-            model=model(negative_20=((), (0.0,)), aligned_run=((0.5,), (-5.0, 3.0))), least_steps=1, pause_steps=2
-        )
-    )
-    order = [
-        event(
-            s, "read_file", args={"path": what}, output_head=f"the {what}'s {'burrow' if what == 'badger' else 'hutch'}"
-        )
-        for s, what in enumerate(("badger", "badger", "ferret", "ferret", "ferret"))
-    ]
-    found = [watched(one) for one in order]
-    assert [f.severity.value if f else None for f in found] == [None, "high", None, "high", "critical"]
+    scored = model(negative_20=((), (0.0,)), aligned_run=((0.5,), (-5.0, 3.0)))
+    homes = ["badger's burrow"] * 2 + ["ferret's hutch"] * 3
+    order = [event(s, "read_file", args={"path": home}, output_head=f"the {home}") for s, home in enumerate(homes)]
+    assert when(Stagnation(model=scored, least_steps=1, pause_steps=2), order) == "1h 3h 4c"
 
 
 @cases(
@@ -100,7 +74,17 @@ def test_the_shipped_model(events: list[ActionEvent], expected: str | None) -> N
     assert (severities[-1] if severities else None) == expected
 
 
-def test_the_shipped_model_says_where_it_comes_from() -> None:
+def test_a_finding_names_what_repeats_and_the_points_of_each_feature_and_the_shipped_model_says_where_it_is_from() -> (
+    None
+):
+    ((_, finding),) = findings(LADDER, [look(0, "a"), look(1, "a")])
+    assert finding.severity is Severity.MEDIUM
+    assert "1 of the last 12 steps repeat an earlier call and its result, or an error" in finding.reason
+    assert finding.values["score"] == 0.0
+    assert finding.values["repeats_12"] == 0.0
+    assert set(finding.values) == {"score", "base", *(value.name for value in VALUES)}
+    assert finding.thresholds["model"] == "test 1"
+    assert [e.event_id for e in finding.evidence] == ["s1@1 read_file path=a"]
     assert SHIPPED.trained["seed"] == 1
     assert int(SHIPPED.trained["runaways"]) > 300
     assert SHIPPED.quality["task left out: stop stopped"]

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from haltline.streams.audit.memory import MemoryAuditTable
-from haltline.streams.audit.query import open_query
 from haltline.streams.audit.table import AuditTable, DeltaAuditTable
+from tests.streams.audit.log import Position, audited
 from tests.streams.audit.tables import Audit
-
-Position = tuple[str, int, int]
 
 
 @pytest.fixture(params=["delta", "memory"])
@@ -25,12 +23,10 @@ def positions() -> Callable[[AuditTable], list[Position]]:
     """Says which records a table holds: topic, partition, offset, sorted, repeated ones repeated."""
 
     def read(table: AuditTable) -> list[Position]:
-        if isinstance(table, MemoryAuditTable):
-            rows = table.rows
-        else:
-            assert isinstance(table, DeltaAuditTable)
-            rows = open_query(table.uri).rows('SELECT "topic", "partition", "offset" FROM audit')
-        return sorted((row["topic"], row["partition"], row["offset"]) for row in rows)
+        if isinstance(table, DeltaAuditTable):
+            return audited(Path(table.uri))
+        assert isinstance(table, MemoryAuditTable)
+        return sorted((row["topic"], row["partition"], row["offset"]) for row in table.rows)
 
     return read
 

@@ -2,9 +2,8 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
@@ -16,7 +15,6 @@ from tests.streams.audit.tables import proof_of
 from tests.waiting import wait_until
 
 Position = tuple[str, int, int]
-
 QUIET = logging.getLogger("tests.brokers")  # for clients of brokers that come and go
 QUIET.setLevel(logging.CRITICAL)
 
@@ -25,35 +23,24 @@ WRITTEN_WITHIN_S = 60.0
 
 
 class Log:
-    """The topics of one test, on any broker, until the end of the block or `close`."""
+    """The topics of one test, on any broker, until the end of the block."""
 
     def __init__(self, bootstrap: str, topics: Topics) -> None:
         self.bootstrap = bootstrap
         self.topics = topics
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "linger.ms": 5, "message.max.bytes": 3 * 1024 * 1024},
-            logger=QUIET,
-        )
-
-    def close(self) -> None:
-        self._producer.close()
+        settings = {"bootstrap.servers": bootstrap, "linger.ms": 5, "message.max.bytes": 3 * 1024 * 1024}
+        self._producer = Producer(settings, logger=QUIET)
 
     def __enter__(self) -> "Log":
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.close()
+        self._producer.close()
 
-    def settings(self, table: Path, **more: object) -> AuditSettings:
-        fields: dict[str, object] = {
-            "bootstrap": self.bootstrap,
-            "topics": self.topics,
-            "table": str(table),
-            "flush_s": 0.1,
-            "fetch_wait_ms": 10,
-            "session_timeout_s": 4.0,
-        }
-        return AuditSettings(**(fields | more))  # type: ignore[arg-type]  # by name
+    def settings(self, table: Path, **more: Any) -> AuditSettings:
+        fields: dict[str, Any] = {"bootstrap": self.bootstrap, "topics": self.topics, "table": str(table)}
+        quick = {"flush_s": 0.1, "fetch_wait_ms": 10, "session_timeout_s": 4.0}
+        return AuditSettings(**fields | quick | more)
 
     def send(self, topic: str, value: bytes | None, *, partition: int = 0, **more: object) -> None:
         self._producer.produce(topic, value, partition=partition, on_delivery=_must_arrive, **more)  # type: ignore[arg-type]  # by name
@@ -78,13 +65,8 @@ class Log:
     def flush(self) -> None:
         assert self._producer.flush(30) == 0
 
-    @contextmanager
-    def consumer(self, group: str = "test") -> Iterator[Consumer]:
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group}, logger=QUIET)
-        try:
-            yield consumer
-        finally:
-            consumer.close()
+    def consumer(self, group: str = "test") -> Consumer:
+        return Consumer({"bootstrap.servers": self.bootstrap, "group.id": group}, logger=QUIET)
 
     def places(self) -> list[TopicPartition]:
         with self.consumer() as consumer:

@@ -32,25 +32,35 @@ def merged(base: Rule | None, *overrides: Override, rule: str = VOLUME) -> Rule:
     return rule_of(policy, BY_ID[rule], overrides)
 
 
+def deletes(most: int, **more: object) -> dict[str, Any]:
+    return {"settings": {"max_deletes": most, **more}}
+
+
 @cases(
-    "base, overrides, settings",
+    "base, overrides, expected",
     {
-        "the lower threshold of two": ({"max_deletes": 5}, [{"max_deletes": 2}], {"max_deletes": 2}),
-        "a looser one is not heard": ({"max_deletes": 2}, [{"max_deletes": 5}], {"max_deletes": 2}),
-        "nor one looser than the default": (None, [{"max_deletes": 50}], {"max_deletes": 3}),
-        "the longer window of two": ({"window_s": 60}, [{"window_s": 600}], {"window_s": 600.0}),
-        "setting by setting over several": (
-            {"max_deletes": 5},
-            [{"max_deletes": 4, "window_s": 10}, {"max_deletes": 3, "window_s": 90}],
-            {"max_deletes": 3, "window_s": 90.0},
+        "the lower threshold of two": (Rule(**deletes(5)), [deletes(2)], deletes(2)),
+        "a looser one is not heard": (Rule(**deletes(2)), [deletes(5)], deletes(2)),
+        "nor one looser than the default": (None, [deletes(50)], deletes(3)),
+        "the longer window of two": (
+            Rule(settings={"window_s": 60}), [{"settings": {"window_s": 600}}], {"settings": {"window_s": 600.0}},
         ),
-        "whatever the order": ({"max_deletes": 5}, [{"max_deletes": 3}, {"max_deletes": 4}], {"max_deletes": 3}),
+        "setting by setting over several": (
+            Rule(**deletes(5)), [deletes(4, window_s=10), deletes(3, window_s=90)], deletes(3, window_s=90.0),
+        ),
+        "whatever the order": (Rule(**deletes(5)), [deletes(3), deletes(4)], deletes(3)),
+        "the stronger mode": (Rule(mode=Mode.WARN), [{"mode": Mode.ENFORCE}], {"mode": Mode.ENFORCE}),
+        "a weaker mode is not heard": (Rule(mode=Mode.WARN), [{"mode": Mode.SHADOW}], {"mode": Mode.WARN}),
+        "on wins": (Rule(enabled=False), [{"enabled": True}], {"enabled": True}),
+        "off is not heard": (Rule(), [{"enabled": False}], {"enabled": True}),
+        "what is off stays off unsaid": (Rule(enabled=False), [deletes(2)], {"enabled": False}),
     },
-)
-def test_settings_merge_to_the_strictest(
-    base: dict[str, Any] | None, overrides: list[dict[str, Any]], settings: dict[str, Any]
+)  # fmt: skip
+def test_settings_mode_and_enabled_merge_to_the_strictest(
+    base: Rule | None, overrides: list[dict[str, Any]], expected: dict[str, Any]
 ) -> None:
-    assert merged(Rule(settings=base) if base else None, *(said(settings=s) for s in overrides)).settings == settings
+    found = merged(base, *(said(**override) for override in overrides))
+    assert {name: getattr(found, name) for name in expected} == expected
 
 
 @cases(
@@ -86,24 +96,7 @@ def test_every_kind_of_setting_merges(
         assert found == settings
 
 
-@cases(
-    "base, override, expected",
-    {
-        "the stronger mode": (Rule(mode=Mode.WARN), {"mode": Mode.ENFORCE}, {"mode": Mode.ENFORCE}),
-        "a weaker mode is not heard": (Rule(mode=Mode.WARN), {"mode": Mode.SHADOW}, {"mode": Mode.WARN}),
-        "on wins": (Rule(enabled=False), {"enabled": True}, {"enabled": True}),
-        "off is not heard": (Rule(), {"enabled": False}, {"enabled": True}),
-        "what is off stays off unsaid": (Rule(enabled=False), {"settings": {"max_deletes": 2}}, {"enabled": False}),
-    },
-)
-def test_mode_and_enabled_merge_to_the_strictest(
-    base: Rule, override: dict[str, Any], expected: dict[str, Any]
-) -> None:
-    found = merged(base, said(**override))
-    assert {name: getattr(found, name) for name in expected} == expected
-
-
-def test_an_exempted_override_says_what_holds_wherever_it_stands() -> None:
+def test_an_exempted_override_says_what_holds_and_settings_without_effect_are_reported() -> None:
     loose = said(exempted=True, mode=Mode.SHADOW, settings={"max_deletes": 50}, levels={Severity.CRITICAL: Level.NUDGE})
     strict = said(settings={"max_deletes": 2, "window_s": 600})
     for overrides in ((loose, strict), (strict, loose)):
@@ -112,14 +105,9 @@ def test_an_exempted_override_says_what_holds_wherever_it_stands() -> None:
         assert found.levels[Severity.CRITICAL] is Level.NUDGE
     pair = [said(exempted=True, settings={"max_deletes": n}) for n in (50, 9)]
     assert merged(None, *pair).settings == {"max_deletes": 9}, "of two the last holds"
-
-
-def test_settings_without_effect_are_reported() -> None:
     policy = Policy(
         overrides=(
-            said(
-                settings={"max_deletes": 50, "window_s": 90}, mode=Mode.SHADOW, levels={Severity.CRITICAL: Level.NUDGE}
-            ),
+            said(**deletes(50, window_s=90), mode=Mode.SHADOW, levels={Severity.CRITICAL: Level.NUDGE}),
             said(exempted=True, settings={"max_deletes": 50}),
             said(rule="budget", settings={"limits": {"tokens": 5}}),
         )
@@ -160,19 +148,15 @@ def exempted_errors(agent: str, **settings: int) -> Override:
     return said(exempted=True, agent=agent, rule="error_repetition", settings=settings)
 
 
-def test_overrides_that_are_wrong_only_together_are_found_among_many() -> None:
+def test_overrides_that_are_wrong_together_or_meet_in_too_many_ways_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     others = [exempted_errors(f"agent-{n}", high=5) for n in range(40)]
-    wrong = [
-        exempted_errors("x*", high=8, critical=9),
-        exempted_errors("*y", medium=7, high=8, critical=9),
-        exempted_errors("x?y", high=5),
-    ]
+    wrong = [exempted_errors("x*", high=8, critical=9), exempted_errors("*y", medium=7, high=8, critical=9)]
+    wrong.append(exempted_errors("x?y", high=5))
     EffectiveRules(Policy(overrides=(*others, *wrong[:2])))
     with pytest.raises(ValueError, match=r"overrides\.42\.rules\.error_repetition"):
         EffectiveRules(Policy(overrides=(*others, *wrong)))
-
-
-def test_overrides_that_can_meet_in_too_many_ways_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(effective_rules, "MAX_MEETINGS", 100)
     many = tuple(said(settings={"max_deletes": 2}) for _ in range(7))
     with pytest.raises(ValueError, match="expected at most 100 ways"):

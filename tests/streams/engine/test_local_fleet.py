@@ -58,12 +58,8 @@ def fleet(**rules: Rule) -> Restarted:
 
 
 def decided(followed: list[Followed]) -> list[str]:
-    return [
-        f"{d.level.value} {d.scope.value} {d.scope_id or d.session_id}: {d.code}"
-        for one in followed
-        for d in decisions_of(one)
-        if d.level is not Level.ALLOW or d.flag
-    ]
+    told = (d for one in followed for d in decisions_of(one) if d.level is not Level.ALLOW or d.flag)
+    return [f"{d.level.value} {d.scope.value} {d.scope_id or d.session_id}: {d.code}" for d in told]
 
 
 def controls(followed: list[Followed]) -> list[ControlRecord]:
@@ -76,7 +72,7 @@ def operator(kind: CommandKind, scope: ScopeKind, scope_id: str, seconds: float 
     )
 
 
-def test_a_killed_agent_that_goes_on_in_a_new_session_is_an_incident_and_the_session_is_killed() -> None:
+def test_a_killed_agent_that_goes_on_and_what_a_killed_session_started_are_killed() -> None:
     going_on = fleet()
     going_on.command(operator(CommandKind.KILL, ScopeKind.AGENT, "cleaner"))
     assert decided(going_on.event(begins(5, "within the grace time"))) == []
@@ -86,17 +82,9 @@ def test_a_killed_agent_that_goes_on_in_a_new_session_is_an_incident_and_the_ses
     going_on.command(operator(CommandKind.RESET, ScopeKind.AGENT, "cleaner", 70))
     assert decided(going_on.event(begins(100, "newer"))) == []
     assert going_on.killed == ["new"]
-
-
-def tree() -> Restarted:
     family = fleet()
     for number, (session, parent) in enumerate([("root", None), ("a", "root"), ("b", "a"), ("c", "root")]):
         family.event(begins(number, session, parent, "root"))
-    return family
-
-
-def test_what_a_killed_session_started_is_killed_with_it_and_what_it_starts_later_too() -> None:
-    family = tree()
     family.command(operator(CommandKind.KILL, ScopeKind.SESSION, "a", 10))
     assert family.killed == ["a", "b"]
     family.event(begins(20, "d", "b", "root"))
@@ -115,7 +103,7 @@ def spends(seconds: float, session: str, cost_usd: float, **fields: Any) -> Acti
     return event(seconds, session, Kind.MODEL_TURN, usage=Usage(cost_usd=cost_usd), **fields)
 
 
-def test_the_sessions_of_an_agent_share_a_budget_and_beyond_it_the_agent_is_frozen() -> None:
+def test_a_budget_is_shared_reported_in_sums_and_holds_for_the_agents_that_an_override_names() -> None:
     shared = fleet(agent_budget=Rule(settings={"limits": {"cost_usd": 10.0}}))
     assert decided(shared.event(spends(0, "a", 5))) == []
     assert decided(shared.event(spends(1, "b", 4))) == ["NUDGE agent cleaner: budget_warning"]
@@ -123,18 +111,12 @@ def test_the_sessions_of_an_agent_share_a_budget_and_beyond_it_the_agent_is_froz
     assert decided(last) == ["BLOCK agent cleaner: agent_frozen_agent_budget"]
     assert [(c.key, c.state) for c in controls(last)] == [("agent:cleaner", ControlState.FROZEN)]
     assert decided(shared.event(spends(3, "c", 5))) == []  # it stands
-
-
-def test_small_sums_are_added_up_before_they_are_reported() -> None:
     shared = fleet(mission_budget=Rule(settings={"limits": {"cost_usd": 10.0}}))
     followed = [one for n in range(50) for one in shared.event(spends(n, "a", 0.03, mission_id="m"))]
     signals = [signal for one in followed if isinstance(one, Effects) for signal in one.signals]
     reported = [signal for signal in signals if signal.kind == SignalKind.SPENT]
     assert [(s.scope, s.id) for s in reported] == [("mission", "m")] * 12
     assert sum(signal.amount("cost_usd") for signal in reported) == pytest.approx(12 * 0.12)
-
-
-def test_a_budget_that_only_an_override_sets_holds_for_the_agents_that_it_names() -> None:
     limits = Rule(settings={"limits": {"cost_usd": 10.0}})
     named = Restarted(Core(Policy(overrides=[Override(agent="clean*", rules={"agent_budget": limits})])))
     assert decided(named.event(spends(0, "a", 5))) == []

@@ -4,14 +4,13 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.streams.engine.core import Core
 from haltline.streams.engine.plugins import installed
 from haltline.streams.policy.loader import BadPolicy, parse_policy
 from tests.builders import event
+from tests.streams.commands import haltline
 from tests.streams.sessions.bench import Bench
 
 DETECTOR = '''
@@ -117,10 +116,9 @@ def test_one_that_cannot_be_imported_is_refused_with_the_package_and_the_line_wh
 def test_two_packages_of_one_name_are_refused_by_the_command(site: Path, tmp_path: Path) -> None:
     for package in ("one_pack", "other_pack"):
         install(site, package, DETECTOR, f"table_locks = {package}:TableLocks")
-    with pytest.raises(
-        ValueError, match=r"expected one detector of the name 'table_locks', got .*_pack 1.2 and .*_pack"
-    ):
+    twice = "expected one detector of the name 'table_locks'"
+    with pytest.raises(ValueError, match=f"{twice}, got .*_pack 1.2 and .*_pack"):
         installed()
-    result = CliRunner().invoke(app, ["backtest", str(tmp_path / "none.jsonl")])
+    result = haltline("backtest", tmp_path / "none.jsonl")
     assert result.exit_code == Exit.USAGE
-    assert "expected one detector of the name 'table_locks'" in result.output.replace("\n", " ")
+    assert twice in result.output.replace("\n", " ")

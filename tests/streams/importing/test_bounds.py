@@ -18,9 +18,9 @@ from haltline.schemas import wire
 from haltline.streams.importing import archive, reading
 from haltline.streams.importing.formats import FORMATS, Imported
 from haltline.streams.importing.reading import NotReadable
+from tests.streams.importing.test_formats import RECORDINGS
 from tests.streams.importing.test_samples import EXPECTED, SAMPLES
 from tests.streams.mangling import mangled
-from tests.streams.test_importing import RECORDINGS
 
 LOG, RUNS = SAMPLES / "inspect.eval", SAMPLES / "langsmith_runs.jsonl"
 MEMBER = "samples/night-7_epoch_1.json"
@@ -31,30 +31,9 @@ def skipped(file: Path) -> tuple[int, list[str]]:
     return len(list(imported.events())), imported.skipped
 
 
-def test_lines_are_not_held_in_memory_and_have_no_bound_together(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_lines_have_no_bound_together_and_what_is_wrong_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "MAX_VALUE_BYTES", 1000)
-    packed = tmp_path / "runs.jsonl.gz"
-    packed.write_bytes(gzip.compress(RUNS.read_bytes()))
-    for file in (RUNS, packed):
-        assert skipped(file) == (len(EXPECTED[RUNS.name]), [])
-    with pytest.raises(NotReadable, match=r"inspect\.json: expected at most 1000 bytes of one JSON value, got more"):
-        Imported(SAMPLES / "inspect.json")
-
-
-def test_a_line_beyond_the_bound_is_reported_and_the_rest_is_read(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    lines = (SAMPLES / "openai_agents.jsonl").read_text().splitlines()
-    lines[2] = lines[2].replace("fact_sales", "fact_sales" * 2000)
-    file = tmp_path / "trace.jsonl"
-    file.write_text("\n".join(lines))
-    monkeypatch.setattr(reading, "MAX_LINE_BYTES", 10_000)
-    assert skipped(file) == (18, ["line 3: expected a line of at most 10000 bytes, got more"])
-
-
-def test_a_record_within_an_answer_is_reported_by_its_place(tmp_path: Path) -> None:
     answer = json.loads((SAMPLES / "langfuse_observations.json").read_text())
     answer["data"][1:1] = [7, {"id": 5, "traceId": "t", "type": "TOOL"}, {"name": "accuracy", "value": 1}]
     file = tmp_path / "observations.json"
@@ -66,6 +45,19 @@ def test_a_record_within_an_answer_is_reported_by_its_place(tmp_path: Path) -> N
         "[0] data[2]: expected id and traceId, got 5 and 't'",
         "[0] data[3]: expected an observation of Langfuse, got an object with name, value",
     ]
+    monkeypatch.setattr(reading, "MAX_VALUE_BYTES", 1000)
+    packed = tmp_path / "runs.jsonl.gz"
+    packed.write_bytes(gzip.compress(RUNS.read_bytes()))
+    for file in (RUNS, packed):
+        assert skipped(file) == (len(EXPECTED[RUNS.name]), [])
+    with pytest.raises(NotReadable, match=r"inspect\.json: expected at most 1000 bytes of one JSON value, got more"):
+        Imported(SAMPLES / "inspect.json")
+    lines = (SAMPLES / "openai_agents.jsonl").read_text().splitlines()
+    lines[2] = lines[2].replace("fact_sales", "fact_sales" * 2000)
+    file = tmp_path / "trace.jsonl"
+    file.write_text("\n".join(lines))
+    monkeypatch.setattr(reading, "MAX_LINE_BYTES", 10_000)
+    assert skipped(file) == (18, ["line 3: expected a line of at most 10000 bytes, got more"])
 
 
 def packed_as(path: Path, method: int, content: bytes) -> Path:
@@ -101,17 +93,7 @@ def log_of(path: Path, count: int) -> Path:
     return path
 
 
-def test_all_files_of_an_archive_have_one_bound(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(archive, "MAX_TOTAL_BYTES", 2 * len(sample()) + 1)
-    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2):
-        assert skipped(packed_as(tmp_path / "one.eval", method, sample())) == (len(EXPECTED[LOG.name]), [])
-    count, reported = skipped(log_of(tmp_path / "log.eval", 4))
-    assert count == 2 * len(EXPECTED[LOG.name])
-    bound = f"expected at most {archive.MAX_TOTAL_BYTES} bytes of all files unpacked, got more"
-    assert reported == [f"samples/2.json: {bound}", f"samples/3.json: {bound}"]
-
-
-def test_an_archive_whose_files_share_bytes_is_refused(tmp_path: Path) -> None:
+def test_an_archive_s_files_share_no_bytes_and_have_one_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log.eval"
     with zipfile.ZipFile(path, "w") as written:
         written.writestr("header.json", "{}")
@@ -125,6 +107,13 @@ def test_an_archive_whose_files_share_bytes_is_refused(tmp_path: Path) -> None:
         NotReadable, match=r"log\.eval: expected files of at most \d+ bytes packed in the archive, got "
     ):
         Imported(path)
+    monkeypatch.setattr(archive, "MAX_TOTAL_BYTES", 2 * len(sample()) + 1)
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2):
+        assert skipped(packed_as(tmp_path / "one.eval", method, sample())) == (len(EXPECTED[LOG.name]), [])
+    count, reported = skipped(log_of(tmp_path / "log.eval", 4))
+    assert count == 2 * len(EXPECTED[LOG.name])
+    bound = f"expected at most {archive.MAX_TOTAL_BYTES} bytes of all files unpacked, got more"
+    assert reported == [f"samples/2.json: {bound}", f"samples/3.json: {bound}"]
 
 
 def in_archive(name: str) -> bytes:

@@ -34,14 +34,10 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_every_event_of_a_history_is_read(name: str) -> None:
+def test_every_event_of_a_history_is_read_and_it_is_of_one_format(name: str) -> None:
     form, rows, session_id = EXPECTED[name]
     events = check(HOMES / name, form, rows)
     assert {event.session_id for event in events} == {session_id}
-
-
-@pytest.mark.parametrize("name", EXPECTED)
-def test_no_history_is_of_two_formats(name: str) -> None:
     content = content_of(HOMES / name, [])
     assert [form for form, is_it in DETECTORS.items() if is_it(content)] == [EXPECTED[name][0]]
 
@@ -67,23 +63,24 @@ def goose_database(file: Path) -> Path:
     _, *messages = map(json.loads, (SAMPLES / "goose.jsonl").read_text().splitlines())
     with closing(sqlite3.connect(file)) as database, database:
         database.execute("CREATE TABLE sessions (id)")
-        database.execute(
-            "CREATE TABLE messages (id INTEGER PRIMARY KEY, session_id, role, content_json, created_timestamp)"
-        )
-        database.execute(
-            "CREATE TABLE usage_ledger (id INTEGER PRIMARY KEY, session_id, created_timestamp, model, input_tokens,"
-            " output_tokens, cache_read_tokens, cost)"
-        )
+        said = "session_id, role, content_json, created_timestamp"
+        used = "session_id, created_timestamp, model, input_tokens, output_tokens, cache_read_tokens, cost"
+        database.execute(f"CREATE TABLE messages (id INTEGER PRIMARY KEY, {said})")
+        database.execute(f"CREATE TABLE usage_ledger (id INTEGER PRIMARY KEY, {used})")
         database.execute("INSERT INTO sessions VALUES ('20261124_1')")
         for one in messages:
             row = ("20261124_1", one["role"], json.dumps(one["content"]), one["created"])
-            database.execute(
-                "INSERT INTO messages (session_id, role, content_json, created_timestamp) VALUES (?, ?, ?, ?)", row
-            )
+            database.execute("INSERT INTO messages VALUES (NULL, ?, ?, ?, ?)", row)
             if one["role"] == "assistant":
-                used = ("20261124_1", one["created"], "claude-sonnet-4-5", 1200, 80, 1000, 0.004)
-                database.execute("INSERT INTO usage_ledger VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)", used)
+                turn = ("20261124_1", one["created"], "claude-sonnet-4-5", 1200, 80, 1000, 0.004)
+                database.execute("INSERT INTO usage_ledger VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)", turn)
     return file
+
+
+def text_of(result: dict[str, Any]) -> tuple[str, bool]:
+    """What a result of goose says, and whether it failed."""
+    failed = result["status"] == "error"
+    return result["error"] if failed else result["value"][0]["text"], failed
 
 
 def cursor_database(file: Path) -> Path:
@@ -97,9 +94,7 @@ def cursor_database(file: Path) -> Path:
         for number, (created, block) in enumerate(blocks):
             message: dict[str, Any] = {"type": 2, "bubbleId": f"b{number}", "createdAt": created * 1000}
             if block["type"] == "toolRequest":
-                asked, result = block["toolCall"]["value"], results[block["id"]]
-                failed = result["status"] == "error"
-                text = result["error"] if failed else result["value"][0]["text"]
+                asked, (text, failed) = block["toolCall"]["value"], text_of(results[block["id"]])
                 message["toolFormerData"] = {
                     "name": asked["name"], "toolCallId": block["id"], "rawArgs": json.dumps(asked["arguments"]),
                     "status": "error" if failed else "completed", "result": text,
@@ -133,13 +128,10 @@ def test_a_session_of_cline_s_command_line_has_its_calls_turns_and_prompts(tmp_p
         for block in line["content"]:
             if block["type"] == "toolRequest":
                 asked = block["toolCall"]["value"]
-                content.append(
-                    {"type": "tool_use", "id": block["id"], "name": asked["name"], "input": asked["arguments"]}
-                )
+                use = {"type": "tool_use", "id": block["id"], "name": asked["name"], "input": asked["arguments"]}
+                content.append(use)
             elif block["type"] == "toolResponse":
-                result = block["toolResult"]
-                failed = result["status"] == "error"
-                text = result["error"] if failed else result["value"][0]["text"]
+                text, failed = text_of(block["toolResult"])
                 of_command = {"query": "q", "result": text, "success": not failed}
                 content.append({"type": "tool_result", "tool_use_id": block["id"], "content": [of_command]})
             else:
@@ -202,15 +194,21 @@ def test_a_history_of_aider_has_the_turns_edits_and_commands_of_each_chat(tmp_pa
     assert events[0].time == 1_795_510_800_000
 
 
-def test_a_database_of_opencode_has_what_its_files_had(tmp_path: Path) -> None:
+def test_databases_have_what_files_had_and_another_one_is_refused(tmp_path: Path) -> None:
     events = check(opencode_database(tmp_path / "opencode.db"), "opencode", history(cost=0.004))
     assert {event.session_id for event in events} == {SESSION}
-
-
-def test_a_database_of_goose_has_what_its_lines_had_and_the_turns(tmp_path: Path) -> None:
+    file = tmp_path / "opencode.db"
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE part SET data = '{' WHERE id = 'prt_12'")
+    assert len(list(Imported(file).events())) == len(history()) - 2
     rows = [row._replace(text="") if row.kind is TURN else row for row in history(calls_first=True, cost=0.004)]
     events = check(goose_database(tmp_path / "sessions.db"), "goose", rows)
     assert {event.session_id for event in events} == {"20261124_1"}
+    file = tmp_path / "other.db"
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("CREATE TABLE people (name)")
+    with pytest.raises(NotReadable, match=r"other\.db: expected a recording of "):
+        Imported(file)
 
 
 @pytest.mark.parametrize("end", [20, 100, 5000], ids=str)
@@ -222,21 +220,6 @@ def test_a_database_that_is_cut_off_is_refused(make: Callable[[Path], Path], end
     file.write_bytes(file.read_bytes()[:end])
     with pytest.raises(NotReadable, match=r"whole\.db: expected a"):
         list(Imported(file).events())
-
-
-def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "other.db"
-    with closing(sqlite3.connect(file)) as database, database:
-        database.execute("CREATE TABLE people (name)")
-    with pytest.raises(NotReadable, match=r"other\.db: expected a recording of "):
-        Imported(file)
-
-
-def test_a_part_of_a_database_that_is_no_json_costs_that_part(tmp_path: Path) -> None:
-    file = opencode_database(tmp_path / "opencode.db")
-    with closing(sqlite3.connect(file)) as database, database:
-        database.execute("UPDATE part SET data = '{' WHERE id = 'prt_12'")
-    assert len(list(Imported(file).events())) == len(history()) - 2
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,8 @@ class Row(NamedTuple):
 def row_of(event: ActionEvent) -> Row:
     """The event; an id of a call that the format does not have is left out."""
     call_id = event.call_id or ""
-    name = (
-        "" if event.kind is TURN else f"{event.action.removeprefix('mcp__t__')} {call_id if len(call_id) < 9 else ''}"
-    )
+    own_id = call_id if len(call_id) < 9 else ""
+    name = "" if event.kind is TURN else f"{event.action.removeprefix('mcp__t__')} {own_id}"
     target = str(next(iter((event.args or {}).values()), ""))
     below = SUBAGENT if event.parent_session_id is not None else ""
     cost = 0.0
@@ -125,15 +124,8 @@ def claude() -> list[Row]:
     deletes = [row for number in range(3) for row in delete(number) + turn()]
     report = "[Subagent hand-back] The text below is the final report of a subagent this session delegated to."
     delegated = call("Agent call_a3", "clean", report) + turn()
-    return (
-        deletes
-        + delegated
-        + call("describe_asset call_a4", "none", "no such asset: none", failed=True)
-        + [
-            *turn(),
-            *turn("I am done."),
-        ]
-    )
+    failed = call("describe_asset call_a4", "none", "no such asset: none", failed=True)
+    return deletes + delegated + failed + turn() + turn("I am done.")
 
 
 def history(*, calls_first: bool = False, cost: float = 0.0, why: str = "no such asset: none") -> list[Row]:
@@ -161,21 +153,20 @@ EXPECTED = {
 MAIN = sorted(set(EXPECTED) - {"claude_agent_sdk_subagent.jsonl"})
 
 
-def shortened(row: Row) -> Row:
-    """Claude Code's report of a subagent has the subagent's id behind it."""
-    return row._replace(text=row.text.partition(" It is model output")[0])
-
-
-def test_each_sample_is_in_the_table() -> None:
+def test_each_sample_is_in_the_table_and_a_subagent_of_another_file_is_below_its_session() -> None:
     files = {file.name for file in SAMPLES.iterdir() if file.suffix in (".json", ".jsonl", ".eval")}
     assert files == set(FORM_OF) == set(EXPECTED)
+    (session,) = {e.session_id for e in Imported(SAMPLES / "claude_agent_sdk.jsonl").events()}
+    (above,) = {e.parent_session_id for e in Imported(SAMPLES / "claude_agent_sdk_subagent.jsonl").events()}
+    assert above == session
 
 
 def check(file: Path, form: str, expected: list[Row]) -> list[ActionEvent]:
     """Reads a recording whose every event is known; the events."""
     imported = Imported(file)
     events = list(imported.events())
-    assert [shortened(row_of(event)) for event in events] == expected
+    rows = map(row_of, events)  # behind Claude Code's report of a subagent is its id
+    assert [row._replace(text=row.text.partition(" It is model output")[0]) for row in rows] == expected
     assert (imported.form, imported.untimed, imported.skipped) == (form, 0, [])
     assert len({event.event_id for event in events}) == len(events)
     times = [event.time for event in events]
@@ -200,10 +191,17 @@ def test_every_event_of_a_sample_is_read(name: str) -> None:
     check(SAMPLES / name, FORM_OF[name], EXPECTED[name])
 
 
-@pytest.mark.parametrize("name", sorted(set(FORM_OF) - {"inspect.eval"}))  # known by its archive
-def test_no_sample_is_of_two_formats(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(set(EXPECTED) - {"inspect.eval"}))  # the archive has what the JSON has
+def test_a_sample_is_of_one_format_and_its_secrets_are_taken_out(name: str, tmp_path: Path) -> None:
     content = content_of(SAMPLES / name, [])
     assert [form for form, is_it in DETECTORS.items() if is_it(content)] == [FORM_OF[name]]
+    file = tmp_path / name
+    file.write_text(
+        (SAMPLES / name).read_text().replace(STILL, "token=abcdef123456").replace("fact_", "password=abcdef123456")
+    )
+    events = list(Imported(file).events())
+    assert len(events) == len(EXPECTED[name])
+    assert "abcdef123456" not in "".join(event.to_json().decode() for event in events)
 
 
 @pytest.mark.parametrize("name", MAIN)
@@ -221,12 +219,6 @@ def test_a_backtest_of_a_sample_stops_it_at_the_third_delete(name: str) -> None:
     assert {subagent.level for subagent in subagents} <= {"KILL"}, "it descends from a session that was killed"
 
 
-def test_another_file_with_the_subagent_of_a_session_is_below_it() -> None:
-    (session,) = {e.session_id for e in Imported(SAMPLES / "claude_agent_sdk.jsonl").events()}
-    (above,) = {e.parent_session_id for e in Imported(SAMPLES / "claude_agent_sdk_subagent.jsonl").events()}
-    assert above == session
-
-
 def test_a_name_for_several_sessions_leaves_them_apart(tmp_path: Path) -> None:
     session = json.loads((SAMPLES / "google_adk.json").read_text())
     file = tmp_path / "sessions.jsonl"
@@ -235,14 +227,3 @@ def test_a_name_for_several_sessions_leaves_them_apart(tmp_path: Path) -> None:
         events = list(Imported(file, session_id=given).events())
         assert list(dict.fromkeys(event.session_id for event in events)) == named
         assert len({event.event_id for event in events}) == len(events)
-
-
-@pytest.mark.parametrize("name", sorted(set(EXPECTED) - {"inspect.eval"}))  # the archive has what the JSON has
-def test_secrets_of_a_recording_are_taken_out(name: str, tmp_path: Path) -> None:
-    file = tmp_path / name
-    file.write_text(
-        (SAMPLES / name).read_text().replace(STILL, "token=abcdef123456").replace("fact_", "password=abcdef123456")
-    )
-    events = list(Imported(file).events())
-    assert len(events) == len(EXPECTED[name])
-    assert "abcdef123456" not in "".join(event.to_json().decode() for event in events)

@@ -15,13 +15,15 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as pb
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.streams.intake.app import Intake
 from haltline.streams.intake.keys import BadKeys, May, Scope, digest_of, read_keys
-from haltline.streams.intake.otlp_grpc import TRACES, TraceServer
+from haltline.streams.intake.otlp_grpc import TRACES
 from haltline.streams.intake.requests import LITELLM
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.cases import cases
 from tests.docs.pages import DOCS, between, fences_of
 from tests.interventions.agent.stand_in import StandIn
+from tests.streams.intake.test_app_formats import request_of
 from tests.streams.intake.test_litellm import asked
+from tests.streams.intaking import taking
 from tests.waiting import wait_until
 
 SCOPES = {
@@ -106,20 +108,14 @@ def test_what_is_outside_of_a_key_s_scope_is_refused_by_its_name(path: str, chan
     assert (status, f"{named}: expected one of acme-*, as key acme is for, got '" in body) == (403, True), body
 
 
-def test_an_ancestor_of_another_is_refused() -> None:
+def test_nothing_of_another_s_is_acted_on_or_told() -> None:
     ((status, body, _),) = talked([("acme", "/v1/verdict", CALL | {"ancestors": ["acme-0", "umbrella-1"]})])
     assert (status, "'umbrella-1'" in body) == (403, True)
-
-
-def test_a_session_of_another_agent_is_not_acted_on_by_who_knows_its_id() -> None:
     other = CALL | {"agent_id": "umbrella", "call_id": "c1"}
     acts = [("/v1/verdict", CALL), ("/v1/result", {"session_id": "acme-1", "call_id": "c1"}), ("/v1/end", OURS)]
     first, *others = talked([("token", "/v1/verdict", other), *(("acme", path, fields) for path, fields in acts)])
     assert first[0] == OK
     assert [status for status, _, _ in others] == [403] * 3
-
-
-def test_an_answer_that_is_kept_is_not_given_to_another_key() -> None:
     fields = CALL | {"session_id": "umbrella-1", "agent_id": "umbrella"}
     kept = [("token", "/v1/verdict", fields), ("acme", "/v1/verdict", fields)]
     found = talked(kept, **{"Idempotency-Key": "0123456789abcdef"})
@@ -144,15 +140,12 @@ def test_litellm_is_answered_with_blocked_so_that_no_setting_of_it_lets_the_turn
     assert answer.get("blocked_reason", "out_of_scope: ").startswith("out_of_scope: ")
 
 
-def test_a_key_has_its_own_rate_and_is_told_when_to_ask_again() -> None:
+def test_a_key_has_its_own_rate_and_size() -> None:
     found = talked([(name, "/v1/verdict", CALL) for name in ("slow", "slow", "slow", "asks")])
     assert [status for status, _, _ in found] == [OK, OK, 429, OK]
     _, body, headers = found[2]
     assert "key slow: expected at most 2 requests a minute, got more" in body
     assert headers["Retry-After"] == "30"
-
-
-def test_a_key_has_its_own_size() -> None:
     large = CALL | {"args": {"text": "x" * 600}}
     found = talked(
         [(name, "/v1/verdict", fields) for name, fields in (("small", CALL), ("small", large), ("asks", large))],
@@ -162,38 +155,23 @@ def test_a_key_has_its_own_size() -> None:
     assert "expected at most 512 bytes, got more" in found[1][1]
 
 
-def spans(session_id: str) -> pb.ExportTraceServiceRequest:
+def spans(session_id: str) -> bytes:
     """One span of a tool."""
-    request = pb.ExportTraceServiceRequest()
-    span = request.resource_spans.add().scope_spans.add().spans.add()
-    span.trace_id, span.span_id, span.name = bytes([1] * 16), bytes([2] * 8), "execute_tool read_file"
-    span.start_time_unix_nano = span.end_time_unix_nano = 1_750_000_000_000_000_000
-    attributes = {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": "read_file",
-        "gen_ai.conversation.id": session_id,
-        "gen_ai.agent.name": "acme-cleaner",
-        "gen_ai.agent.id": "acme-cleaner",
-    }
-    for name, value in attributes.items():
-        span.attributes.add(key=name).value.string_value = value
-    return request
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "read_file"}
+    tool |= dict.fromkeys(("gen_ai.agent.name", "gen_ai.agent.id"), "acme-cleaner")
+    return request_of(1, tool | {"gen_ai.conversation.id": session_id}).SerializeToString()
 
 
 def test_spans_outside_of_the_scope_are_rejected_over_http_and_grpc(embedded: EmbeddedBroker) -> None:
     async def run() -> list[Any]:
-        intake = Intake(GuardSettings(bootstrap=embedded.bootstrap, mode="blocking"), keys=SCOPES)
-        app = intake.app()
-        server = TraceServer(intake.writer, intake.admission, intake.count_request, "127.0.0.1", 0)
-        server.beside(app)
         found: list[Any] = []
         async with (
-            TestServer(app) as over_http,
-            ClientSession(over_http.make_url("/")) as http,
-            aio.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+            taking(embedded.bootstrap, keys=SCOPES) as (server, port, _),
+            ClientSession(server.make_url("/")) as http,
+            aio.insecure_channel(f"127.0.0.1:{port}") as channel,
         ):
             for session_id in ("umbrella-1", "acme-1"):
-                body = spans(session_id).SerializeToString()
+                body = spans(session_id)
                 headers = {"Authorization": "Bearer key-of-acme", "Content-Type": "application/x-protobuf"}
                 async with http.post("/v1/traces", data=body, headers=headers) as response:
                     found.append(await response.read())

@@ -12,7 +12,7 @@ from haltline.streams.intake.litellm import MAX_ARGUMENTS_CHARS, MAX_CALLS, sess
 from haltline.streams.intake.requests import LITELLM
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import StandIn, decision, standing, third_delete_kills
-from tests.streams.intaking import Post, with_intake
+from tests.streams.intaking import Post, asking, with_intake
 from tests.waiting import wait_until
 
 NONE = (200, {"action": "NONE"})
@@ -20,21 +20,12 @@ NONE = (200, {"action": "NONE"})
 
 def asked(kind: str = "request", session_id: str | None = "s1", **fields: Any) -> dict[str, Any]:
     """As LiteLLM 1.106.2 sends it."""
-    return {
-        "input_type": kind,
-        "litellm_call_id": "turn-1",
-        "litellm_trace_id": session_id or "made-by-litellm",
-        "request_headers": {} if session_id is None else {"x-litellm-session-id": session_id},
-        "request_data": {"user_api_key_alias": "cleaner", "user_api_key_user_id": "u1"},
-        "texts": [],
-        "images": None,
-        "tools": None,
-        "tool_calls": None,
-        "structured_messages": None,
-        "model": "gpt-4o",
-        "additional_provider_specific_params": {},
-        **fields,
-    }
+    about = {"input_type": kind, "litellm_call_id": "turn-1", "litellm_trace_id": session_id or "made-by-litellm"}
+    headers = {} if session_id is None else {"x-litellm-session-id": session_id}
+    data = {"user_api_key_alias": "cleaner", "user_api_key_user_id": "u1"}
+    empty: dict[str, Any] = {"texts": [], **dict.fromkeys(("images", "tools", "tool_calls", "structured_messages"))}
+    more = {"request_headers": headers, "request_data": data, "additional_provider_specific_params": {}}
+    return {**about, **more, **empty, "model": "gpt-4o", **fields}
 
 
 def call(call_id: str = "c1", name: Any = "delete_asset", arguments: Any = '{"asset_id": "a"}') -> dict[str, Any]:
@@ -43,6 +34,10 @@ def call(call_id: str = "c1", name: Any = "delete_asset", arguments: Any = '{"as
 
 def calling(*calls: dict[str, Any], turn: str = "turn-1", session_id: str = "s1") -> dict[str, Any]:
     return asked("response", session_id, litellm_call_id=turn, tool_calls=list(calls))
+
+
+def posting(*bodies: dict[str, Any]) -> Any:
+    return asking(*((LITELLM, body) for body in bodies))
 
 
 @pytest.mark.parametrize(
@@ -67,29 +62,21 @@ def test_a_session_is_one_that_the_agent_has_named(headers: Any, expected: str |
 
 def test_calls_are_proposed_once_and_completed_by_the_next_request(embedded: EmbeddedBroker) -> None:
     with StandIn(embedded.bootstrap) as worker:
-
-        async def talk(post: Post) -> list[Any]:
-            first, second = call(), call("c2", "read_file", '{"password": "hunter2"}')
-            results = [
-                {"role": "user", "content": "x"},
-                {"role": "assistant", "content": None, "tool_calls": [first, second]},
-                {"role": "tool", "tool_call_id": "c1", "content": "gone"},
-                {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "here"}]},
-            ]
-            bodies = [asked(), *[calling(first, second)] * 2, asked(structured_messages=results, texts=["x", "gone"])]
-            return [await post(LITELLM, body) for body in bodies]
-
-        assert with_intake(embedded.bootstrap, talk) == [NONE] * 4
+        first, second = call(), call("c2", "read_file", '{"password": "hunter2"}')
+        results = [
+            {"role": "user", "content": "x"},
+            {"role": "assistant", "content": None, "tool_calls": [first, second]},
+            {"role": "tool", "tool_call_id": "c1", "content": "gone"},
+            {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "here"}]},
+        ]
+        bodies = [asked(), *[calling(first, second)] * 2, asked(structured_messages=results, texts=["x", "gone"])]
+        assert with_intake(embedded.bootstrap, posting(*bodies)) == [NONE] * 4
         wait_until(lambda: len(worker.outcomes()) == 2, "both have ended")
-        assert [(e.action, e.call_id, e.agent_id) for e in worker.of(Kind.PROPOSED)] == [
-            ("delete_asset", "c1", "cleaner"),
-            ("read_file", "c2", "cleaner"),
-        ]
+        called = [(e.action, e.call_id, e.agent_id) for e in worker.of(Kind.PROPOSED)]
+        assert called == [("delete_asset", "c1", "cleaner"), ("read_file", "c2", "cleaner")]
         assert worker.of(Kind.PROPOSED)[1].args == {"password": "[redacted:password]"}
-        assert [(e.outcome, e.output_head) for e in worker.of(Kind.COMPLETED)] == [
-            (Outcome.OK, "gone"),
-            (Outcome.OK, "here"),
-        ]
+        ends = [(e.outcome, e.output_head) for e in worker.of(Kind.COMPLETED)]
+        assert ends == [(Outcome.OK, "gone"), (Outcome.OK, "here")]
 
 
 @pytest.mark.parametrize("own_ids", [True, False], ids=["each turn has its id", "an agent gives all turns one id"])
@@ -98,16 +85,13 @@ def test_a_third_delete_stops_the_session_and_another_agent_does_not_go_on_in_it
 ) -> None:
     with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
         of_other = {**calling(call()), "request_data": {"user_api_key_alias": "another"}}
-
-        async def talk(post: Post) -> list[Any]:
-            bodies = [asked()]
-            for turn in range(3):
-                one = calling(call(f"c{turn}"), turn=f"t{turn}") if own_ids else calling(call())
-                bodies += [one, asked()]
-            bodies += [asked("response", texts=["a text"]), asked(session_id="s2"), of_other]
-            return [await post(LITELLM, body) for body in bodies]
-
-        *before, third, request, text, another, (_, of_other_agent) = with_intake(embedded.bootstrap, talk)
+        bodies = [asked()]
+        for turn in range(3):
+            one = calling(call(f"c{turn}"), turn=f"t{turn}") if own_ids else calling(call())
+            bodies += [one, asked()]
+        bodies += [asked("response", texts=["a text"]), asked(session_id="s2"), of_other]
+        found = with_intake(embedded.bootstrap, posting(*bodies))
+        *before, third, request, text, another, (_, of_other_agent) = found
         assert [*before, another] == [NONE] * 6
         for status, answer in (third, request, text):
             assert (status, answer["action"]) == (200, "BLOCKED")
@@ -126,7 +110,7 @@ def test_a_call_that_needs_other_arguments_and_those_beside_it_are_not_made(embe
 
     with StandIn(embedded.bootstrap, say) as worker:
         body = calling(call(), call("c2", "write_file", '{"force": true}'), call("c3"))
-        status, answer = with_intake(embedded.bootstrap, lambda post: post(LITELLM, body))
+        ((status, answer),) = with_intake(embedded.bootstrap, posting(body))
         assert (status, answer["action"]) == (200, "BLOCKED")
         assert 'only allowed with other arguments: {"force": false}' in answer["blocked_reason"]
         wait_until(lambda: len(worker.outcomes()) == 2, "both have ended")
@@ -136,16 +120,11 @@ def test_a_call_that_needs_other_arguments_and_those_beside_it_are_not_made(embe
 
 def test_a_hint_is_put_behind_its_result(embedded: EmbeddedBroker) -> None:
     with StandIn(embedded.bootstrap, lambda event: decision(Level.NUDGE, event)):
-
-        async def talk(post: Post) -> Any:
-            await post(LITELLM, calling(call()))
-            messages = [{"role": "assistant"}, {"role": "tool", "tool_call_id": "c1", "content": "gone"}]
-            texts = ["gone", "gone", "and now?"]
-            bodies = [asked(structured_messages=messages, texts=texts)] * 2
-            return [await post(LITELLM, body) for body in bodies]
-
+        messages = [{"role": "assistant"}, {"role": "tool", "tool_call_id": "c1", "content": "gone"}]
+        results = asked(structured_messages=messages, texts=["gone", "gone", "and now?"])
         changed = {"action": "GUARDRAIL_INTERVENED", "texts": ["gone", "gone\n\nNUDGE: for the model", "and now?"]}
-        assert with_intake(embedded.bootstrap, talk) == [(200, changed), NONE]
+        found = with_intake(embedded.bootstrap, posting(calling(call()), results, results))
+        assert found[1:] == [(200, changed), NONE]
 
 
 def test_a_kill_of_the_agent_holds_without_a_session_too(embedded: EmbeddedBroker) -> None:
@@ -175,11 +154,8 @@ def test_what_cannot_be_used_is_blocked_or_an_error(embedded: EmbeddedBroker) ->
         (calling(call(arguments="x" * (MAX_ARGUMENTS_CHARS + 1))), 200, "arguments: expected at most"),
         (calling(call(arguments="[" * 500_001)), 413, "at most 500000 values"),
     ]
-
-    async def talk(post: Post) -> Any:
-        return [await post(LITELLM, body) for body, *_ in cases]
-
-    for (_, status, expected), (found, answer) in zip(cases, with_intake(embedded.bootstrap, talk), strict=True):
+    answers = with_intake(embedded.bootstrap, posting(*(body for body, *_ in cases)))
+    for (_, status, expected), (found, answer) in zip(cases, answers, strict=True):
         assert (found, expected in (answer.get("blocked_reason") or str(answer["errors"]))) == (status, True), answer
 
 
@@ -192,9 +168,7 @@ def test_litellm_s_key_is_the_token(embedded: EmbeddedBroker) -> None:
         (LITELLM, {"x-api-key": "secret", "Authorization": "Bearer another"}, 401),
         ("/v1/verdict", {"x-api-key": "secret"}, 401),
     ]
-
-    async def talk(post: Post) -> Any:
-        return [(await post(path, asked(), **header))[0] for path, header, _ in cases]
-
+    talk = asking(*((path, asked(), header) for path, header, _ in cases))
     with StandIn(embedded.bootstrap):
-        assert with_intake(embedded.bootstrap, talk, token="secret") == [status for *_, status in cases]
+        found = with_intake(embedded.bootstrap, talk, token="secret")
+    assert [status for status, _ in found] == [status for *_, status in cases]

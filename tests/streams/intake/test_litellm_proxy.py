@@ -18,8 +18,6 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.wide  # it needs an environment of its own
 AGENT = "default_user_id"  # LiteLLM's user of its master key
-
-
 System = tuple[Gateway, StandIn]
 
 
@@ -64,7 +62,6 @@ def test_the_page_s_agent_is_stopped_at_its_third_delete(system: System) -> None
     words = [str(python_of("litellm")), str(file)]
     done = subprocess.run(words, env=gateway.environ, capture_output=True, text=True, check=False, timeout=120)
     assert done.stdout == block("console").removeprefix("$ python agent.py\n"), done.stderr
-
     wait_until(lambda: len(worker.of(Kind.MODEL_TURN, "night-7")) >= 3, "its turns are there")
     wait_until(lambda: len(worker.outcomes("night-7")) >= 3, "the results of its calls are there")
     turns, calls = worker.of(Kind.MODEL_TURN, "night-7"), worker.of(Kind.PROPOSED, "night-7")
@@ -72,7 +69,6 @@ def test_the_page_s_agent_is_stopped_at_its_third_delete(system: System) -> None
     assert [(call.action, call.args) for call in calls] == [("delete_asset", {"asset_id": "fact_sales"})] * 3
     assert worker.outcomes("night-7") == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
     assert worker.of(Kind.COMPLETED, "night-7")[0].output_head == "fact_sales still exists"
-
     used_once(system, "night-7", 3)
 
 

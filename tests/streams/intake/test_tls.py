@@ -117,35 +117,27 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
+CERTIFICATE = "ssl.certificate.location"
+OURS = {CERTIFICATE: "server"}
+
+
 @cases(
     "settings, message",
     {
-        "no certificate": (
-            {},
-            "tls: ssl.certificate.location: expected the file of the server's certificate, got none",
-        ),
-        "another setting": (
-            {"ssl.certificate.location": "server", "sasl.mechanism": "PLAIN"},
-            "ssl.key.password, ssl.ca.location, got sasl.mechanism too",
-        ),
+        "no certificate": ({}, f"tls: {CERTIFICATE}: expected the file of the server's certificate, got none"),
+        "another setting": (OURS | {"sasl.mechanism": "PLAIN"}, "ssl.key.password, ssl.ca.location, got sasl.mech"),
         "another protocol": (
-            {"ssl.certificate.location": "server", "security.protocol": "SASL_SSL"},
-            "tls: security.protocol: expected ssl, got 'SASL_SSL'",
+            OURS | {"security.protocol": "SASL_SSL"},
+            "tls: security.protocol: expected ssl, got 'SASL",
         ),
-        "a file without a certificate": (
-            {"ssl.certificate.location": "none"},
-            "none.pem: expected the private key of ",
-        ),
+        "a file without a certificate": ({CERTIFICATE: "none"}, "none.pem: expected the private key of "),
         "a key of another certificate": (
-            {"ssl.certificate.location": "server", "ssl.key.location": "locked", "ssl.key.password": PASSWORD},
+            OURS | {"ssl.key.location": "locked", "ssl.key.password": PASSWORD},
             "locked.pem: expected the private key of ",
         ),
-        "a key whose password is missing": (
-            {"ssl.certificate.location": "locked"},
-            "and ssl.key.password if it has one",
-        ),
+        "a key whose password is missing": ({CERTIFICATE: "locked"}, "and ssl.key.password if it has one"),
         "an authority that is none": (
-            {"ssl.certificate.location": "server", "ssl.ca.location": "none"},
+            OURS | {"ssl.ca.location": "none"},
             "none.pem: expected certificates in PEM, got ",
         ),
     },

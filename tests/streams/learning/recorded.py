@@ -2,15 +2,12 @@
 
 from collections.abc import Sequence
 
-import orjson
-
-from haltline.schemas import wire
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy
 from haltline.streams.learning.labelled import LOOPS
 from tests.builders import call
-from tests.streams.replay.recorded import TOPICS, LiveLog, label_of
+from tests.streams.replay.recorded import LiveLog, label_of
 
 _WORDS = "amber basalt cedar delta ember fjord garnet harbour indigo jasper kelp lagoon"
 WORDS = _WORDS.split()
@@ -69,14 +66,7 @@ class LabelledLog:
 
     def decisions(self, session: str) -> list[Decision]:
         """Those of rules about loops, in order."""
-        found = [
-            wire.decode(Decision, record.value or b"")
-            for (topic, _), kept in self.log.records.items()
-            if topic == TOPICS.interventions
-            for record in kept
-            if orjson.loads(record.value or b"{}")["session_id"] == session
-        ]
-        return [decision for decision in found if decision.detector in LOOPS]
+        return [one for one in self.log.decisions() if one.session_id == session and one.detector in LOOPS]
 
     def label(self, session: str, word: str, decision: Decision | None = None, rule: str | None = None) -> None:
         self._labels += 1

@@ -1,15 +1,17 @@
-"""`haltline calibrate`, from sessions with labels to a document that could be published."""
+"""`haltline calibrate`, from labelled sessions to a document that could be published, and what `doctor` says of it."""
 
 from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import orjson
 import pytest
-from typer.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
-from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.detectors.framework.settings import construct
 from haltline.detectors.session.stagnation import SHIPPED, Stagnation
@@ -18,13 +20,17 @@ from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy
 from haltline.streams.engine.core import Core
+from haltline.streams.learning import available_sessions
+from haltline.streams.learning.available_sessions import WHAT, calibration_sessions
 from haltline.streams.learning.calibrating import calibrate, ladders, pinned, stopped_together
-from haltline.streams.learning.false_stops import upper_bound
+from haltline.streams.learning.false_stops import choose, upper_bound
 from haltline.streams.learning.thresholds import settings_of
+from haltline.streams.operator.health_checks import Verdict
 from haltline.streams.policy.loader import load_policy, parse_policy
 from haltline.streams.replay.backtest import Recorded, backtest
 from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM
 from tests.builders import call
+from tests.streams.commands import said
 from tests.streams.learning.recorded import checks, digs, labelled_log, loops
 
 
@@ -43,10 +49,19 @@ def found() -> list[Any]:
     return list(ladders(Policy(), SESSIONS))
 
 
-def test_a_calibrated_policy_is_tried_as_shipped_again() -> None:
+def test_a_calibrated_policy_is_tried_as_shipped_again_and_a_pinned_model_stays() -> None:
     policy = parse_policy("rules: {stagnation: {settings: {pause_at: 4.6}}}")
     steps, as_set = settings_of(policy, "stagnation")
     assert (as_set, [step["pause_at"] for step in steps[:3]]) == (1, [Stagnation().pause_at, 4.6, 5.75])
+    first = pinned(Policy())
+    assert first.rules["stagnation"].settings["model"]["version"] == SHIPPED.version
+    assert "stagnation_candidate" not in first.rules
+    model = {**first.rules["stagnation"].settings["model"], "version": 99}
+    rule = first.rules["stagnation"].model_copy(update={"settings": {"model": model}})
+    again = pinned(first.model_copy(update={"rules": {**first.rules, "stagnation": rule}}))
+    assert again.rules["stagnation"].settings["model"]["version"] == 99
+    assert again.rules["stagnation_candidate"].settings["model"]["version"] == SHIPPED.version
+    assert not construct(StagnationCandidate, again.rules["stagnation_candidate"].settings).idle
 
 
 @pytest.mark.parametrize(
@@ -85,21 +100,7 @@ def test_the_line_of_a_policy_holds_rules_of_judgement_back_and_no_others(
     assert Level(backtest(core, recorded(deletes)).level) == delete
 
 
-def test_a_pinned_model_stays_and_that_of_the_release_is_tried_beside_it() -> None:
-    first = pinned(Policy())
-    assert first.rules["stagnation"].settings["model"]["version"] == SHIPPED.version
-    assert "stagnation_candidate" not in first.rules
-    model = {**first.rules["stagnation"].settings["model"], "version": 99}
-    rule = first.rules["stagnation"].model_copy(update={"settings": {"model": model}})
-    again = pinned(first.model_copy(update={"rules": {**first.rules, "stagnation": rule}}))
-    assert again.rules["stagnation"].settings["model"]["version"] == 99
-    assert again.rules["stagnation_candidate"].settings["model"]["version"] == SHIPPED.version
-    assert not construct(StagnationCandidate, again.rules["stagnation_candidate"].settings).idle
-
-
-def run(*arguments: object, answers: str = "") -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["calibrate", *map(str, arguments)], input=answers, env={"COLUMNS": "200"})
-    return done.exit_code, done.output
+run = partial(said, "calibrate")
 
 
 def test_the_audit_table_is_calibrated_and_its_stops_are_judged(
@@ -116,7 +117,7 @@ def test_the_audit_table_is_calibrated_and_its_stops_are_judged(
     monkeypatch.setattr("haltline.cli.answers.operator_of", lambda _: SimpleNamespace(label=label))
     code, output = run(
         "--budget", "1/500", "--table", table, "--out", out, "--judge", "--by", "ada", "--examples", 1,
-        answers="what\nn\n" + "s\n" * 9,
+        given="what\nn\n" + "s\n" * 9,
     )  # fmt: skip
     assert code == Exit.OK, output
     for part in ("5 sessions taken for fine, 1 of them judged, and 3 labelled runaways", "5 of 1,497 sessions seen",
@@ -161,3 +162,76 @@ def test_what_cannot_be_used_is_reported(
     Path("l.jsonl").write_text('{"session_id": "a", "label": "perhaps"}')
     found, output = run(*arguments)
     assert (found, text in output) == (code, True), output
+
+
+def test_the_sessions_of_the_table_are_counted_and_without_a_table_it_is_said_what_to_do(tmp_path: Path) -> None:
+    log = labelled_log(runaways=2, sound=1, missed=1, quiet=3)
+    table = log.log.audited(tmp_path / "audit")
+    check = calibration_sessions(str(table), {})
+    assert (check.what, check.verdict) == (WHAT, Verdict.NOTE)
+    assert check.found == (
+        "4 of 1,497 that a budget of 1/500 needs at least, and 3 labelled runaways; with no stop among them they "
+        f"vouch for 1/{int(1 / upper_bound(0, 4))}"
+    )
+    assert check.do.startswith("haltline calibrate --budget 1/500 shows a preview")
+    check = calibration_sessions(str(tmp_path / "none"), {})
+    assert (check.verdict, "haltline audit" in check.do) == (Verdict.NOTE, True)
+    assert "none" in check.found
+
+
+def test_with_as_many_as_the_budget_needs_it_is_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = labelled_log(runaways=0, sound=0, missed=0, quiet=3).log.audited(tmp_path / "audit")
+    monkeypatch.setattr(available_sessions, "BUDGET", Fraction(2, 3))
+    check = calibration_sessions(str(table), {})
+    assert (check.verdict, check.do) == (Verdict.OK, "haltline calibrate --budget 2/3")
+
+
+NAMES = st.frozensets(st.integers(0, 12).map(str))
+
+
+def nested(sets: list[frozenset[str]]) -> list[frozenset[str]]:
+    steps = [sets[0]]
+    for one in sets[1:]:
+        steps.append(steps[-1] & one)
+    return [*steps, frozenset()]
+
+
+LADDERS = st.dictionaries(st.sampled_from("abcd"), st.lists(NAMES, min_size=1, max_size=4).map(nested), min_size=1)
+
+
+@pytest.mark.parametrize(
+    ("stops", "sessions", "bound"),
+    [
+        pytest.param(0, 1497, 1 / 500, id="no stop in 1,497: 1 in 500"),
+        pytest.param(0, 832, 1 / 278.2, id="no stop in 832: 1 in 278"),
+        pytest.param(1, 10, 0.3942, id="a published value"),
+        pytest.param(0, 0, 1.0, id="no session shows nothing"),
+        pytest.param(3, 3, 1.0, id="all of them"),
+    ],
+)
+def test_the_bound_is_the_exact_one(stops: int, sessions: int, bound: float) -> None:
+    assert upper_bound(stops, sessions) == pytest.approx(bound, rel=2e-3)
+
+
+@given(LADDERS, LADDERS, st.integers(0, 6))
+def test_the_chosen_steps_keep_the_budget_and_none_could_be_stricter(
+    wrong: dict[str, list[frozenset[str]]], other: dict[str, list[frozenset[str]]], most: int
+) -> None:
+    right = {
+        rule: [other.get(rule, [frozenset()])[0]] * (len(steps) - 1) + [frozenset()] for rule, steps in wrong.items()
+    }
+    chosen = choose(wrong, right, most)
+
+    def together(steps: dict[str, int]) -> int:
+        return len(frozenset().union(*(wrong[rule][step] for rule, step in steps.items())))
+
+    assert chosen.keys() == wrong.keys()
+    assert together(chosen) <= most
+    assert all(together(chosen | {rule: step - 1}) > most for rule, step in chosen.items() if step)
+
+
+def test_of_two_rules_the_one_that_finds_runaways_stays() -> None:
+    one, two, none = frozenset({"a"}), frozenset({"b"}), frozenset[str]()
+    wrong = {"idle": [one, none], "useful": [two, none]}
+    right = {"idle": [none, none], "useful": [frozenset({"r"}), none]}
+    assert choose(wrong, right, 1) == {"idle": 1, "useful": 0}

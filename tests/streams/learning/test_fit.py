@@ -29,10 +29,6 @@ def steps(seed: int, rows: int = 400, *, signal: float = 1.0) -> Steps:
     return values, fruitless, draw.uniform(0.2, 1.0, rows)
 
 
-def rows_of(values: Floats) -> list[tuple[float, ...]]:
-    return [tuple(row) for row in values.tolist()]
-
-
 def trained(
     of: Steps, monkeypatch: pytest.MonkeyPatch, *, prior: Model | None = None
 ) -> tuple[Model, lightgbm.Booster]:
@@ -55,7 +51,7 @@ def trained(
 def test_points_add_up_to_what_the_trees_say(seed: int, prior: Model | None, monkeypatch: pytest.MonkeyPatch) -> None:
     of = steps(seed)
     model, booster = trained(of, monkeypatch, prior=prior)
-    rows = rows_of(of[0])
+    rows = [tuple(row) for row in of[0].tolist()]
     before = np.zeros(len(rows)) if prior is None else np.array(scores_of(prior, rows))
     raw = np.asarray(booster.predict(of[0], raw_score=True))
     rounding = (len(VALUES) + 1) * 10**-PLACES

@@ -2,25 +2,30 @@
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.detectors.session.stagnation import SHIPPED
-from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.control import Command
+from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy
 from haltline.streams.engine.core import Core
 from haltline.streams.learning.comparing import prior_of
+from haltline.streams.learning.labelled import LASTS, LEADS, Lesson, SessionLabel, Word, labels_by_session, lesson_of
+from haltline.streams.learning.spans import Span
 from haltline.streams.policy.loader import load_policy
-from haltline.streams.replay.backtest import backtest
+from haltline.streams.replay.backtest import Recorded, backtest
 from haltline.streams.replay.label_precision import recorded
+from tests.builders import at, event
+from tests.streams.commands import said
 from tests.streams.learning.recorded import checks, digs, labelled_log, loops
+from tests.streams.replay.recorded import label_of
 
 POLICY = "name: night\nversion: 4\ncooldown_s: 60\nrules: {cycle: {mode: warn}}\n"
 
@@ -30,11 +35,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return labelled_log().log.audited(tmp_path_factory.mktemp("labelled") / "audit")
 
 
-def run(*arguments: object) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["learn", *map(str, arguments)], env={"COLUMNS": "200"})
-    return done.exit_code, done.output
-
-
+run = partial(said, "learn")
 LEARNED = SHIPPED.version + 1
 
 
@@ -60,7 +61,6 @@ def test_a_candidate_is_learned_from_labels_with_a_report(table: Path, tmp_path:
     vanished = {one["session_id"]: one["after"] for one in result["changes"] if one["change"] == "vanishes"}
     assert vanished.keys() == {f"check-{n}" for n in range(8)}
     assert not any("PAUSE" in after for after in vanished.values())
-
     candidate = load_policy(out)
     rule = candidate.rules["stagnation_candidate"]
     assert (list(candidate.rules), rule.mode) == (["stagnation_candidate"], Mode.SHADOW)
@@ -68,7 +68,6 @@ def test_a_candidate_is_learned_from_labels_with_a_report(table: Path, tmp_path:
     assert (model["name"], model["version"]) == ("learned", LEARNED)
     assert (model["trained"]["confirmed"], model["trained"]["seed"]) == (8, 1)
     assert model["quality"]["learned: sound sessions stopped"] == "0 of 8"
-
     text = report.read_text(encoding="utf-8")
     for part in (
         f"# Model learned {LEARNED}", "| precision of stops | 56% | 100% |", "| check-3 | false_alarm | PAUSE at",
@@ -166,3 +165,58 @@ def test_what_cannot_be_used_is_reported(
     code, output = run(*(() if "--table" in arguments else ("--table", table)), *arguments)
     assert (code, text in output) == (Exit.USAGE, True), output
     assert not Path("c.yaml").exists()
+
+
+EVENTS = [event(second, session="s") for second in range(60)]
+SESSION = Recorded("s", tuple(enumerate(EVENTS)))
+
+
+def decision(decision_id: str, rule: str, number: int = 0, session: str = "s") -> Decision:
+    return Decision(
+        decision_id=decision_id, session_id=session, event_id=EVENTS[number].event_id, time=at(number),
+        level=Level.PAUSE, code="c", reason="r", detector=rule,
+    )  # fmt: skip
+
+
+def label(word: str, decision_id: str | None = None, *, rule: str | None = None) -> Command:
+    return label_of("s", word, decision_id, rule=rule)
+
+
+DECISIONS = [
+    decision("cycle 30", "cycle", 30),
+    decision("stagnation 20", "stagnation", 20),
+    decision("deletes", "destructive_volume", 25),
+    decision("at once", "cycle", 2),
+]
+CONFIRMED = Lesson(SESSION, Word.CONFIRMED, Span(30 - LEADS, 30, 30 + LASTS), 0.6, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        pytest.param([label("confirmed", "cycle 30")], CONFIRMED, id="a loop confirmed: its event is the signal"),
+        pytest.param([label("confirmed", "cycle 30"), label("false_alarm", "stagnation 20")], CONFIRMED,
+                     id="confirmed comes before a false alarm"),
+        pytest.param([label("confirmed", "cycle 30"), label("false_alarm", "cycle 30")],
+                     Lesson(SESSION, Word.FALSE_ALARM, None, 1.0), id="of a decision the last label counts"),
+        pytest.param([label("false_alarm", "stagnation 20")], Lesson(SESSION, Word.FALSE_ALARM, None, 1.0),
+                     id="a false alarm"),
+        pytest.param([label("false_alarm", "deletes")], Lesson(SESSION, Word.FALSE_ALARM, None, 0.5),
+                     id="a false alarm of a rule about something else"),
+        pytest.param([label("confirmed", "deletes")], None, id="a rule about something else was right"),
+        pytest.param([label("missed", rule="error_repetition")], Lesson(SESSION, Word.MISSED, Span(0, 40), 0.0, 0.3),
+                     id="missed: its last third"),
+        pytest.param([label("missed", rule="cycle"), label("false_alarm", "stagnation 20")],
+                     Lesson(SESSION, Word.MISSED, Span(0, 40), 0.0, 0.3), id="missed comes before a false alarm"),
+        pytest.param([label("confirmed", "at once")], Lesson(SESSION, Word.CONFIRMED, Span(0, 2, 2 + LASTS), 0.6, 1.0),
+                     id="at the first events: from the beginning"),
+        pytest.param([], Lesson(SESSION, Word.QUIET, None, 0.2), id="no label"),
+    ],
+)  # fmt: skip
+def test_what_is_taken_from_labels(labels: list[Command], expected: Lesson | None) -> None:
+    assert lesson_of(SESSION, labels_by_session(labels, DECISIONS).get("s"), quiet=True) == expected
+
+
+def test_a_confirmed_decision_whose_events_are_not_there_says_nothing() -> None:
+    other = Recorded("s", tuple(enumerate(EVENTS[:10])))
+    assert lesson_of(other, SessionLabel(confirmed=[EVENTS[30].event_id])) is None

@@ -1,8 +1,7 @@
 import os
 import signal
+import socket
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,10 @@ from confluent_kafka.admin import AdminClient
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.topics import create_topics
 from haltline.streams.local import kafka_jars
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.kafka_jars import LocalKafkaError, fetch
+from haltline.streams.local.subprocesses import Children
 from tests.conftest import require_kafka
 from tests.streams.counting import unused_port
 from tests.waiting import wait_until
@@ -31,20 +32,16 @@ def test_a_record_survives_a_crash_that_is_reported_and_the_command_on_another_p
         os.kill(node.pid, signal.SIGKILL)
         with pytest.raises(LocalKafkaError, match=r"ended with status -9(.|\n)*kafka\.log"):
             node.wait()
-    port, output = unused_port(), tmp_path / "output"
-    words = [sys.executable, "-m", "haltline.cli", "kafka", "--data", str(tmp_path), "--port", str(port)]
-    with output.open("wb") as out:
-        command = subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT)
-    try:
-        wait_until(lambda: "stops it" in output.read_text(), "the command says how to stop", deadline_s=120)
+    port = unused_port()
+    with Children(tmp_path / "command") as children:
+        words = ["kafka", "--data", str(tmp_path), "--port", str(port)]
+        command = children.start_module("command", "haltline.cli", words)
+        output = command.log_file.read_text
+        wait_until(lambda: "stops it" in output(), "the command says how to stop", deadline_s=120)
         assert _read_first(f"127.0.0.1:{port}", Topics().actions) == b"kept"
-        command.send_signal(signal.SIGTERM)
-        assert command.wait(timeout=90) == 0
-    finally:
-        command.kill()
-        command.wait()
-    assert f"Kafka answers at 127.0.0.1:{port}" in output.read_text()
-    assert output.read_text().endswith("Kafka is stopped.\n")
+        assert command.stop(within_s=90) == 0
+    assert f"Kafka answers at 127.0.0.1:{port}" in output()
+    assert output().endswith("Kafka is stopped.\n")
     (tmp_path / "log" / "meta.properties").write_text("version=99\n")
     with pytest.raises(LocalKafkaError, match=r"got its end with status 1\.(.|\n)*kafka\.log(.|\n)*version"):
         LocalKafka(tmp_path).start()
@@ -64,16 +61,11 @@ def test_a_folder_or_a_port_in_use_is_named_and_nothing_is_harmed(
     assert admin.list_topics("mistyped", timeout=10).topics["mistyped"].error is not None, "none is made by asking"
 
 
-def test_using_one_that_is_not_started_is_an_error(tmp_path: Path) -> None:
+def test_what_is_not_started_or_cannot_be_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = LocalKafka(tmp_path, 1234)
     for use in (node.stop, node.kill, node.wait, lambda: node.pid):
         with pytest.raises(LocalKafkaError, match=r"Kafka at 127\.0\.0\.1:1234: expected one that was started"):
             use()
-
-
-def test_fetch_says_which_commands_are_missing_or_what_maven_printed_and_leaves_nothing_behind(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
     monkeypatch.setattr(kafka_jars, "_jars_folder", lambda _pom=None: tmp_path / "cache" / "jars")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LocalKafkaError, match=r"expected java \(17 or newer.*\) and mvn .* no such command on PATH"):
@@ -105,3 +97,16 @@ def _read_first(bootstrap: str, topic: str) -> bytes | None:
     assert record is not None
     assert record.error() is None
     return record.value()
+
+
+def test_ends_when_the_block_ends_and_knows_no_other_one() -> None:
+    with EmbeddedBroker() as broker, EmbeddedBroker() as other:
+        broker.ensure_topic("only-here")
+        assert AdminClient({"bootstrap.servers": other.bootstrap}).list_topics(timeout=10).topics == {}
+        host, port = broker.bootstrap.split(":")
+        assert host == "127.0.0.1", "it listens on loopback only"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)), timeout=5)
+    broker.close()  # a second time is fine
+    with pytest.raises(RuntimeError, match=r"asked for topic haltline\.actions after it was closed"):
+        broker.ensure_topics(Topics())

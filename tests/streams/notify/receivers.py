@@ -15,7 +15,6 @@ from tests.http_server import served
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 ROUTING_KEY = "R0123456789ABCDEFGHIJKLMNOPQRSTU"
-
 Schema = dict[str, Any]
 
 
@@ -50,7 +49,6 @@ _SLACK_BLOCKS = [
     _object("type", "elements", type=_one("actions"), elements=_list(_BUTTON, 1, 25)),
 ]
 SLACK = _object("text", "blocks", text=_text(pattern="^[^<>]*$"), blocks=_list({"oneOf": _SLACK_BLOCKS}, 1, 50))
-
 _PAYLOAD = _object(
     "summary", "source", "severity",
     others=False, summary=_text(1024), source=_text(), severity=_one("critical", "error", "warning", "info"),
@@ -62,7 +60,6 @@ PAGERDUTY = _object(
     others=False, routing_key=_text(32, 32), event_action=_one("trigger", "acknowledge", "resolve"),
     dedup_key=_text(255), client=_text(), links=_list(_object("href", href=_URL)), payload=_PAYLOAD,
 ) | {"if": {"properties": {"event_action": {"const": "trigger"}}}, "then": {"required": ["payload"]}}  # fmt: skip
-
 _RUN = _object("type", "text", type=_one("TextRun"), text=_text())
 _FACT = _object("title", "value", title=_text(), value=_text())
 _CARD_PARTS = [
@@ -78,7 +75,6 @@ _CARD = _object(
 _CARD_TYPE = _one("application/vnd.microsoft.card.adaptive")
 _ATTACHMENT = _object("contentType", "content", contentType=_CARD_TYPE, content=_CARD)
 TEAMS = _object("type", "attachments", type=_one("message"), attachments=_list(_ATTACHMENT, 1))
-
 _LABELS = _object("alertname") | {
     "propertyNames": {"pattern": "^[a-zA-Z_][a-zA-Z0-9_]*$"},
     "additionalProperties": {"type": "string"},
@@ -89,7 +85,6 @@ _ALERT = _object(
     startsAt=_text(), endsAt=_text(), generatorURL=_URL,
 )  # fmt: skip
 ALERTMANAGER = _list(_ALERT)
-
 Answer = tuple[int, dict[str, str], str]
 OK: Answer = (200, {}, "ok")
 

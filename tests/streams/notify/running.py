@@ -1,6 +1,5 @@
 """A notifier in a thread or as a process, with what it reads and what it says."""
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from haltline.streams.notify.config import NotifierSettings, load_config
 from haltline.streams.notify.notifier import Notifier
 from haltline.streams.runtime.metrics import Metrics
 from tests.streams.notify.receivers import SECRET
+from tests.streams.running import in_thread
 from tests.waiting import wait_until
 
 
@@ -77,23 +77,8 @@ class System:
         metrics = Metrics("notify")
         made = NotifierSettings(bootstrap=self.bootstrap, topics=self.topics, fetch_wait_ms=10)
         notifier = Notifier(made, load_config(self.file), metrics)
-        failures: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                notifier.run()
-            except BaseException as failure:  # raised where it is waited for
-                failures.append(failure)
-
-        thread = threading.Thread(target=run, name="notifier")
-        thread.start()
-        try:
+        with in_thread(notifier.run, notifier.stop):
             yield notifier, metrics
-        finally:
-            notifier.stop()
-            thread.join()
-        if failures:
-            raise failures[0]
 
 
 def ids(received: Sequence[Any]) -> list[str]:

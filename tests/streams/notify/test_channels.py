@@ -1,8 +1,14 @@
-"""Each channel against a receiver of its kind on this machine."""
+"""Each channel against a receiver of its kind on this machine, and a real Alertmanager."""
 
 import json
+import os
+import shutil
 import ssl
+import subprocess
+import time
+import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +28,7 @@ from haltline.streams.notify.notification_text import Change, Message
 from tests.deploy.tools import free_port
 from tests.streams.notify.receivers import ROUTING_KEY, SECRET, Receiver, receiver
 from tests.streams.notify.records import change
+from tests.waiting import wait_until
 
 LINKS = Links("https://console.example/", LinkKey("k" * 32), 86_400_000)
 ODD: dict[str, Any] = {
@@ -31,15 +38,10 @@ ODD: dict[str, Any] = {
 
 
 def message(*records: IncidentRecord) -> Message:
-    changes = [
-        Change(
-            notification_id=f"ntf_{record.incident_id}_{record.revision}",
-            record=record,
-            session_link=LINKS.session(record),
-            approval_link=LINKS.approval(record, record.changed_at),
-        )
-        for record in records
-    ]
+    changes = []
+    for one in records:
+        links = {"session_link": LINKS.session(one), "approval_link": LINKS.approval(one, one.changed_at)}
+        changes.append(Change(notification_id=f"ntf_{one.incident_id}_{one.revision}", record=one, **links))
     return Message.of(changes, max(record.changed_at for record in records))
 
 
@@ -60,20 +62,27 @@ def sender(folder: Path, kind: str, url: str, **fields: Any) -> Sender:
     return sender_of("c", Config.model_validate(document).channels["c"])
 
 
+def send(folder: Path, kind: str, url: str, record: IncidentRecord, **fields: Any) -> None:
+    """Sends a message of one change by a sender of its own."""
+    with closing(sender(folder, kind, url, **fields)) as made:
+        made.send(message(record))
+
+
 HTTP = ("webhook", "slack", "teams", "pagerduty", "alertmanager")
 
 
+Channel = tuple[str, Receiver, Sender]
+
+
 @pytest.fixture(params=HTTP)
-def channel(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Receiver, Sender]]:
+def channel(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Channel]:
     with receiver(request.param) as there:
         made = sender(tmp_path, request.param, there.url)
         yield request.param, there, made
         made.close()
 
 
-def test_a_receiver_takes_every_change_and_a_digest_as_its_schema_has_it(
-    channel: tuple[str, Receiver, Sender],
-) -> None:
+def test_a_receiver_takes_every_change_and_a_digest_as_its_schema_has_it(channel: Channel) -> None:
     kind, there, made = channel
     for what in ("opened", "escalated", "approval_wanted", "acknowledged", "resolved", "counted"):
         made.send(message(change(what)))
@@ -93,9 +102,7 @@ def test_a_receiver_takes_every_change_and_a_digest_as_its_schema_has_it(
         pytest.param((404, {}, "no_service"), False, None, id="a hook that is gone: not again"),
     ],
 )
-def test_what_an_answer_means(
-    channel: tuple[str, Receiver, Sender], answer: Any, again: bool, after_s: float | None
-) -> None:
+def test_what_an_answer_means(channel: Channel, answer: Any, again: bool, after_s: float | None) -> None:
     kind, there, made = channel
     there.answers.append((answer[0], answer[1], f"{answer[2]} {there.url} {SECRET} {ROUTING_KEY}"))
     with pytest.raises(Failed) as failed:
@@ -105,40 +112,20 @@ def test_what_an_answer_means(
     assert not secret or secret not in failed.value.detail
 
 
-def test_a_redirect_is_not_followed_and_a_webhook_is_signed_with_every_secret_of_the_file(tmp_path: Path) -> None:
-    with receiver("webhook") as there, receiver("webhook") as elsewhere:
-        there.answers.append((307, {"Location": elsewhere.url}, ""))
-        secrets = tmp_path / "secrets"
-        secrets.write_text(f"whsec_{'A' * 32}\n{SECRET}\n")
-        made = sender(tmp_path, "webhook", there.url, secret_file=secrets)
-        with pytest.raises(Failed, match="got 307"):
-            made.send(message(change()))
-        made.close()
-    assert elsewhere.heard == []
-    assert len(there.heard[0].headers["webhook-signature"].split()) == 2
-
-
 def test_nobody_at_the_address_is_asked_again_and_the_address_is_not_reported(tmp_path: Path) -> None:
     for kind in (*HTTP, "apprise"):
-        url = "http://127.0.0.1:1/5ecret-path"
-        made = sender(tmp_path, kind, "json://127.0.0.1:1/5ecret-path" if kind == "apprise" else url)
         with pytest.raises(Failed) as failed:
-            made.send(message(change()))
-        made.close()
+            send(tmp_path, kind, f"{'json' if kind == 'apprise' else 'http'}://127.0.0.1:1/5ecret-path", change())
         assert failed.value.again, kind
         assert "5ecret" not in failed.value.detail, kind
     with receiver("json") as there:
-        made = sender(tmp_path, "apprise", there.url.replace("http://", "json://"))
-        made.send(message(change()))
-        made.close()
+        send(tmp_path, "apprise", there.url.replace("http://", "json://"), change())
     assert there.heard[0].body["title"].startswith("Incident opened: repetition in session s1")
 
 
-def test_the_webhook_is_a_cloud_event_with_the_id_of_the_signature(tmp_path: Path) -> None:
+def test_a_webhook_is_a_signed_cloud_event_and_a_redirect_is_not_followed(tmp_path: Path) -> None:
     with receiver("webhook") as there:
-        made = sender(tmp_path, "webhook", there.url)
-        made.send(message(change("approval_wanted", session_id="a/b")))
-        made.close()
+        send(tmp_path, "webhook", there.url, change("approval_wanted", session_id="a/b"))
     (received,) = there.heard
     event = from_structured_event(HTTPMessage(received.headers, json.dumps(received.body).encode()), JSONFormat())
     assert event.get_id() == received.headers["webhook-id"] == "ntf_inc-1_1"
@@ -148,24 +135,28 @@ def test_the_webhook_is_a_cloud_event_with_the_id_of_the_signature(tmp_path: Pat
     assert IncidentRecord.model_validate(data["incident"]) == change("approval_wanted", session_id="a/b")
     assert data["links"]["session"] == "https://console.example/sessions/a%2Fb"
     assert data["links"]["approval"].startswith("https://console.example/open/approvals?token=")
+    with receiver("webhook") as there, receiver("webhook") as elsewhere:
+        there.answers.append((307, {"Location": elsewhere.url}, ""))
+        secrets = tmp_path / "secrets"
+        secrets.write_text(f"whsec_{'A' * 32}\n{SECRET}\n")
+        with pytest.raises(Failed, match="got 307"):
+            send(tmp_path, "webhook", there.url, change(), secret_file=secrets)
+    assert elsewhere.heard == []
+    assert len(there.heard[0].headers["webhook-signature"].split()) == 2
 
 
 def test_a_button_of_slack_opens_the_approval_and_a_throttled_connector_of_teams_says_so_with_status_200(
     tmp_path: Path,
 ) -> None:
     with receiver("slack") as there:
-        made = sender(tmp_path, "slack", there.url)
-        made.send(message(change("approval_wanted")))
-        made.close()
+        send(tmp_path, "slack", there.url, change("approval_wanted"))
     (actions,) = [block for block in there.heard[0].body["blocks"] if block["type"] == "actions"]
     token = actions["elements"][0]["url"].partition("?token=")[2]
     assert LinkKey("k" * 32).request_of(token, now_s=1_750_000_000) == "apr_5d0c"
     with receiver("teams") as there:
-        made = sender(tmp_path, "teams", there.url)
         there.answers.append((200, {}, "delivery failed with error: Microsoft Teams endpoint returned HTTP error 429"))
         with pytest.raises(Failed) as failed:
-            made.send(message(change()))
-        made.close()
+            send(tmp_path, "teams", there.url, change())
     assert failed.value.again
 
 
@@ -208,8 +199,11 @@ class Mailbox:
         return self.answer
 
 
+Mail = tuple[Mailbox, dict[str, Any]]
+
+
 @pytest.fixture
-def mail(tmp_path: Path) -> Iterator[tuple[Mailbox, dict[str, Any]]]:
+def mail(tmp_path: Path) -> Iterator[Mail]:
     """A server with STARTTLS and a password, and what a channel needs for it."""
     authority = CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -231,12 +225,9 @@ def mail(tmp_path: Path) -> Iterator[tuple[Mailbox, dict[str, Any]]]:
     controller.stop()
 
 
-def test_a_mail_goes_encrypted_and_with_a_password_and_threads_by_incident(
-    tmp_path: Path, mail: tuple[Mailbox, dict[str, Any]]
-) -> None:
+def test_a_mail_goes_encrypted_and_with_a_password_and_threads_by_incident(tmp_path: Path, mail: Mail) -> None:
     box, fields = mail
-    made = sender(tmp_path, "email", "", **fields)
-    made.send(message(change("approval_wanted", **(ODD | {"agent_id": "cleaner"}))))
+    send(tmp_path, "email", "", change("approval_wanted", **(ODD | {"agent_id": "cleaner"})), **fields)
     content = box.mails[0].content
     text = content.decode() if isinstance(content, bytes) else str(content)
     assert box.mails[0].rcpt_tos == ["ada@example.org", "bob@example.org"]
@@ -244,31 +235,82 @@ def test_a_mail_goes_encrypted_and_with_a_password_and_threads_by_incident(
         assert header in text
 
 
-@pytest.mark.parametrize(
-    ("answer", "again"),
-    [
-        pytest.param("451 later", True, id="later: again"),
-        pytest.param("554 no", False, id="never: not again"),
-    ],
-)
-def test_what_a_mail_server_says_decides(
-    tmp_path: Path, mail: tuple[Mailbox, dict[str, Any]], answer: str, again: bool
-) -> None:
+@pytest.mark.parametrize(("answer", "again"), [("451 later", True), ("554 no", False)])
+def test_what_a_mail_server_says_decides(tmp_path: Path, mail: Mail, answer: str, again: bool) -> None:
     box, fields = mail
     box.answer = answer
     with pytest.raises(Failed, match=answer) as failed:
-        sender(tmp_path, "email", "", **fields).send(message(change()))
+        send(tmp_path, "email", "", change(), **fields)
     assert failed.value.again is again
 
 
 def test_a_certificate_that_cannot_be_checked_ends_it_before_the_password_and_a_wrong_one_is_not_reported(
-    tmp_path: Path, mail: tuple[Mailbox, dict[str, Any]]
+    tmp_path: Path, mail: Mail
 ) -> None:
     box, fields = mail
     with pytest.raises(Failed, match="expected a valid certificate"):
-        sender(tmp_path, "email", "", **(fields | {"ca_file": None})).send(message(change()))
+        send(tmp_path, "email", "", change(), **(fields | {"ca_file": None}))
     (tmp_path / "password").write_text("wr0ng")
     with pytest.raises(Failed) as failed:
-        sender(tmp_path, "email", "", **fields).send(message(change()))
+        send(tmp_path, "email", "", change(), **fields)
     assert (failed.value.again, "wr0ng" in failed.value.detail) == (False, False), failed.value.detail
     assert box.mails == []
+
+
+_NAMES = ("prometheus-alertmanager", "alertmanager")
+_TEMPLATES = Path("/usr/share/prometheus/alertmanager/default.tmpl")
+"""Debian's has none of its own in it."""
+
+
+@pytest.fixture
+def alertmanager(tmp_path: Path) -> Iterator[str]:
+    """Debian's, which tells nobody."""
+    found = next(filter(None, map(shutil.which, _NAMES)), None)
+    if found is None or (found.endswith(_NAMES[0]) and not _TEMPLATES.exists()):
+        reason = f"needs Alertmanager: Debian's prometheus-alertmanager, unpacked, and {_TEMPLATES} of it"
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"CI=true: {reason}", pytrace=False)
+        pytest.skip(reason)
+    (tmp_path / "alertmanager.yml").write_text("route: {receiver: nobody}\nreceivers: [{name: nobody}]\n")
+    address = f"127.0.0.1:{free_port()}"
+    command = [found, f"--config.file={tmp_path / 'alertmanager.yml'}", f"--storage.path={tmp_path / 'data'}"]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [*command, f"--web.listen-address={address}", "--cluster.listen-address="], stdout=log, stderr=log
+        )
+    try:
+
+        def ready() -> bool:
+            assert process.poll() is None, (tmp_path / "log").read_text()
+            try:
+                urllib.request.urlopen(f"http://{address}/-/ready", timeout=10).close()
+            except OSError:
+                return False
+            return True
+
+        wait_until(ready, "Alertmanager answers")
+        yield f"http://{address}"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def active(address: str) -> dict[str, Any]:
+    """The alerts that fire, by severity."""
+    with urllib.request.urlopen(f"{address}/api/v2/alerts", timeout=10) as answer:
+        return {alert["labels"]["severity"]: alert for alert in json.load(answer)}
+
+
+def test_an_incident_is_one_alert_that_gets_worse_and_ends(alertmanager: str, tmp_path: Path) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    times: dict[str, Any] = {"first_at": now_ms - 60_000, "last_at": now_ms, "changed_at": now_ms}
+    made = sender(tmp_path, "alertmanager", alertmanager, labels={"team": "ops"})
+    made.send(message(change(severity="high", **times)))
+    wait_until(lambda: active(alertmanager), "the alert fires")
+    made.send(message(change("escalated", 2, severity="critical", **times)))
+    wait_until(lambda: active(alertmanager).keys() == {"critical"}, "it fires as critical, and no longer as high")
+    labels = active(alertmanager)["critical"]["labels"]
+    assert labels.items() >= {"alertname": "HaltlineIncident", "incident_id": "inc-1", "team": "ops"}.items()
+    made.send(message(change("resolved", 3, severity="critical", **times)))
+    wait_until(lambda: not active(alertmanager), "none fires")
+    made.close()

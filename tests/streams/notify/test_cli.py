@@ -1,13 +1,13 @@
 """`haltline notify check`, `plan` and `test`, and what a document is refused for."""
 
+from functools import partial
 from pathlib import Path
 
 import orjson
 import pytest
-from typer.testing import CliRunner, Result
 
-from haltline.cli.app import app
 from haltline.streams.notify.config import BadConfig, load_config
+from tests.streams.commands import haltline
 from tests.streams.notify.receivers import SECRET, receiver
 from tests.streams.notify.records import change
 
@@ -37,8 +37,7 @@ def document(tmp_path: Path) -> Path:
     return tmp_path / "notify.yaml"
 
 
-def run(*words: object, given: bytes | None = None) -> Result:
-    return CliRunner().invoke(app, ["notify", *map(str, words)], input=given)
+run = partial(haltline, "notify")
 
 
 def test_a_document_that_is_wrong_is_refused_with_its_line(document: Path) -> None:
@@ -61,27 +60,20 @@ def test_a_document_that_is_wrong_is_refused_with_its_line(document: Path) -> No
     assert run("check", document).exit_code == 2
 
 
-def test_a_secret_in_the_document_is_not_reported(document: Path) -> None:
+def test_check_reads_the_files_of_secrets_and_reports_no_secret(document: Path) -> None:
+    assert run("check", document).exit_code == 0
+    (document.parent / "secret").write_text("whsec_5hort")
+    refused = run("check", document)
+    assert (refused.exit_code, "channels.hook: " in refused.output, "5hort" in refused.output) == (2, True, False)
     for field in ("password", "key", "routing_key_file"):
         document.write_text(DOCUMENT.replace("routing_key_file: key", f"{field}: [pa55word]"))
         refused = run("check", document)
         assert (refused.exit_code, "pa55word" in refused.output) == (2, False)
 
 
-def test_check_reads_the_files_of_secrets_and_says_none_of_them(document: Path) -> None:
-    assert run("check", document).exit_code == 0
-    (document.parent / "secret").write_text("whsec_5hort")
-    refused = run("check", document)
-    assert (refused.exit_code, "channels.hook: " in refused.output, "5hort" in refused.output) == (2, True, False)
-
-
 def test_plan_says_who_would_be_notified_and_when(document: Path) -> None:
-    records = [
-        change(),
-        change("escalated", 2, level="KILL"),
-        change("counted", 3),
-        change("opened", 1, "i", level="NUDGE"),
-    ]
+    records = [change(), change("escalated", 2, level="KILL"), change("counted", 3)]
+    records.append(change("opened", 1, "i", level="NUDGE"))
     tailed = {"topic": "incidents", "timestamp_ms": 1_750_000_400_000, "value": orjson.loads(records[3].to_json())}
     lines = [*(record.to_json() for record in records[:3]), orjson.dumps(tailed)]
     done = run("plan", document, given=b"\n".join(lines))
@@ -94,12 +86,16 @@ def test_plan_says_who_would_be_notified_and_when(document: Path) -> None:
     assert run("plan", document, given=b"{}").exit_code == 2
 
 
-def test_a_test_message_says_that_it_is_one(document: Path) -> None:
+def test_a_test_message_says_that_it_is_one_and_is_ended_at_once_where_incidents_are_kept(document: Path) -> None:
     with receiver("webhook") as there:
         (document.parent / "url").write_text(there.url)
         done = run("test", "--config", document, "--route", "night")
     assert (done.exit_code, done.output) == (0, "channel hook: accepted\n")
     assert "This is a test of the route night" in there.heard[0].body["data"]["incident"]["summary"]
+    with receiver("pagerduty") as there:
+        document.write_text(DOCUMENT.replace("routing_key_file: key", f"routing_key_file: key\n    url: {there.url}"))
+        assert run("test", "--config", document, "--route", "rest").exit_code == 0
+    assert [one.body["event_action"] for one in there.heard] == ["trigger", "resolve"]
 
 
 def test_check_and_test_print_one_json_document_without_the_address_and_a_document_may_be_toml(document: Path) -> None:
@@ -115,10 +111,3 @@ def test_check_and_test_print_one_json_document_without_the_address_and_a_docume
         '[channels.hook]\nkind = "slack"\nurl_file = "url"\n[[routes]]\nname = "all"\nchannels = ["hook"]\n'
     )
     assert load_config(toml).channels["hook"].kind == "slack"
-
-
-def test_a_test_message_to_who_keeps_incidents_is_ended_at_once(document: Path) -> None:
-    with receiver("pagerduty") as there:
-        document.write_text(DOCUMENT.replace("routing_key_file: key", f"routing_key_file: key\n    url: {there.url}"))
-        assert run("test", "--config", document, "--route", "rest").exit_code == 0
-    assert [one.body["event_action"] for one in there.heard] == ["trigger", "resolve"]

@@ -1,12 +1,17 @@
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.schemas.incidents import IncidentRecord
 from haltline.streams.notify.config import Config
-from haltline.streams.notify.routes import plan
+from haltline.streams.notify.delivery_queue import DeliveryQueue, Item
+from haltline.streams.notify.hours import Hours, over_at
+from haltline.streams.notify.routes import FOLLOWED, Planned, plan
 from tests.builders import T0_MS
 from tests.cases import cases
 from tests.streams.notify.records import change
@@ -37,6 +42,13 @@ def planned(record: IncidentRecord, at_ms: int, *routes: dict[str, Any]) -> list
     ]
 
 
+NUDGE = {"level": "NUDGE", "severity": "low", "causes": ["repetition"]}
+
+
+def escalated(**fields: Any) -> IncidentRecord:
+    return change("escalated", 2, **{"before": NUDGE, **fields})
+
+
 @cases(
     "match, record, reported",
     {
@@ -49,6 +61,14 @@ def planned(record: IncidentRecord, at_ms: int, *routes: dict[str, Any]) -> list
         "all conditions must hold": ({"level": "PAUSE", "cause": "x"}, change(), False),
         "another time of day": ({"during": [NIGHT]}, change(), False),
         "its time of day": ({"during": [{"from": "11:00", "to": "13:00"}]}, change(), True),
+        "what an escalation has become only now": ({"level": "PAUSE"}, escalated(), True),
+        "not again what it was already": ({"level": "NUDGE"}, escalated(), False),
+        "another cause": (
+            {"cause": "destr*"},
+            escalated(before={**NUDGE, "level": "PAUSE"}, causes=["repetition", "destruction"]),
+            True,
+        ),
+        "a person is asked": ({}, escalated(request_id="apr_5d0c", approval="pending"), True),
     },
 )
 def test_which_incidents_a_route_takes(match: dict[str, Any], record: IncidentRecord, reported: bool) -> None:
@@ -72,29 +92,6 @@ def test_which_incidents_a_route_takes(match: dict[str, Any], record: IncidentRe
 def test_which_changes_are_notified_without_asking(what: str, reported: bool) -> None:
     assert bool(planned(change(what), at("12:00"), {})) is reported
     assert planned(change(what), at("12:00"), {"changes": [what]}) == ["chat r0 +0"]
-
-
-NUDGE = {"level": "NUDGE", "severity": "low", "causes": ["repetition"]}
-
-
-@cases(
-    "match, fields, reported",
-    {
-        "what it has become only now": ({"level": "PAUSE"}, {"before": NUDGE}, True),
-        "not again what it was already": ({"level": "NUDGE"}, {"before": NUDGE}, False),
-        "another cause": (
-            {"cause": "destr*"}, {"before": {**NUDGE, "level": "PAUSE"}, "causes": ["repetition", "destruction"]}, True
-        ),
-        "a person is asked": (
-            {}, {"before": NUDGE, "request_id": "apr_5d0c", "approval": "pending"}, True
-        ),
-    },
-)  # fmt: skip
-def test_which_escalations_are_notified_without_asking(
-    match: dict[str, Any], fields: dict[str, Any], reported: bool
-) -> None:
-    record = change("escalated", 2, **fields)
-    assert planned(record, at("12:00"), {"match": match}) == (["chat r0 +0"] if reported else [])
 
 
 @cases(
@@ -154,3 +151,95 @@ def test_a_channel_is_notified_once_and_never_before_the_change(
     assert all(at_ms <= one.due_ms <= at_ms + DAY_MS for one in found)
     assert all((one.digest is not None) <= (one.due_ms > at_ms) for one in found)
     assert plan(record, at_ms, config(*chosen), tuple(CHANNELS)) == found
+
+
+NIGHTS = Hours.model_validate({"from": "22:00", "to": "07:00", "time_zone": "Europe/Berlin"})
+WEEKEND = Hours.model_validate({"days": ["sat", "sun"], "time_zone": "Europe/Berlin"})
+FRIDAY_NIGHT = Hours.model_validate({"days": ["fri"], "from": "18:00", "to": "00:00", "time_zone": "Europe/Berlin"})
+
+
+def ms(text: str, zone: str = "Europe/Berlin", fold: int = 0) -> int:
+    return round(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone), fold=fold).timestamp() * 1000)
+
+
+@pytest.mark.parametrize(
+    ("hours", "at", "over"),
+    [
+        pytest.param([NIGHTS], "2026-03-10T12:00", "2026-03-10T12:00", id="by day it is over at once"),
+        pytest.param([NIGHTS], "2026-03-10T22:00", "2026-03-11T07:00", id="the first minute is within"),
+        pytest.param([NIGHTS], "2026-03-11T06:59:59", "2026-03-11T07:00", id="and the last after midnight"),
+        pytest.param([NIGHTS], "2026-03-11T07:00", "2026-03-11T07:00", id="the end is not"),
+        pytest.param([WEEKEND], "2026-03-14T09:00", "2026-03-16T00:00", id="two whole days end on Monday"),
+        pytest.param([WEEKEND, FRIDAY_NIGHT], "2026-03-13T18:00", "2026-03-16T00:00", id="hours that meet are one"),
+        pytest.param([WEEKEND, NIGHTS], "2026-03-15T12:00", "2026-03-16T07:00", id="hours that overlap are one"),
+        pytest.param([NIGHTS], "2026-03-29T01:30", "2026-03-29T07:00", id="a night in which an hour is missing"),
+        pytest.param([NIGHTS], "2026-10-25T01:30", "2026-10-25T07:00", id="a night that has one more"),
+    ],
+)
+def test_when_hours_are_over(hours: list[Hours], at: str, over: str) -> None:
+    assert over_at(hours, ms(at)) == ms(over)
+
+
+def test_an_end_that_comes_twice_is_the_next_one_and_hours_that_never_end_are_refused() -> None:
+    hours = Hours.model_validate({"from": "00:00", "to": "02:30", "time_zone": "Europe/Berlin"})
+    assert over_at([hours], ms("2026-10-25T02:10", fold=1)) == ms("2026-10-25T02:30", fold=1)
+    with pytest.raises(ValueError, match="expected hours that end"):
+        over_at([Hours()], 0)
+
+
+def item(
+    name: str, due_ms: int = 0, *, incident: str = "i", revision: int = 1, digest: str | None = None, route: str = "r"
+) -> Item[str]:
+    planned = Planned(notification_id=name, channel="c", route=route, due_ms=due_ms, digest=digest)
+    return Item(planned=planned, record=change("opened", revision, incident), at_ms=0, origin=name)
+
+
+def sent(waiting: DeliveryQueue[str], now_ms: int) -> list[list[str]]:
+    """The messages that are due, by the names of their items."""
+    messages = []
+    while taken := waiting.take(now_ms, 10):
+        messages.append([one.planned.notification_id for one in taken])
+    return messages
+
+
+@pytest.mark.parametrize(
+    ("items", "now_ms", "messages"),
+    [
+        pytest.param([item("a"), item("b")], 0, [["a"], ["b"]], id="in the order in which they came"),
+        pytest.param([item("a", 9), item("b", incident="j")], 5, [["b"]], id="not before it is due"),
+        pytest.param([item("a", 9), item("b", 5, incident="j")], 9, [["b"], ["a"]], id="what is due first is first"),
+        pytest.param([item("a", 9, digest="d"), item("b", 9, digest="d"), item("c", 9, digest="e")], 9,
+                     [["a", "b"], ["c"]], id="one message of each digest"),
+        pytest.param([item("a", 9, digest="d"), item("b", revision=2), item("c", 9, digest="d", incident="j")], 5,
+                     [["a"], ["b"]], id="what is sent at once takes with it what is held back of its incident"),
+        pytest.param([item("a", 9), item("b", route=FOLLOWED, revision=2)], 9, [["a"], ["b"]],
+                     id="what only follows waits for what is held back of its incident"),
+        pytest.param([item("a"), item("a")], 0, [["a"]], id="each once"),
+    ],
+)  # fmt: skip
+def test_what_is_sent(items: list[Item[str]], now_ms: int, messages: list[list[str]]) -> None:
+    waiting: DeliveryQueue[str] = DeliveryQueue()
+    for one in items:
+        waiting.add(one)
+    assert sent(waiting, now_ms) == messages
+
+
+steps = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from([0, 0, 5, 9]), st.sampled_from(["", "d", "e"]), st.booleans()),
+    max_size=30,
+)
+
+
+@given(steps, st.integers(0, 6))
+def test_each_is_sent_once_and_none_is_lost(chosen: list[tuple[int, int, str, bool]], halfway_ms: int) -> None:
+    waiting: DeliveryQueue[str] = DeliveryQueue()
+    for number, (incident, due_ms, digest, follows) in enumerate(chosen):
+        one = item(str(number), due_ms, incident=str(incident), revision=number + 1, digest=digest or None)
+        if follows:
+            one = replace(one, planned=replace(one.planned, route=FOLLOWED))
+        waiting.add(one)
+        if number == len(chosen) // 2:
+            early = sent(waiting, halfway_ms)
+    messages = [*(early if chosen else []), *sent(waiting, 9)]
+    assert sorted(name for message in messages for name in message) == sorted(map(str, range(len(chosen))))
+    assert (len(waiting), waiting.next_due_ms()) == (0, None)

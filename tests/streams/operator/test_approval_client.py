@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 
 import pytest
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.control import CommandKind
 from haltline.schemas.topics import Topics
@@ -15,6 +13,7 @@ from haltline.streams.operator.approval_client import ApprovalClient, Request
 from haltline.streams.operator.command_factory import NotAllowed
 from haltline.streams.operator.ids import NotFound
 from tests.mock_cluster import QuickBroker
+from tests.streams.commands import haltline
 from tests.streams.running import running_worker
 from tests.waiting import wait_until
 
@@ -92,25 +91,21 @@ def test_a_call_waits_for_a_person_and_passes_once(bootstrap: str) -> None:
         second = request_of(inbox, "approved")
         assert second.approval.request_id != request.approval.request_id
         assert (second.approval.priority, second.approval.quorum) == ("critical", 2), "the third delete is a loop"
-        assert said(bootstrap, "reject", second) == (0, "rejected by 1 of 2 needed (ada); still open")
-        assert said(bootstrap, "reject", second) == (
-            0,
-            "already rejected by you; rejected by 1 of 2 needed (ada); still open",
-        )
+        one_of_two = "rejected by 1 of 2 needed (ada); still open"
+        assert said(bootstrap, "reject", second) == (0, one_of_two)
+        assert said(bootstrap, "reject", second) == (0, f"already rejected by you; {one_of_two}")
         assert not another.done()
         inbox.answer(CommandKind.REJECT, second.approval.request_id, by="bo", reason="enough")
         assert another.result(30) == "approval_rejected"
-    assert (
-        said(bootstrap, "approve", request)[1]
-        == "already approved by you; it is used (ada) and cannot be answered any more"
-    )
+    used = "already approved by you; it is used (ada) and cannot be answered any more"
+    assert said(bootstrap, "approve", request)[1] == used
     assert said(bootstrap, "approve", second) == (1, "it is rejected (ada, bo) and cannot be answered any more")
 
 
 def said(bootstrap: str, word: str, request: Request) -> tuple[int, str]:
     """What ada hears when she answers a request by the beginning of its id."""
     request_id = request.approval.request_id
-    done = CliRunner().invoke(app, [word, request_id[:8], "--by", "ada", "--reason", "r", "--bootstrap", bootstrap])
+    done = haltline(word, request_id[:8], "--by", "ada", "--reason", "r", "--bootstrap", bootstrap)
     return done.exit_code, " ".join(done.output.split()).rpartition(": ")[2]
 
 
@@ -132,14 +127,13 @@ def test_a_question_goes_to_the_agent(bootstrap: str) -> None:
         delete(guard)
         waits = in_background(guard)
         request = request_of(inbox, "asked")
-        done = CliRunner().invoke(
-            app, ["ask", request.approval.request_id, "Who needs it gone?", "--by", "ada", "--bootstrap", bootstrap]
-        )
+        asked = request.approval.request_id
+        done = haltline("ask", asked, "Who needs it gone?", "--by", "ada", "--bootstrap", bootstrap)
         assert (done.exit_code, "info requested" in done.output) == (0, True)
         assert waits.result(30) == "approval_info_requested"
         again = in_background(guard)
         wait_until(lambda: request_of(inbox, "asked").approval.asked == 2, "the call was made again", deadline_s=30)
-        listed = CliRunner().invoke(app, ["approvals", "--bootstrap", bootstrap], env={"COLUMNS": "200"})
-        assert (listed.exit_code, request.approval.request_id in listed.output) == (1, True)
-        inbox.answer(CommandKind.APPROVE, request.approval.request_id, by="ada", reason="thanks")
+        listed = haltline("approvals", "--bootstrap", bootstrap)
+        assert (listed.exit_code, asked in listed.output) == (1, True)
+        inbox.answer(CommandKind.APPROVE, asked, by="ada", reason="thanks")
         assert again.result(30) == "executed"

@@ -8,9 +8,8 @@ import orjson
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.partitioner import partition_of
@@ -24,18 +23,13 @@ from haltline.streams.runtime.changelog import CLAIM_KEY, EPOCH_HEADER, TOPIC_ID
 from haltline.streams.runtime.topic_ids import Logs, TopicIds
 from haltline.streams.sessions import state_codec
 from tests.conftest import PARTITIONS, changelog_of
+from tests.streams.commands import haltline
 from tests.streams.counting import Log
 from tests.waiting import wait_until
 
-LOST, WENT_ON = (
-    "lost",
-    next(
-        name
-        for name in (f"other-{n}" for n in range(100))
-        if partition_of(name, PARTITIONS) == partition_of("lost", PARTITIONS)
-    ),
-)
+LOST = "lost"
 HOME = partition_of(LOST, PARTITIONS)
+WENT_ON = next(name for name in (f"other-{n}" for n in range(100)) if partition_of(name, PARTITIONS) == HOME)
 
 
 class Site:
@@ -90,8 +84,7 @@ class Site:
         return 0 if state is None else state.events
 
     def run(self, *arguments: str) -> Result:
-        here = ["--bootstrap", self.bootstrap, "--prefix", self.topics.prefix]
-        return CliRunner().invoke(app, ["changelog", *arguments, *here])
+        return haltline("changelog", *arguments, "--bootstrap", self.bootstrap, "--prefix", self.topics.prefix)
 
     def json(self, *arguments: str, exit_code: Exit = Exit.OK) -> Any:
         done = self.run(*arguments, "--json")
@@ -105,8 +98,8 @@ class Site:
 
     def doctor(self) -> str:
         """What it finds in the changelogs."""
-        here = ["--bootstrap", self.bootstrap, "--prefix", self.topics.prefix, "--json"]
-        checks = orjson.loads(CliRunner().invoke(app, ["doctor", *here]).stdout)
+        done = haltline("doctor", "--bootstrap", self.bootstrap, "--prefix", self.topics.prefix, "--json")
+        checks = orjson.loads(done.stdout)
         return next(str(check["found"]) for check in checks if check["what"] == "changelogs")
 
     def worker(self, children: Children) -> Child:
@@ -146,7 +139,6 @@ def test_states_that_readers_drop_are_brought_back_and_workers_go_on_from_them(s
     assert {name: dropped[name] for name in ("first", "last", "above_era", "era", "records", "keys", "late")} == {
         "first": 2, "last": 3, "above_era": 282, "era": 144, "records": 2, "keys": 2, "late": False,
     }  # fmt: skip
-
     with Children(tmp_path / "damaged") as children:
         site.worker(children)
         site.act(WENT_ON)
@@ -157,7 +149,6 @@ def test_states_that_readers_drop_are_brought_back_and_workers_go_on_from_them(s
             assert refused.exit_code == Exit.NO
             assert f"group {site.group}: expected no members, got" in refused.stderr
     site.wait_until_stopped()
-
     before = site.log.ends(site.changelog)
     listed = site.json("repair", exit_code=Exit.NO)
     assert {one["id"]: one["outcome"] for one in listed["states"]} == {
@@ -166,7 +157,6 @@ def test_states_that_readers_drop_are_brought_back_and_workers_go_on_from_them(s
     assert site.log.ends(site.changelog) == before, "nothing is written without --yes"
     assert site.json("repair", "--yes")["written"] == 1
     assert site.home(exit_code=Exit.NO)["states"] == {"went on without": 1}
-
     with Children(tmp_path / "repaired") as children:
         site.worker(children)
         site.act(LOST)

@@ -6,14 +6,7 @@ from dataclasses import dataclass, field
 from haltline.streams.engine.log_position import is_first
 from haltline.streams.engine.session_state import MAX_SEEN, SessionState
 from haltline.streams.operator.changelog_repair import Outcome, PartitionReading
-from haltline.streams.runtime.changelog import (
-    EPOCH_HEADER,
-    OWNER_HEADER,
-    TOPIC_IDS_HEADER,
-    Claim,
-    Epoch,
-    Owner,
-)
+from haltline.streams.runtime.changelog import EPOCH_HEADER, OWNER_HEADER, TOPIC_IDS_HEADER, Claim, Epoch, Owner
 from haltline.streams.runtime.source_reader import Record
 from haltline.streams.sessions import state_codec
 from tests.cases import cases
@@ -63,10 +56,6 @@ def read(log: Log | Iterable[Record]) -> PartitionReading:
     return reading
 
 
-def outcomes(log: Log) -> list[tuple[bytes, Outcome]]:
-    return [(found.key, found.outcome) for found in read(log).report().states]
-
-
 BEFORE, DROPPED, LATER = state(1, 2), state(1, 2, 3, 4), state(1, 2, 3, 4, 9)
 OTHER = state(1, 2, 9)
 BACK = [(b"a", Outcome.BRING_BACK)]
@@ -106,26 +95,23 @@ WENT_ON = [(b"a", Outcome.WENT_ON)]
     },
 )
 def test_what_becomes_of_a_dropped_state(log: Log, expected: list[tuple[bytes, Outcome]]) -> None:
-    assert outcomes(log) == expected
+    assert [(found.key, found.outcome) for found in read(log).report().states] == expected
 
 
-def test_the_newest_state_that_was_dropped_comes_back_with_its_logs() -> None:
+def test_the_newest_dropped_state_comes_back_with_its_logs_also_of_bytes_that_9484a9e_wrote() -> None:
     log = Log().old(282, b"a", BEFORE, logs=b"logs..").old(144, b"a", state(1, 2, 3), logs=b"logs..")
     (found,) = read(log.old(173, b"a", DROPPED, logs=b"logs..")).report().states
     assert (found.dropped.value, found.dropped.logs, found.dropped.offset) == (DROPPED, b"logs..", 2)
     assert (found.dropped_offsets, found.counted_offsets, found.name) == ({"actions": 4}, {"actions": 2}, "a")
-
-
-def test_bytes_that_9484a9e_wrote_are_read_and_reported_by_owner() -> None:
     higher, lower = (
         (("haltline-epoch", bytes.fromhex(epoch)), ("haltline-logs", b"abcdef"))
         for epoch in ("000000000000011a0000019aae70817b", "00000000000000900000019aaea77148")
     )
-    log = [
+    bytes_of_then = [
         Record("haltline-sessions-changelog", 3, 0, 5, b"a", BEFORE, higher),
         Record("haltline-sessions-changelog", 3, 1, 6, b"a", DROPPED, lower),
     ]
-    report = read(log).report()
+    report = read(bytes_of_then).report()
     (row,) = report.dropped
     assert (row.above, row.epoch) == (Epoch(282, 1_763_863_200_123), Epoch(144, 1_763_866_800_456))
     assert (row.late, row.first, row.last, row.records, len(row.keys), row.first_ms) == (False, 1, 1, 1, 1, 6)

@@ -1,6 +1,8 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from typing import Any
 
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
@@ -13,33 +15,23 @@ from haltline.streams.operator import health_checks
 from haltline.streams.operator.changelog_repair import DroppedState, Encoded, Outcome, PartitionReport
 from haltline.streams.operator.changelog_topics import Span
 from haltline.streams.operator.client import PartitionLag
-from haltline.streams.operator.health_checks import CommandReport, Verdict
+from haltline.streams.operator.health_checks import CommandReport, Verdict, intake
 from haltline.streams.runtime.health import HealthServer
 from haltline.streams.runtime.health import Verdict as Health
 from haltline.streams.runtime.metrics import Metrics
 from tests.cases import cases
+from tests.http_server import served
 
 TOPICS = Topics()
 AGENT = "User:agent"
-SHIPPED = [
-    grant.binding()
-    for grant in grants(
-        {role: f"User:{role}" for role in Role},
-        TOPICS,
-        changelogs=("c", "d"),
-        group="haltline",
-        audit_group="haltline-audit",
-    )
-]
+PRINCIPALS = {role: f"User:{role}" for role in Role}
+GROUPS = {"group": "haltline", "audit_group": "haltline-audit"}
+SHIPPED = [grant.binding() for grant in grants(PRINCIPALS, TOPICS, changelogs=("c", "d"), **GROUPS)]
+LITERAL, PREFIXED = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
 
 
-def allowed(
-    principal: str,
-    name: str,
-    operation: AclOperation = AclOperation.WRITE,
-    pattern: ResourcePatternType = ResourcePatternType.LITERAL,
-) -> AclBinding:
-    return AclBinding(ResourceType.TOPIC, name, pattern, principal, "*", operation, AclPermissionType.ALLOW)
+def allowed(who: str, name: str, what: AclOperation = AclOperation.WRITE, by: Any = LITERAL) -> AclBinding:
+    return AclBinding(ResourceType.TOPIC, name, by, who, "*", what, AclPermissionType.ALLOW)
 
 
 @cases(
@@ -48,7 +40,7 @@ def allowed(
         "those that are shipped": ([], Verdict.OK),
         "an agent that may release itself": ([allowed(AGENT, TOPICS.control)], Verdict.BAD),
         "everybody may command": ([allowed("User:*", TOPICS.commands)], Verdict.BAD),
-        "by the prefix": ([allowed(AGENT, "haltline.", pattern=ResourcePatternType.PREFIXED)], Verdict.BAD),
+        "by the prefix": ([allowed(AGENT, "haltline.", by=PREFIXED)], Verdict.BAD),
         "reading is another thing": ([allowed(AGENT, TOPICS.control, AclOperation.READ)], Verdict.OK),
     },
 )
@@ -81,13 +73,10 @@ def test_what_the_changelogs_hold(outcomes: list[Outcome], behind: list[int], ve
     assert bool(check.do) == (verdict is not Verdict.OK)
 
 
-def test_how_far_a_group_is() -> None:
+def test_how_far_a_group_is_and_clocks_that_differ_are_found() -> None:
     for committed, records, verdict in ((5, 0, Verdict.OK), (None, 3, Verdict.BAD), (5, 20_000, Verdict.NOTE)):
         lag = [PartitionLag(topic="t", partition=0, committed=committed, end=9, lag_records=records)]
         assert health_checks.progress("workers' progress", lag, "haltline", "haltline worker").verdict is verdict
-
-
-def test_clocks_that_differ_are_found() -> None:
     for off_s, verdict, actual in (
         ({"worker": 0.4, "sink": -1.2}, Verdict.OK, ""),
         ({"worker": 0.4, "sink": -90.0}, Verdict.BAD, "sink is -90 s off"),
@@ -116,7 +105,7 @@ def flown(up: float, ago_s: float) -> Callable[[Metrics], None]:
     return tell
 
 
-def test_the_result_of_the_last_canary() -> None:
+def test_the_last_canary_and_what_models_used_are_asked_for() -> None:
     for tell, verdict in (
         (flown(1, 5), Verdict.OK),  # it was stopped
         (flown(0, 5), Verdict.BAD),  # it was not
@@ -128,9 +117,6 @@ def test_the_result_of_the_last_canary() -> None:
         with serving(metrics) as url:
             assert health_checks.canary(url, time.time()).verdict is verdict
         assert health_checks.canary(url, time.time()).verdict is Verdict.NOTE
-
-
-def test_whether_it_is_known_what_models_used() -> None:
     for turns, verdict, actual in (
         ({"unknown": 0, "known": 3}, Verdict.OK, "known of 3 model turns"),
         ({"unknown": 2, "known": 3}, Verdict.NOTE, "usage unknown of 2 of 5 model turns: budgets do not count them"),
@@ -154,3 +140,31 @@ def test_a_policy_that_workers_could_not_use_is_found(embedded: EmbeddedBroker) 
     wrong = health_checks.published_policies(embedded.bootstrap, TOPICS, {})
     assert wrong.verdict is Verdict.BAD
     assert "no_such_rule" in wrong.found
+
+
+@contextmanager
+def answering(status: int, host: str) -> Iterator[str]:
+    """The URL of what answers /healthz as an intake does."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(b'{"broker":true,"sessions":0}')
+
+    with served(Answer, host) as url:
+        yield url
+
+
+@cases(
+    "status, host, verdict, found",
+    {
+        "one on this machine": (200, "127.0.0.1", Verdict.OK, "well"),
+        "one at another address without TLS": (200, "127.0.0.2", Verdict.NOTE, "without TLS"),
+        "one whose broker is away": (503, "127.0.0.1", Verdict.BAD, "its broker does not answer"),
+    },
+)
+def test_an_intake_is_asked_for_its_health(status: int, host: str, verdict: Verdict, found: str) -> None:
+    with answering(status, host) as url:
+        check = intake(url)
+    assert (check.verdict, found in check.found) == (verdict, True), check

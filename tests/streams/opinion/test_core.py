@@ -27,7 +27,7 @@ def hinted(given: Policy | None = None) -> Session:
     return session
 
 
-def test_runaway_pauses_the_next_call_once_with_the_models_words() -> None:
+def test_runaway_pauses_the_next_call_once_and_sound_silences_nothing_beyond_the_upper_threshold() -> None:
     session = hinted()
     assert session(answer(session.requested[0])).followup == "opinion_runaway"
     assert session.read(4) == [PAUSED, HINT]
@@ -36,6 +36,11 @@ def test_runaway_pauses_the_next_call_once_with_the_models_words() -> None:
     assert "runaway: the same file is read again" in paused.reason
     assert paused.approval is not None
     assert session.read(5)[-1] == HINT
+    session = hinted(policy(upper=Severity.HIGH, hold_actions=1000))
+    session(answer(session.requested[0], SOUND))
+    levels = session.read(*range(4, 13))
+    assert levels[:-1] == ["ALLOW"] * 8
+    assert levels[-1] == "REINFORCE identical_calls"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +61,7 @@ def test_runaway_leads_to_the_level_of_the_upper_threshold_and_to_a_pause_at_mos
     assert session.state.standing.killed is None
 
 
-def test_sound_withdraws_the_hint_and_silences_the_rule_for_a_while() -> None:
+def test_sound_withdraws_the_hint_for_a_while_and_releases_nothing_that_is_killed() -> None:
     session = hinted(policy(hold_actions=3))
     effects = session(answer(session.requested[0], SOUND))
     assert effects.followup == "opinion_sound"
@@ -67,14 +72,16 @@ def test_sound_withdraws_the_hint_and_silences_the_rule_for_a_while() -> None:
     assert session.state.standing.history.hints == 0
     assert session.read(4, 5, 6, 7) == ["ALLOW", "ALLOW", "ALLOW", HINT]
     assert len(session.requested) == 2
-
-
-def test_sound_silences_nothing_beyond_the_upper_threshold() -> None:
-    session = hinted(policy(upper=Severity.HIGH, hold_actions=1000))
-    session(answer(session.requested[0], SOUND))
-    levels = session.read(*range(4, 13))
-    assert levels[:-1] == ["ALLOW"] * 8
-    assert levels[-1] == "REINFORCE identical_calls"
+    killed = hinted()
+    request = killed.requested[0]
+    kill = Command(command_id="k", kind=CommandKind.KILL, id=SESSION, by="ada", reason="enough", time=at(16))
+    killed.core.on_command(killed.state, kill)
+    assert killed(answer(request, SOUND)).followup == "opinion_late"
+    assert killed.read(4)[0].startswith("KILL")
+    reset = Command(command_id="r", kind=CommandKind.RESET, id=SESSION, by="ada", reason="go on", time=at(22))
+    killed.core.on_command(killed.state, reset)
+    assert killed.read(5, 6, 7) == ["ALLOW", "ALLOW", HINT]
+    assert killed.requested == [request]
 
 
 @pytest.mark.parametrize(
@@ -91,26 +98,10 @@ def test_without_an_answer_the_policy_says_what_follows(without: WithoutAnswer, 
     assert session.read(5)[0] == late
 
 
-def test_an_answer_that_there_is_none_is_as_the_end_of_the_time() -> None:
+def test_an_answer_that_there_is_none_or_that_is_late_or_second_is_none() -> None:
     session = hinted(policy(without_answer=WithoutAnswer.PAUSE))
     assert session(answer(session.requested[0], OpinionOutcome.ERROR)).followup == "opinion_none"
     assert session.read(4)[0] == PAUSED
-
-
-@pytest.mark.parametrize(
-    ("changed", "followup"),
-    [
-        pytest.param({"event_id": "r2"}, UNREQUESTED, id="another event"),
-        pytest.param({"detector": "stagnation"}, UNREQUESTED, id="another rule"),
-    ],
-)
-def test_an_answer_to_something_else_changes_nothing(changed: dict[str, Any], followup: str) -> None:
-    session = hinted()
-    assert session(answer(session.requested[0], **changed)).followup == followup
-    assert session.read(4) == [HINT]
-
-
-def test_an_answer_that_is_late_or_second_changes_nothing() -> None:
     late = hinted(policy(timeout_s=1))
     late.read(4)
     first = late.requested[0]
@@ -121,17 +112,11 @@ def test_an_answer_that_is_late_or_second_changes_nothing() -> None:
     assert twice.read(4)[0] == PAUSED
 
 
-def test_no_verdict_releases_what_is_killed_or_pauses_on_probation() -> None:
-    killed = hinted()
-    request = killed.requested[0]
-    kill = Command(command_id="k", kind=CommandKind.KILL, id=SESSION, by="ada", reason="enough", time=at(16))
-    killed.core.on_command(killed.state, kill)
-    assert killed(answer(request, SOUND)).followup == "opinion_late"
-    assert killed.read(4)[0].startswith("KILL")
-    reset = Command(command_id="r", kind=CommandKind.RESET, id=SESSION, by="ada", reason="go on", time=at(22))
-    killed.core.on_command(killed.state, reset)
-    assert killed.read(5, 6, 7) == ["ALLOW", "ALLOW", HINT]
-    assert killed.requested == [request]
+@pytest.mark.parametrize("other", [{"event_id": "r2"}, {"detector": "stagnation"}], ids=str)
+def test_an_answer_to_something_else_changes_nothing(other: dict[str, Any]) -> None:
+    session = hinted()
+    assert session(answer(session.requested[0], **other)).followup == UNREQUESTED
+    assert session.read(4) == [HINT]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import os
 import signal
 import urllib.request
-from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import orjson
@@ -13,24 +13,23 @@ from confluent_kafka import KafkaError, Producer
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.subprocesses import Child
 from haltline.streams.local.system import health_url
 from haltline.streams.policy.loader import BadPolicy, parse_policy
 from haltline.streams.policy.publish import publish
 from haltline.streams.policy.source import News, PolicyFile, PolicySource, PolicyTopic, Refusal, current
-from tests.mock_cluster import ApiKey, MockCluster, QuickBroker
+from tests.builders import T0_MS
+from tests.mock_cluster import ApiKey, MockCluster
 from tests.streams.running import running_worker
 from tests.waiting import wait_until
 
 TOPICS = Topics()
-T0_MS = 1_750_000_000_000
 
 
 @pytest.fixture
-def bootstrap() -> Iterator[str]:
-    with QuickBroker() as broker:
-        broker.ensure_topics(TOPICS)
-        yield broker.bootstrap
+def bootstrap(embedded: EmbeddedBroker) -> str:
+    return embedded.bootstrap
 
 
 def put(bootstrap: str, topic: str, *records: tuple[str, bytes | None]) -> None:
@@ -56,25 +55,26 @@ def next_of(source: PolicySource) -> News:
     return found[0]
 
 
+def followed(bootstrap: str) -> "closing[PolicyTopic]":
+    return closing(PolicyTopic(bootstrap, TOPICS.policies, fetch_wait_ms=10))
+
+
 def version(news: News) -> int:
     assert isinstance(news, Core), news
     return news.policy.version
 
 
-def test_a_file_that_is_wrong_or_being_saved_is_refused_with_its_line_and_read_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_that_is_wrong_or_in_vain_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text("version: 1\n", encoding="utf-8")
     source = PolicyFile(file)
 
     def looked(text: str | None) -> News:
-        if text is None:
-            file.unlink()
-        else:
-            file.write_text(text, encoding="utf-8")
+        file.unlink() if text is None else file.write_text(text, encoding="utf-8")
         source.look()
         return next_of(source)
 
-    try:
+    with closing(source):
         for text, problem in {
             "": "got an empty document",
             "version: 2\nrules:\n": "rules",
@@ -86,14 +86,7 @@ def test_a_file_that_is_wrong_or_being_saved_is_refused_with_its_line_and_read_w
             assert isinstance(refused, Refusal)
             assert problem in refused.detail
         assert version(looked('{"version": 2, "cooldown_s": 30}')) == 2
-    finally:
-        source.close()
-
-
-def test_what_a_policy_says_in_vain_is_in_the_log_and_an_empty_file_is_none(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    file = tmp_path / "policy.yaml"
+    file = tmp_path / "in-vain.yaml"
     file.touch()
     with pytest.raises(BadPolicy, match="got an empty document"):
         PolicyFile(file)
@@ -102,31 +95,23 @@ def test_what_a_policy_says_in_vain_is_in_the_log_and_an_empty_file_is_none(
     assert "overrides.0.rules.cycle.mode: shadow is looser than enforce, which holds" in caplog.text
 
 
-def test_the_topic_is_read_to_its_end_before_anything_is_decided(bootstrap: str) -> None:
-    put(bootstrap, TOPICS.policies, document(2), document(9, "other"), document(3), ("default", b"{nonsense"))
-    source = PolicyTopic(bootstrap, TOPICS.policies, fetch_wait_ms=10)
-    try:
-        assert source.core.policy.version == 3, "the last one that can be used"
-    finally:
-        source.close()
-
-
-def test_documents_that_can_all_not_be_used_are_no_start(bootstrap: str) -> None:
+def test_the_topic_is_read_to_its_end_and_documents_that_can_all_not_be_used_are_no_start(bootstrap: str) -> None:
     put(bootstrap, TOPICS.policies, document(2, nonsense=1))
     with pytest.raises(BadPolicy, match=r"haltline\.policies \d:0:1: nonsense: "):
-        PolicyTopic(bootstrap, TOPICS.policies, fetch_wait_ms=10)
+        followed(bootstrap)
+    put(bootstrap, TOPICS.policies, document(2), document(9, "other"), document(3), ("default", b"{nonsense"))
+    with followed(bootstrap) as source:
+        assert source.core.policy.version == 3, "the last one that can be used"
 
 
 def test_what_comes_on_the_topic_holds_or_is_refused_whole(bootstrap: str) -> None:
-    source = PolicyTopic(bootstrap, TOPICS.policies, fetch_wait_ms=10)
-    try:
+    with followed(bootstrap) as source:
         assert (source.core.policy, source.take()) == (Policy(), [])
         put(bootstrap, TOPICS.policies, document(9, "other"), document(2, preset="starter"))
-        followed = next_of(source)
-        assert isinstance(followed, Core)
-        assert (followed.policy.version, followed.policy.preset) == (2, None)
-        assert "destructive_volume" in followed.policy.rules
-
+        core = next_of(source)
+        assert isinstance(core, Core)
+        assert (core.policy.version, core.policy.preset) == (2, None)
+        assert "destructive_volume" in core.policy.rules
         bad = orjson.dumps({"version": 3, "rules": {"destructive_volume": {"settings": {"max_deletes": 0}}}})
         put(bootstrap, TOPICS.policies, ("default", bad))
         refused = next_of(source)
@@ -134,26 +119,21 @@ def test_what_comes_on_the_topic_holds_or_is_refused_whole(bootstrap: str) -> No
         assert "rules.destructive_volume.settings.max_deletes: expected " in refused.detail
         assert refused.record is not None
         assert refused.record.value == bad
-
         put(bootstrap, TOPICS.policies, ("default", orjson.dumps({"name": "other"})))
         refused = next_of(source)
         assert isinstance(refused, Refusal)
         assert "name: expected 'default' as the record's key says, got 'other'" in refused.detail
-
         put(bootstrap, TOPICS.policies, ("default", None))
         taken_away = next_of(source)
         assert isinstance(taken_away, Core)
         assert taken_away.policy == Policy()
-    finally:
-        source.close()
 
 
 def test_the_topic_is_followed_on_when_a_worker_is_refused_or_loses_the_broker_for_a_while() -> None:
     with MockCluster() as cluster:
         cluster.create_topic(TOPICS.policies)
         put(cluster.bootstrap, TOPICS.policies, document(2))
-        source = PolicyTopic(cluster.bootstrap, TOPICS.policies, fetch_wait_ms=10)
-        try:
+        with followed(cluster.bootstrap) as source:
             cluster.fail_next(ApiKey.FETCH, [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 3)
             put(cluster.bootstrap, TOPICS.policies, document(3))
             assert version(next_of(source)) == 3, "and what was known already is not told again"
@@ -161,8 +141,6 @@ def test_the_topic_is_followed_on_when_a_worker_is_refused_or_loses_the_broker_f
             cluster.set_up()
             put(cluster.bootstrap, TOPICS.policies, document(4))
             assert version(next_of(source)) == 4
-        finally:
-            source.close()
 
 
 def published(bootstrap: str, text: str) -> Policy:
@@ -172,7 +150,7 @@ def published(bootstrap: str, text: str) -> Policy:
     return policy
 
 
-def test_a_published_document_says_who_and_why_and_only_what_was_set(bootstrap: str) -> None:
+def test_a_published_document_says_who_and_why_and_a_version_is_published_once(bootstrap: str) -> None:
     text = "rules: {cycle: {mode: warn}}\noverrides: [{agent: a, rules: {budget: {settings: {limits: {calls: 9}}}}}]"
     assert published(bootstrap, text).version == 2
     (record,) = current(bootstrap, TOPICS.policies).values()
@@ -185,9 +163,6 @@ def test_a_published_document_says_who_and_why_and_only_what_was_set(bootstrap: 
         "published": {"by": "ada", "reason": "as agreed", "time": T0_MS},
     }
     assert parse_policy((record.value or b"").decode()) == published(bootstrap, text).model_copy(update={"version": 2})
-
-
-def test_a_version_is_published_once(bootstrap: str) -> None:
     assert published(bootstrap, "version: 7").version == 7
     with pytest.raises(BadPolicy, match=r"version: expected more than 7, which is there under 'default', got 7"):
         published(bootstrap, "version: 7")

@@ -4,7 +4,10 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from confluent_kafka import Producer
+
 from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.opinions import Opinion
 from haltline.schemas.partitioner import partition_of
@@ -50,12 +53,7 @@ class LiveLog:
         )  # fmt: skip
 
     def send(
-        self,
-        topic: str,
-        *,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[tuple[str, bytes | None]] = (),
+        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
     ) -> None:
         """Puts a record on a topic, a millisecond after the one before it."""
         self.now_ms += 1
@@ -127,6 +125,9 @@ class LiveLog:
     def decided(self) -> Iterable[LogRecord]:
         return self._of(TOPICS.interventions)
 
+    def decisions(self) -> list[Decision]:
+        return [Decision.model_validate_json(record.value or b"") for record in self.decided()]
+
     def incidents(self) -> Iterable[LogRecord]:
         return self._of(TOPICS.incidents)
 
@@ -143,13 +144,9 @@ class LiveLog:
         """The audit table of it."""
         writer = AuditWriter(DeltaAuditTable(folder), Reader(TOPICS, "audit"), "audit", signer=signer, sign_every=10)
         writer.assign([Place(*place) for place in self.records])
-        for (topic, partition), kept in self.records.items():
-            for record in kept:
-                headers = tuple((name, text) for name, text in record.headers)
-                result = KafkaRecord(
-                    topic, partition, record.offset, record.timestamp, record.key, record.value, headers
-                )
-                writer.add(result)
+        for place, kept in self.records.items():
+            for one in kept:
+                writer.add(KafkaRecord(*place, one.offset, one.timestamp, one.key, one.value, tuple(one.headers)))
         writer.flush(self.now_ms, closing=True)
         return folder
 
@@ -172,20 +169,29 @@ def label_of(
 
 def works(session: str, count: int = 20, begin: float = 0.0) -> list[ActionEvent]:
     """A session that looks at one thing after the other."""
-    return [
-        one
-        for number in range(count)
-        for one in call(begin + number, "look_up", f"asset_id=a{number}", session=session)
-    ]
+    looks = (call(begin + n, "look_up", f"asset_id=a{n}", session=session) for n in range(count))
+    return [one for look in looks for one in look]
 
 
 def a_night(policy: Policy | None = None) -> LiveLog:
     """Six sessions, of which two delete one table again and again."""
     log = LiveLog(policy)
-    sessions = [
-        deletes("night-1", 0, 6, 12, 18, 24),
-        deletes("night-2", 100, 106, 112, 118),
-        *(works(f"day-{number}", begin=number * 3) for number in range(4)),
-    ]
-    events = sorted((one for session in sessions for one in session), key=lambda one: one.time)
-    return log.events(events)
+    sessions = [deletes("night-1", 0, 6, 12, 18, 24), deletes("night-2", 100, 106, 112, 118)]
+    sessions += [works(f"day-{number}", begin=number * 3) for number in range(4)]
+    return log.events(sorted((one for session in sessions for one in session), key=lambda one: one.time))
+
+
+def named(topic: str, topics: Topics) -> str:
+    """The topic by the names of other topics."""
+    return topics.prefix + topic.removeprefix(TOPICS.prefix)
+
+
+def put(bootstrap: str, log: LiveLog, topics: Topics = TOPICS) -> None:
+    """The whole log, as it was, onto a broker."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for (topic, partition), kept in log.records.items():
+        for record in kept:
+            producer.produce(
+                named(topic, topics), record.value, record.key, partition=partition, timestamp=record.timestamp
+            )
+    assert producer.flush(10) == 0

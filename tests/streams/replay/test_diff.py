@@ -1,22 +1,31 @@
-"""A recorded log through the core once more: the same decisions, or the first that is not."""
+"""A recorded log through the core once more: the same decisions or the first that differs, idle states forgotten."""
 
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision
+from haltline.schemas.partitioner import partition_of
 from haltline.schemas.policy import Policy
+from haltline.streams.incident.bundle import read_bundle, write_bundle
+from haltline.streams.incident.check import check
+from haltline.streams.incident.collect import collect
+from haltline.streams.replay import replay_worker
 from haltline.streams.replay.diff import Replayed, replay_and_compare
 from haltline.streams.replay.policies import one, published
 from haltline.streams.replay.records import LogRecord
+from haltline.streams.replay.replay_worker import Replay
+from haltline.streams.replay.table_range import TableRange
 from tests.builders import at
-from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, deletes, works
+from tests.streams.commands import said
+from tests.streams.replay.recorded import PARTITIONS, TOPICS, LiveLog, a_night, deletes, works
 
+run = partial(said, "replay")
 QUIET = Policy.model_validate({"rules": {"destructive_repeat": {"levels": {"low": "PAUSE"}}}})
 
 
@@ -25,7 +34,7 @@ def again(log: LiveLog, policy: Policy | None = None, **more: Any) -> Replayed:
     return replay_and_compare(log, in_force, **more)
 
 
-def test_the_same_policy_makes_every_decision_again_word_for_word_and_each_once() -> None:
+def test_the_same_policy_makes_every_decision_again_and_another_diverges() -> None:
     log = a_night()
     found = again(log, exact=True).compared
     assert found.ok
@@ -36,9 +45,6 @@ def test_the_same_policy_makes_every_decision_again_word_for_word_and_each_once(
     twice = Decision.model_validate_json(kept[-1].value or b"").model_copy(update={"decided_at": at(1)})
     kept.append(kept[-1]._replace(offset=len(kept), value=twice.to_json()))  # delivered twice
     assert again(log, exact=True).compared.ok
-
-
-def test_another_policy_diverges_and_the_first_divergence_is_named() -> None:
     found = again(a_night(), QUIET).compared
     assert found.first is not None
     assert sorted(found.first_by_session) == ["night-1", "night-2"]
@@ -48,16 +54,7 @@ def test_another_policy_diverges_and_the_first_divergence_is_named() -> None:
     assert found.first.time == at(6)
 
 
-def test_a_policy_that_was_published_meanwhile_holds_from_then_on() -> None:
-    log = LiveLog().events(deletes("before", 0, 6, 12))
-    log.publish(QUIET.model_copy(update={"version": 2}))
-    log.events(deletes("after", 200, 206, 212))
-    assert again(log, exact=True).compared.ok
-    found = again(log, Policy()).compared
-    assert list(found.first_by_session) == ["after"]
-
-
-def test_operators_are_part_of_what_is_replayed_and_what_the_clock_brought_about_is_left_out_on_both_sides() -> None:
+def test_what_operators_and_the_clock_did_and_other_policies_are_part_of_a_replay() -> None:
     log = LiveLog().events(works("s", 3))
     log.command(Command(command_id="k", kind=CommandKind.KILL, id="s", by="ada", reason="enough", time=at(9)))
     log.events(works("s", 3, begin=60))
@@ -65,10 +62,15 @@ def test_operators_are_part_of_what_is_replayed_and_what_the_clock_brought_about
         log.tick(60_000)
     kept = log.records[TOPICS.actions, 0]
     kept.append(LogRecord(TOPICS.actions, 0, len(kept), at(500), b"x", b"{"))
-    found = again(log, exact=True)
-    assert (found.compared.ok, found.compared.by_clock > 0, found.compared.recorded > 1) == (True, True, True)
-    assert found.compared.incidents.left_out == 1
-    assert found.unreadable == 1
+    whole = again(log, exact=True)
+    assert (whole.compared.ok, whole.compared.by_clock > 0, whole.compared.recorded > 1) == (True, True, True)
+    assert (whole.compared.incidents.left_out, whole.unreadable) == (1, 1)
+    log = LiveLog().events(deletes("before", 0, 6, 12))
+    log.publish(QUIET.model_copy(update={"version": 2}))
+    log.events(deletes("after", 200, 206, 212))
+    assert again(log, exact=True).compared.ok
+    found = again(log, Policy()).compared
+    assert list(found.first_by_session) == ["after"]
 
 
 def test_incidents_are_compared_too_and_the_first_revision_that_differs_is_named() -> None:
@@ -86,16 +88,6 @@ def test_incidents_are_compared_too_and_the_first_revision_that_differs_is_named
     del kept[:]
     assert {one.what for one in again(log).compared.incidents.different} == {"extra"}
     assert again(log, detectors=["destructive_repeat"]).compared.ok
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return a_night().audited(tmp_path_factory.mktemp("night") / "audit")
-
-
-def run(*arguments: object) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["replay", *map(str, arguments)], env={"COLUMNS": "200"})
-    return done.exit_code, done.output
 
 
 def test_a_range_in_time_or_of_a_session_leaves_out_the_rest_and_one_of_nothing_is_not_a_success(table: Path) -> None:
@@ -138,3 +130,53 @@ def test_what_cannot_be_read_is_reported_and_what_began_before_the_range_too(tab
     assert (code, orjson.loads(output)["begun_before"]) == (1, ["s"])
     assert "1 of these 1 sessions began before the range" in run(begun, "--from", "2025-06-15T15:06:47Z")[1]
     assert orjson.loads(run(begun, "--json")[1])["begun_before"] == []
+
+
+DAY = 86_400
+
+
+def neighbour(session: str, number: int = 0) -> str:
+    """Another session on the same partition."""
+    names = (f"{session}-{n}" for n in count(number * 100))
+    return next(name for name in names if partition_of(name, PARTITIONS) == partition_of(session, PARTITIONS))
+
+
+@pytest.mark.parametrize("busy", [True, False], ids=["its partition went on", "its partition was quiet"])
+def test_a_bundle_forgets_the_session_where_its_worker_did_without_the_others_records(
+    busy: bool, tmp_path: Path
+) -> None:
+    log = LiveLog().events(works("s", 2))
+    for kind, second in ((CommandKind.KILL, 30), (CommandKind.RESET, 40)):
+        log.command(Command(command_id=kind.value, kind=kind, id="s", by="ada", reason="enough", time=at(second)))
+    if busy:
+        log.events(works(neighbour("s"), 1, begin=1.1 * DAY))
+    log.events(deletes("s", *(1.2 * DAY + second for second in (0, 6))))
+    collected = collect(TableRange(log.audited(tmp_path / "audit"), log.topics), "s")
+    write_bundle(tmp_path / "s.zip", collected.manifest, collected.files)
+    bundle = read_bundle(tmp_path / "s.zip")
+    assert len(bundle.manifest["passed"]) == int(busy)
+    assert (bundle.json("state.json")["events"] <= 4) is busy  # begun anew
+    checked = check(bundle)
+    assert (checked.ok, checked.replayed.compared.first) == (True, None)
+    assert checked.replayed.compared.same >= 2
+
+
+def test_a_kill_outlives_the_day_and_states_held_as_bytes_decide_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = LiveLog().events(deletes("s", 0, 6, 12))
+    for number in range(20):
+        log.events(works(neighbour("s", number), 1, begin=(number + 1) * 1.1 * DAY))
+    replay = Replay(one(Policy()), topics=log.topics, partitions=log.partitions)
+    for record in log.inputs():
+        replay.record(record)
+    known = [name for name in (neighbour("s", number) for number in range(20)) if replay.state(name) is not None]
+    assert known == [neighbour("s", 19)]
+    killed = replay.state("s")
+    assert killed is not None
+    assert killed["standing"]["killed"]["code"] == "session_killed_loop_guard"
+    monkeypatch.setattr(replay_worker, "MAX_LIVE", 0)
+    monkeypatch.setattr(replay_worker, "_PUT_AWAY_AT_A_TIME", 0)
+    sessions = [deletes(f"s{number}", *range(number, 60, 9)) for number in range(12)]
+    log = LiveLog().events(sorted((one for session in sessions for one in session), key=lambda one: one.time))
+    found = replay_and_compare(log, one(Policy()), exact=True).compared
+    assert (found.ok, found.first) == (True, None)
+    assert found.recorded > 24

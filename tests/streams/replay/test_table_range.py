@@ -4,9 +4,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.streams.audit.maintenance import Caretaker
 from haltline.streams.audit.reading import Reader
 from haltline.streams.audit.table import DeltaAuditTable
@@ -14,6 +12,7 @@ from haltline.streams.audit.writer import AuditWriter, Place
 from haltline.streams.replay.records import Missing, Span
 from haltline.streams.replay.table_range import TableRange
 from tests.streams.audit.records import NOW_MS, event, record
+from tests.streams.commands import haltline
 from tests.streams.replay.recorded import TOPICS
 
 FIRST = Place(TOPICS.actions, 0)
@@ -31,12 +30,9 @@ def written(folder: Path) -> Path:
             writer.lost(FIRST, 7, 9)
             writer.flush(NOW_MS)
         for offset in range(start, start + count):
-            result = event(
-                event_id=f"e{offset}", session_id=f"s{offset % 2}", action="look_up", targets=[f"t={offset}"]
-            )
-            writer.add(
-                record(TOPICS.actions, result.to_json(), offset, key=result.session_id.encode(), headers=HEADERS)
-            )
+            of = {"event_id": f"e{offset}", "session_id": f"s{offset % 2}", "targets": [f"t={offset}"]}
+            value, key = event(action="look_up", **of).to_json(), f"s{offset % 2}".encode()
+            writer.add(record(TOPICS.actions, value, offset, key=key, headers=HEADERS))
         writer.flush(NOW_MS)
     return folder
 
@@ -47,7 +43,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["replay", *map(str, arguments)])
+    done = haltline("replay", *arguments)
     return done.exit_code, done.stdout, done.stderr
 
 
@@ -61,7 +57,7 @@ def test_what_was_erased_or_lost_is_counted_and_said(table: Path) -> None:
     assert "not there: 4 whose content" in run(table, "--dry-run")[2]
     assert orjson.loads(run(table, "--onto", "lab", "--dry-run", "--json")[1])["not_there"] == document["not_there"]
     assert "not there: 4 whose content" in run(table, "--onto", "lab", "--dry-run")[2]
-    done = CliRunner().invoke(app, ["backtest", str(table)])
+    done = haltline("backtest", table)
     assert (done.exit_code, "not there: 4 whose content was erased" in done.stderr) == (0, True)
     assert errors == ""
 

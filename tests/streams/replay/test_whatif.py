@@ -1,20 +1,20 @@
 """Two policies on one history, and one setting with several values: on the audit table, a broker and files."""
 
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.schemas.policy import Policy
 from haltline.streams.policy.loader import BadPolicy
 from haltline.streams.replay.whatif import Sweep
+from tests.builders import at
 from tests.mock_cluster import QuickBroker
-from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, label_of
-from tests.streams.replay.test_kafka_range import put
+from tests.streams.commands import said
+from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, label_of, put
 
+run = partial(said, "backtest")
 SWEEP = "rules.destructive_repeat.settings.same_target_prior"
 
 
@@ -32,15 +32,6 @@ def table(night: LiveLog, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return night.audited(tmp_path_factory.mktemp("night") / "audit")
 
 
-def run(*arguments: object) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["backtest", *map(str, arguments)], env={"COLUMNS": "200"})
-    return done.exit_code, done.output
-
-
-def lines(output: str) -> list[dict[str, Any]]:
-    return [orjson.loads(line) for line in output.splitlines()]
-
-
 def test_a_broker_and_the_table_and_a_file_say_the_same(night: LiveLog, table: Path, tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
     file.write_bytes(b"\n".join(r.value or b"" for r in night.inputs() if r.topic == TOPICS.actions))
@@ -48,7 +39,9 @@ def test_a_broker_and_the_table_and_a_file_say_the_same(night: LiveLog, table: P
         broker.ensure_topics(TOPICS)
         put(broker.bootstrap, night)
         outputs = [run(*source, "--json") for source in ((table,), ("kafka", "--bootstrap", broker.bootstrap), (file,))]
-    stops = [{one["session_id"]: one["first"] for one in lines(output)} for _, output in outputs]
+    stops = [
+        {one["session_id"]: one["first"] for one in map(orjson.loads, output.splitlines())} for _, output in outputs
+    ]
     assert stops[0] == stops[1] == stops[2]
     assert sum(first is not None for first in stops[0].values()) == 2
 
@@ -74,3 +67,43 @@ def test_what_cannot_be_swept_or_compared_is_reported(table: Path, arguments: li
 def test_a_value_beyond_64_bits_is_no_policy() -> None:
     with pytest.raises(BadPolicy, match="exceeds 64-bit range"):
         Sweep(SWEEP, (2**70,)).run(Policy(), lambda _: [])
+
+
+def rows(session: str, *seconds: float, action: str = "delete_asset") -> list[dict[str, object]]:
+    common: dict[str, object] = {"kind": "action.proposed", "session_id": session, "action": action}
+    common["targets"] = ["asset_id=fact_sales"]
+    return [
+        common | {"event_id": f"{session}@{second}", "time": at(second), "call_id": f"c{second}"} for second in seconds
+    ]
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    file = tmp_path / "sessions.jsonl"
+    events = [*rows("loops", 0, 6, 12, 18), *rows("works", 0, 6, 12, 18, action="read_file")]
+    file.write_bytes(b"\n".join(orjson.dumps(event) for event in events))
+    return file
+
+
+def test_json_has_one_object_for_each_session(recorded: Path) -> None:
+    code, output = run("--json", recorded)
+    loops, works = (orjson.loads(line) for line in output.splitlines())
+    assert code == 0
+    assert (works["session_id"], works["events"], works["level"], works["first"]) == ("works", 4, "ALLOW", None)
+    assert (loops["session_id"], loops["events"], loops["level"]) == ("loops", 4, "KILL")
+    assert loops["first"] == {"seq": 2, "event_id": "loops@12", "detector": "destructive_repeat", "level": "KILL"}
+    assert [(d["seq"], d["level"]) for d in loops["decisions"]] == [(1, "NUDGE"), (2, "KILL")]
+    assert {f["detector"] for f in loops["findings"]} == {"destructive_repeat", "destructive_volume"}
+
+
+def test_what_cannot_be_used_is_named(recorded: Path, tmp_path: Path) -> None:
+    code, output = run("--against", tmp_path / "none.yaml", recorded)
+    assert (code, "none.yaml" in output) == (2, True)
+    (tmp_path / "bad.yaml").write_text("rules:\n  destructive_repaet: {}\n")
+    code, output = run("--policy", tmp_path / "bad.yaml", recorded)
+    assert (code, "bad.yaml:2: rules.destructive_repaet" in output) == (2, True)
+    file = tmp_path / "sessions.jsonl"
+    for text, result in (("{", "sessions.jsonl:1:"), ('{"event_id": "e"}', "session_id")):
+        file.write_text(text)
+        code, output = run(file)
+        assert (code, result in output) == (2, True)

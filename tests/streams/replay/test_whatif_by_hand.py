@@ -16,10 +16,10 @@ from typing import Any
 
 import orjson
 import pytest
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.detectors import ALL
+from haltline.schemas.events import Outcome
+from tests.streams.commands import said
 from tests.streams.replay.recorded import LiveLog, deletes, label_of
 
 SECONDS = {"loop": (0, 6, 12, 18), "pair": (100, 106), "tidy": (200, 206), "once": (300,)}
@@ -39,10 +39,8 @@ def policy(name: str, **rule: Any) -> dict[str, Any]:
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log = LiveLog()
     for session, seconds in SECONDS.items():
-        log.events(
-            one if one.outcome is None else one.model_validate({**one.model_dump(), "usage": {"cost_usd": 2}})
-            for one in deletes(session, *seconds)
-        )
+        costs = {None: {}, Outcome.OK: {"usage": {"cost_usd": 2}}}
+        log.events(e.model_validate(e.model_dump() | costs[e.outcome]) for e in deletes(session, *seconds))
     for session, label in LABELS.items():
         name, rule = (None, "destructive_repeat") if label == "missed" else (f"of {session}", None)
         log.command(label_of(session, label, name, rule=rule))
@@ -58,9 +56,9 @@ def policies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(history: Path, *arguments: object) -> str:
-    done = CliRunner().invoke(app, ["backtest", str(history), *map(str, arguments)], env={"COLUMNS": "160"})
-    assert done.exit_code == 0, done.output
-    return done.output
+    code, output = said("backtest", history, *arguments)
+    assert code == 0, output
+    return output
 
 
 def stop(session: str, number: int) -> dict[str, Any]:
@@ -126,8 +124,8 @@ def test_a_sweep_over_one_threshold(history: Path, policies: Path, tmp_path: Pat
     ]
     drawn = (tmp_path / "s.svg").read_text()
     assert all(f">{text}</text>" in drawn for text in ("sessions", place, "stopped", "nudged", "stopped: confirmed"))
-    said = run(history, *options[:3], f"{place}=1,9")
-    assert [line.replace("│", " ").split() for line in said.splitlines() if "%" in line] == [
+    shown = run(history, *options[:3], f"{place}=1,9")
+    assert [line.replace("│", " ").split() for line in shown.splitlines() if "%" in line] == [
         ["1", "1", "0", "2", "1", "100%", "50%"],
         ["9", "0", "0", "3", "0", "-", "0%"],
-    ], said
+    ], shown

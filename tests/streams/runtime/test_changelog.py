@@ -17,6 +17,10 @@ from haltline.streams.runtime.changelog import (
     Owner,
     PartitionState,
 )
+from haltline.streams.runtime.metrics import Metrics
+from haltline.streams.runtime.topic_ids import Logs
+from haltline.streams.runtime.topic_incarnations import TopicIncarnations
+from tests.cases import cases
 
 
 @dataclass(frozen=True)
@@ -99,42 +103,32 @@ def test_a_state_with_a_broken_header_is_read_and_believed(headers: tuple[tuple[
 CLAIMED_ANEW = [claimed(0, "a"), state(1, b"k", b"1", of=(0, "a")), claimed(2, "b"), state(3, b"k", b"2", of=(2, "b"))]
 
 
-@pytest.mark.parametrize(
+@cases(
     "late",
-    [
-        pytest.param(
-            [claimed(4, "z"), claimed(5, "b2"), state(6, b"k", b"2", of=(5, "b2")), state(7, b"k", b"z", of=(4, "z"))],
-            id="of one whose claim landed behind the owner's, and before the owner claimed again",
-        ),
-        pytest.param(
-            [state(4, b"k", b"late", of=(2, "z"))], id="of a claim at the same offset, in a tail that was cut off"
-        ),
-        pytest.param(
-            [claimed(4, "z"), state(5, b"k", b"3", of=(2, "b"))], id="of the owner, behind the claim of another"
-        ),
-        pytest.param([state(4, b"k", b"late", of=(3, "z"))], id="of a claim behind it, in a tail that was cut off"),
-        pytest.param([state(4, b"k", b"late", of=(9, "z"))], id="of a claim beyond the end of the log"),
-    ],
-)
+    {
+        "of one whose claim landed behind the owner's, and before the owner claimed again": [
+            claimed(4, "z"), claimed(5, "b2"), state(6, b"k", b"2", of=(5, "b2")), state(7, b"k", b"z", of=(4, "z")),
+        ],
+        "of a claim at the same offset, in a tail that was cut off": [state(4, b"k", b"late", of=(2, "z"))],
+        "of the owner, behind the claim of another": [claimed(4, "z"), state(5, b"k", b"3", of=(2, "b"))],
+        "of a claim behind it, in a tail that was cut off": [state(4, b"k", b"late", of=(3, "z"))],
+        "of a claim beyond the end of the log": [state(4, b"k", b"late", of=(9, "z"))],
+    },
+)  # fmt: skip
 def test_a_state_of_who_is_not_the_owner_was_never_written(late: list[Record]) -> None:
     part = read(*CLAIMED_ANEW, *late)
-
     assert part.values == {b"k": b"2"}
     assert part.fenced_keys == {b"k"}
 
 
-def test_reading_that_begins_behind_where_it_stands_is_an_error() -> None:
+def test_reading_has_no_gaps_and_states_of_an_older_release_count_by_their_epochs() -> None:
     part = read(Record(0, b"a", b"1"))
     part.apply([Record(5, b"a", b"2")], begins=1, following=6)  # compaction has taken what was between
     part.apply([], begins=6, following=8)  # an end that is no record, as the mark of a transaction
-
     with pytest.raises(ChangelogGap, match="partition 0: expected records from offset 8 on, got some from 9 on"):
         part.apply([Record(9, b"a", b"3")], begins=9, following=10)
     part.apply([Record(5, b"a", b"2"), Record(8, b"a", b"3")], begins=-2, following=9)
     assert (part.values, part.position) == ({b"a": b"3"}, 9)
-
-
-def test_states_of_an_older_release_count_by_their_epochs_before_any_claim() -> None:
     part = read(
         written(0, b"a", b"1", era=1),
         written(1, b"a", b"2", era=2, since_ms=10),
@@ -147,7 +141,6 @@ def test_states_of_an_older_release_count_by_their_epochs_before_any_claim() -> 
         written(8, b"e", b"broken", era=7),
         written(9, b"e", None, era=None),  # by an operator
     )
-
     assert part.values == {b"a": b"2", b"c": b"3", b"d": b"written anew"}
     assert (part.fenced_keys, part.skipped) == ({b"a"}, 1)
 
@@ -162,23 +155,20 @@ def expecting(part: PartitionState, name: str) -> PartitionState:
     [
         pytest.param([claimed(0, "a"), released(1), written(2, b"k", b"1", era=9)], id="behind the marker"),
         pytest.param([claimed(0, "a"), written(1, b"k", b"1", era=9), released(2)], id="before the marker"),
-        pytest.param(
-            [state(1, b"j", b"1", of=(0, "a")), written(2, b"k", b"1", era=9), state(4, b"l", b"1", of=(3, "b"))],
-            id="when marker and claims have expired, and a later owner has let it count",
-        ),
+        pytest.param([state(1, b"j", b"1", of=(0, "a")), written(2, b"k", b"1", era=9),
+                      state(4, b"l", b"1", of=(3, "b"))], id="when marker and claims have expired"),
     ],
-)
+)  # fmt: skip
 def test_a_release_marker_lets_states_of_an_older_release_count_and_they_are_written_anew(log: list[Record]) -> None:
     part = expecting(read(*log), "c")
     part.apply([state(8, b"m", b"late", of=(0, "a")), claimed(9, "c")])
-
     assert part.claimed
     assert part.values[b"k"] == b"1"
     assert b"m" not in part.values, "what a replaced owner writes counts no more than without a marker"
     assert b"k" in read(claimed(0, "a"), released(1), written(2, b"k", b"1", era=9)).fenced_keys
 
 
-def test_a_partition_is_claimed_when_the_claim_is_read_and_until_another_is() -> None:
+def test_a_partition_is_claimed_until_another_is_and_own_records_land_one_after_the_other() -> None:
     part = expecting(read(claimed(0, "a")), "b")
     assert (part.claimed, part.superseded) == (False, False)
     with pytest.raises(RuntimeError, match="partition 0: expected a claim of this process, got none"):
@@ -187,19 +177,8 @@ def test_a_partition_is_claimed_when_the_claim_is_read_and_until_another_is() ->
     assert (part.claimed, part.superseded) == (True, False)
     part.apply([claimed(3, "z")])
     assert (part.claimed, part.superseded) == (False, True)
-
     expecting(part, "b2").apply([claimed(4, "b2")])
     assert part.claimed
-
-
-def owner() -> PartitionState:
-    part = expecting(read(claimed(0, "a")), "b")
-    part.apply([claimed(1, "b")])
-    assert part.claimed
-    return part
-
-
-def test_own_records_land_one_after_the_other_and_one_that_does_not_tells_of_another_writer() -> None:
     part = owner()
     for offset in (2, 3):
         part.check_end_offset(offset)
@@ -214,9 +193,6 @@ def test_own_records_land_one_after_the_other_and_one_that_does_not_tells_of_ano
     for elsewhere in (3, 5):
         with pytest.raises(ForeignWrite, match=rf"partition 0: expected our record at offset 4, got {elsewhere}"):
             part.record_confirmed(elsewhere)
-
-
-def test_a_record_of_which_the_broker_does_not_say_where_it_landed_is_proven_by_the_end() -> None:
     part = owner()
     part.record_sent()
     part.record_confirmed(-1)  # it was sent twice, and the broker knew it
@@ -225,3 +201,77 @@ def test_a_record_of_which_the_broker_does_not_say_where_it_landed_is_proven_by_
     for end, unproven in ((2, True), (3, False)):  # 2: of a broker that has just started again
         part.prove(end)
         assert part.unproven is unproven
+
+
+def owner() -> PartitionState:
+    part = expecting(read(claimed(0, "a")), "b")
+    part.apply([claimed(1, "b")])
+    assert part.claimed
+    return part
+
+
+CHANGELOG = "states"
+PLACE = ("actions", 0)
+BEFORE = Logs({"actions": "a1", "commands": "c1"}, "s1")
+NOW = Logs({"actions": "a2", "commands": "c1"}, "s1")
+UNKNOWN = Logs({})
+
+
+def lives(logs: Logs, **ends: int) -> tuple[TopicIncarnations, Metrics]:
+    metrics = Metrics()
+    found = TopicIncarnations(logs, CHANGELOG, metrics)
+    found.ends = {(topic, 0): end for topic, end in ends.items()}
+    return found, metrics
+
+
+def counted(metrics: Metrics, topic: str) -> float | None:
+    return metrics.registry.get_sample_value("haltline_topics_made_anew_total", {"topic": topic})
+
+
+@cases(
+    "logs, committed, beside, marks, begins_at, reported",
+    {
+        "as it was": (NOW, 40, NOW.in_commit("actions"), [], 40, 0),
+        "recreated and grown beyond": (NOW, 40, BEFORE.in_commit("actions"), [], None, 1),
+        "recreated, and the cluster forgot what was committed": (NOW, None, "", [BEFORE.mark], None, 1),
+        "nothing was committed": (NOW, None, "", [b"", NOW.mark], None, 0),
+        "recreated, and said by an earlier one": (NOW, 40, NOW.in_commit("actions"), [BEFORE.mark], 40, 0),
+        "committed by an older release": (NOW, 40, "", [], 40, 0),
+        "committed by an older release, beyond the end": (NOW, 140, "", [], None, 1),
+        "no ids, beyond the end": (UNKNOWN, 140, "", [], None, 1),
+        "the same log lost its end": (NOW, 140, NOW.in_commit("actions"), [], 100, 0),
+    },
+)
+def test_where_reading_begins(
+    logs: Logs, committed: int | None, beside: str, marks: list[bytes], begins_at: int | None, reported: int
+) -> None:
+    found, metrics = lives(logs, actions=100)
+    for _ in range(2):
+        assert found.begins_at(PLACE, committed, beside, marks) == begins_at
+    assert len(found.notes) == reported
+    assert counted(metrics, "actions") == (reported or (0 if logs.ids else None))
+
+
+def test_a_changelog_that_was_recreated_is_reported_and_reading_goes_on_where_it_was() -> None:
+    found, metrics = lives(Logs(BEFORE.ids, "s2"), actions=100)
+    assert found.begins_at(PLACE, 40, BEFORE.in_commit("actions"), []) == 40
+    assert counted(metrics, CHANGELOG) == 1
+    assert "topic states was recreated: what sessions were known for is lost" in found.notes[0]
+
+
+@cases(
+    "logs, committed, includes_at_most",
+    {
+        "all that was committed is there: the end may lag": (UNKNOWN, {PLACE: (40, "")}, {}),
+        "the end is the offset that was committed": (UNKNOWN, {PLACE: (100, "")}, {}),
+        "less is there than was committed": (UNKNOWN, {PLACE: (140, "")}, {"actions": 100}),
+        "nothing is committed": (UNKNOWN, {}, {"actions": 100}),
+        "committed of another topic of that name": (NOW, {PLACE: (40, BEFORE.in_commit("actions"))}, {"actions": 100}),
+    },
+)
+def test_what_a_state_without_known_logs_can_include(
+    logs: Logs, committed: dict[tuple[str, int], tuple[int, str]], includes_at_most: dict[str, int]
+) -> None:
+    found = TopicIncarnations(logs, CHANGELOG, Metrics())
+    found.assign({PLACE: 100}, committed)
+    assert found.ends_for(0, b"") == includes_at_most

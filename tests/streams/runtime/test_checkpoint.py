@@ -3,12 +3,14 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple, cast
 
 import pytest
 
 from haltline.streams.runtime.changelog import ID_BYTES, OWNER_HEADER, Claim, Owner, PartitionState
 from haltline.streams.runtime.checkpoint import Checkpointer
+from haltline.streams.runtime.checkpoint_pace import CheckpointPace
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer, Receipt
 from haltline.streams.runtime.owned_partitions import OwnedPartitions
 from haltline.streams.runtime.processor_api import Change, Load, RawRecord
@@ -138,7 +140,7 @@ class Bench:
         self.checkpointer.process(records, acknowledge)
 
 
-def test_a_batch_is_acknowledged_when_what_followed_and_its_states_are_on_the_broker() -> None:
+def test_a_batch_is_acknowledged_when_what_followed_is_on_the_broker_or_by_the_next() -> None:
     bench = Bench()
     seen: list[tuple[int, int, bytes | None]] = []
 
@@ -148,7 +150,6 @@ def test_a_batch_is_acknowledged_when_what_followed_and_its_states_are_on_the_br
     bench.process((b"a", b"1"), (b"b", b"2"), acknowledge=acknowledge)
     assert seen == []
     written = asyncio.run(bench.checkpointer.checkpoint())
-
     assert seen == [(2, 2, b"1")]
     assert (written.batches, written.states, written.state_bytes, bench.commits) == (1, 2, 4, 1)
     assert [list(sent.headers) for sent in bench.broker.of(CHANGELOG)] == [[OWNER], [OWNER]]
@@ -158,9 +159,6 @@ def test_a_batch_is_acknowledged_when_what_followed_and_its_states_are_on_the_br
     asyncio.run(bench.checkpointer.checkpoint())
     assert bench.slices[0].values == {b"a": b"1"}
     assert (b"b", None) in [(sent.key, sent.value) for sent in bench.broker.of(CHANGELOG)]
-
-
-def test_a_batch_that_is_processed_while_a_checkpoint_waits_is_acknowledged_by_the_next() -> None:
     bench = Bench()
     acknowledged: list[str] = []
     bench.process((b"a", b"1"), acknowledge=lambda: acknowledged.append("first"))
@@ -190,22 +188,13 @@ def test_a_recovered_state_without_further_records_is_dropped_unless_it_is_to_be
     bench.process((b"changes", b"2"))
     for _ in range(2):
         asyncio.run(bench.checkpointer.checkpoint())
-
     assert bench.pipeline.asked == [(b"idle", b"1"), (b"kept", b"killed")], "each once, and none of partition 1"
     assert bench.slices[0].values == {b"kept": b"killed", b"changes": b"2", b"fresh": b"3"}
     written = {(sent.partition, sent.key, sent.value) for sent in bench.broker.of(CHANGELOG)}
     assert written == {(0, b"idle", None), (0, b"changes", b"2")}
 
 
-def test_a_change_in_a_partition_of_another_worker_is_an_error() -> None:
-    bench = Bench()
-    del bench.slices[1]
-    bench.pipeline.dirty[b"a"] = (1, b"1")
-    with pytest.raises(RuntimeError, match=r"expected changes in the partitions of this worker \(\[0\]\), got one of"):
-        asyncio.run(bench.checkpointer.checkpoint())
-
-
-def test_many_states_do_not_hold_up_micro_batches() -> None:
+def test_many_states_do_not_hold_up_micro_batches_and_a_change_elsewhere_is_an_error() -> None:
     bench = Bench()
     bench.process(*((b"%d" % number, bytes(100)) for number in range(20_000)))
 
@@ -219,3 +208,52 @@ def test_many_states_do_not_hold_up_micro_batches() -> None:
 
     assert asyncio.run(meanwhile()) > 10
     assert len(bench.broker.of(CHANGELOG)) == 20_000
+    bench = Bench()
+    del bench.slices[1]
+    bench.pipeline.dirty[b"a"] = (1, b"1")
+    with pytest.raises(RuntimeError, match=r"expected changes in the partitions of this worker \(\[0\]\), got one of"):
+        asyncio.run(bench.checkpointer.checkpoint())
+
+
+class Worker:
+    """A second passes with each look at its positions; events arrive until `quiet_after` seconds."""
+
+    def __init__(self, quiet_after: int = 1_000) -> None:
+        self.now_s = 0.0
+        self._looks: Iterator[int] = count()
+        self._quiet_after = quiet_after
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def positions(self) -> Mapping[str, int]:
+        self.now_s += 0.5  # looked at twice for each interval
+        return {"events": min(next(self._looks), self._quiet_after)}
+
+
+@pytest.mark.parametrize(
+    ("busy_s", "quiet_after", "waited_s"),
+    [
+        pytest.param(0.0, 1_000, 1.0, id="one that takes no time is followed by the next after the interval"),
+        pytest.param(0.5, 1_000, 5.0, id="one that keeps events waiting is followed by nine times as much work"),
+        pytest.param(60.0, 1_000, 10.5, id="but by no more than ten seconds"),
+        pytest.param(60.0, 3, 2.5, id="when no more events arrive it is due at once"),
+    ],
+)
+def test_when_the_next_one_is_due(busy_s: float, quiet_after: int, waited_s: float) -> None:
+    worker = Worker(quiet_after)
+    pace = CheckpointPace(0, worker.positions, worker.clock)
+    pace.took(busy_s)
+    asyncio.run(pace.next())
+    assert worker.now_s == pytest.approx(waited_s, abs=0.5)
+
+
+def test_after_a_command_it_is_due_at_once_and_then_as_before() -> None:
+    worker = Worker()
+    pace = CheckpointPace(0, worker.positions, worker.clock)
+    pace.took(60)
+    pace.add_commands(1)
+    asyncio.run(pace.next())
+    assert worker.now_s <= 1
+    asyncio.run(pace.next())
+    assert worker.now_s > 10

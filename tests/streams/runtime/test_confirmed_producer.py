@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import KafkaError, Message
 
+from haltline.streams.kafka.log_reader import LogReader
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer, DeliveryFailed
 from tests.mock_cluster import ApiKey, MockCluster
-from tests.streams.counting import Log
 
 MakeCluster = Callable[[], MockCluster]
 
@@ -21,17 +21,14 @@ def cluster(mock_cluster: MakeCluster) -> MockCluster:
 
 
 def there(cluster: MockCluster, topic: str = "out") -> list[Message]:
-    log = Log(cluster.bootstrap)
-    found = log.records(topic)
-    log.close()
-    return found
+    with LogReader(cluster.bootstrap, [topic]) as reader:
+        return list(reader.to_end())
 
 
 def test_a_record_that_the_broker_refuses_is_named_and_whoever_waits_for_it_hears_it(cluster: MockCluster) -> None:
     outbox = ConfirmedProducer(cluster.bootstrap)
     cluster.fail_next(ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 10)
     outbox.send("out", key=b"k", value=b"v", partition=5)
-
     with pytest.raises(DeliveryFailed, match=r"partition 5: expected .* delivered, got TOPIC_AUTHORIZATION_"):
         asyncio.run(outbox.confirmed(outbox.cut()))
     with pytest.raises(DeliveryFailed, match="topic out"):
@@ -40,7 +37,7 @@ def test_a_record_that_the_broker_refuses_is_named_and_whoever_waits_for_it_hear
         outbox.poll()  # and it stays so
 
 
-def test_a_broker_that_is_away_for_a_while_loses_nothing(cluster: MockCluster) -> None:
+def test_a_broker_that_is_away_loses_nothing_and_is_named(cluster: MockCluster) -> None:
     outbox = ConfirmedProducer(cluster.bootstrap)
     outbox.send("out", key=b"k", value=b"1", partition=0)
     outbox.flush(30)
@@ -51,6 +48,11 @@ def test_a_broker_that_is_away_for_a_while_loses_nothing(cluster: MockCluster) -
     cluster.set_up()
     outbox.flush(30)
     assert [message.value() for message in there(cluster)] == [b"1", b"2"]
+    outbox = ConfirmedProducer(cluster.bootstrap)
+    assert outbox.partitions("out") == 12
+    cluster.set_down()
+    with pytest.raises(RuntimeError, match=r"topic out: expected its metadata within 0 s, got "):
+        outbox.partitions("out", within_s=0.2)
 
 
 def test_a_queue_that_stays_full_is_an_error_and_never_a_loss(cluster: MockCluster) -> None:
@@ -78,12 +80,3 @@ def test_a_dead_letter_of_13_mib_is_carried_and_what_is_larger_than_any_topic_ta
     assert len(there(cluster, "dead")) == 1
     with pytest.raises(DeliveryFailed, match="topic out, partition None: expected a record of 15728640 bytes sent"):
         outbox.send("out", key=b"k", value=bytes(15 * 1024 * 1024))
-
-
-def test_partitions_are_counted_and_a_broker_that_is_away_is_named(cluster: MockCluster) -> None:
-    outbox = ConfirmedProducer(cluster.bootstrap)
-    assert outbox.partitions("out") == 12
-    cluster.set_down()
-
-    with pytest.raises(RuntimeError, match=r"topic out: expected its metadata within 0 s, got "):
-        outbox.partitions("out", within_s=0.2)

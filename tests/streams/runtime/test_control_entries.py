@@ -79,7 +79,7 @@ class Worker:
         return [value for _, _, value, _ in self.sent]
 
 
-def test_what_a_replaced_worker_displaced_is_written_anew_once_as_it_was() -> None:
+def test_what_a_replaced_worker_displaced_is_written_anew_once_also_by_whoever_takes_over() -> None:
     worker = Worker(own=7)
     worker.decides(b"released")
     assert worker.sent == [(CONTROL, KEY, b"released", (SEAL, *owned(7)))]
@@ -91,9 +91,6 @@ def test_what_a_replaced_worker_displaced_is_written_anew_once_as_it_was() -> No
     assert worker.written_anew() == []
     worker.reads(b"killed too", by=3)
     assert worker.written_anew() == [b"released"]
-
-
-def test_whoever_takes_over_writes_what_the_owner_before_had_written() -> None:
     worker = Worker(own=None)
     worker.reads(None, by=7)
     worker.reads(b"killed", by=3)
@@ -121,16 +118,15 @@ def test_nothing_is_written_anew_where(read: list[tuple[bytes, int | None]]) -> 
     assert worker.written_anew() == []
 
 
-def test_claims_of_another_changelog_are_not_compared() -> None:
+def test_claims_of_another_changelog_are_not_compared_and_memory_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     worker = Worker(own=8)
     worker.reads(b"of before it was recreated", by=7, changelog="changelog other id")
     worker.reads(b"of now", by=3)
     assert worker.written_anew() == []
     worker.reads(b"of a replaced worker", by=2)
     assert worker.written_anew() == [b"of now"]
-
-
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_entries, "_KEYS", 2)
     worker = Worker(own=7)
     worker.reads(b"a", by=5)

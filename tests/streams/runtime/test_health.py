@@ -1,21 +1,43 @@
 """Alive and ready, judged by progress."""
 
 import json
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from functools import partial
+from typing import Any
 
 import pytest
+from confluent_kafka import Producer
+from prometheus_client.parser import text_string_to_metric_families
 
+from haltline.detectors import ALL as DETECTORS
+from haltline.schemas.dead_letter import BadRecord
+from haltline.schemas.decisions import Level
+from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.intervening import Interventions
+from haltline.schemas.policy import Policy, Rule
+from haltline.streams.engine.core import Core
 from haltline.streams.runtime.health import HealthServer, Partition, Progress, Sample, follow, judge
-from haltline.streams.runtime.metrics import Metrics
+from haltline.streams.runtime.lag import LagWatch
+from haltline.streams.runtime.metrics import PREFIX, Metrics
+from haltline.streams.sessions.session_metrics import SessionMetrics
+from tests.builders import bash
 from tests.cases import cases
+from tests.mock_cluster import ApiKey, MockCluster
+from tests.streams.counting import get
+from tests.waiting import wait_until
 
 T0_S = 1_700_000_000.0
 
 
 def sample(next_offset: int, end_offset: int, last_record_ms: int | None = None) -> Sample:
     return Sample(next_offset=next_offset, end_offset=end_offset, last_record_ms=last_record_ms)
+
+
+def after_ms(seconds: float) -> int:
+    return int((T0_S + seconds) * 1000)
 
 
 def followed(*samples: tuple[float, Sample]) -> Progress:
@@ -30,20 +52,16 @@ def followed(*samples: tuple[float, Sample]) -> Progress:
 @cases(
     "samples, now_s, lag_s",
     {
-        "at first, since the process looks at it": ([(0, sample(5, 9, int((T0_S - 30) * 1000)))], 10.0, 10.0),
+        "at first, since the process looks at it": ([(0, sample(5, 9, after_ms(-30)))], 10.0, 10.0),
         "behind a backlog, since the time of the last record": (
-            [(0, sample(5, 900)), (10, sample(50, 900, int((T0_S + 3) * 1000)))],
-            12.0,
-            9.0,
+            [(0, sample(5, 900)), (10, sample(50, 900, after_ms(3)))], 12.0, 9.0,
         ),
         "after a quiet day, since none waited": (
-            [(0, sample(5, 5, int((T0_S - 86_400) * 1000))), (5, sample(5, 6, int((T0_S - 86_400) * 1000)))],
-            6.0,
-            6.0,
+            [(0, sample(5, 5, after_ms(-86_400))), (5, sample(5, 6, after_ms(-86_400)))], 6.0, 6.0,
         ),
-        "a producer's clock that is ahead": ([(0, sample(5, 6, int((T0_S + 3600) * 1000)))], 6.0, 0.0),
+        "a producer's clock that is ahead": ([(0, sample(5, 6, after_ms(3600)))], 6.0, 0.0),
     },
-)
+)  # fmt: skip
 def test_lag_in_seconds_is_how_long_the_oldest_waiting_record_can_have_waited(
     samples: list[tuple[float, Sample]], now_s: float, lag_s: float
 ) -> None:
@@ -65,48 +83,146 @@ WAITS = followed((0, sample(5, 9)), (50, sample(5, 9)))
 )
 def test_verdict(progress: dict[Partition, Progress], now_s: float, recovered: bool, alive: bool, ready: bool) -> None:
     verdict = judge(progress, T0_S + now_s, stuck_after_s=60.0, recovered=recovered)
-
     assert (verdict.alive, verdict.ready) == (alive, ready)
     assert bool(verdict.reasons) != ready
 
 
-class Served:
-    """A server whose verdict a test sets."""
-
-    def __init__(self) -> None:
-        self.verdict = judge({("a", 0): QUIET}, T0_S, stuck_after_s=60.0, recovered=True)
-        self.metrics = Metrics()
-        self.server = HealthServer("127.0.0.1", 0, verdict=lambda: self.verdict, exposition=self.metrics.exposition)
-
-    def get(self, path: str) -> tuple[int, str]:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.server.port}{path}", timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as refused:
-            return refused.code, refused.read().decode()
-
-
-@pytest.fixture
-def served() -> Iterator[Served]:
-    served = Served()
-    yield served
-    served.server.close()
-
-
-def test_a_healthy_worker_answers_200_with_its_metrics_and_says_which_paths_there_are(served: Served) -> None:
-    served.metrics.counter("rebalances_total").inc(3)
-    assert [served.get(path)[0] for path in ("/healthz", "/readyz")] == [200, 200]
-    status, body = served.get("/metrics")
-    assert (status, "haltline_rebalances_total 3.0" in body) == (200, True)
-    assert served.get("/nothing") == (404, "expected one of /healthz, /readyz, /metrics\n")
-
-
-def test_a_stuck_worker_answers_503_and_says_where(served: Served) -> None:
-    served.verdict = judge({("b", 3): WAITS}, T0_S + 70, stuck_after_s=60.0, recovered=True)
-    status, body = served.get("/healthz")
-
+def test_a_healthy_worker_answers_with_its_metrics_and_a_stuck_one_says_where() -> None:
+    verdicts, metrics = [judge({("a", 0): QUIET}, T0_S, stuck_after_s=60.0, recovered=True)], Metrics()
+    with closing(HealthServer("127.0.0.1", 0, verdict=lambda: verdicts[-1], exposition=metrics.exposition)) as server:
+        metrics.counter("rebalances_total").inc(3)
+        assert [get(server.port, path)[0] for path in ("/healthz", "/readyz")] == [200, 200]
+        status, body = get(server.port, "/metrics")
+        assert (status, "haltline_rebalances_total 3.0" in body) == (200, True)
+        assert get(server.port, "/nothing") == (404, "expected one of /healthz, /readyz, /metrics\n")
+        verdicts.append(judge({("b", 3): WAITS}, T0_S + 70, stuck_after_s=60.0, recovered=True))
+        status, body = get(server.port, "/healthz")
+        assert get(server.port, "/readyz?verbose")[0] == 503
     assert status == 503
     assert json.loads(body)["stuck"] == [
         {"topic": "b", "partition": 3, "next_offset": 5, "lag_records": 4, "since_s": T0_S}
     ]
-    assert served.get("/readyz?verbose")[0] == 503
+
+
+REFUSED = 29  # TOPIC_AUTHORIZATION_FAILED
+
+
+class Here:
+    """A worker at the start of its only partition; `asked` counts how often it was asked where it is."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.failure = failure
+        self.asked = 0
+
+    def positions(self) -> Mapping[Partition, tuple[int, int | None]]:
+        self.asked += 1
+        if self.failure is not None:
+            raise self.failure
+        return {("events", 0): (0, None)}
+
+    def committed(self, partition: Partition) -> int | None:
+        assert partition == ("events", 0)
+        return None
+
+    def recovered(self) -> bool:
+        return True
+
+
+def watch(cluster: MockCluster, place: Here, failures: list[BaseException], metrics: Metrics | None = None) -> LagWatch:
+    client: dict[str, Any] = {"bootstrap.servers": cluster.bootstrap}
+    settings: dict[str, Any] = {"interval_s": 0.01, "stuck_after_s": 60.0}
+    return LagWatch(client, place, metrics or Metrics(), on_failure=failures.append, **settings)
+
+
+def test_an_exception_that_nobody_expects_is_reported_and_the_thread_ends(
+    cluster: MockCluster,
+) -> None:
+    failures: list[BaseException] = []
+    place = Here(ValueError("a mistake of ours"))
+    watching = watch(cluster, place, failures)
+    wait_until(lambda: failures, "the failure is told")
+    watching.close()
+    assert [repr(failure) for failure in failures] == ["ValueError('a mistake of ours')"]
+    assert place.asked == 1
+
+
+def test_a_broker_that_does_not_answer_is_retried(cluster: MockCluster, caplog: pytest.LogCaptureFixture) -> None:
+    failures: list[BaseException] = []
+    cluster.create_topic("events", 1)
+    cluster.fail_next(ApiKey.LIST_OFFSETS, [REFUSED])
+    watching = watch(cluster, Here(), failures)
+    wait_until(lambda: watching.verdict().ready, "the end of the partition is known")
+    watching.close()
+    assert "lag: the broker, which has the ends of the partitions, is away: " in caplog.text
+    assert failures == []
+
+
+def test_a_process_that_starts_behind_says_where_the_ends_are_and_how_long_its_first_record_waits_already(
+    cluster: MockCluster,
+) -> None:
+    written_s = time.time() - 600
+    failures: list[BaseException] = []
+    cluster.create_topic("events", 1)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for number in range(3):
+        producer.produce("events", b"v", timestamp=int((written_s + number) * 1000))
+    assert producer.flush(30) == 0
+    for _ in range(2):  # it starts again, and has done nothing in between
+        metrics = Metrics()
+        watching = watch(cluster, Here(), failures, metrics)
+        lag = partial(shown, metrics, "lag_seconds")
+        wait_until(lambda: (lag() or 0.0) >= 600, "the lag in seconds is that of the first waiting record")  # noqa: B023
+        watching.close()
+        assert [shown(metrics, f"{name}_watermark") for name in ("low", "high")] == [0, 3]
+        assert shown(metrics, "lag_records") == 3
+    assert failures == []
+
+
+def shown(metrics: Metrics, name: str) -> float | None:
+    return metrics.registry.get_sample_value(f"haltline_consumer_{name}", {"topic": "events", "partition": "0"})
+
+
+def test_what_alerts_wait_for_stands_at_0_and_what_is_not_in_the_table_is_an_error() -> None:
+    metrics = Metrics("worker")
+    exposed = {family.name for family in text_string_to_metric_families(metrics.exposition().decode())}
+    assert {name for name in exposed if name.startswith(PREFIX)} == {"haltline_build_info"}
+    build = r'haltline_build_info\{component="worker",python="3\.\d+\.\d+",version="[^"]+"\} 1\.0'
+    assert re.search(build, metrics.exposition().decode())
+    meter = SessionMetrics(metrics)
+    for what in ("kill_unacknowledged", "activity_after_kill", "approval_expired"):
+        assert metrics.registry.get_sample_value("haltline_followups_total", {"what": what}) == 0
+    for reason in BadRecord:
+        assert metrics.registry.get_sample_value("haltline_dead_letters_total", {"reason": reason}) == 0
+    found = {"detector": "killed", "severity": Severity.CRITICAL, "reason": "it goes on", "evidence": ()}
+    for code in ("activity_after_kill", "kill_unacknowledged"):
+        meter.finding(Finding.model_validate({**found, "code": code}))
+    assert metrics.registry.get_sample_value("haltline_followups_total", {"what": "activity_after_kill"}) == 1
+    assert _sum(metrics, "haltline_findings_total", detector="killed") == 2
+    with pytest.raises(TypeError, match="metric rebalances_total: expected a Gauge, got a Counter"):
+        Metrics().gauge("rebalances_total")
+    with pytest.raises(KeyError, match="no_such"):
+        Metrics().counter("no_such")
+
+
+def test_whether_interventions_helped_is_counted_and_so_is_what_they_led_to() -> None:
+    metrics = Metrics()
+    meter = SessionMetrics(metrics)
+    rules = {detector.id: Rule(enabled=False) for detector in DETECTORS}
+    rules["error_repetition"] = Rule(levels=dict.fromkeys(Severity, Level.NUDGE))
+    core = Core(Policy(cooldown_s=1, rules=rules, interventions=Interventions(after_warnings=2)))
+    state = None
+    for number in range(6):
+        outcome = core.on_event(state, bash(10 * number, "cat a", "cat: a: No such file or directory"))
+        state = outcome.state
+        for judged in outcome.judged:
+            meter.judged(*judged)
+        if outcome.decision is not None:
+            meter.decision(outcome.decision, None)
+    assert _sum(metrics, "haltline_interventions_judged_total", helped="no") > 0
+    assert _sum(metrics, "haltline_escalations_total", level="PAUSE") > 0
+
+
+def _sum(metrics: Metrics, name: str, **labels: str) -> float:
+    families = text_string_to_metric_families(metrics.exposition().decode())
+    samples = [sample for family in families for sample in family.samples if sample.name == name]
+    return sum(s.value for s in samples if labels.items() <= s.labels.items())

@@ -3,6 +3,7 @@
 import asyncio
 import queue
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -37,12 +38,11 @@ class Librdkafka:
     def assign(self, _partitions: list[TopicPartition], /) -> None: ...
 
     def poll(self, timeout: float, /) -> Message | None:
-        try:
+        with suppress(queue.Empty):
             message = self.fetched.get(timeout=timeout)
-        except queue.Empty:
-            return None
-        self.handed_out += 1
-        return message
+            self.handed_out += 1
+            return message
+        return None
 
     def consume(self, num_messages: int, /, timeout: float) -> list[Message]:
         messages = (self.poll(timeout) for _ in range(min(num_messages, self.fetched.qsize())))

@@ -1,13 +1,25 @@
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
 import pytest
+from genai_prices import Usage as Counted
+from genai_prices import calc_price
+from hypothesis import given
+from hypothesis import strategies as st
 
+from haltline.cli.agent.watch_all import line_of
+from haltline.schemas.decisions import Level
+from haltline.schemas.events import ActionEvent, Usage
 from haltline.schemas.policy import Policy
+from haltline.streams.scan.following import Following
+from haltline.streams.scan.homes import histories, within
+from haltline.streams.scan.prices import Prices
 from haltline.streams.scan.report import Report
 from haltline.streams.scan.scanning import Known, ScannedFile, project_of, read_file, scan, sessions_in
 from haltline.streams.scan.waste import IDLE_MS, Scanned
-from tests.streams.scan.transcripts import MODEL, Transcript, stuck
+from tests.streams.scan.transcripts import BEGAN, MODEL, Transcript, stuck
 
 POLICY = Policy()
 
@@ -20,7 +32,7 @@ def scanned(transcript: Transcript, folder: Path) -> Scanned:
     return session
 
 
-def test_what_came_after_the_stop_is_wasted(tmp_path: Path) -> None:
+def test_what_came_after_the_stop_is_wasted_and_a_broken_line_costs_that_line_only(tmp_path: Path) -> None:
     session = scanned(stuck(), tmp_path)
     [waste] = session.waste
     assert (waste.level, session.project, session.agent) == ("PAUSE", "-srv-shop", "claude-code")
@@ -29,9 +41,14 @@ def test_what_came_after_the_stop_is_wasted(tmp_path: Path) -> None:
     assert 0 < waste.cost_usd < session.cost_usd
     assert list(session.models) == [MODEL]
     assert any(step.number == waste.number for step in waste.around)
+    file = stuck().write(tmp_path / "a.jsonl")
+    file.write_bytes(file.read_bytes() + b'{"type": "assistant", "mess')
+    found = read_file("", file, POLICY)
+    assert [len(found.sessions), len(found.skipped), found.is_recording] == [1, 1, True]
+    assert "line 26" in found.skipped[0]
 
 
-def test_waste_ends_with_the_next_prompt_and_the_session_is_judged_anew(tmp_path: Path) -> None:
+def test_waste_ends_with_the_next_prompt_or_progress_and_of_a_pause_five_minutes_count(tmp_path: Path) -> None:
     once = scanned(stuck(), tmp_path).waste[0]
     again = stuck().prompt("now the docs").call("ls docs", "index.md")
     for _ in range(12):
@@ -39,9 +56,6 @@ def test_waste_ends_with_the_next_prompt_and_the_session_is_judged_anew(tmp_path
     first, second = scanned(again, tmp_path).waste
     assert first.steps == once.steps
     assert second.number > first.number + first.steps
-
-
-def test_waste_ends_with_the_next_progress(tmp_path: Path) -> None:
     ended = stuck()
     ended.call("sed -i s/-lssl// Makefile", "")
     for number in range(12):
@@ -49,22 +63,11 @@ def test_waste_ends_with_the_next_progress(tmp_path: Path) -> None:
             f"cat part{number}.txt", f"{number} some quite other text in each of the parts of it: {number * 7919}"
         )
     assert scanned(ended, tmp_path).waste[0].steps == scanned(stuck(), tmp_path).waste[0].steps + 1, "the edit itself"
-
-
-def test_of_a_pause_five_minutes_count(tmp_path: Path) -> None:
     short, long = stuck(), stuck()
     short.later(0).call("make build", "error: cannot find -lssl", failed=True)
     long.later(86_400).call("make build", "error: cannot find -lssl", failed=True)
     difference = scanned(long, tmp_path).waste[0].ms - scanned(short, tmp_path).waste[0].ms
     assert difference == IDLE_MS - 10_000
-
-
-def test_a_line_that_cannot_be_read_costs_that_line_only(tmp_path: Path) -> None:
-    file = stuck().write(tmp_path / "a.jsonl")
-    file.write_bytes(file.read_bytes() + b'{"type": "assistant", "mess')
-    found = read_file("", file, POLICY)
-    assert [len(found.sessions), len(found.skipped), found.is_recording] == [1, 1, True]
-    assert "line 26" in found.skipped[0]
 
 
 @pytest.mark.parametrize(
@@ -118,11 +121,8 @@ def test_a_second_scan_reads_only_what_is_new(tmp_path: Path, monkeypatch: pytes
 def test_several_processes_find_what_one_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [("claude-code", stuck(10 + n).write(tmp_path / f"{n}.jsonl")) for n in range(3)]
     monkeypatch.setattr("haltline.streams.scan.scanning._SMALL_BYTES", 0)
-    alone, beside = (
-        sorted((one.path, one.sessions) for one in scan(files, POLICY, Known(None, POLICY), processes=count))
-        for count in (1, 2)
-    )
-    assert alone == beside
+    alone, beside = (scan(files, POLICY, Known(None, POLICY), processes=count) for count in (1, 2))
+    assert sorted((one.path, one.sessions) for one in alone) == sorted((one.path, one.sessions) for one in beside)
 
 
 @pytest.mark.parametrize(
@@ -141,3 +141,146 @@ def test_a_project_is_named_after_its_folder(agent: str, file: str, content: str
     path.parent.mkdir(parents=True)
     path.write_text(content)
     assert project_of(agent, path) == project
+
+
+MODELS = ("claude-sonnet-4-5", "gpt-5", "gpt-4o", "gemini-2.5-pro", "deepseek-chat", "claude-3-opus-latest")
+tokens = st.integers(0, 40_000) | st.integers(0, 2_000_000)
+
+
+@given(
+    model=st.sampled_from(MODELS),
+    fresh=tokens,
+    cached=tokens,
+    output=tokens,
+    minute=st.integers(28_800_000, 29_900_000),
+)
+def test_a_turn_costs_what_the_table_says(model: str, fresh: int, cached: int, output: int, minute: int) -> None:
+    usage = Usage(input_tokens=fresh, cache_read_tokens=cached, output_tokens=output)
+    counted = Counted(input_tokens=fresh + cached, cache_read_tokens=cached, output_tokens=output)
+    said = calc_price(counted, model, genai_request_timestamp=datetime.fromtimestamp(minute * 60, UTC))
+    assert Prices().of(model, usage, minute * 60_000) == pytest.approx(float(said.total_price))
+
+
+def test_a_model_without_a_price_is_named_and_its_tokens_are_counted() -> None:
+    prices = Prices()
+    for model in ("gpt-of-my-own", ""):
+        assert prices.of(model, Usage(input_tokens=3, output_tokens=4), 1_760_000_000_000) is None
+    assert prices.tokens == {"gpt-of-my-own": 7, "(not told)": 7}
+    assert prices.unknown == {"gpt-of-my-own", "(not told)"}
+
+
+SUPPORT = "Library/Application Support"
+TASK = "User/globalStorage/saoudrizwan.claude-dev/tasks/1/api_conversation_history.json"
+
+
+@pytest.mark.parametrize(
+    ("platform", "agent", "file"),
+    [
+        pytest.param("linux", "claude-code", ".claude/projects/-srv-shop/a.jsonl", id="Claude Code"),
+        pytest.param("linux", "claude-code", ".claude/projects/-srv-shop/a/subagents/agent-b.jsonl", id="a subagent"),
+        pytest.param("linux", "codex", ".codex/sessions/2026/11/24/rollout-1.jsonl", id="Codex"),
+        pytest.param("darwin", "cline", f"{SUPPORT}/Code/{TASK}", id="Cline on macOS"),
+        pytest.param("win32", "cline", f"AppData/Roaming/Code/{TASK}", id="Cline on Windows"),
+        pytest.param("win32", "goose", "AppData/Roaming/Block/goose/sessions/s.jsonl", id="goose on Windows"),
+        pytest.param("darwin", "mini-swe-agent", f"{SUPPORT}/mini-swe-agent/last_mini_run.traj.json", id="mini"),
+    ],
+)  # fmt: skip
+def test_a_history_in_the_home_is_found(platform: str, agent: str, file: str, tmp_path: Path) -> None:
+    there = tmp_path / file
+    there.parent.mkdir(parents=True)
+    there.touch()
+    (tmp_path / "other.jsonl").touch()
+    assert list(histories(tmp_path, {}, platform)) == [(agent, there)]
+
+
+@pytest.mark.parametrize(
+    ("newer", "older"),
+    [
+        pytest.param(
+            ".local/share/opencode/opencode.db", ".local/share/opencode/storage/session/p/ses_1.json", id="opencode"
+        ),
+        pytest.param(".local/share/goose/sessions/sessions.db", ".local/share/goose/sessions/a.jsonl", id="goose"),
+        pytest.param(".gemini/tmp/p/chats/session-a.jsonl", ".gemini/tmp/p/chats/session-a.json", id="Gemini CLI"),
+    ],
+)
+def test_a_session_that_a_newer_release_took_over_is_not_found_twice(newer: str, older: str, tmp_path: Path) -> None:
+    for file in (older, newer):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+        assert [found for _, found in histories(tmp_path, {}, "linux")] == [tmp_path / file]
+
+
+def test_within_a_folder_what_may_be_a_history_is_read_and_what_is_installed_there_is_not(tmp_path: Path) -> None:
+    for name in ("run.traj", "sub/b.jsonl", "node_modules/c.jsonl", ".git/d.json", "main.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert [str(file.relative_to(tmp_path)) for file in within([tmp_path])] == ["run.traj", "sub/b.jsonl"]
+    with pytest.raises(FileNotFoundError):
+        list(within([tmp_path / "none"]))
+
+
+class Desk:
+    """A folder of histories, which are followed."""
+
+    def __init__(self, folder: Path, *, since_ms: int = 0) -> None:
+        self.file = folder / "projects" / "-srv-shop" / "a.jsonl"
+        self.file.parent.mkdir(parents=True)
+        self.events: list[ActionEvent] = []
+        self.now_s = 0.0
+        self.following = Following(POLICY, found=self._found, on_event=self.events.append, since_ms=since_ms)
+
+    def _found(self) -> Iterator[tuple[str, Path]]:
+        if self.file.exists():
+            yield "claude-code", self.file
+
+    def poll(self) -> list[tuple[str, Level]]:
+        self.now_s += 1000
+        return [(trip.decision.detector, trip.decision.level) for trip in self.following.poll(lambda: self.now_s)]
+
+    def write(self, transcript: Transcript, lines: slice = slice(None), *, cut: int | None = None) -> None:
+        with self.file.open("ab") as file:
+            file.write(b"".join(orjson.dumps(line) + b"\n" for line in transcript.lines[lines])[:cut])
+
+
+def test_what_is_written_line_by_line_leads_to_what_a_whole_file_leads_to(tmp_path: Path) -> None:
+    whole, slow, transcript = Desk(tmp_path / "whole"), Desk(tmp_path / "slow"), stuck()
+    whole.write(transcript)
+    at_once = whole.poll()
+    found = []
+    for number in range(len(transcript.lines)):
+        slow.write(transcript, slice(number, number + 1))
+        found += slow.poll()
+    assert found == at_once
+    assert at_once[-1][1] >= Level.PAUSE
+    assert [event.event_id for event in slow.events] == [event.event_id for event in whole.events]
+    assert slow.poll() == [], "nothing has changed"
+
+
+@pytest.mark.parametrize("content", [b"\x00\x01", b"{", b"[1, 2]"])
+def test_what_is_no_history_yet_is_passed_over(tmp_path: Path, content: bytes) -> None:
+    desk = Desk(tmp_path)
+    desk.file.write_bytes(content)
+    assert (desk.poll(), desk.events) == ([], [])
+
+
+def test_what_was_there_before_is_not_told_and_a_line_says_what_would_be(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "first")
+    desk.write(stuck())
+    title, text = line_of(list(desk.following.poll())[-1])
+    assert title.startswith("claude-code -srv-shop 11111111-2222-3333-4444-555555555555 PAUSE ")
+    assert "Would be told: " in text
+    transcript = stuck()
+    after = len(transcript.lines)
+    transcript.later(60)
+    since_ms = (transcript.now - 1) * 1000
+    transcript.prompt("now the docs")
+    for _ in range(12):
+        transcript.call("make docs", "error: no rule to make target", failed=True)
+    desk = Desk(tmp_path, since_ms=since_ms)
+    desk.write(transcript, slice(0, after))
+    assert desk.following.start() == 1
+    assert (desk.poll(), desk.events) == ([], []), "it has not changed"
+    desk.write(transcript, slice(after, None))
+    levels = [level for _, level in desk.poll()]
+    assert [level for level in levels if level >= Level.PAUSE] == levels[-1:], "one stop, of the second prompt"
+    assert min(event.time for event in desk.events) >= since_ms > BEGAN * 1000

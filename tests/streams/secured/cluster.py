@@ -15,12 +15,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented 
     UserScramCredentialAlteration,
     UserScramCredentialUpsertion,
 )
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.schemas.topics import Topics
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.kafka_jars import fetch
+from tests.streams.commands import haltline
 from tests.streams.counting import unused_port
 from tests.streams.secured.pki import Authority
 from tests.waiting import wait_until
@@ -28,7 +27,6 @@ from tests.waiting import wait_until
 TOPICS: Final = Topics()
 USERS: Final = ("admin", "agent", "worker", "audit", "operator", "console", "canary")
 MECHANISM: Final = "SCRAM-SHA-512"
-
 _PROPERTIES = """
 listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$controller_port,SASL_SSL://127.0.0.1:{port}
 advertised.listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$controller_port,SASL_SSL://127.0.0.1:{port}
@@ -83,7 +81,7 @@ class Cluster:
 
     def run(self, user: str, *command: str) -> tuple[int, str]:
         """Exit code and output of `haltline ...` as this user."""
-        done = CliRunner().invoke(app, [*command], env=self.environment(user))
+        done = haltline(*command, env=self.environment(user))
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
         return done.exit_code, done.output
@@ -93,12 +91,7 @@ class Cluster:
         result: list[int] = []
         settings = {**self.client(user), "bootstrap.servers": self.bootstrap, "message.timeout.ms": 20_000}
         producer = Producer(settings)
-        producer.produce(
-            topic,
-            key=b"session:s1",
-            value=None,
-            on_delivery=lambda error, _: result.append(error.code() if error else 0),
-        )
+        producer.produce(topic, key=b"session:s1", on_delivery=lambda e, _: result.append(e.code() if e else 0))
         producer.flush(30)
         producer.close()
         (code,) = result
@@ -124,22 +117,15 @@ def running_cluster(folder: Path) -> Iterator[Cluster]:
         _make_users(kafka.bootstrap)
         cluster = Cluster(kafka, port, folder, authority)
         for command in (
-            ("topics", "create", "--partitions", "4", "--replication", "1"),
-            ("topics", "check"),
-            ("topics", "acls", "--operator", "User:operator", "--apply"),
-            ("topics", "acls", "--operator", "User:console", "--apply"),
-            ("topics", "acls", "--agent", "User:canary", "--operator", "User:canary", "--apply"),
-        ):
-            _succeed(cluster, command)
+            "create --partitions 4 --replication 1", "check", "acls --operator User:operator --apply",
+            "acls --operator User:console --apply", "acls --agent User:canary --operator User:canary --apply",
+        ):  # fmt: skip
+            _succeed(cluster, ("topics", *command.split()))
         # What is made is in force a moment later; until then nobody may do anything.
         for user, topic in (("agent", TOPICS.feedback), ("worker", TOPICS.control), ("canary", TOPICS.policies)):
-            wait_until(partial(is_taken, cluster, user, topic), f"{user} may write {topic}", deadline_s=60)
+            taken = partial(cluster.taken, user, topic)
+            wait_until(lambda: taken() == 0, f"{user} may write {topic}", deadline_s=60)  # noqa: B023  # waited for here
         yield cluster
-
-
-def is_taken(cluster: Cluster, user: str, topic: str) -> bool:
-    """Whether this user may write there."""
-    return cluster.taken(user, topic) == 0
 
 
 def _succeed(cluster: Cluster, command: Sequence[str]) -> None:

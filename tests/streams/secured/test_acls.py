@@ -3,12 +3,11 @@
 import orjson
 import pytest
 from confluent_kafka import KafkaError
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.acls import May, Role, grants
 from haltline.streams.local.kafka import LocalKafka
+from tests.streams.commands import haltline
 from tests.streams.secured.cluster import TOPICS, Cluster
 
 PRINCIPALS = {role: f"User:{role}" for role in Role}
@@ -21,32 +20,23 @@ def may(role: Role, what: May) -> set[str]:
     return {g.name for g in WANTED if g.principal == PRINCIPALS[role] and g.may is what and g.resource == "topic"}
 
 
-def test_an_agent_writes_what_it_does_and_what_it_answers_and_nothing_else() -> None:
+def test_each_role_writes_what_is_its_own_and_nothing_else() -> None:
     assert may(Role.AGENT, May.WRITE) == {TOPICS.actions, TOPICS.feedback}
     assert may(Role.AUDIT, May.WRITE) == set()
     assert [role for role in Role if TOPICS.control in may(role, May.WRITE)] == [Role.WORKER]
-
-
-def test_what_runs_rules_in_shadow_writes_what_they_find_and_its_own_state() -> None:
+    assert may(Role.OPINION, May.WRITE) == {TOPICS.opinions}
+    assert [role for role in Role if TOPICS.opinions in may(role, May.WRITE)] == [Role.OPINION]
     assert may(Role.SHADOW, May.WRITE) == {TOPICS.detections, TOPICS.interventions, "shadow-changelog"}
     assert may(Role.SHADOW, May.READ) == {*TOPICS.session_sources, TOPICS.policies, "shadow-changelog"}
     groups = {g.name for g in WANTED if g.principal == PRINCIPALS[Role.SHADOW] and g.may is May.READ}
     assert {"haltline-shadow"} == {name for name in groups if name.startswith("haltline-")}
 
 
-def test_what_talks_to_a_model_writes_its_opinions_and_nothing_else() -> None:
-    assert may(Role.OPINION, May.WRITE) == {TOPICS.opinions}
-    assert [role for role in Role if TOPICS.opinions in may(role, May.WRITE)] == [Role.OPINION]
-
-
 def test_the_lines_are_those_of_kafkas_own_tool() -> None:
-    done = CliRunner().invoke(app, ["topics", "acls", "--agent", "User:bot", "--bootstrap", "kafka-1:9092"])
+    done = haltline("topics", "acls", "--agent", "User:bot", "--bootstrap", "kafka-1:9092")
     assert done.exit_code == 0
-    line = (
-        "kafka-acls.sh --bootstrap-server kafka-1:9092 --add --allow-principal 'User:bot' "
-        "--operation Write --topic 'haltline.actions'"
-    )
-    assert line in done.output.splitlines()
+    add = "kafka-acls.sh --bootstrap-server kafka-1:9092 --add --allow-principal 'User:bot'"
+    assert f"{add} --operation Write --topic 'haltline.actions'" in done.output.splitlines()
     assert all(line.startswith("kafka-acls.sh ") for line in done.output.splitlines())
 
 
@@ -63,7 +53,7 @@ def test_an_agent_only_acts_and_answers_and_an_operator_commands_and_does_not_de
 
 
 def permissions(*there: str) -> tuple[str, str]:
-    done = CliRunner().invoke(app, ["doctor", *there, "--json"])
+    done = haltline("doctor", *there, "--json")
     checks = {check["what"]: check for check in orjson.loads(done.stdout)}
     return checks["permissions"]["verdict"], checks["permissions"]["found"]
 

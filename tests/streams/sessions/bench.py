@@ -17,9 +17,9 @@ from haltline.streams.replay.records import LogRecord
 from haltline.streams.replay.replay_worker import ReplayMeter
 from haltline.streams.runtime.changelog import PartitionState
 from haltline.streams.sessions.processor import SessionProcessor
+from tests.builders import T0_MS, at
 
 TOPICS = Topics()
-T0_MS = 1_750_000_000_000
 PARTITIONS = 4
 SESSION = "s1"
 HOME = partition_of(SESSION, PARTITIONS)
@@ -72,11 +72,7 @@ class Bench:
     """A pipeline with a table of its own, in which it is never later than the latest record that was put."""
 
     def __init__(
-        self,
-        *,
-        max_live_sessions: int = 100,
-        core: Core | None = None,
-        slices: Sequence[PartitionState] | None = None,
+        self, *, max_live_sessions: int = 100, core: Core | None = None, slices: Sequence[PartitionState] | None = None
     ) -> None:
         self.slices = slices or [PartitionState(number) for number in range(PARTITIONS)]
         self.now_ms = T0_MS + 100_000
@@ -88,16 +84,13 @@ class Bench:
             core or Core(),
             topics=TOPICS,
             partitions=PARTITIONS,
-            load=self._load,
+            load=lambda key: next((part.values[key] for part in self.slices if key in part.values), None),
             outbox=self.sent,
             metrics=self.counted,
             policies=self._take_news,
             max_live_sessions=max_live_sessions,
             now_ms=lambda: self.now_ms,
         )
-
-    def _load(self, key: bytes) -> bytes | None:
-        return self.table.get(key)
 
     @property
     def table(self) -> dict[bytes, bytes]:
@@ -156,17 +149,9 @@ class Bench:
 
 
 def delete(second: float, session: str = SESSION, **fields: object) -> bytes:
-    result = {
-        "event_id": f"{session}@{second}",
-        "kind": "action.proposed",
-        "session_id": session,
-        "agent_id": "cleaner",
-        "time": T0_MS + round(second * 1000),
-        "call_id": f"c@{second}",
-        "action": "delete_asset",
-        "args": {"asset_id": "fact_sales"},
-    }
-    return orjson.dumps(result | fields)
+    event = {"event_id": f"{session}@{second}", "kind": "action.proposed", "time": at(second)}
+    of = {"session_id": session, "agent_id": "cleaner", "call_id": f"c@{second}"}
+    return orjson.dumps(event | of | {"action": "delete_asset", "args": {"asset_id": "fact_sales"}} | fields)
 
 
 def killed_bench() -> Bench:

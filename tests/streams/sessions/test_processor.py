@@ -1,14 +1,24 @@
-"""The worker's main path, without a broker: records in, records out."""
+"""The worker's main path without a broker: records in, records out, and the states in between."""
+
+from pathlib import Path
 
 import orjson
 import pytest
 
+from haltline.detectors.features.novelty import checksums
 from haltline.schemas.control import CommandKind
 from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.partitioner import partition_of
+from haltline.streams.engine.core import SessionState
+from haltline.streams.engine.cross_session import ScopeState
 from haltline.streams.policy.source import PolicyRecord, Refusal
+from haltline.streams.runtime.changelog import PartitionState
+from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.state_cache import SCOPE_KEY
+from haltline.streams.sessions.state_codec import CorruptState, UnreadableState
+from haltline.streams.sessions.timers import TimerQueue, due_of
+from tests.builders import T0_MS
 from tests.cases import cases
 from tests.streams.sessions.bench import (
     DAY_S,
@@ -17,15 +27,15 @@ from tests.streams.sessions.bench import (
     OTHERS,
     PARTITIONS,
     SESSION,
-    T0_MS,
     TOPICS,
     Bench,
     delete,
+    killed_bench,
     operator,
 )
 
 
-def test_a_kill_of_a_tool_is_written_to_control_without_a_session() -> None:
+def test_a_tool_is_killed_without_a_session_and_a_dead_letter_can_be_sent_again() -> None:
     bench = Bench()
     home = partition_of("drop_table", PARTITIONS)
     bench.put(TOPICS.commands, operator(CommandKind.KILL, ScopeKind.TOOL, "drop_table"), partition=home)
@@ -33,6 +43,16 @@ def test_a_kill_of_a_tool_is_written_to_control_without_a_session() -> None:
     bench.put(TOPICS.commands, operator(CommandKind.KILL, ScopeKind.TOOL, "drop_table"), partition=home)
     assert len(bench.sent.records) == 1, "it is killed already"
     assert list(bench.checkpoint()) == [SCOPE_KEY + b"tool:drop_table"]
+    fields = orjson.loads(delete(0, session=ELSEWHERE, await_verdict=True))
+    attributes = {"specversion": "1.0", "id": fields.pop("event_id"), "source": "here", "type": fields.pop("kind")}
+    headers = [("content-type", b"application/json"), *((f"ce_{name}", a.encode()) for name, a in attributes.items())]
+    bench = Bench()
+    bench.put(TOPICS.actions, orjson.dumps(fields), headers=headers)
+    (letter,) = bench.letters
+    assert letter.reason is BadRecord.WRONG_KEY
+    again = [(name, text) for name, text in letter.record_headers if text is not None]
+    bench.put(TOPICS.actions, letter.raw, partition=partition_of(ELSEWHERE, PARTITIONS), headers=again)
+    assert bench.decisions[0].session_id == ELSEWHERE
 
 
 @cases(
@@ -62,20 +82,7 @@ def test_a_bad_record_is_kept_whole_and_the_next_one_is_processed(value: bytes |
     assert len(bench.sent.of(TOPICS.interventions)) == 1
 
 
-def test_a_binary_cloudevent_on_the_wrong_partition_can_be_sent_again_from_its_dead_letter() -> None:
-    fields = orjson.loads(delete(0, session=ELSEWHERE, await_verdict=True))
-    attributes = {"specversion": "1.0", "id": fields.pop("event_id"), "source": "here", "type": fields.pop("kind")}
-    headers = [("content-type", b"application/json"), *((f"ce_{name}", a.encode()) for name, a in attributes.items())]
-    bench = Bench()
-    bench.put(TOPICS.actions, orjson.dumps(fields), headers=headers)
-    (letter,) = bench.letters
-    assert letter.reason is BadRecord.WRONG_KEY
-    again = [(name, text) for name, text in letter.record_headers if text is not None]
-    bench.put(TOPICS.actions, letter.raw, partition=partition_of(ELSEWHERE, PARTITIONS), headers=again)
-    assert bench.decisions[0].session_id == ELSEWHERE
-
-
-def test_sessions_beyond_the_bound_stay_as_bytes_and_lose_nothing() -> None:
+def test_sessions_beyond_the_bound_stay_as_bytes_and_a_policy_that_is_refused_is_kept() -> None:
     bench = Bench(max_live_sessions=1)
     for second in (0, 6, 12):
         for session in OTHERS[:5]:
@@ -85,6 +92,16 @@ def test_sessions_beyond_the_bound_stay_as_bytes_and_lose_nothing() -> None:
     assert bench.pipeline.live == 1
     kills = [value for value in bench.sent.of(TOPICS.interventions) if value and b'"KILL"' in value]
     assert len(kills) == 5
+    bench = Bench()
+    record = PolicyRecord(TOPICS.policies, 2, 17, T0_MS, b"default", b"{nonsense", ())
+    bench.news += [Refusal("haltline.policies 2:17:1: not YAML", record), Refusal("policy.yaml:3: no")]
+    bench.checkpoint()
+    assert bench.counted.told.count("policy refused") == 2
+    (letter,) = bench.letters
+    assert (letter.reason, letter.topic, letter.partition, letter.offset) == (BadRecord.INVALID, TOPICS.policies, 2, 17)
+    assert (letter.key, letter.raw, letter.detail) == (b"default", b"{nonsense", "haltline.policies 2:17:1: not YAML")
+    bench.put(TOPICS.actions, delete(0))
+    assert bench.counted.policies == [("default", 1)]
 
 
 @pytest.mark.parametrize("days", [0.01, 400], ids=["a quarter of an hour", "a year"])
@@ -99,14 +116,161 @@ def test_one_record_from_the_future_makes_no_session_idle_nor_a_command_ahead_of
     assert bench.table.keys() == {SESSION.encode(), OTHERS[0].encode()}
 
 
-def test_a_policy_that_is_refused_is_counted_and_kept_and_the_old_one_holds() -> None:
-    bench = Bench()
-    record = PolicyRecord(TOPICS.policies, 2, 17, T0_MS, b"default", b"{nonsense", ())
-    bench.news += [Refusal("haltline.policies 2:17:1: not YAML", record), Refusal("policy.yaml:3: no")]
-    bench.checkpoint()
-    assert bench.counted.told.count("policy refused") == 2
-    (letter,) = bench.letters
-    assert (letter.reason, letter.topic, letter.partition, letter.offset) == (BadRecord.INVALID, TOPICS.policies, 2, 17)
-    assert (letter.key, letter.raw, letter.detail) == (b"default", b"{nonsense", "haltline.policies 2:17:1: not YAML")
+def read_from(key: bytes, data: bytes, partition: int = HOME) -> Bench:
+    """A pipeline whose changelog has these bytes under this key."""
+    slices = [PartitionState(number) for number in range(PARTITIONS)]
+    slices[partition].put(key, data, T0_MS)
+    bench = Bench(slices=slices)
+    bench.pipeline.recovered(partition, slices[partition].values)
+    return bench
+
+
+GOOD = killed_bench().checkpoint()[SESSION.encode()] or b""
+UNREADABLE = {"nothing": b"", "cut": GOOD[:-7], "not text": b"\x00\xff" + GOOD}
+
+
+@cases(
+    "data",
+    UNREADABLE
+    | {
+        "of another session": state_codec.encode(SessionState("s2")),
+        "due at no time": b'{"due_ms":soon,' + GOOD[1:],
+        "due, and cut": b'{"due_ms":1,' + GOOD[1:20],
+        "deeper than anything": b"[" * 5000,
+    },
+)
+def test_a_state_that_cannot_be_read_begins_anew_and_its_bytes_are_kept(
+    data: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = read_from(SESSION.encode(), data)
+    bench.pipeline.tick()
     bench.put(TOPICS.actions, delete(0))
-    assert bench.counted.policies == [("default", 1)]
+    (letter,) = bench.letters
+    assert (letter.reason, letter.key, letter.raw) == (BadRecord.UNREADABLE_STATE, SESSION.encode(), data)
+    assert letter.detail.startswith(f"session s1, partition {HOME} of haltline-sessions-changelog: its state cannot be")
+    assert "haltline kill" in letter.detail
+    assert letter.detail in caplog.text
+    assert bench.counted.told.count("dead letter unreadable_state") == 1
+    assert bench.sent.of(TOPICS.control) == [], "what stands there stays"
+    kept = state_codec.decode(bench.checkpoint()[SESSION.encode()] or b"")
+    assert (kept.events, kept.offsets) == (1, {TOPICS.actions: 0})
+
+
+@cases("data", UNREADABLE)
+def test_what_cannot_be_read_of_an_agent_begins_anew_too(data: bytes) -> None:
+    key = SCOPE_KEY + b"agent:cleaner"
+    home = partition_of("cleaner", PARTITIONS)
+    bench = read_from(key, data, home)
+    bench.put(TOPICS.commands, operator(CommandKind.KILL, ScopeKind.AGENT, "cleaner"), partition=home)
+    assert len(bench.sent.of(TOPICS.control)) == 1
+    assert bench.sent.of(TOPICS.dead_letter) == [data]
+    assert state_codec.decode_scope(bench.checkpoint()[key] or b"").id == "cleaner"
+
+
+@pytest.mark.parametrize("key", [b"s1", b"\xfe\xfd", SCOPE_KEY + b"agent:cleaner", SCOPE_KEY + b"\xfe"])
+def test_what_cannot_be_read_and_is_without_further_records_is_dropped_when_it_is_idle(key: bytes) -> None:
+    bench = read_from(key, b'{"due_ms":1,')
+    bench.pipeline.tick()
+    for days in (2, 4):
+        bench.deletes(days * DAY_S, session=OTHERS[0])
+        bench.checkpoint()
+    assert key not in bench.table
+    assert b'{"due_ms":1,' in bench.sent.of(TOPICS.dead_letter)
+
+
+def test_a_state_forgets_offsets_and_nothing_else_and_one_of_a_later_release_ends_the_process() -> None:
+    bench = read_from(SESSION.encode(), GOOD.replace(b'"v":2', b'"v":3'))
+    with pytest.raises(CorruptState, match="expected 2 or less, got 3"):
+        bench.put(TOPICS.actions, delete(0))
+    bench = Bench()
+    key, before = SESSION.encode(), state_codec.shown(state_codec.decode(GOOD))
+    assert before["offsets"] == {TOPICS.actions: 2}
+    assert bench.pipeline.forget(key, GOOD, {TOPICS.actions: 3, TOPICS.commands: 0}) == GOOD
+    assert bench.pipeline.forget(key, b"damage", {TOPICS.actions: 0}) == b"damage", "is told when it is needed"
+    for end in (0, 2):
+        after = state_codec.shown(state_codec.decode(bench.pipeline.forget(key, GOOD, {TOPICS.actions: end})))
+        assert after == before | {"offsets": {}}, "a kill and what was counted stay"
+
+
+GOLDEN = Path(__file__).parent / "golden"
+FULL = GOLDEN / "state_v2.json"
+PACKED = "calls", "exact_calls", "pairs", "results", "beginnings"
+
+
+@pytest.mark.parametrize("file", sorted(GOLDEN.glob("state_v1*.json")), ids=lambda file: file.stem)
+def test_a_state_of_an_older_release_is_read_and_nothing_of_it_is_lost(file: Path) -> None:
+    written = orjson.loads(file.read_bytes())
+    state = state_codec.decode(file.read_bytes())
+    read = state_codec.shown(state_codec.decode(state_codec.encode(state)))
+    novelty = state.calls.novelty
+    if (numbers := written["calls"].pop("novelty", None)) is not None:
+        assert [checksums(getattr(novelty, name)) for name in PACKED] == [tuple(numbers.pop(name)) for name in PACKED]
+        assert novelty.words.split() == list(numbers.pop("words"))
+        assert {str(line): reported & 0xF for line, reported in novelty.templates.items()} == {
+            line: count for line, (count, _) in numbers.pop("templates").items()
+        }
+        assert _kept(numbers, read["calls"]["novelty"]) == numbers
+    assert _kept(written, read) == written | {"v": 2}
+
+
+def _kept(written: object, read: object) -> object:
+    """What is read now, without fields that have come since."""
+    if isinstance(written, dict) and isinstance(read, dict):
+        return {name: _kept(value, read[name]) for name, value in written.items()}
+    if isinstance(written, list) and isinstance(read, list) and len(written) == len(read):
+        return [_kept(one, other) for one, other in zip(written, read, strict=True)]
+    return read
+
+
+def test_releases_see_each_other_s_versions_and_keep_what_they_do_not_know() -> None:
+    for state in (SessionState("s1", due_ms=7), ScopeState("agent", "a1")):
+        # An older release reads JSON, and ends where `v` is a number that it does not know.
+        assert orjson.loads(state_codec.encode(state))["v"] == state_codec.VERSION == 2
+    first, second = (state_codec.decode(file.read_bytes()) for file in (GOLDEN / "state_v1.json", FULL))
+    for written in (first, second):
+        assert written.detectors.pop("context_thrash")  # a rule that is gone: kept as it was written
+    assert first == second
+    later = SessionState("s1", detectors={"of_tomorrow": {"count": 3}})
+    assert state_codec.decode(state_codec.encode(later)) == later
+    with pytest.raises(CorruptState, match="state version: expected 2 or less, got 3") as raised:
+        state_codec.decode(b'{"v": 3, "session_id": "s1"}')
+    assert not isinstance(raised.value, UnreadableState), "it is not taken for damage"
+
+
+WRITTEN = state_codec.encode(SessionState("s1"))
+
+
+@cases(
+    "data",
+    {
+        "not JSON": b"{",
+        "a version that is no number": b'{"v": "1", "session_id": "s1"}',
+        "a wrong type": b'{"v": 1, "session_id": "s1", "events": "many"}',
+        "no hashes": b'{"v": 1, "session_id": "s1", "seen": "no digits"}',
+        "a detector's state of another shape": b'{"v": 1, "session_id": "s1", "detectors": {"budget": {"used": 1}}}',
+        "of this version, laid out otherwise": b'{"v": 2, "session_id": "s1"}',
+        "cut": WRITTEN[:-1],
+        "other bytes": WRITTEN[:60] + b"AAAA" + WRITTEN[64:],
+        "nothing compressed": b'{"due_ms":0,"v":2,"state":""}',
+        "of an agent": state_codec.encode(ScopeState("agent", "a1")),
+        "a detector's other shape": state_codec.encode(SessionState("s1", detectors={"budget": {"used": 1}})),
+    },
+)
+def test_what_is_no_state_cannot_be_read_and_it_says_so(data: bytes) -> None:
+    with pytest.raises(UnreadableState, match=r"expected a state|state version"):
+        state_codec.decode(data)
+
+
+def test_the_last_word_on_a_session_counts_and_partitions_come_with_what_is_due_in_them_and_go_with_it() -> None:
+    agenda = TimerQueue()
+    for key, due_ms in ((b"a", 5), (b"b", 3), (b"a", 9), (b"c", 4), (b"b", 0), (b"c", 2)):
+        agenda.put(key, 0, due_ms)
+    assert [list(agenda.take(now_ms)) for now_ms in (1, 8, 9)] == [[], [b"c"], [b"a"]]
+    assert len(agenda) == 0
+    states = {name: state_codec.encode(SessionState(name.decode(), due_ms=due)) for name, due in ((b"a", 1), (b"b", 0))}
+    agenda.recovered(0, states)
+    agenda.recovered(1, {b"x": states[b"a"]})
+    assert len(agenda) == 2
+    agenda.revoke({1})
+    assert list(agenda.take(10)) == [b"a"]
+    assert due_of(b'{"session_id":"s1","v":1}') == 0, "a state of an older release is not due"
