@@ -54,7 +54,7 @@ def standing_of(debt: float, settings: TrustDebt) -> Standing:
 
 
 def hardened(intervention: Intervention, standing: Standing) -> Intervention:
-    """Return the intervention, one step stricter in restricted mode or while a review is due."""
+    """Return the intervention. In restricted mode, or while a review is due, nudge and escalate are one step up."""
     if standing in (Standing.NORMAL, Standing.ELEVATED) or not Intervention.OK < intervention < Intervention.BLOCK:
         return intervention
     return Intervention.ESCALATE if intervention is Intervention.NUDGE else Intervention.BLOCK

@@ -70,12 +70,12 @@ class LocalDecider(Decider):
         return below
 
     def go_on(self, earlier: Decider) -> None:
-        """Takes over the state of an earlier decider of the same session, and what its tree shares."""
+        """Take over the state of an earlier decider of the same session, and the shared state of its tree."""
         if isinstance(earlier, LocalDecider):
             self._state, self._tree = earlier._state, earlier._tree
 
     def after_fork(self) -> None:
-        """In a child: the state stays, the lock is a new one."""
+        """In a forked child: keep the state, and replace the lock."""
         self._tree.lock = threading.Lock()
 
     def killed(self, lineage: Iterable[str]) -> Decision | None:

@@ -72,11 +72,11 @@ class NoTransport:
         receiver.loaded()
 
     def publish(self, topic: str, value: bytes, *, must: bool = False) -> bool:  # noqa: ARG002 - a link's arguments
-        """Goes nowhere, which is what was asked for."""
+        """Discard the record."""
         return True
 
     def close(self, within_s: float) -> int:  # noqa: ARG002 - the arguments of a link
-        """Nothing is left."""
+        """Return 0: there are no records."""
         return 0
 
 

@@ -1,4 +1,4 @@
-"""Whether workers can see the events of this process, as far as the topic of actions shows it.
+"""Visibility of this process's events to workers, as far as the topic of actions shows it.
 
 A broker that accepts every record is not enough. Workers read a recreated topic only after they have noticed it; nobody
 reads a deleted one; and with more partitions than before, some sessions are in partitions without a reader.

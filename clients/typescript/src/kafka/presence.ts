@@ -1,4 +1,4 @@
-// Whether workers can see the events of this process, as far as the topic of actions shows it. A broker that accepts
+// Visibility of the events of this process to workers, as far as the topic of actions shows it. A broker that accepts
 // every record is not enough: a topic may be deleted, or recreated, or have another number of partitions than before.
 
 import { partitionOf } from "./partitioner.js";
