@@ -10,7 +10,8 @@ Fires: `monologue` when of the messages since the last action `same` are like th
     A message is a model turn that tells its text, or a call or command line that only says or thinks something.
 Quiet: any action in between; a pause of `pause_s` between two messages, or a word of a person: somebody was asked.
     Tables, code and lists, which repeat their words in passages that differ. An `echo` beside other commands, into a
-    file or a pipe, of a variable, or of fewer than six words (`echo done`), which says how far the work is.
+    file or a pipe, of a variable, or of fewer than six words (`echo done`), which says how far the work is. The same
+    command line again (see `repetition`).
 Misses: model turns whose text is not told; the same said in other words fewer than `talk` times; passages that
     begin to repeat only after the recorded beginning of a message.
 """
@@ -155,6 +156,8 @@ class Monologue(Detector[State]):
         state.all_turns += 1
         text = _text(act)
         message = _row(act, text, state.all_turns)
+        if act.runs and any(message[_WHOLE] == other[_WHOLE] for other in state.messages):
+            return None  # see `repetition`
         weights = [self._alike(other, message) for other in state.messages]
         alike = [m for m, weight in zip(state.messages, weights, strict=True) if weight]
         counted = 1 + sum(weights)

@@ -94,7 +94,7 @@ class Repetition(Detector[State]):
     """Tools of which nothing is known, and whose answers are short."""
     stepping: ManyCounts = (10, 20, 40)
     """Those among them that are named as if they were meant to be called again and again; in a row."""
-    printing: Counts = (3, 12, 16)
+    printing: Counts = (3, 9, 12)
     """Command lines that only print fixed words, such as `echo done`."""
     failing: Counts = (3, 4, 4)
     """Whatever it is, when it fails each time."""
