@@ -2,17 +2,10 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from haltline.schemas.events import Effect
-
-if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
-    pass
 
 
 class Phase(StrEnum):

@@ -1,13 +1,9 @@
 """The known properties of a tool."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,6 @@ class Dispatch:
 
 
 def _entry(detector: Detector[Any], sights: int) -> Entry:
-    overrides = type(detector).concerns is Detector.concerns
-    concerns = None if overrides else detector.concerns
+    concerns_all = type(detector).concerns is Detector.concerns
+    concerns = None if concerns_all else detector.concerns
     return (detector.id, bool(detector.wakes_at & sights), concerns, detector.start, detector.observe)

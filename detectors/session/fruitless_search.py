@@ -206,7 +206,7 @@ class FruitlessSearch(Detector[State]):
             Severity.CRITICAL if len(rows) >= critical else Severity.HIGH if len(rows) >= high else Severity.MEDIUM,
             f"{len(rows)} submissions refused in {seconds(rows)}s, {len(same)} of them this one: {act.subject:.120}",
             evidence(act, rows),
-            confidence=min(1.0, len(rows) / self.uniform[2]),
+            confidence=min(1.0, len(rows) / critical),
             values={"submissions": len(rows), "same": len(same)},
             thresholds={"medium": first, "high": high, "critical": critical, "last_actions": self.last_actions},
         )
