@@ -68,9 +68,12 @@ _CALLED_WITHOUT_BRACKETS = frozenset(("rmtree", "unlink", "rmdir", "delete_all",
 _CLOSES = frozenset(("fclose", "closeSync", "close"))
 _WRITES_WHOLE = frozenset(
     listed("""
-    writeFileSync writeFile file_put_contents outputFileSync WriteAllText write_file writeTextFile writeTextFileSync
+    writeFileSync writeFile file_put_contents outputFileSync outputFile WriteAllText write_file writeTextFile
+    writeTextFileSync
 """)
 )
+_NOTHING = frozenset(("Buffer.alloc", "Buffer.from", "Uint8Array", "Blob", "TextEncoder.encode"))
+"""What makes nothing when it is given nothing."""
 _OF_TABLES = re.compile(r"\bTable\b|__table__|sequelize|schema", re.IGNORECASE)
 _DELETES = re.compile(r"^(?:sqlalchemy\.)?delete\.\w|\w\.delete$")
 _COMMAND = re.compile(r"\s*(?:sudo\s+)?[\w./-]+(?:\s|$)")
@@ -659,6 +662,8 @@ class _Program:
         elif code_calls.is_shell(ref) or ref in code_calls.CODES:
             given = keywords.get("args") or keywords.get("command") or keywords.get("cmd")
             self._runs(ref, items or ([given] if given is not None else []))
+        elif ref in ("Bun.file.delete", "Bun.file.unlink"):
+            self._add("path", ref, base)
         elif last in ("unlink", "rmdir") and not base and first.texts[:1] and first.texts[0].startswith("/"):
             self._add("path", last, first.texts)
         elif last in ("unlink", "rmdir", "rmtree", "deleteDir", "deleteRecursively") and (base or not items):
@@ -689,9 +694,9 @@ class _Program:
         elif ref == "open_w.close" or (ref == "open_w.end" and not items):
             self._add("path", OPENED, base)
         elif (
-            (last in _WRITES_WHOLE or ref in ("File.write", "IO.write"))
+            (last in _WRITES_WHOLE or ref in ("File.write", "IO.write", "Bun.write"))
             and len(items) > 1
-            and items[1].texts == ("",)
+            and (items[1].texts == ("",) or (items[1].ref in _NOTHING and not items[1].texts))
             and first.texts
         ):
             self._add("path", "truncate", first.texts)
@@ -825,7 +830,11 @@ class _Program:
             reaches_out=self.reaches_out,
         )
         if found is not None:
-            by_args = not found[0].startswith("update") or ref.endswith("update.values")
+            by_args = (
+                not found[0].startswith("update")
+                or ref.endswith("update.values")
+                or any(name[:1].isupper() for name in given)
+            )
             about = named_by(ref, base, items if by_args else [], keywords if by_args else {})
             self._add(f"act:{found[1]}", found[0], about[:1])
 

@@ -14,6 +14,7 @@ PATHS = frozenset(listed("""
     Dir.unlink FileUtils.rm FileUtils.rm_f FileUtils.rmdir unlink rmdir Files.delete Files.deleteIfExists os.Remove
     fs.remove_file remove_file fs.remove_dir file.remove System.IO.File.Delete File.Delete IO.File.Delete Deno.remove
     Deno.removeSync FileManager.default.removeItem pathlib.Path.unlink os.ftruncate
+    fs.ftruncateSync fs.ftruncate
 """))  # fmt: skip
 TREES = frozenset(listed("""
     shutil.rmtree rmtree fs.rmSync fs.rm fs.promises.rm fs.removeSync fs.remove fs.emptyDirSync rmSync FileUtils.rm_rf

@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
-from haltline.detectors.commands.model import OPENED, ActEffect, Badness, Destruction
+from haltline.detectors.commands.model import BLANK, OPENED, ActEffect, Badness, Destruction
 from haltline.detectors.commands.names import is_production
 
 _MAX_THERE = 128
@@ -80,7 +80,8 @@ class Ownership(Struct):
             own = self._is_of_own_job(target) or None
         if not target.startswith("path="):
             return own is not True
-        if own is None and destruction.verb == OPENED and "/" not in target and target not in self.there:
+        may_be_new = destruction.verb == BLANK or (destruction.verb == OPENED and "/" not in target)
+        if may_be_new and own is None and target not in self.there:
             return False
         return own is False and not self._is_back(target) if own is not None else not self._is_own_path(target)
 

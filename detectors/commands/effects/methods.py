@@ -5,7 +5,10 @@ Misses: clients whose methods are not named after what they do; arguments that a
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
+from haltline.detectors.commands.effects import rows
+from haltline.detectors.commands.effects.programs import TABLE
 from haltline.detectors.commands.effects.tools import by_name, by_setting, only_looks
 from haltline.detectors.commands.model import ActEffect, listed
 from haltline.schemas.tool_names import destroying_verb, words
@@ -51,8 +54,8 @@ _OPENS = frozenset((
     "attach_user_policy", "attach_role_policy", "put_user_policy", "put_role_policy", "chmod", "fchmod",
 ))  # fmt: skip
 _SETS_BY_CODE = frozenset(listed("""
-    put_bucket_lifecycle_configuration put_bucket_lifecycle put_retention_policy put_bucket_versioning
-    decrease_stream_retention_period disable_key schedule_key_deletion stop_instances update_time_to_live stop_logging
+    put_bucket_lifecycle_configuration put_bucket_lifecycle decrease_stream_retention_period disable_key
+    schedule_key_deletion stop_instances stop_logging
     change_resource_record_sets update_all delete_by destroy_by
     add_lifecycle_delete_rule clear_lifecyle_rules update_many updateMany bulk_update updateAll recursiveDelete
 """))  # fmt: skip
@@ -118,6 +121,22 @@ def _by_words(owner: str, method: str) -> tuple[str, ActEffect] | None:
     return (method, ActEffect.DESTROYS) if destroying_verb(name) == parts[0] else by_name(name, alone=False)
 
 
+@lru_cache(maxsize=1024)
+def _rows_of(operation: str) -> tuple[rows.Row, ...]:
+    return rows.of_operation(TABLE, "aws", operation) if "-" in operation else ()
+
+
+def _as_options(given: Mapping[str, str]) -> list[str]:
+    """The arguments of a call as options of the command of the same name; `DeletionProtection=False` is a switch."""
+    argv: list[str] = []
+    for name, value in given.items():
+        option = "-".join(words(name))
+        argv += (f"--{option}", value)
+        if value.lower() == "false" and "-" in option:
+            argv.append(f"--no-{option}")
+    return argv
+
+
 def of_method(  # noqa: PLR0912 - one case after another
     owner: str, method: str, given: Mapping[str, str], plain: list[str], *, everything: bool, reaches_out: bool
 ) -> tuple[str, ActEffect] | None:
@@ -128,7 +147,13 @@ def of_method(  # noqa: PLR0912 - one case after another
     """
     last = owner.rpartition(".")[2].lower()
     outside = reaches_out or not _OWNERS.isdisjoint(words(owner))
-    in_snake = "_".join(words(method.removesuffix("Command")))
+    named = words(method.removesuffix("Command"))
+    in_snake = "_".join(named)
+    of_command = _rows_of("-".join(named)) if given else ()
+    if of_command and (outside or method.endswith("Command") or any(name[:1].isupper() for name in given)):
+        argv = _as_options(given)
+        effect = next((row.effect for row in of_command if rows.holds(row, argv)), None)
+        return None if effect is None else (method, effect)
     if method in _MAKING and last in _MONEY_OBJECTS and _PAYS_BY_CODE.search(owner):
         return f"{last}_{method}", ActEffect.SPENDS
     if (method in _MAILS and "QueueUrl" not in given and (reaches_out or _MAILERS.search(owner))) or (

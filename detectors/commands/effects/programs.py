@@ -25,7 +25,8 @@ destroys~ | hdfs,hadoop dfs/fs | /-mv\s+\S+\s+\S*(trash|\/tmp|null)/ | $0
 destroys | fallocate | /punch|collapse|zero-range|(^|\s)-[pcz]\b/ | path:$0
 overwrites | fsutil file createnew | | path:$1
 destroys | cipher | /\/w/ |
-destroys | robocopy | /\/(mir|purge)/ !/\/l\b/ | path:$2
+destroys | robocopy | /\/(mir|purge)/ !/\/l\b/ !/%te?mp%|env:te?mp/ | path:$2
+destroys~ | robocopy | /\/mov/ /%te?mp%|env:te?mp|(windows|local|[:\\\/])[\\\/]?te?mp/ !/\/l\b/ | path:$1
 destroys | wevtutil cl/clear-log | | $1
 destroys~ | fsutil volume | /dismount/ | $2
 destroys | icacls | /\/(reset|remove|deny)|\/inheritance:r/ | path:$1
@@ -130,7 +131,7 @@ destroys | osascript | /\b(delete|empty|erase)\b.*\b(file|folder|trash|disk|item
 destroys | websocat,wscat | /"(op|action|operation|method|type|cmd)"\s*:\s*"\w*(delete|remove|destroy|purge|drop)/ |
 destroys~ | stop-azvm,stop-ec2instance,stop-gceinstance,stop-azwebapp,stop-rdsdbinstance,restart-computer,suspend-vm | | -name,-instanceid,$1
 destroys | yq | /(^|\s)(-i|--inplace)/ /(^|\s|')del\(\.(\[\])?\)|(^|\s)\.\s*=\s*(null|\{\}|"")/ | path:$0
-destroys | rsync | +remove /--remove-source-files/ /\s(\/tmp|\/var\/tmp|\/dev\/shm)\S*$/ | path:$1
+destroys | rsync | +remove /--remove-(source|sent)-files/ /\s(\/tmp|\/var\/tmp|\/dev\/shm)\S*$/ !/(^|\s)-[a-z]*n[a-z]*\s/ | path:$1
 destroys | puppet apply | /ensure\s*=>\s*'?absent/ | $*
 hands_over | at,batch | +f /(^|\s)-\w*f\s/ | -f,$*
 destroys~ | docker update | /--restart\s+no\b/ | $*
