@@ -53,13 +53,17 @@ _INTERPRETERS = _words("""
 """)  # fmt: skip
 # Of these the text is looked through once more, see may_destroy_by_code.
 _CLIENTS = _words("curl wget http https xh curlie")
-_CLIENTS_OF_SQL = _words("psql mysql mariadb sqlplus clickhouse mongosh mongo cqlsh snowsql duckdb sqlcmd")
+_CLIENTS_OF_SQL = _words("""
+    psql mysql mariadb sqlplus clickhouse mongosh mongo cqlsh snowsql duckdb sqlcmd gremlin arangosh redis
+""")
 _CHANGES_THERE = _words("post xpost put xput patch xpatch data json d request f form")
 _PAIRS = tuple(
     map(
         _words,
         (
             "update set",
+            "update unset",
+            "s update",
             "schema load",
             "row security",
             "alter table",
@@ -148,7 +152,7 @@ _IN_PROGRAMS = (
     "disable_", "revoke", "authorize", "attach_", "submit_", "versioning", "private=", "deletion", "prune", "clear(",
     "stop_", "desired", "put_object", "_account(", "order(",
     "_public", "sequelize", "mail(", "lifecycle",
-    "updatemany", "update(",
+    "updatemany", "update(", "match (", "update_by_query",
     "_acl", "chmod", "updateall", "update_many",
     "policy", "retention", "replicas", "'post'", '"post"', ".post(", ".put(", ".patch(", "urlopen",
     "publish",

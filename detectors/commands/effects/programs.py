@@ -183,6 +183,7 @@ destroys | influx,influxd delete | | bucket:--bucket
 destroys | influx | /\bdrop\s+(database|measurement|series|retention|shard)|delete\s+from/ |
 destroys | influx bucket update | /retention|-r\b/ | --id,--name,-i,-n
 destroys | cypher-shell,neo4j-shell | /\bdelete\s+\w|\bdrop\s+\w|\bremove\s+\w|\bset\s+\w+\s*=\s*\{\s*\}/ |
+overwrites | cypher-shell,neo4j-shell | /\bmatch\s*\((?!.*\b(where|limit|create|merge|against)\b)[^{]*\sset\s+\w+(\.\w+\s*=|\s*\+=|:|\s*=\s*null)/ |
 destroys | neo4j-admin | /--(force|overwrite-destination)|delete/ | $*
 overwrites | neo4j-admin load/database | /load/ | $*
 overwrites | etcdctl,etcdutl snapshot restore | | --data-dir
