@@ -43,6 +43,7 @@ _DESTROYS = _words("""
     default_time_to_live flashback detach revoke trash nopasswd authorized_keys sudoers cron
     # whatever is asked for by a word of what it does
     pg_drop_replication_slot drop_chunks lo_unlink pg_resetwal flyway goose knex dbmate
+    claude codex gemini aider llm opencode goose amp cursor copilot qwen crush droid auggie
     nuke teardown obliterate decommission deprovision deactivate unlogged recovery archive_mode
 """)  # fmt: skip
 # These destroy something in company only: see _has_word.
