@@ -1,1 +1,1 @@
-"""A complete agent of each framework behind haltline, with a scripted model; `haltline init --framework` writes it."""
+"""Examples: an agent for each framework behind haltline, with a scripted model; for `haltline init --framework`."""

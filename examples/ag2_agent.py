@@ -20,7 +20,7 @@ def delete_asset(asset_id: str) -> str:
 
 
 async def main() -> None:
-    """Runs it until it is stopped."""
+    """Run the agent until it is stopped."""
     calls = [ToolCallEvent("delete_asset", arguments='{"asset_id": "fact_sales"}') for _ in range(10)]
     model = TestConfig(*calls, raise_tool_errors=False)
     # A real model, with its key in ANTHROPIC_API_KEY (pip install 'ag2[anthropic]'; from ag2.config ...):

@@ -30,7 +30,7 @@ def delete_asset(asset_id: str) -> str:
 
 
 class Script(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatClient[Any]):
-    """Asks for the same call at every turn."""
+    """A model that requests the same call at every turn."""
 
     turns = 0
 
@@ -41,7 +41,7 @@ class Script(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatCli
 
 
 async def main() -> None:
-    """Runs it until it is stopped."""
+    """Run the agent until it is stopped."""
     client = Script()
     # A real model, with its key in OPENAI_API_KEY (pip install agent-framework-openai):
     # client = OpenAIChatClient(model="gpt-5")  # from agent_framework.openai

@@ -18,12 +18,12 @@ def delete_asset(asset_id: str) -> str:
 
 
 def model(turn: int) -> dict[str, str]:
-    """The same call at every turn. A real model stands here, in a host that has one."""
+    """Return the same call at every turn, in place of a real model."""
     return {"call_id": f"c{turn}", "name": "delete_asset"}
 
 
 async def main() -> None:
-    """Runs it until it is stopped."""
+    """Run the agent until it is stopped."""
     async with Guard(GuardSettings.from_env(agent_id="cleaner")) as guard:
         emitter = InterceptionEmitter().register(HaltlineInterceptor(guard), name="haltline")
         build = AgentContextBuilder(agent_id="cleaner", framework="example", session_id="tidy-1")

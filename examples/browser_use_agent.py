@@ -10,7 +10,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-# browser-use sends tasks, actions and addresses of pages to its makers unless it is told not to.
+# By default, browser-use sends tasks, actions and page addresses to its vendor.
 os.environ |= {"ANONYMIZED_TELEMETRY": "false", "BROWSER_USE_VERSION_CHECK": "false"}
 
 from browser_use import Agent, Browser
@@ -26,29 +26,29 @@ class Catalogue(BaseHTTPRequestHandler):
     """A page with a button that deletes nothing."""
 
     def do_GET(self) -> None:
-        """The page."""
+        """Send the page."""
         self.send_response(200)
         self.send_header("Content-Type", "text/html")
         self.end_headers()
         self.wfile.write(PAGE)
 
     def do_POST(self) -> None:
-        """What the button does."""
+        """Handle a click on the button."""
         print("deleted fact_sales", flush=True)
         self.send_response(204)
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 class Script:
-    """Clicks on the button at every turn."""
+    """A model that clicks on the button at every turn."""
 
     model = name = model_name = provider = "scripted"
 
     async def ainvoke(self, messages: Any, output_format: Any = None, **_: Any) -> Any:
-        """The next turn."""
+        """Return the next turn."""
         (index,) = re.findall(r"\[(\d+)\]<button", messages[-1].text)
         state = {"evaluation_previous_goal": "", "memory": "", "next_goal": ""}
         answer = {**state, "action": [{"click": {"index": index}}]}
@@ -56,7 +56,7 @@ class Script:
 
 
 async def run(url: str) -> None:
-    """Runs it until it is stopped."""
+    """Run the agent until it is stopped."""
     browser = Browser(headless=True, chromium_sandbox=os.geteuid() != 0, enable_default_extensions=False)
     model = Script()
     # A real model, with its key in ANTHROPIC_API_KEY (from browser_use import ChatAnthropic):
@@ -70,7 +70,7 @@ async def run(url: str) -> None:
 
 
 def main() -> None:
-    """Serves the page, and runs it."""
+    """Serve the page, and run the agent."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Catalogue)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     asyncio.run(run(f"http://127.0.0.1:{server.server_port}"))

@@ -2,7 +2,7 @@
 
 HALTLINE_BOOTSTRAP=127.0.0.1:9092 python agent.py
 
-The model is a server of this process, so that Claude Code, which the SDK carries, runs as it is.
+The model is an HTTP server in this process, so that the SDK's Claude Code runs unchanged.
 """
 
 import asyncio
@@ -26,15 +26,15 @@ async def delete_asset(args: dict[str, Any]) -> dict[str, Any]:
 
 
 class Script(BaseHTTPRequestHandler):
-    """Asks for the same call at every turn."""
+    """A model that requests the same call at every turn."""
 
     turns = 0
 
     def log_message(self, *_: Any) -> None:
-        """Nothing."""
+        """Log nothing."""
 
     def do_POST(self) -> None:
-        """The next turn, as Anthropic's API streams it."""
+        """Send the next turn as a stream, like Anthropic's API."""
         self.rfile.read(int(self.headers["content-length"]))
         Script.turns += 1
         use = {"type": "tool_use", "id": f"c{self.turns}", "name": "mcp__assets__delete_asset", "input": {}}
@@ -59,7 +59,7 @@ class Script(BaseHTTPRequestHandler):
 
 
 async def run(model: dict[str, str], home: str) -> None:
-    """Runs it until it is stopped."""
+    """Run the agent until it is stopped."""
     async with Guard(GuardSettings.from_env(agent_id="cleaner")) as guard:
         options = ClaudeAgentOptions(
             mcp_servers={"assets": create_sdk_mcp_server("assets", tools=[delete_asset])},
@@ -79,7 +79,7 @@ async def run(model: dict[str, str], home: str) -> None:
 
 
 def main() -> None:
-    """Serves the model, and runs the agent."""
+    """Serve the model, and run the agent."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Script) as server, TemporaryDirectory() as home:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         model = {"ANTHROPIC_BASE_URL": f"http://127.0.0.1:{server.server_port}", "ANTHROPIC_API_KEY": "none"}

@@ -21,23 +21,23 @@ def delete_asset(asset_id: str) -> str:
 
 
 class Script(BaseLLM):
-    """Asks for the same call at every turn."""
+    """A model that requests the same call at every turn."""
 
     turns: int = 0
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """The next turn."""
+        """Return the next turn."""
         self.turns += 1
         function = {"name": "delete_asset", "arguments": '{"asset_id": "fact_sales"}'}
         return [{"id": f"c{self.turns}", "type": "function", "function": function}]
 
     def supports_function_calling(self) -> bool:
-        """It does."""
+        """Return True."""
         return True
 
 
 def main() -> None:
-    """Runs it until it is stopped."""
+    """Run the agent until it is stopped."""
     model = Script(model="scripted")
     # A real model, with its key in ANTHROPIC_API_KEY (pip install 'crewai[anthropic]'):
     # model = "anthropic/claude-sonnet-4-5"

@@ -23,7 +23,7 @@ def delete_asset(asset_id: str) -> str:
 
 
 def main() -> None:
-    """Runs it until it is stopped."""
+    """Run the agent until it is stopped."""
     model = DummyLM([STEP] * 10)
     # A real model, with its key in ANTHROPIC_API_KEY:
     # model = dspy.LM("anthropic/claude-sonnet-4-5")

@@ -22,18 +22,18 @@ def delete_asset(asset_id: str) -> str:
 
 
 class Script(BaseLlm):
-    """Asks for the same call at every turn."""
+    """A model that requests the same call at every turn."""
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        """The next turn."""
+        """Yield the next turn."""
         call = types.Part.from_function_call(name="delete_asset", args={"asset_id": "fact_sales"})
         yield LlmResponse(content=types.Content(role="model", parts=[call]))
 
 
 async def main() -> None:
-    """Runs it until it is stopped."""
+    """Run the agent until it is stopped."""
     model = Script(model="scripted")
     # A real model, with its key in GOOGLE_API_KEY:
     # model = "gemini-2.5-flash"

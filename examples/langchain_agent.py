@@ -20,21 +20,21 @@ def delete_asset(asset_id: str) -> str:
 
 
 class Script(GenericFakeChatModel):
-    """Says what it was told to say."""
+    """A model with scripted answers."""
 
     def bind_tools(self, tools: object, **kwargs: object) -> "Script":
-        """The script knows its tools."""
+        """Ignore the tools: the script knows them."""
         return self
 
 
 def turns() -> list[AIMessage]:
-    """The same call, ten times."""
+    """Return the same call, ten times."""
     calls = [[{"name": "delete_asset", "args": {"asset_id": "fact_sales"}, "id": f"c{n}"}] for n in range(10)]
     return [AIMessage("", tool_calls=call) for call in calls]
 
 
 def main() -> None:
-    """Runs it until it is stopped."""
+    """Run the agent until it is stopped."""
     model = Script(messages=iter(turns()))
     # A real model, with its key in ANTHROPIC_API_KEY (pip install langchain-anthropic; from langchain_anthropic ...):
     # model = ChatAnthropic(model="claude-sonnet-4-5")

@@ -20,15 +20,15 @@ def delete_asset(asset_id: str) -> str:
 
 
 class Script(CustomLLM):
-    """Asks for the same call at every turn."""
+    """A model that requests the same call at every turn."""
 
     @property
     def metadata(self) -> LLMMetadata:
-        """Nothing in particular."""
+        """Return the defaults."""
         return LLMMetadata()
 
     def complete(self, prompt: str, **kwargs: Any) -> CompletionResponse:
-        """The next turn."""
+        """Return the next turn."""
         text = 'Thought: I delete it.\nAction: delete_asset\nAction Input: {"asset_id": "fact_sales"}'
         return CompletionResponse(text=text)
 
@@ -38,7 +38,7 @@ class Script(CustomLLM):
 
 
 async def main() -> None:
-    """Runs it until it is stopped."""
+    """Run the agent until it is stopped."""
     model = Script()
     # A real model, with its key in ANTHROPIC_API_KEY (pip install llama-index-llms-anthropic):
     # model = Anthropic(model="claude-sonnet-4-5")  # from llama_index.llms.anthropic

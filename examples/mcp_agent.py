@@ -2,7 +2,7 @@
 
 HALTLINE_BOOTSTRAP=127.0.0.1:9092 python agent.py
 
-The proxy stands where the server's command was.
+The proxy replaces the server's command.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ def delete_asset(asset_id: str) -> str:
 
 
 async def main() -> None:
-    """Runs it until it is stopped."""
+    """Run the agent until it is stopped."""
     proxy = ["-m", "haltline.cli", "mcp-proxy", "--agent-id", "cleaner"]
     command = [sys.executable, __file__, "serve"]
     parameters = StdioServerParameters(command=sys.executable, args=[*proxy, "--", *command], env={**os.environ})

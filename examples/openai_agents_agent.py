@@ -30,13 +30,13 @@ def delete_asset(asset_id: str) -> str:
 
 
 class Script(Model):
-    """Asks for the same call at every turn."""
+    """A model that requests the same call at every turn."""
 
     def __init__(self) -> None:
         self._turn = 0
 
     async def get_response(self, *args: Any, **kwargs: Any) -> ModelResponse:
-        """The next turn."""
+        """Return the next turn."""
         self._turn += 1
         call = ResponseFunctionToolCall(
             type="function_call",
@@ -52,7 +52,7 @@ class Script(Model):
 
 
 async def main() -> None:
-    """Runs it until it is stopped."""
+    """Run the agent until it is stopped."""
     model = Script()
     # A real model, with its key in OPENAI_API_KEY:
     # model = "gpt-5"

@@ -2,7 +2,7 @@
 
 HALTLINE_BOOTSTRAP=127.0.0.1:9092 python agent.py
 
-Its spans tell what it does; what a guard knows stops it between two steps.
+Its spans report what it does; the guard stops it between two steps.
 """
 
 import time
@@ -16,7 +16,7 @@ _WORK_S = 0.02
 
 
 def main() -> None:
-    """Runs it until it is stopped."""
+    """Run the agent until it is stopped."""
     with Guard(GuardSettings.from_env(agent_id="cleaner")) as guard:
         provider = TracerProvider()
         provider.add_span_processor(HaltlineSpanProcessor(guard.settings))
@@ -24,7 +24,7 @@ def main() -> None:
         agent = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.id": "cleaner",
-            "gen_ai.conversation.id": guard.session_id,  # the session that the guard listens for
+            "gen_ai.conversation.id": guard.session_id,  # the session of the guard
         }
         tool = {
             "gen_ai.operation.name": "execute_tool",

@@ -18,12 +18,12 @@ def delete_asset(asset_id: str) -> str:
 
 
 def script(_: list[ModelMessage], __: AgentInfo) -> ModelResponse:
-    """The same call at every turn."""
+    """Return the same call at every turn."""
     return ModelResponse(parts=[ToolCallPart("delete_asset", {"asset_id": "fact_sales"})])
 
 
 def main() -> None:
-    """Runs it until it is stopped."""
+    """Run the agent until it is stopped."""
     model = FunctionModel(script)
     # A real model, with its key in ANTHROPIC_API_KEY (pip install 'pydantic-ai-slim[anthropic]'):
     # model = "anthropic:claude-sonnet-4-5"

@@ -25,16 +25,16 @@ def delete_asset(asset_id: str) -> str:
 
 
 class Script(Model):
-    """Asks for the same call at every turn."""
+    """A model that requests the same call at every turn."""
 
     def generate(self, *args: Any, **kwargs: Any) -> ChatMessage:
-        """The next turn."""
+        """Return the next turn."""
         call = ChatMessageToolCallFunction({"asset_id": "fact_sales"}, "delete_asset")
         return ChatMessage(MessageRole.ASSISTANT, "", [ChatMessageToolCall(call, "c1", "function")])
 
 
 def main() -> None:
-    """Runs it until it is stopped."""
+    """Run the agent until it is stopped."""
     model = Script()
     # A real model, with its key in OPENAI_API_KEY (pip install 'smolagents[openai]'; from smolagents ...):
     # model = OpenAIModel("gpt-5")

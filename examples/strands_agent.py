@@ -23,7 +23,7 @@ def delete_asset(asset_id: str) -> str:
 
 
 class Script(Model):
-    """Asks for the same call, ten times."""
+    """A model that requests the same call, ten times."""
 
     turns = 0
 
@@ -39,7 +39,7 @@ class Script(Model):
         raise NotImplementedError
 
     async def stream(self, *args: Any, **kwargs: Any) -> Any:
-        """The next turn."""
+        """Yield the next turn."""
         self.turns += 1
         use = {"toolUse": {"toolUseId": f"c{self.turns}", "name": "delete_asset"}}
         asks = self.turns <= 10
@@ -51,7 +51,7 @@ class Script(Model):
 
 
 def main() -> None:
-    """Runs it until it is stopped."""
+    """Run the agent until it is stopped."""
     model = Script()
     # A real model, with its key in ANTHROPIC_API_KEY (pip install 'strands-agents[anthropic]'):
     # model = AnthropicModel(model_id="claude-sonnet-4-5", max_tokens=1024)  # from strands.models.anthropic

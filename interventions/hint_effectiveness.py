@@ -1,12 +1,12 @@
-"""Whether hints helped, by what the session did next. Pure: of recorded decisions, findings and events.
+"""The effectiveness of hints, by the session's next actions. Pure: from recorded decisions, findings and events.
 
-A hint is a decision below PAUSE that the agent heard (NUDGE, REINFORCE or THROTTLE, with words for the model). What
-became of it is known by its rule and the session's own next `HELPED_ACTIONS` attempts of actions:
+A hint is a decision below PAUSE that reached the agent (NUDGE, REINFORCE or THROTTLE, with a text for the model). Its
+outcome depends on its rule and the session's next `HELPED_ACTIONS` attempts of actions:
 
 - `stopped`: the rule decided something of PAUSE or above;
 - `went_on`: else, the rule found the same kind of thing again;
 - `helped`: else, all these attempts were made, or the session ended in order before that;
-- `unknown`: else, as there is nothing more of the session.
+- `unknown`: else, as the session has no later events.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ HINTS: Final = (Level.NUDGE, Level.REINFORCE, Level.THROTTLE)
 
 
 class HintOutcome(StrEnum):
-    """What became of a hint."""
+    """The outcome of a hint."""
 
     HELPED = "helped"
     WENT_ON = "went_on"
@@ -34,33 +34,33 @@ class HintOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Helped:
-    """The hints of one rule, by what became of them."""
+    """The hints of one rule, by outcome."""
 
     rule: str
     counts: Mapping[HintOutcome, int]
 
     @property
     def share(self) -> float | None:
-        """Of the hints whose effect is known, the part that helped; None: it is known of none."""
+        """The share of hints that helped, among those with a known outcome; None without any."""
         known = sum(count for became, count in self.counts.items() if became is not HintOutcome.UNKNOWN)
         return self.counts.get(HintOutcome.HELPED, 0) / known if known else None
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Return plain values, for JSON."""
         share = None if self.share is None else round(self.share, 4)
         counts = {became.value: self.counts.get(became, 0) for became in HintOutcome}
         return {"rule": self.rule, "hints": sum(counts.values()), **counts, "share_helped": share}
 
 
 def is_hint(decision: Decision) -> bool:
-    """Whether the agent was to hear it, and went on."""
+    """Return whether the agent was to receive it, and could continue."""
     return decision.level in HINTS and bool(decision.message) and bool(decision.detector)
 
 
 def hint_outcome(
     hint: Decision, decisions: Iterable[Decision], detections: Iterable[Detection], events: Sequence[ActionEvent]
 ) -> HintOutcome:
-    """What became of one hint; all of these are of its session, the events in their order."""
+    """Return the outcome of one hint; the other arguments are of its session, the events in order."""
     place = next((number for number, event in enumerate(events) if event.event_id == hint.event_id), None)
     if place is None:
         return HintOutcome.UNKNOWN
@@ -68,7 +68,7 @@ def hint_outcome(
     for event in events[place + 1 :]:
         if event.kind in {Kind.PROPOSED, Kind.COMPLETED}:
             call = event.call_id or event.event_id
-            if call == hint.call_id:  # the end of the call that it came with
+            if call == hint.call_id:  # the end of the hint's own call
                 continue
             attempts.add(call)
             if len(attempts) > HELPED_ACTIONS:
@@ -88,7 +88,7 @@ def by_rule(
     detections: Iterable[Detection],
     events: Mapping[str, Sequence[ActionEvent]],
 ) -> list[Helped]:
-    """Of every rule that gave hints: how many, and what became of them. `events` are those of each session."""
+    """Return the hints of each rule by outcome. `events`: those of each session."""
     decided: dict[str, list[Decision]] = {}
     for decision in decisions:
         decided.setdefault(decision.session_id, []).append(decision)

@@ -1,4 +1,4 @@
-"""Says that something is away: once, then at intervals, and once that it is back."""
+"""Log messages about an outage: at its start, at intervals, and at its end."""
 
 import logging
 import time
@@ -9,7 +9,7 @@ AGAIN_EVERY_S: Final = 60.0
 
 
 class Outage:
-    """What one part of a process says of one thing that it needs. Whoever asks often may tell each time."""
+    """Logs the outages of one dependency of a process component. May be called on every check."""
 
     def __init__(
         self,
@@ -20,7 +20,7 @@ class Outage:
         again_every_s: float = AGAIN_EVERY_S,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`what` and `state` begin each message: who misses what, such as "audit sink: the broker is away"."""
+        """`what` and `state` start each message: component and dependency, such as "audit sink: the broker is away"."""
         self._log = log
         self._logged = f"{what} {state}"
         self._still = f"{what} still {state}"
@@ -31,11 +31,11 @@ class Outage:
 
     @property
     def lasts(self) -> bool:
-        """It was away at its last answer."""
+        """Whether the dependency was down at the last check."""
         return self._since_s is not None
 
     def away(self, why: object) -> None:
-        """It is away, or still is."""
+        """Report that it is down."""
         now_s = self._now_s()
         if self._since_s is None:
             self._since_s = self._logged_s = now_s
@@ -45,7 +45,7 @@ class Outage:
             self._log.warning("%s, for %.0f s now: %s", self._still, now_s - self._since_s, why)
 
     def back(self) -> None:
-        """It answers, or always did."""
+        """Report that it responds."""
         since_s, self._since_s = self._since_s, None
         if since_s is not None:
             self._log.warning("%s no longer, after %.0f s", self._logged, self._now_s() - since_s)

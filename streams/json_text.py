@@ -1,11 +1,11 @@
-"""How much a JSON text from outside may hold, before it is parsed: empty lists become fifty times their bytes."""
+"""The limit on values in a JSON text from outside, checked before parsing: an empty list takes 50 times its bytes."""
 
 from typing import Final
 
 MAX_VALUES: Final = 500_000
-"""Of one text, at most; commas and brackets within its strings count too, which prose of 8 MiB has fewer of."""
+"""The most values of one text. Commas and brackets in its strings are counted too; 8 MiB of prose has fewer."""
 
 
 def has_too_many(text: bytes) -> bool:
-    """Whether there may be more values in it than are read."""
+    """Return whether the text may hold more than MAX_VALUES values."""
     return text.count(b",") + text.count(b"[") + text.count(b"{") > MAX_VALUES

@@ -1,4 +1,4 @@
-"""Ends a process in order when it is told to by SIGTERM or SIGINT."""
+"""Orderly shutdown of a process on SIGTERM or SIGINT."""
 
 import logging
 import signal
@@ -11,7 +11,7 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def stopped_by_signals(stop: Callable[[], object], name: str) -> Iterator[None]:
-    """Call `stop` on SIGTERM and SIGINT within the block, and log it under the name. For the main thread only."""
+    """Call `stop` on SIGTERM and SIGINT within the block, and log it under `name`. Use it in the main thread only."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         del frame

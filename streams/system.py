@@ -1,7 +1,7 @@
-"""What a process uses of the world outside: Kafka's clients, clocks and threads.
+"""The system interfaces that a process uses: Kafka's clients, clocks and threads.
 
-Everything that takes one uses the real ones unless it is given others: a simulation runs the same code on a virtual
-clock, with logs in memory, one step at a time.
+The real ones are the default. A simulation passes others and runs the same code step by step, on a virtual clock and
+with logs in memory.
 """
 
 import os
@@ -21,15 +21,15 @@ def _boottime() -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class System:
-    """Makes clients and threads, and tells the time. Each field has the signature of its default."""
+    """A factory of clients and threads, and a clock. Each field has the signature of its default."""
 
     producer: Callable[..., Producer] = Producer
     consumer: Callable[..., Consumer] = Consumer
     admin: Callable[..., AdminClient] = AdminClient
     monotonic: Callable[[], float] = time.monotonic
-    """Seconds of a clock that does not go back."""
+    """Seconds of a monotonic clock."""
     boottime: Callable[[], float] = _boottime
-    """The same, which goes on while the machine sleeps, where the system has such a clock."""
+    """Seconds of a monotonic clock that includes the time in which the machine sleeps, where the system has one."""
     time_ns: Callable[[], int] = time.time_ns
     """Nanoseconds since 1970."""
     random_bytes: Callable[[int], bytes] = os.urandom
@@ -40,7 +40,7 @@ class System:
     condition: Callable[[], threading.Condition] = threading.Condition
 
     def time_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Return milliseconds since 1970."""
         return self.time_ns() // 1_000_000
 
 

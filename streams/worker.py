@@ -1,4 +1,4 @@
-"""The worker: sessions on the runtime."""
+"""The worker: a session processor on the runtime."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -25,10 +25,10 @@ def run(
     *,
     sealing_key: Path | None = None,
 ) -> int:
-    """Runs one worker until it is told to stop. Returns the exit code: 0 after a clean stop.
+    """Run one worker until SIGTERM or SIGINT. Returns the exit code: 0 after a clean stop.
 
-    `follow` begins to follow the policy, and raises what it cannot begin with. With `sealing_key`, the file of a
-    private key, agents can check that decisions are this worker's.
+    `follow` starts following the policy, and raises if that is impossible. With `sealing_key`, the file of a private
+    key, decisions are signed, so that agents can verify that they come from this worker.
 
     Raises:
         ValueError: the policy cannot be used.
@@ -58,10 +58,10 @@ def run(
 
 
 class SigningProducer:
-    """A Sender that signs decisions and entries of the control topic with a private key, and hands all on."""
+    """A Sender that signs decisions and entries of the control topic with a private key, and passes every record on."""
 
     def __init__(self, sender: Sender, key: Path, topics: Topics) -> None:
-        """Raises BadKey (a ValueError) for a file that is no such key, and OSError when it cannot be read."""
+        """Raises BadKey (a ValueError) when the file is not such a key, and OSError when it cannot be read."""
         self._sender = sender
         self._sealer = Sealer(key)
         self._sealed = {topics.interventions, topics.control}
@@ -69,7 +69,7 @@ class SigningProducer:
     def send(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
     ) -> None:
-        """Hands one record over."""
+        """Send one record, signed if its topic requires it."""
         if topic in self._sealed:
             headers = [*headers, self._sealer.seal(topic, key, value, time.time_ns() // 1_000_000)]
         self._sender.send(topic, key=key, value=value, headers=headers)

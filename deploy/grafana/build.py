@@ -1,7 +1,7 @@
-"""Makes the dashboards beside it with Grafana's own SDK: `make dashboards`.
+"""Generates the dashboards in `dashboards` with Grafana's own SDK: `make dashboards`.
 
-tests/deploy asks a Prometheus that scraped real processes for every query, and compares the links with the console's
-pages. Thresholds are those of the alerts in deploy/prometheus/haltline.rules.yml where there is one.
+tests/deploy runs every query against a Prometheus that scrapes real processes, and compares the links with the
+console's pages. Thresholds are those of the alerts in deploy/prometheus/haltline.rules.yml where there is one.
 """
 
 import json
@@ -23,13 +23,13 @@ from grafana_foundation_sdk.models.dashboard import DashboardLinkType, VariableO
 from panels import SOURCE
 
 CONSOLE: Final = "http://127.0.0.1:8460"
-"""What the variable `console` begins with; the Helm chart puts the console's address there."""
+"""The default of the variable `console`; the Helm chart replaces it by the console's address."""
 
 DASHBOARDS: Final = processes.DASHBOARDS | decisions.DASHBOARDS
 
 
 def dashboard(name: str) -> Dashboard:
-    """One of them by the name of its file."""
+    """Return the dashboard with this file name."""
     title, panels = DASHBOARDS[name]
     made = Dashboard(title).uid(f"haltline-{name}").tags(["haltline"]).editable().refresh("30s").time("now-3h", "now")
     made.variables(

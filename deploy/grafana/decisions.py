@@ -1,4 +1,4 @@
-"""Dashboards of what is found and decided, what became of it, and how good it was."""
+"""Dashboards of findings and decisions, their outcomes and their quality."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ _RULE: Final = to("Interventions by this rule", "/interventions?policy_id=${__fi
 
 
 def _unanswered(outcome: str) -> str:
-    """Requests of these outcomes in a second; 0 where there are only others."""
+    """Return the rate per second of requests with these outcomes; 0 if there are only others."""
     return f"sum(rate(haltline_opinions_total{{{J},{outcome}}}{RATE})) or 0 * {rate('opinions_total')}"
 
 

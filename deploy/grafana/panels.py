@@ -1,4 +1,4 @@
-"""Panels of Grafana's SDK with what all of ours have in common, and the expressions that several of them use."""
+"""Panels of Grafana's SDK with haltline's common options, and shared query expressions."""
 
 from typing import Final, TypeVar
 
@@ -46,54 +46,54 @@ def _filled(panel: AnyPanel, title: str, queries: dict[str, str], unit: str, wha
 
 
 def series(title: str, queries: dict[str, str], unit: str = "short", what: str = "") -> SeriesPanel:
-    """A graph of queries by legend; `unit` is one of Grafana's."""
+    """Return a graph of queries by legend; `unit` is one of Grafana's."""
     return _filled(SeriesPanel(), title, queries, unit, what)
 
 
 def stat(title: str, queries: dict[str, str], unit: str = "short", what: str = "") -> StatPanel:
-    """One number, in the colour of its threshold."""
+    """Return a single number, in the colour of its threshold."""
     return _filled(StatPanel(), title, queries, unit, what).reduce_options(ReduceDataOptions().calcs(["lastNotNull"]))
 
 
 def by_name(panel: SeriesPanel) -> SeriesPanel:
-    """The same with the colours of levels and severities."""
+    """Add the colours of levels and severities."""
     for name, color in _COLORS.items():
         panel.override_by_name(name, [DynamicConfigValue("color", {"mode": "fixed", "fixedColor": color})])
     return panel
 
 
 def marked(panel: SeriesPanel, limit: float, color: str = "orange") -> SeriesPanel:
-    """The same with a line at `limit`, in the panel's unit."""
+    """Add a line at `limit`, in the panel's unit."""
     line = GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.DASHED)
     return panel.thresholds(steps(("green", None), (color, limit))).thresholds_style(line)
 
 
 def steps(*colors: tuple[str, float | None]) -> ThresholdsConfig:
-    """Colours, each with the value from which on it applies."""
+    """Return thresholds: colours, each with the value from which it applies."""
     listed = [Threshold(value, color) for color, value in colors]
     return ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(listed)
 
 
 def yes_no(panel: StatPanel, yes: str, no: str) -> StatPanel:
-    """The same with words for 1, in green, and for 0, in red."""
+    """Show texts for 1, in green, and for 0, in red."""
     words = ValueMap({"1": ValueMappingResult(yes, "green", index=0), "0": ValueMappingResult(no, "red", index=1)})
     return panel.mappings([words])
 
 
 def to(text: str, path: str) -> list[DashboardLink]:
-    """A link to a page of the console, for `data_links`; a label of the series is `${__field.labels.NAME}`."""
+    """Return a link to a page of the console, for `data_links`; a label of the series is `${__field.labels.NAME}`."""
     link = DashboardLink(text).type(DashboardLinkType.LINK)
     return [link.url("${console}" + path).target_blank(True)]
 
 
 def rate(metric: str, by: str = "") -> str:
-    """What a counter grows by in a second, by labels."""
+    """Return the rate per second of a counter, by labels."""
     labels = f" by ({by})" if by else ""
     return f"sum{labels} (rate(haltline_{metric}{{{J}}}{RATE}))"
 
 
 def within(metric: str, condition: str = "") -> dict[str, str]:
-    """The quantiles of a histogram, by legend."""
+    """Return the quantiles of a histogram, by legend."""
     buckets = f"sum by (le) (rate(haltline_{metric}_bucket{{{J}}}{RATE}){condition})"
     return {
         "half within": f"histogram_quantile(0.5, {buckets})",
@@ -102,5 +102,5 @@ def within(metric: str, condition: str = "") -> dict[str, str]:
 
 
 def of(component: str, metric: str) -> str:
-    """A metric of the processes of one component."""
+    """Return a metric of one component's processes."""
     return f'haltline_{metric}{{{J}}} and on (job, instance) haltline_build_info{{component="{component}"}}'

@@ -1,4 +1,4 @@
-"""Dashboards of haltline's own processes: what runs, what waits, and the audit."""
+"""Dashboards of haltline's own processes: health, backlog, and the audit."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""Writes the manifests beside it out of the Helm chart, which is their source: `make manifests`.
+"""Generates the manifests beside it from the Helm chart, their source: `make manifests`.
 
-What belongs to Helm alone is left out: its labels, and the sum of the environment that restarts pods (kustomize adds
-one to the ConfigMap's name). The kustomizations, the namespace and the ConfigMap's values are kept by hand.
+What only Helm needs is left out: its labels, and the checksum of the environment that restarts pods (kustomize adds one
+to the ConfigMap's name). The kustomizations, the namespace and the ConfigMap's values are maintained by hand.
 """
 
 import re
@@ -31,7 +31,7 @@ FOLDERS: Final = {
     "podmonitor": "prometheus-operator",
     "prometheusrule": "prometheus-operator",
 }
-"""Where the objects of each template go, in a file of its name."""
+"""The folder of each template's objects; the file has the template's name."""
 
 _OF_HELM: Final = re.compile(
     r"(?m)^ *(helm\.sh/chart|app\.kubernetes\.io/(version|managed-by)|annotations: \{.checksum).*\n| +$"
@@ -39,7 +39,7 @@ _OF_HELM: Final = re.compile(
 
 
 def rendered(helm: str, *values: str) -> dict[str, str]:
-    """The objects by template, in Helm's order."""
+    """Return the objects by template, in Helm's order."""
     sets = [word for value in values for word in ("--set", value)]
     command = [helm, "template", "haltline", str(CHART), "--kube-version", "1.30.0", *sets]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -52,8 +52,8 @@ def rendered(helm: str, *values: str) -> dict[str, str]:
 
 
 def manifests(helm: str) -> dict[Path, str]:
-    """Each file by its path, with its text."""
-    # Without KEDA the workers have their number.
+    """Return the text of each file, by path."""
+    # Without KEDA the workers have a fixed number of replicas.
     texts = rendered(helm, *VALUES) | {"worker": rendered(helm)["worker"]}
     return {HERE / folder / f"{name}.yaml": texts[name] for name, folder in FOLDERS.items()}
 

@@ -348,7 +348,8 @@ def redirections(invocation: Invocation) -> Iterator[Destruction]:
             yield _device("write_device", path)
         elif operator in _TRUNCATING and not path.startswith("/dev/"):
             if _writes_nothing(invocation):
-                is_made = not invocation.argv or invocation.name in _SILENT
+                is_heredoc = invocation.argv == ("cat",) and not invocation.reads and invocation.upstream is None
+                is_made = not invocation.argv or invocation.name in _SILENT or is_heredoc
                 yield _emptied(OPENED if is_made else "truncate", invocation, target)
             elif _writes_a_blank_line(invocation, path) or _reads_it(invocation, target):
                 yield _emptied("truncate", invocation, target)

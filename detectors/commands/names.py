@@ -17,6 +17,9 @@ _MAIN_BRANCH = re.compile(r"(?:main|master|trunk|develop|prod|production|release
 _WORK_BRANCH = re.compile(
     r"[\w.-]+/[\w./-]+|(?:wip|try|tmp|fix|feat|feature|draft|experiment|spike|poc)(?:[-_.].*)?", re.ASCII
 )
+_AGENTS_BRANCH = re.compile(
+    r"(?:(?:ai-?|coding-?)?agents?|aider|amp|claude|cline|codex|copilot|cursor|devin|gemini|goose|jules|openhands|sweep)/"
+)
 
 
 def is_production(*names: str) -> bool:
@@ -47,6 +50,11 @@ def is_backup(name: str) -> bool:
 def is_main_branch(name: str) -> bool:
     """Whether others build on this branch: main, master, trunk, develop, production, a release."""
     return _MAIN_BRANCH.fullmatch(name.removeprefix("refs/heads/").lower()) is not None
+
+
+def is_agents_branch(name: str) -> bool:
+    """Whether a branch has the prefix under which an agent works (`agent/try-2`, `claude/issue-7`)."""
+    return _AGENTS_BRANCH.match(name.removeprefix("refs/heads/").lower()) is not None
 
 
 def is_work_branch(name: str) -> bool:

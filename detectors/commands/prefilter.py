@@ -116,6 +116,8 @@ _CACHED_TEXTS = 8
 @lru_cache(maxsize=_CACHED_TEXTS)
 def may_destroy(text: str) -> bool:
     """False for a command line that destroys nothing; True for one that has to be read."""
+    if "<<" in text and _EMPTY_HEREDOC.search(text) is not None:
+        return True
     if text.startswith("cat "):
         files, rest = written_files(text)
         if files and any(file.rpartition("/")[2] in rest for file in files) and _by_script(text):
@@ -346,4 +348,5 @@ _NOTHING_OF_IT = re.compile(
     r"<\s?/dev/null|\b(?:head|tail)\s+-[cn]\s?0|\b[gm]?awk\s+['\"]?(?:0|!1|NR\s?<|(?:BEGIN|END)?\s*\{\s*\})"
     r"|grep\s+-\w*v\w*\s+['\"]?(?:[.^]\*?)?['\"]?\s|sed\s+(?:['\"]?d|-n\b)|jq\s+(?:-n|empty)|\bprintf?\s*\(?(?:\"\")?\)?\s*>|>\s*FILENAME|(?:^|[\s;&(])(?::|true)\s*\|"
 )
+_EMPTY_HEREDOC = re.compile(r"<<-?[ \t]*+\\?['\"]?(\w++)['\"]?[^\n]*+(?:\Z|\n[ \t]*+\1[ \t\r]*+(?:\n|\Z))")
 _INTO = re.compile(r"[ \t]*([\w./~-]{1,200})")

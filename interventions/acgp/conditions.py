@@ -1,8 +1,8 @@
 """The conditions of tripwires, such as `args.amount > 500 and not (args.account matches "test-*")`.
 
-A language of its own and a small one: no names but those of the call, no calls but `has`, `len` and `lower`, and every
-condition ends after as many steps as it has words. Python's `eval` would be none of that, and the expression
-languages that are (CEL) bring a parser generator along for what is a page here.
+A small language: the only names are those of the call, the only functions `has`, `len` and `lower`, and every condition
+ends after at most as many steps as it has tokens. Python's `eval` guarantees none of this, and the expression languages
+that do (CEL) need a parser generator for what is one page here.
 
     condition   = and { "or" and } ;  and = not { "and" not } ;  not = [ "not" ] comparison
     comparison  = value [ ( "==" | "!=" | "<" | "<=" | ">" | ">=" | "in" | "matches" ) value ]
@@ -15,10 +15,10 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
 
 MAX_DEPTH: Final = 32
-"""Of parentheses in each other."""
+"""Maximum nesting of parentheses."""
 
 ROOTS: Final = frozenset({"action", "args", "targets", "effect", "agent_id", "session_id", "mission_id", "session"})
-"""What a path can begin with."""
+"""The first names of paths."""
 
 Scope: TypeAlias = Mapping[str, Any]
 Condition: TypeAlias = Callable[[Scope], bool]
@@ -37,11 +37,9 @@ class Unknown(Exception):
 
 
 def compiled(text: str, roots: frozenset[str] = ROOTS) -> Condition:
-    """The condition as a function of a call's fields, which raises Unknown; `roots` is what a path can begin with.
+    """Return the condition as a function of a call's fields, which raises Unknown. `roots`: the first names of paths.
 
-    Raises:
-        ValueError: it is none; says where, what was expected and what was given.
-
+    Raises: ValueError: it is invalid; states where, what was expected and what was received.
     """
     parser = _Parser(text, roots)
     value = parser.any_of(0)
@@ -195,7 +193,7 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
 
 
 def _number(value: Any) -> int | float:
-    if isinstance(value, str):  # "500", as a model may write it: more than a number, never less
+    if isinstance(value, str):  # "500", as a model may write it, counts as a number
         try:
             return float(value)
         except ValueError:
@@ -214,7 +212,7 @@ def _contained(left: Any, right: Any) -> bool:
 
 
 def _matched(left: Any, right: Any) -> bool:
-    """Whether a text, or one of a list of them, matches a glob."""
+    """Return whether a text, or one of a list, matches a glob."""
     texts = left if isinstance(left, (list, tuple)) else [left]
     if not isinstance(right, str) or not all(isinstance(text, str) for text in texts):
         raise Unknown("expected texts on both sides of 'matches'")

@@ -23,7 +23,7 @@ from haltline.schemas.payloads import Governance, Ticket
 from haltline.schemas.policy import Policy, Rule
 
 DETECTOR: Final = "acgp"
-"""In whose name a decision is that no detector asked for."""
+"""The detector of decisions that no detector caused."""
 
 _CACHED: Final = 4096
 _OURS: Final[Mapping[Intervention, tuple[Level, Severity]]] = {
@@ -33,12 +33,12 @@ _OURS: Final[Mapping[Intervention, tuple[Level, Severity]]] = {
     Intervention.BLOCK: (Level.BLOCK, Severity.HIGH),
     Intervention.HALT: (Level.KILL, Severity.CRITICAL),
 }
-"""Our level for each, and the severity of a finding in ACGP's own name."""
+"""Haltline's level for each, and the severity of a finding by ACGP itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Touched:
-    """What the tripwires say."""
+    """The result of the tripwires."""
 
     intervention: Intervention = Intervention.OK
     tripwire: str | None = None
@@ -47,10 +47,10 @@ class _Touched:
 
 
 class Governor:
-    """Evaluates the steps of the agents that a policy governs by ACGP."""
+    """Evaluates the steps of agents that a policy governs by ACGP."""
 
     def __init__(self, policy: Policy) -> None:
-        """Reads every condition. Raises ValueError: one is none; says where, what was expected and what was given."""
+        """Parse every condition. Raises ValueError: one is invalid; where, what was expected and what was received."""
         settings = policy.interventions
         self._governed = () if settings is None else settings.acgp
         self._wires = tuple(
@@ -66,7 +66,7 @@ class Governor:
         return bool(self._governed)
 
     def concerns(self, event: ActionEvent, context: Context) -> bool:
-        """Whether the event is a step of a session that is governed."""
+        """Return whether the event is a step of a governed session."""
         if event.kind is not Kind.PROPOSED:
             return False
         return self._entry_of(context.agent_of(event), event.session_id) is not None
@@ -81,7 +81,7 @@ class Governor:
         rules: Mapping[str, Rule],
         context: Context,
     ) -> tuple[Chosen | None, Governance | None]:
-        """What is decided then, and the record of it; unchanged where the session is not governed.
+        """Return the resulting choice and its record; unchanged if the session is not governed.
 
         Changes the session's trust debt.
         """
@@ -91,14 +91,14 @@ class Governor:
         governed = self._governed[entry]
         counting = [f for f in findings if rules[f.detector].mode is Mode.ENFORCE]
 
-        # 1. Tripwires: nothing else can halt.
+        # 1. Tripwires: only these can halt.
         touched = self._touched(entry, event, context) if event.kind is Kind.PROPOSED else _Touched()
         steps = [f"tripwires: {touched.intervention.value}"]
         final = touched.intervention
         scores: dict[str, float] = {}
         quality = 1.0
         if final is not Intervention.HALT:
-            # 2. Deterministic checks: what the detectors ask for.
+            # 2. Deterministic checks: the levels of the detectors.
             checked = _checked(chosen, governed)
             final = max(final, checked)
             steps.append(f"checks: {checked.value}")
@@ -112,11 +112,11 @@ class Governor:
             final = max(final, by_quality)
             steps.append(f"ctq {quality:g}: {by_quality.value}")
 
-        # 5. The flag, beside any of them.
+        # 5. The flag, in addition to any intervention.
         flags = [f.severity for f in counting if f.severity >= governed.flag_from]
         flag = max([*flags, *([touched.flag] if touched.flag is not None else [])], default=None)
 
-        # 6. Trust debt, as it stands: harder, never a halt.
+        # 6. The current trust debt: stricter, but never a halt.
         before = trust.debt_at(history.trust, event.time, governed.trust_debt)
         standing = trust.standing_of(before, governed.trust_debt)
         final = trust.hardened(final, standing)
@@ -124,7 +124,7 @@ class Governor:
             flag = flag or Severity.LOW
         steps.append(f"trust debt {before:g}: {final.value}")
 
-        # 7. Review, and what this adds to the debt.
+        # 7. Review, and the amount added to the debt.
         amount = trust.added(final, flag, governed.trust_debt)
         after = before
         if amount:
@@ -160,7 +160,7 @@ class Governor:
         )
 
     def _touched(self, entry: int, event: ActionEvent, context: Context) -> _Touched:
-        """The strictest of all that are touched; of several flags the highest."""
+        """Return the strictest result of all matching tripwires; of several flags the highest."""
         wires = [(w, c) for w, c in self._wires[entry] if fnmatchcase(event.action, w.when.tool)]
         if not wires:
             return _Touched()
@@ -176,7 +176,7 @@ class Governor:
 
 
 def with_governance(decision: Decision, governance: Governance | None) -> Decision:
-    """The decision with the record of the evaluation, and its flag."""
+    """Return the decision with the record of the evaluation, and its flag."""
     if governance is None:
         return decision
     flags = (decision.flag_severity, governance.flag_severity)
@@ -211,7 +211,7 @@ def _scope(event: ActionEvent, context: Context) -> dict[str, Any]:
 
 
 def _look(wire: Tripwire, condition: Condition, scope: Mapping[str, Any]) -> tuple[Intervention, str]:
-    """What follows from one tripwire. What cannot be evaluated fails closed, but does not halt."""
+    """Return the result of one tripwire. One that cannot be evaluated fails closed, but does not halt."""
     on_fail = wire.on_fail
     try:
         if not condition(scope):
@@ -272,7 +272,7 @@ def _decided(
     context: Context,
     governed: Governed,
 ) -> Chosen | None:
-    """The detectors' choice where it stands, else one in ACGP's own name."""
+    """Return the detectors' choice if it is strict enough, else one by ACGP itself."""
     meant, severity = _OURS[final]
     if governed.mode is Mode.ENFORCE and chosen is not None and chosen.level is Level.KILL > meant:
         chosen.meant = Level.BLOCK

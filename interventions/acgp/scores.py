@@ -1,8 +1,8 @@
-"""CTQ, the quality of a step's reasoning from 0 to 1, and what its risk leads to in each tier. Pure.
+"""CTQ, the quality of a step's reasoning from 0 to 1, and the intervention for its risk in each tier. Pure.
 
-Published: the dimensions and their weights, risk = 1 - CTQ, the thresholds of tier 2, which scores of risk (ARS) make
-which tier. Ours: the thresholds of the other tiers (0.05 less for each tier above 2, more below), which of our
-rules speaks of which dimension, and that a finding takes base(severity) x confidence from it.
+Published: the dimensions and their weights, risk = 1 - CTQ, the thresholds of tier 2, and the tiers for scores of risk
+(ARS). Ours: the thresholds of the other tiers (0.05 less for each tier above 2, more below), the dimension of each of
+our rules, and that a finding lowers it by base(severity) x confidence.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ class Intervention(OrderedName):
 
 
 class Dimension(StrEnum):
-    """What CTQ is made of."""
+    """The dimensions of CTQ."""
 
     REASONING = "reasoning"
     GROUNDING = "grounding"
@@ -54,13 +54,13 @@ _DIMENSION: Final[Mapping[str, Dimension]] = {
     ),
     **dict.fromkeys(("goal_drift", "scope_creep", "behavioral_drift"), Dimension.CONTEXT),
 }  # fmt: skip
-"""By rule; every other one speaks of the reasoning."""
+"""By rule; all others affect the reasoning."""
 
 
 def scores_of(findings: Iterable[Finding], given: object) -> dict[str, float]:
-    """Each dimension's score from 0 to 1.
+    """Return each dimension's score from 0 to 1.
 
-    `given` is what the agent's side reports of the step (`ctq` of the event): it can lower a score, never raise it.
+    `given`: scores reported by the agent's side (`ctq` of the event); they can lower a score, never raise it.
     """
     scores = {dimension.value: 1.0 for dimension in Dimension}
     if isinstance(given, Mapping):
@@ -74,12 +74,12 @@ def scores_of(findings: Iterable[Finding], given: object) -> dict[str, float]:
 
 
 def ctq(scores: Mapping[str, float], weights: Mapping[Any, float] = WEIGHTS) -> float:
-    """The weighted sum, rounded so that it can be compared; a dimension that is not named counts as 1."""
+    """Return the weighted sum, rounded for comparisons; a missing dimension counts as 1."""
     return round(fsum(weight * scores.get(name, 1.0) for name, weight in weights.items()), PLACES)
 
 
 def by_risk(risk: float, thresholds: Thresholds) -> Intervention:
-    """What a risk leads to: each threshold is the highest risk of its intervention. Never a halt."""
+    """Return the intervention for a risk: each threshold is the highest risk of its intervention. Never a halt."""
     if risk <= thresholds.ok:
         return Intervention.OK
     if risk <= thresholds.nudge:

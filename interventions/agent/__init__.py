@@ -1,4 +1,4 @@
-"""The agent's side: what people put into their agents.
+"""The agent's side: the package that authors use in their agents.
 
     from haltline.interventions.agent import Guard, Refused
 
@@ -7,7 +7,7 @@
     @guard.tool
     def delete_asset(asset_id: str) -> str: ...
 
-A refused call raises Refused; nothing else of haltline ever reaches the agent's code.
+A refused call raises Refused; haltline raises no other exception into the agent's code.
 """
 
 from haltline.interventions.agent.calls.guarded_call import Action

@@ -1,4 +1,4 @@
-"""A call of a tool, and how it is described to the worker."""
+"""A tool call, and its description for the worker."""
 
 import inspect
 import logging
@@ -27,7 +27,7 @@ from haltline.schemas.events import Effect, Outcome, SentSecret
 from haltline.schemas.record import JsonObject
 
 Targets: TypeAlias = Sequence[str] | Callable[[Mapping[str, Any]], Iterable[str]]
-"""Of a tool: names of arguments, or a function from the arguments to `["asset_id=fact_sales"]`."""
+"""The targets of a tool: names of arguments, or a function from the arguments to `["asset_id=fact_sales"]`."""
 
 log: Final = logging.getLogger("haltline.agent")
 
@@ -38,12 +38,12 @@ _MAX_TARGETS = 1000
 _MAX_NAME_CHARS = 512
 _MAX_ERROR_CHARS = 2000
 WITH_RESULT: Final = frozenset({Outcome.OK, Outcome.ERROR, Outcome.TIMEOUT})
-"""Of calls with another outcome the text of the error is no result: they were not made, or their result is unknown."""
+"""Outcomes whose error text is a result. With another one the call was not made, or its result is unknown."""
 
 
 @dataclass(slots=True)
 class Call:
-    """One call of a tool, as it goes through the guard."""
+    """One tool call on its path through the guard."""
 
     action: str
     args: Mapping[str, Any]
@@ -53,20 +53,20 @@ class Call:
     call_id: str
     cost_usd: float | None = None
     key: str | None = None
-    """Of calls that are made once."""
+    """The key of a call that is made once."""
     is_mode_explicit: bool = False
-    """The mode is that of this tool or call, not the guard's."""
+    """The mode is set for this tool or call, not taken from the guard."""
     loop_key: str | None = None
-    """What a repetition of the call is, where its tool declares it."""
+    """Calls with an equal key are repetitions, where the tool declares it."""
     cut: CutArguments | None = field(default=None, init=False)
-    """What is known of arguments that were cut before they arrived here."""
+    """The digest and the limit of arguments that a client has truncated."""
     secrets_sent: Sequence[SentSecret] = field(default=(), init=False)
-    """As a client tells that holds the session's secrets itself."""
+    """Secrets sent, as reported by a client that holds the session's secrets itself."""
     ticket: Ticket | None = field(default=None, init=False)
     ruled: bool = field(default=False, init=False)
-    """The author's rules have been asked."""
+    """The author's rules were applied."""
     effect: Effect = field(init=False)
-    """What the call does, as far as the agent's side knows."""
+    """The effect of the call, as far as the agent's side knows it."""
     described: Plain | None = field(default=None, init=False)
     _whole: Whole | None = field(default=None, init=False)
     fields: dict[str, Any] | None = field(default=None, init=False)
@@ -79,7 +79,7 @@ class Call:
 
     @property
     def match_targets(self) -> list[str]:
-        """What an entry about a target may name: the declared targets, and `name=value` of simple arguments."""
+        """Return the targets that a control entry can name: the declared ones, and `name=value` of simple arguments."""
         if self.known_targets is None:
             simple = [f"{n}={v}" for n, v in self.args.items() if _is_simple(v)]
             self.known_targets = [*self.targets, *simple]
@@ -87,13 +87,13 @@ class Call:
 
     @property
     def whole(self) -> Whole:
-        """The arguments as they were proposed."""
+        """Return the proposed arguments."""
         if self._whole is None:
             self._whole = Whole(dict(self.args))
         return self._whole
 
     def describe(self, settings: GuardSettings) -> dict[str, Any]:
-        """The fields of an event that tell what is called; worked out once, and not to be changed."""
+        """Return the fields of an event that describe the call. Cached; not to be changed."""
         if self.fields is not None:
             return self.fields
         if self.described is None:
@@ -131,7 +131,7 @@ class Call:
         return fields
 
     def described_json(self, settings: GuardSettings) -> bytes:
-        """These fields as members of a JSON object, without its braces; written once."""
+        """Return these fields as members of a JSON object, without its braces. Cached."""
         if self._fields_json is None:
             fields, described = self.describe(settings), self.described
             if described is not None and described.encoded is not None and fields["args"] is not None:
@@ -141,7 +141,7 @@ class Call:
 
     @staticmethod
     def _describe_cut(described: Plain, cut: CutArguments) -> None:
-        """What was left out before is still left out."""
+        """Keep the digest and the limit of arguments that were truncated before."""
         again = described.unread_from
         described.digest = cut.digest
         described.unread_from = cut.unread_from if again is None else min(again, cut.unread_from)
@@ -154,7 +154,7 @@ def _is_simple(value: object) -> bool:
 
 
 def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
-    """The fields of an event about what was returned, which may be a Whole."""
+    """Return the fields of an event that describe the output, which may be a Whole."""
     whole = whole_of(value)
     value = whole.value
     shown, key = settings.max_output_chars, settings.digest_key.encode()
@@ -176,7 +176,7 @@ def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
     shown_value = output.value if isinstance(output.value, str) else orjson.dumps(output.value).decode()
     head = plain_text(shown_value, max_chars=shown, key=key, pii=settings.pii_key)
     return {
-        # Of two opaque values nobody can say that they are equal, and "the same result again" would be a false alarm.
+        # Opaque values cannot be compared, so equal digests would raise false alarms about repeated results.
         "output_digest": None if output.opaque else output.digest,
         "output_bytes": output.size_bytes,
         "output_head": head if shown else None,
@@ -184,11 +184,11 @@ def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
 
 
 class NotMade(Exception):
-    """The call was allowed and has not been made, since another one that belongs to it was refused."""
+    """The call was admitted but not made, because a related one was refused."""
 
 
 def describe_error(error: BaseException, *, key: bytes = b"", pii: bytes | None = None) -> dict[str, Any]:
-    """The fields of an event that tell how it failed."""
+    """Return the fields of an event that describe the failure."""
     if isinstance(error, DescribedError):
         outcome = error.outcome
     elif isinstance(error, TimeoutError):
@@ -198,15 +198,15 @@ def describe_error(error: BaseException, *, key: bytes = b"", pii: bytes | None 
     elif isinstance(error, Exception):
         outcome = Outcome.ERROR
     else:
-        outcome = Outcome.UNKNOWN  # cancelled or interrupted: what it did until then is not known
+        outcome = Outcome.UNKNOWN  # cancelled or interrupted: its progress is unknown
     return {"outcome": outcome, "error": plain_text(error_text(error), max_chars=_MAX_ERROR_CHARS, key=key, pii=pii)}
 
 
 def error_text(error: BaseException) -> str:
-    """How it failed, whole: for this process alone."""
+    """Return the complete text of an error, for use in this process only."""
     try:
         text = str(error)
-    except Exception:  # somebody's __str__
+    except Exception:  # a faulty __str__ of another library
         text = "<its message cannot be read>"
     return text if isinstance(error, DescribedError) else f"{type(error).__name__}: {text}"
 
@@ -214,9 +214,9 @@ def error_text(error: BaseException) -> str:
 def describe_novelty(
     seen: SeenWords, args: Whole, result: Whole | None, error: BaseException | None, outcome: Outcome
 ) -> dict[str, Any]:
-    """The field of an event about what is new in a result or in an error; empty where neither is.
+    """Return the field of an event about new words in a result or an error; empty without either.
 
-    What a client has counted itself stays: it alone has seen the whole.
+    A client's own count is kept, as only the client has the complete text.
     """
     if error is None and result is not None and not isinstance(result.value, DescribedOutput):
         return {"output_novelty": seen.take(result, args=args)}
@@ -232,7 +232,7 @@ def describe_novelty(
 def checked(
     action: str, effect: Effect | str | None, mode: str | None
 ) -> tuple[Effect | None, Literal["async", "blocking"] | None]:
-    """What a tool is declared as. Raises ValueError for a name, an effect or a mode that cannot be."""
+    """Return a tool's declared effect and mode. Raises ValueError for an invalid name, effect or mode."""
     if not isinstance(action, str) or not action:
         raise ValueError(f"tool: name: expected a text, got {action!r}")
     if effect is not None and (not isinstance(effect, str) or effect not in set(Effect)):
@@ -245,7 +245,7 @@ def checked(
 def loop_key_of(
     action: str, loop_key: Callable[[Mapping[str, Any]], str] | str | None, args: Mapping[str, Any]
 ) -> str | None:
-    """What a repetition of a call is; a function that fails leaves it to the arguments, and the call goes on."""
+    """Return the loop key of a call; None without one, or if its function raises, which is logged."""
     if loop_key is None or isinstance(loop_key, str):
         return loop_key
     try:
@@ -256,31 +256,31 @@ def loop_key_of(
 
 
 class Signature:
-    """Reads the arguments of a call by the names that the function gives them."""
+    """Maps the arguments of a call to the function's parameter names."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         try:
             self._signature = inspect.signature(function)
-        except ValueError:  # some functions of C have none
+        except ValueError:  # some C functions have none
             self._signature = inspect.Signature([_ARGS, _KWARGS])
         names = list(self._signature.parameters)
         self._drop = names[0] if names and names[0] in {"self", "cls"} else None
         parameters = self._signature.parameters.values()
         simple = all(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in parameters)
-        # Most tools take so many arguments, each once: that is read without `bind`, which is ten times slower.
+        # Most calls give each parameter once. Reading these without `bind` is ten times faster.
         self._names = tuple(names) if simple and self._drop is None else None
         self._name_set = frozenset(names)
 
     @property
     def plain(self) -> inspect.Signature:
-        """As Python has it."""
+        """Return the function's signature."""
         return self._signature
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """By name, with defaults, without `self`. A call that does not fit is kept as it is: the tool refuses it."""
+        """Return the arguments by name, with defaults, without `self`. Invalid ones are kept: the tool raises."""
         if self._names is not None and len(args) + len(kwargs) == len(self._names):
             if not args and kwargs.keys() == self._name_set:
-                return kwargs.copy()  # the author's own functions may change what they are given
+                return kwargs.copy()  # the author's functions may change them
             named = dict(zip(self._names, args, strict=False))
             named.update(kwargs)
             if named.keys() == self._name_set:
@@ -302,7 +302,7 @@ class Signature:
 
 
 def targets_of(action: str, targets: Targets | None, args: Mapping[str, Any]) -> list[str]:
-    """The targets of a call, as its tool declares them; none when the user's function for it raises."""
+    """Return the targets of a call, as its tool declares them; empty if the author's function raises."""
     if targets is None:
         return []
     if callable(targets):
@@ -320,9 +320,9 @@ def targets_of(action: str, targets: Targets | None, args: Mapping[str, Any]) ->
 
 
 def key_of(action: str, once: Targets, args: Mapping[str, Any]) -> str | None:
-    """What makes two calls of a tool the same one; None: each is made.
+    """Return the key under which calls are made once; None: every call is made.
 
-    That is so when the function for it raises, and when an argument has no value that can be compared.
+    None also if the author's function raises, or an argument cannot be compared.
     """
     if callable(once):
         named_targets = targets_of(action, once, args)

@@ -1,7 +1,7 @@
-"""What a client in another language has described itself, as it alone has seen the whole; without secrets already.
+"""Descriptions by clients in other languages, which have the complete values; secrets are removed already.
 
-The shape is that of the wire: digests of the whole, sizes in bytes, the beginning of a text. What is shown is looked
-through for secrets once more.
+The shape is that of the wire: digests of complete values, sizes in bytes, the beginning of a text. The text is searched
+for secrets once more.
 """
 
 from dataclasses import dataclass
@@ -11,32 +11,32 @@ from haltline.schemas.events import Novelty, Outcome
 
 @dataclass(frozen=True, slots=True)
 class CutArguments:
-    """Arguments of which a part was left out."""
+    """Arguments that the client has truncated."""
 
     digest: str
-    """Of the whole."""
+    """The digest of the complete arguments."""
     unread_from: int
-    """Texts and lists are cut behind so many characters or items."""
+    """Texts and lists are truncated after this number of characters or items."""
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedOutput:
-    """What a call returned."""
+    """The output of a call."""
 
     digest: str | None
-    """Of the whole; None: of this value nobody can say that it equals another."""
+    """The digest of the complete output; None: it cannot be compared."""
     size_bytes: int
     head: str | None
-    """Its beginning; None: nothing is shown."""
+    """The beginning of the output; None: not published."""
     novelty: Novelty | None = None
-    """What is new in the whole; None: the client does not say."""
+    """New words of the complete output; None: not reported."""
 
 
 class DescribedError(Exception):
-    """How a call failed."""
+    """The error of a failed call."""
 
     def __init__(self, outcome: Outcome, text: str, novelty: Novelty | None = None) -> None:
         super().__init__(text)
         self.outcome = outcome
         self.novelty = novelty
-        """What is new in the whole text; None: the client does not say, and so it is counted here."""
+        """New words of the complete text; None: not reported, so it is counted here."""

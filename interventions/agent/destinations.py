@@ -1,4 +1,4 @@
-"""Whether a call sends something to somewhere else, and which hosts it names."""
+"""Destinations of calls that send data: the hosts that they name."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ _WORD: Final = re.compile(
     r"ru|cn|su|de|uk|fr|nl|eu|in|us|tk|ml|cc|to|ws|pw|sh|run|page|link)|(?:[0-9]{1,3}\.){3}[0-9]{1,3})(?![^:/\s\"'])",
     re.ASCII,
 )
-"""A host without a scheme, as a word of a command line: of domains that are common, since files have dots as well."""
+"""A host without a scheme as a word of a command line; common domains only, as file names have dots as well."""
 _NO_DOMAINS: Final = frozenset((
     "py", "js", "ts", "json", "yaml", "yml", "md", "txt", "sh", "toml", "cfg", "ini", "env", "log", "csv", "html",
     "xml", "go", "rs", "java", "c", "h", "cpp", "rb", "php", "lock", "gz", "zip", "tar", "tgz", "pem", "key", "crt",
@@ -60,28 +60,28 @@ _OWN_HOSTS: Final = {
     "docker": "docker.com", "slack": "slack.com", "discord": "discord.com", "telegram": "telegram.org",
     "vercel": "vercel.com", "netlify": "netlify.com", "heroku": "heroku.com", "flyctl": "fly.io",
 }  # fmt: skip
-"""Where programs and tools send that name no host."""
+"""Default destinations of programs and tools that name no host."""
 
 
 class Destination(NamedTuple):
-    """Of a call that sends."""
+    """The destination of a call that sends."""
 
     hosts: frozenset[str]
-    """In lower case; none where the call names none."""
+    """In lower case; empty if the call names none."""
 
     @property
     def is_local(self) -> bool:
-        """It goes to this machine alone."""
+        """Whether all hosts are this machine."""
         return bool(self.hosts) and all(map(is_local, self.hosts))
 
 
 def is_local(host: str) -> bool:
-    """Whether it is this machine."""
+    """Return whether the host is this machine."""
     return _LOCAL.fullmatch(host) is not None
 
 
 def destination_of(action: str, args: Mapping[str, Any], text: str) -> Destination | None:
-    """Where a call sends to; `text` is that of its arguments. None: it sends nothing."""
+    """Return the destination of a call; `text` is that of its arguments. None: it sends nothing."""
     is_tool = _is_sending(action)
     if is_tool is False:
         return None
@@ -97,7 +97,7 @@ def destination_of(action: str, args: Mapping[str, Any], text: str) -> Destinati
 
 @lru_cache(maxsize=1024)
 def _is_sending(action: str) -> bool | None:
-    """Whether a tool sends, as its name tells; False: it keeps what it is given; None: it does not tell."""
+    """Return whether a tool sends, by its name; False: it stores its input; None: unknown."""
     names = names_of(action)
     if any(_SENDING_TOOL.search(name) for name in names):
         return True
@@ -105,7 +105,7 @@ def _is_sending(action: str) -> bool | None:
 
 
 def _own_hosts(text: str, names: Iterable[str]) -> Iterator[str]:
-    """Those of the programs or tools by name, where a call names none."""
+    """Yield the default hosts of programs or tools, for a call that names none."""
     for words in (text.lower(), *names):
         for program, host in _OWN_HOSTS.items():
             if re.search(rf"(?<![a-z0-9]){program}(?![a-z0-9])", words) is not None:
@@ -113,7 +113,7 @@ def _own_hosts(text: str, names: Iterable[str]) -> Iterator[str]:
 
 
 def hosts_in(text: str) -> set[str]:
-    """The hosts of the addresses in a text."""
+    """Return the hosts of the addresses in a text."""
     hosts: set[str] = set()
     for form in (_URL, _AT):
         for found in form.finditer(text):
@@ -124,7 +124,7 @@ def hosts_in(text: str) -> set[str]:
 
 
 def is_of(host: str, domains: frozenset[str]) -> bool:
-    """Whether a host is one of these domains, or below one."""
+    """Return whether a host is one of these domains, or a subdomain."""
     return any(host == domain or host.endswith(f".{domain}") for domain in domains)
 
 

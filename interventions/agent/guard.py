@@ -1,4 +1,4 @@
-"""The guard: what an agent's tools go through. The way of a call is in `calls.call_gate`."""
+"""The guard: the interface for an agent's tools. `calls.call_gate` has the path of a call."""
 
 import asyncio
 import atexit
@@ -36,32 +36,32 @@ _PARENTS_LINKS: list[Transport] = []
 
 
 class ToolOptions(TypedDict, total=False):
-    """How a function is guarded."""
+    """Options of a guarded function."""
 
     name: str | None
-    """The function's own if left out."""
+    """Default: the function's name."""
     effect: Effect | str | None
-    """Raises what the name tells."""
+    """Raises the effect known from the name."""
     targets: Targets | None
     """Names of arguments, or a function from the arguments to `["asset_id=fact_sales"]`."""
     mode: Literal["async", "blocking"] | None
-    """The guard's if left out. With `async` no call of this tool waits for a verdict, also if it destroys."""
+    """Default: the guard's mode. With `async`, calls of this tool never wait for a verdict, even if they destroy."""
     cost_usd: float | None
-    """What a call costs; the rules' price for it if left out."""
+    """The cost of a call; by default its price in the rules."""
     once: Targets | None
-    """Names of arguments, or a function to texts: calls that are equal in these are made once, and the result is
-    given again."""
+    """Names of arguments, or a function to texts: calls equal in these are made once, and the result is returned again.
+    """
     loop_key: Callable[[Mapping[str, Any]], str] | str | None
-    """A text, or a function from the arguments to one: calls for which it is equal are the same call in a loop."""
+    """A text, or a function from the arguments to one: calls with an equal key are the same call in a loop."""
 
 
 class Guard:
-    """Watches one session of one agent: publishes what it does, and refuses what must not be done.
+    """Watches one session of one agent: publishes its calls, and refuses those that must not be made.
 
     Keyword arguments are the fields of GuardSettings; or pass a GuardSettings, which the keywords then change.
-    `on_advice` is called, in the thread of the call, with each Advice before a call goes on. `checkpoints` keeps
-    states of the work, to which a ROLLBACK goes back. `parent` is the guard of the session above, as `subagent` gives
-    it. Raises ValueError for settings or a policy that cannot work; after that nothing raises but Refused.
+    `on_advice` is called in the call's thread, with each Advice before a call continues. `checkpoints` saves states of
+    the work, which a ROLLBACK restores. `parent` is the guard of the session above, set by `subagent`. Raises
+    ValueError for invalid settings or an invalid policy; after that it raises only Refused.
     """
 
     _gate: CallGate
@@ -98,7 +98,7 @@ class Guard:
 
     @property
     def decider(self) -> Decider | None:
-        """Who decides in this process, with what it has counted; None unless the mode is `local`."""
+        """The decider of this process, with its counts; None unless the mode is `local`."""
         return self._gate.decider
 
     @property
@@ -114,34 +114,34 @@ class Guard:
 
     @property
     def stopped(self) -> Refused | None:
-        """Why no further turn of the model is to be made, as far as it is known by now; None: nothing is against it."""
+        """The reason against a further model turn, as far as it is known; None: no reason."""
         self._gate.follow_parent()
         cause = self._gate.enforcer.against("", ())
         return None if cause is None else cause.refusal()
 
     @property
     def degraded(self) -> str | None:
-        """Why decisions cannot be relied on now, in words; None when they can."""
+        """Why decisions are not reliable now, as text; None if they are."""
         return self._gate.degraded
 
     @property
     def ready(self) -> bool:
-        """Whether it is known what stands: the control topic has been read."""
+        """Whether the control topic has been read, so that the restrictions in force are known."""
         return self._gate.enforcer.is_loaded
 
     @property
     def dropped(self) -> int:
-        """Records that did not reach the broker: it was away for too long, or too slow."""
+        """Records that did not reach the broker because it was down for too long, or too slow."""
         return self._gate.publisher.dropped + self._gate.transport.undelivered
 
     @property
     def limits(self) -> dict[str, float]:
-        """What the session was throttled to, by name: `batch_size`, `max_tokens` ...; empty when it is not."""
+        """The limits of the session's THROTTLE by name: `batch_size`, `max_tokens` ...; empty without one."""
         return self._gate.throttled.limits(now_ms())
 
     @property
     def spent_usd(self) -> float:
-        """What the session has spent, as far as `session_budget` of the rules counts it."""
+        """The session's spending, as counted for `session_budget` of the rules."""
         return self._gate.rules.spent_usd
 
     @overload
@@ -155,10 +155,10 @@ class Guard:
     def tool(
         self, function: Callable[P, R] | None = None, /, **options: Unpack[ToolOptions]
     ) -> Callable[P, R] | Callable[[Callable[P, R]], Callable[P, R]]:
-        """Decorator: every call of the function goes through the guard; a coroutine function stays one.
+        """Decorator: every call of the function passes through the guard; a coroutine function stays one.
 
-        The options are those of ToolOptions. Raises TypeError for a generator function, which has no one end, and
-        ValueError for an effect or a mode that does not exist.
+        The options are those of ToolOptions. Raises TypeError for a generator function, which has no single end, and
+        ValueError for an invalid effect or mode.
         """
 
         def decorate(inner: Callable[P, R]) -> Callable[P, R]:
@@ -196,21 +196,21 @@ class Guard:
         key: str | None = None,
         loop_key: str | None = None,
     ) -> Action:
-        """One call as a context manager, `with` or `async with`; `targets` are `["asset_id=fact_sales"]`.
+        """Return one call as a context manager, `with` or `async with`; `targets` are `["asset_id=fact_sales"]`.
 
-        Entering raises Refused when the call must not be made. With a `key`, the second call of this name and key gives
-        the first one's result: `action.replayed` is then true, and nothing is to be done. Calls of this name
-        with an equal `loop_key` are the same call when loops are looked for. Raises ValueError for an effect or a mode
-        that does not exist.
+        Entering raises Refused if the call must not be made. With a `key`, the second call of this name and key gets
+        the first one's result: `action.replayed` is then true, and the call must not be made again. Calls of this name
+        with an equal `loop_key` count as the same call for loop detection. Raises ValueError for an invalid effect or
+        mode.
         """
         effect, mode = checked(name, effect, mode)
         return self._action(name, args or {}, targets, effect, mode, cost_usd=cost_usd, key=key, loop_key=loop_key)
 
     def check(self) -> None:
-        """Before a turn of the model, and in long work outside of tools. Raises Refused when the session was stopped.
+        """Check before a model turn, and in long work outside of tools. Raises Refused if the session was stopped.
 
-        Stopped is what was killed, or frozen by an operator or a PAUSE of the whole session; also one above it, its
-        agent, its mission or the fleet.
+        Stopped: killed, or frozen by an operator or a PAUSE of the whole session; also by one above it, its agent, its
+        mission or the fleet.
         """
         self.start()
         if not self._gate.enforcer.is_loaded and (left_s := self._gate.start_left_s()) > 0:
@@ -221,7 +221,7 @@ class Guard:
             raise cause.refusal()
 
     def model_turn(self, *, usage: Usage | None = None, output: str | DescribedOutput | None = None) -> None:
-        """Publish one turn of the model: what it used (increments; None: unknown), and its output."""
+        """Publish one turn of the model: its usage (increments; None: unknown) and its output."""
         self.start()
         if usage is not None:
             self._gate.rules.spend(usage.cost_usd)
@@ -229,16 +229,15 @@ class Guard:
         self._gate.publish(Kind.MODEL_TURN, usage=usage, **(describe_output(output, self.settings) if output else {}))
 
     def begin_run(self) -> None:
-        """The next run of the same session: nothing of `run_budget` is spent, and no evidence has been seen."""
+        """Start the next run of the session: `run_budget` is unspent again, and evidence is cleared."""
         if self._pid != os.getpid():
             self._go_on_after_fork()
         self._gate.rules.begin_run()
 
     def prompt(self, text: str) -> None:
-        """The user of a session gives another prompt: whether it gets on is asked anew from there.
+        """Report a new prompt of the session's user: progress is judged from here on.
 
-        The text is not published, only that there is another one; the same prompt once more is none. Raises TypeError
-        for what is no text.
+        The text itself is not published. Repeating the same prompt is a no-op. Raises TypeError if it is not a text.
         """
         if not isinstance(text, str):
             raise TypeError(f"prompt: expected a text, got {type(text).__name__}")
@@ -252,14 +251,14 @@ class Guard:
         self._tell_task((self.settings.task or Task()).model_copy(update={"prompts": self._prompts}))
 
     def checkpoint(self, checkpoint_id: str, *, safe: bool = True) -> None:
-        """Tell that a state was kept under this id: a rollback names it in `Refused.decision.checkpoint`."""
+        """Report a state saved under this id: a rollback names it in `Refused.decision.checkpoint`."""
         self.start()
         self._gate.publish(Kind.HEARTBEAT, checkpoint=Checkpoint(id=checkpoint_id, safe=safe))
 
     def keep(self, checkpoint_id: str | None = None, *, safe: bool = True) -> str | None:
-        """Keep a state of the work with `checkpoints`, and tell of it; a ROLLBACK goes back to it. Returns its id.
+        """Save a state with `checkpoints` and report it, for a ROLLBACK to restore. Returns its id.
 
-        None: it could not be kept, which is logged, or this guard has no `checkpoints`.
+        None: it could not be saved, which is logged, or this guard has no `checkpoints`.
         """
         checkpoint_id = checkpoint_id or uuid.uuid4().hex[:12]
         if self._checkpoints is None:
@@ -273,13 +272,13 @@ class Guard:
         return checkpoint_id
 
     def has_read(self, name: str, args: Mapping[str, Any], result: Any) -> None:
-        """Another process of this session has made a call: the secrets of its result are recognized here as well."""
+        """Report a call made by another process of this session, so that secrets of its result are recognized."""
         self._gate.held.take(args, result, action=name)
 
     def subagent(self, **options: Unpack[GuardOptions]) -> "Guard":
-        """The guard of a session below this one, `with` or `async with`: a kill of this session is one of that too.
+        """Return the guard of a session below this one, `with` or `async with`: a kill of this session kills it too.
 
-        It has this one's settings, rules (with counts of its own), policy, checkpoints and connection, but for
+        It has this one's settings, rules (with separate counts), policy, checkpoints and connection, except for
         `options`.
         """
         parent = self.settings
@@ -300,7 +299,7 @@ class Guard:
         )
 
     def start(self) -> None:
-        """Begin to listen, and tell that the session has started. Returns at once; a second time does nothing."""
+        """Start receiving decisions, and report the session's start. Returns at once; idempotent."""
         if self._pid != os.getpid():
             self._go_on_after_fork()
         if self._gate.started_s is not None:
@@ -317,7 +316,7 @@ class Guard:
         atexit.register(self.close)
         try:
             self._gate.transport.start(self._gate.enforcer)
-        except Exception:  # no thread to be had, the interpreter ends: calls follow the fail policy
+        except Exception:  # no thread available, the interpreter shuts down: calls follow the fail policy
             log.exception("haltline: session %s: cannot listen", self.session_id)
         if not self._is_fork:
             self._tell_task(self.settings.task)
@@ -327,7 +326,7 @@ class Guard:
         self._gate.publish(Kind.SESSION_STARTED, task=without_secrets(task, key=key, pii=pii))
 
     def close(self) -> None:
-        """Tell that the session has ended, wait until all is sent (`close_budget_s`), stop listening."""
+        """Report the session's end, wait until all is sent (at most `close_budget_s`), stop receiving."""
         with self._start_lock:
             if self._gate.started_s is None or self._closed or self._pid != os.getpid():
                 return
@@ -357,7 +356,7 @@ class Guard:
     ) -> None:
         await asyncio.to_thread(self.close)
 
-    # Inside.
+    # Internal.
 
     def _begin(self) -> None:
         self._pid = os.getpid()
@@ -365,8 +364,8 @@ class Guard:
         self._closed = False
 
     def _go_on_after_fork(self) -> None:
-        """A child has neither the threads nor the connections of its parent, only what it knew."""
-        _PARENTS_LINKS.append(self._gate.transport)  # ending it here would wait for threads that are not there
+        """Reconnect in a forked child, which has neither the threads nor the connections of its parent."""
+        _PARENTS_LINKS.append(self._gate.transport)  # closing it here would wait for threads that do not exist
         self._is_fork = True
         self._gate.after_fork(self._given_link or transport_of(self.settings))
         self._begin()

@@ -1,12 +1,12 @@
-"""Secrets that a session has read, held in memory alone, and recognized where a call sends them somewhere else.
+"""Secrets that a session has read, held in memory only, and recognized where a call sends them elsewhere.
 
-A secret comes from the result of a call: by its form or its name (see `redaction.secrets`), or, where the call reads
-what holds credentials (`.env`, a key, `printenv`, a vault's answer), every value there that looks drawn by chance. It
-is recognized in the arguments of a call that sends, plain, reversed, in base64, in hex or encoded for an address. What
-leaves is the kind and a digest under the key of digests, or under a key of this process.
+Secrets come from results of calls: by their form or name (see `redaction.secrets`), or, where the call reads
+credentials (`.env`, a key, `printenv`, a vault's response), every value that looks random. They are recognized in the
+arguments of a call that sends: plain, reversed, in base64, in hex or URL-encoded. Only the kind and a digest leave the
+process, under the key of digests or a key of this process.
 
-At most `MAX_SECRETS` are held, the newest; of a long one a part. The provider's own hosts are free, and so are hosts
-that stood beside the secret where it was read, and this machine.
+At most `MAX_SECRETS` are held, the newest ones; of a long secret a part. Sending is allowed to the provider's own
+hosts, to hosts that stood next to the secret where it was read, and to this machine.
 """
 
 import base64
@@ -31,9 +31,9 @@ from haltline.schemas.events import SentSecret
 
 MAX_SECRETS: Final = 256
 MAX_BYTES: Final = 64 * 1024
-"""Of a result, and of the arguments of a call: what is behind is not looked at."""
+"""Limit for a result, and for the arguments of a call: the rest is not searched."""
 MAX_SENT: Final = 8
-"""That an event lists."""
+"""Maximum per event."""
 
 _LEAST_CHARS: Final = 8
 _LONG_CHARS: Final = 96
@@ -57,7 +57,7 @@ _VALUE: Final = re.compile(
     r"(?<![^\s=:,'\"{(\[>])([A-Za-z0-9+/_.~!@#$%^&*-]{12,256}={0,2})(?![^\s,'\"})\]<;])", re.ASCII
 )
 _NO_VALUE: Final = re.compile(
-    r"[0-9a-f]{40}|[0-9a-f]{64}"  # a commit, a digest
+    r"[0-9a-f]{40}|[0-9a-f]{64}"  # a commit, or a digest
     r"|(?:[A-Za-z0-9_.-]*/)+[A-Za-z0-9_.-]*|[A-Za-z_]+(?:[._-][A-Za-z_]+)*|[0-9.,:TZ+-]+"
     r"|[\w.-]+\.(?:com|org|net|io|dev|py|js|json|md|txt|sh|ya?ml)"
     r"|v?[0-9]+(?:\.[0-9]+)+[\w.-]*|[\w.+-]+@[\w.-]+",
@@ -71,25 +71,25 @@ class Held(NamedTuple):
     kind: str
     digest: str
     forms: tuple[str, ...]
-    """As which it is recognized."""
+    """The forms in which it is recognized."""
     hosts: frozenset[str]
-    """That it may be sent to."""
+    """The hosts that it may be sent to."""
     is_of_known_hosts: bool
 
 
 class HeldSecrets:
-    """Those of one session and the sessions below it in this process. Thread safe."""
+    """The secrets of one session and the sessions below it in this process. Thread safe."""
 
     def __init__(self, key: bytes = b"", max_secrets: int = MAX_SECRETS) -> None:
         self._key = key or token_bytes(32)
         self._max = max_secrets
-        self._held: OrderedDict[str, Held] = OrderedDict()  # by digest: a long secret is not kept whole
+        self._held: OrderedDict[str, Held] = OrderedDict()  # by digest, so that a long secret is not stored whole
         self._lock = threading.Lock()
 
     def take(self, args: Mapping[str, Any] | Whole, *results: Any, action: str = "") -> None:
-        """Holds the secrets of what a call with these arguments has returned; each may be a Whole."""
+        """Store the secrets in the results of a call with these arguments; each may be a Whole."""
         for result in map(whole_of, results):
-            # What a client has described: it holds its secrets itself.
+            # A client that describes its results holds its secrets itself.
             text = "" if isinstance(result.value, DescribedOutput) else text_of(result)
             if len(text) < _LEAST_CHARS:
                 continue
@@ -102,7 +102,7 @@ class HeldSecrets:
                         self._hold(kind, secret, hosts)
 
     def sent(self, action: str, args: Mapping[str, Any] | Whole) -> list[SentSecret]:
-        """The secrets that a call sends to where they do not belong."""
+        """Return the secrets that a call sends to hosts where they do not belong."""
         whole = whole_of(args)
         if not self._held or not whole.value:
             return []
@@ -123,7 +123,7 @@ class HeldSecrets:
         return list(sent.values())[:MAX_SENT]
 
     def after_fork(self) -> None:
-        """In a child: goes on with what its parent knew."""
+        """In a forked child: keep the parent's secrets."""
         self._lock = threading.Lock()
 
     def _hold(self, kind: str, secret: str, hosts: frozenset[str]) -> None:
@@ -140,12 +140,12 @@ class HeldSecrets:
 
 @lru_cache(maxsize=1024)
 def _is_about_credentials(action: str) -> bool:
-    """Whether a tool's name says that it reads what holds credentials; before it stand the arguments, an object."""
+    """Return whether a tool's name shows that it reads credentials. The pattern expects an object before it."""
     return _holds_credentials(" ".join(("{}", *names_of(action))))
 
 
 def text_of(value: Any) -> str:
-    """The beginning of a value's text, without the escapes of JSON."""
+    """Return the beginning of a value's text, without JSON escapes."""
     whole = whole_of(value)
     if isinstance(whole.value, str):
         return whole.value[:MAX_BYTES]
@@ -157,7 +157,7 @@ def text_of(value: Any) -> str:
 
 
 def _is_clean(whole: Whole) -> bool:
-    """True is sure: nothing in `text_of` it tells itself as a secret."""
+    """Return True if `text_of` certainly contains no secret that is recognizable by itself."""
     if isinstance(whole.value, str):
         return len(whole.value) <= MAX_BYTES and whole.is_clean()
     written = whole.json()[0]
@@ -165,7 +165,7 @@ def _is_clean(whole: Whole) -> bool:
 
 
 def _elsewhere(held: Held, destination: Destination) -> bool | None:
-    """False: it is sent to where it belongs; None: nobody knows."""
+    """Return False if it is sent to where it belongs; None: unknown."""
     if not destination.hosts:
         return None
     others = [host for host in destination.hosts if not is_local(host) and not is_of(host, held.hosts)]
@@ -200,7 +200,7 @@ def _hosts_beside(text: str, start: int, end: int) -> frozenset[str]:
 
 
 def _forms_of(secret: str) -> Iterator[str]:
-    """The secret, or of a long one a part, as it may be written."""
+    """Yield the forms of the secret, or of a part of a long one."""
     part = _part_of(secret)
     data = part.encode(errors="replace")
     yield part
@@ -210,7 +210,7 @@ def _forms_of(secret: str) -> Iterator[str]:
     encoded = quote(data, safe="")
     if encoded != part:
         yield encoded
-    for before in range(3):  # the letters that no neighbour changes, wherever it stands in what is encoded
+    for before in range(3):  # the base64 letters that do not depend on the neighbours, for each alignment
         whole = base64.b64encode(b"\0" * before + data).decode().rstrip("=")
         core = whole[-(-before * 4 // 3) : len(whole) - (1 if (before + len(data)) % 3 else 0)]
         yield core

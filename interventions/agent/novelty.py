@@ -1,17 +1,17 @@
-"""How many words of a result are new in its session: a sketch of the words seen so far, of less than 16 KiB.
+"""New words of a result in its session: a sketch of the words seen so far, of less than 16 KiB.
 
-A word is `[A-Za-z_]{3,}` or a run of the digits 0 to 9. Of a text its words count, of any other value those of its
-JSON, where an escape sequence such as that of a line break separates words. Only counts leave this module.
+A word is `[A-Za-z_]{3,}` or a run of the digits 0 to 9. Words of a text are counted directly, those of any other value
+in its JSON, where escape sequences such as line breaks separate words. Only counts leave this module.
 
 The sketch is two blocked Bloom filters of 1,000 blocks of 64 bits; a word sets up to k = 5 bits of one block. New words
-go into the first filter. When that holds 3,000 words it takes the place of the second, whose words are forgotten, and
-an empty one begins; a word that is only in the second and comes again is put into the first again. So a word is known
-for at least 3,000 other words after it was last seen, and below 6,000 words a session forgets none.
+go into the first filter. At 3,000 words it replaces the second, whose words are dropped, and an empty one is started. A
+word that is only in the second and comes again is added to the first. So a word is known for at least 3,000 other words
+after its last occurrence, and below 6,000 words a session drops none.
 
-A new word is never taken for a known one but by chance. For n words in a filter, of which j ~ Poisson(n / 1000) are in
-the word's block, with the share 1 - (1 - k/64)^j of its bits set, that is about E[(1 - (1 - k/64)^j)^k]: 1 in 2,500 at
-1,000 words, 1 in 1,000 at 2,000, 1 in 400 at 3,000; with the second filter as well it is at most 1 in 200. In 750
-recorded sessions, with 496,436 new words, 61 were taken for known ones.
+A new word counts as known only by a hash collision. For n words in a filter, of which j ~ Poisson(n / 1000) are in the
+word's block, with the share 1 - (1 - k/64)^j of its bits set, the probability is about E[(1 - (1 - k/64)^j)^k]: 1 in
+2,500 at 1,000 words, 1 in 1,000 at 2,000, 1 in 400 at 3,000; with the second filter as well it is at most 1 in 200. In
+750 recorded sessions, with 496,436 new words, 61 were taken for known ones.
 """
 
 import re
@@ -30,9 +30,9 @@ from haltline.schemas.events import Novelty
 from haltline.schemas.record import trusting
 
 MAX_BYTES: Final = 64 * 1024
-"""Of a result, and of the arguments of a call: what is behind is not looked at."""
+"""Limit for a result, and for the arguments of a call: the rest is ignored."""
 CAPACITY: Final = 3000
-"""Words that are remembered at least."""
+"""The minimum number of words remembered."""
 MAX_SESSIONS: Final = 1024
 
 _BLOCKS: Final = 1000
@@ -45,7 +45,7 @@ _novelty: Final = trusting(Novelty)
 
 
 def words_of(*values: Any) -> list[bytes]:
-    """The distinct words of a result that these values make up, in a fixed order."""
+    """Return the distinct words of a result that consists of these values, in a fixed order."""
     data = _bytes_of(values[0]) if len(values) == 1 else b"\n".join(map(_bytes_of, values))
     data = data[:MAX_BYTES]
     # Two passes of `translate` and `split` take a third of the time of a regular expression.
@@ -66,7 +66,7 @@ def _bytes_of(value: Any) -> bytes:
 
 @cache
 def _masks() -> list[int]:
-    """The bits that a word sets in its block, by twelve bits of its hash: the same in every process."""
+    """Return the bits that a word sets in its block, by twelve bits of its hash: the same in every process."""
     bits, hashes = [1 << n for n in range(64)], shake_128(b"haltline").digest(4 * 4096)
     numbers = (int.from_bytes(hashes[at : at + 4]) for at in range(0, len(hashes), 4))
     return [
@@ -75,7 +75,7 @@ def _masks() -> list[int]:
 
 
 class SeenWords:
-    """The words of the results and arguments of one session. Thread safe."""
+    """Words of the results and arguments of one session. Thread safe."""
 
     def __init__(self) -> None:
         self._young = _ZERO * 0
@@ -87,7 +87,7 @@ class SeenWords:
         self._lock = threading.Lock()
 
     def take(self, *result: Any, args: Any = None) -> Novelty:
-        """Counts a result, which these values make up, of a call with these arguments; from now on it is known."""
+        """Count and store the words of a result, given as these values, of a call with these arguments."""
         known, words = words_of(args) if args else (), words_of(*result)
         with self._lock:
             if not self._young:
@@ -98,11 +98,11 @@ class SeenWords:
         return _novelty({"new_words": new, "words": len(words), "results": results})
 
     def after_fork(self) -> None:
-        """In a child: goes on with what its parent knew."""
+        """In a forked child: keep the parent's words."""
         self._lock = threading.Lock()
 
     def _add(self, words: Iterable[bytes]) -> int:
-        """Makes words known. Returns how many were not."""
+        """Add words. Returns how many are new."""
         young, old, masks, held = self._young, self._old, _masks(), self._held
         new = 0
         for word in map(crc32, words):
@@ -120,7 +120,7 @@ class SeenWords:
 
 
 class SeenBySession:
-    """The words of many sessions, of which those that were used last are kept. Thread safe."""
+    """Words by session, for the most recently used sessions. Thread safe."""
 
     def __init__(self, max_sessions: int = MAX_SESSIONS) -> None:
         self._max_sessions = max_sessions
@@ -128,7 +128,7 @@ class SeenBySession:
         self._lock = threading.Lock()
 
     def of(self, session_id: str) -> SeenWords:
-        """Those of a session; none where it is not kept any more."""
+        """Return the words of a session; empty if it was dropped."""
         with self._lock:
             seen = self._sessions.setdefault(session_id, SeenWords())
             self._sessions.move_to_end(session_id)

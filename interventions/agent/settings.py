@@ -16,15 +16,14 @@ from haltline.schemas.policy import PolicyDocument
 from haltline.schemas.record import Id
 
 CallMode = Literal["async", "blocking", "local"]
-"""What a call waits for, and what its mode does not promise.
+"""How calls wait for verdicts, with the guarantees of each mode.
 
 `async`: a call that may destroy something (`ask_from`) waits for its verdict as in `blocking`, unless its own tool was
-given this mode by name. Every other call is published and goes on, and what is decided about it holds for the calls
-after the decision has come back: of a fast loop of such calls as many are made as fit into that time.
-`blocking`: each call waits for its verdict, up to `budget_s`. Without one, `fail_closed_from` says which are refused;
-all others are made.
-`local`: the worker's own core decides in this process before the call. It knows this process only, and no other
-sessions of its agent.
+given this mode by name. Every other call is published and continues; a decision on it applies to the calls after the
+decision has arrived. A fast loop makes as many calls as fit into that time. `blocking`: each call waits for its
+verdict, up to `budget_s`. Without one, `fail_closed_from` decides which are refused; all others are made. `local`: the
+worker's own core decides in this process before the call. It knows this process only, and no other sessions of its
+agent.
 """
 
 Seconds = Annotated[float, Field(ge=0, le=3600)]
@@ -42,14 +41,14 @@ _FROM_ENV = {
         "redact_pii", "spool_dir", "spool_max_mb", "verify_key", "ask_from",
     )
 } | {
-    "topic_prefix": "HALTLINE_PREFIX",  # as the command line calls it
-    "policy": "HALTLINE_AGENT_POLICY",  # HALTLINE_POLICY is the workers'
+    "topic_prefix": "HALTLINE_PREFIX",  # the command line's name
+    "policy": "HALTLINE_AGENT_POLICY",  # HALTLINE_POLICY is for workers
 }  # fmt: skip
 _MAY_BE_NONE = ("fail_closed_from", "ask_from")
 
 
 DEFAULT_AGENT = "unknown"
-"""The id of an agent whose author gave it none."""
+"""The default id of an agent."""
 
 
 class GuardOptions(TypedDict, total=False):
@@ -93,14 +92,15 @@ class GuardOptions(TypedDict, total=False):
 class GuardSettings:
     """Settings of a guard: the agent's identity, Kafka's address, and the fail policy.
 
-    Raises ValueError (pydantic's) for a value that cannot work.
+    Raises ValueError (pydantic's) for invalid values.
     """
 
     session_id: Id = field(default_factory=lambda: uuid.uuid4().hex)
-    """One run of one agent. A kill holds for it until an operator resets it, also across processes."""
+    """One run of one agent. A kill is in force for it until an operator resets it, also across processes."""
     agent_id: Id = DEFAULT_AGENT
-    """Give it one: what several sessions do is counted by it. Left at its default it is warned of at the start, and
-    destruction is counted by host."""
+    """Set it: counts across sessions are by agent. The default causes a warning at the start, and destruction is
+    counted by host.
+    """
     bootstrap: str | None = None
     """Kafka's address, "host:port", several separated by commas. None: only with mode `local`."""
     topic_prefix: str = "haltline."
@@ -114,60 +114,68 @@ class GuardSettings:
     task: Task | None = None
 
     budget_s: Positive = 1.0
-    """How long a call that waits for its verdict waits."""
+    """How long a call waits for its verdict."""
     first_budget_s: Seconds = 5.0
-    """How long, at most, until the first verdict of a connection has come, from when one was first waited for: the
-    worker may only now be given the session's partition. Less than `budget_s` counts as that."""
+    """How long to wait, at most, for the first verdict of a connection, from the first request: the worker may only now
+    be assigned the session's partition. At least `budget_s`.
+    """
     start_budget_s: Seconds = 5.0
-    """How long the first calls wait, from the guard's start, until it is known what is killed."""
+    """How long the first calls wait, from the guard's start, until kills are known."""
     close_budget_s: Seconds = 5.0
     """How long `close` waits until the last events have arrived."""
     approval_wait_s: Seconds = 900.0
-    """How long such a call waits for a person, at most until its request expires; 0: it is refused at once."""
+    """How long a call waits for a person's approval, at most until its request expires; 0: it is refused at once."""
     max_decision_age_s: Positive = 30.0
-    """A decision about something that is longer ago counts as none, unless it is a kill."""
+    """A decision about an event older than this is ignored, unless it is a kill."""
     fail_closed_from: Effect | None = Effect.DESTRUCTIVE
-    """Without a verdict, calls of this effect or a worse one are refused, others go on; None: all go on."""
+    """Without a verdict, calls of this effect or a worse one are refused, others are made; None: all are made."""
     ask_from: Effect | None = Effect.DESTRUCTIVE
-    """In mode `async`, calls of this effect or a worse one wait for their verdict, and so do those whose arguments hold
-    a word that may destroy something (`rm`, `DROP` ...), unless their name says that they only look; None: no call
-    waits. In the environment None is `none`."""
+    """In mode `async`, calls of this effect or a worse one wait for their verdict, and so do those whose arguments
+    contain a word that may destroy something (`rm`, `DROP` ...), unless their name shows that they are read-only; None:
+    no call waits. In the environment None is `none`.
+    """
 
     rules: ClientRules | None = None
-    """The agent's author's own: budgets, rates, lists, arguments, evidence, loops."""
+    """The rules of the agent's author: budgets, rates, lists, arguments, evidence, loops."""
     policy: SkipValidation[PolicyDocument | None] = None
-    """What mode `local` decides by: the path of a policy document, a mapping of its fields, or a Policy, as
-    `haltline.load_policy` takes it. None: every default. In the other modes the workers decide by theirs."""
+    """The policy of mode `local`: the path of a policy document, a mapping of its fields, or a Policy, as
+    `haltline.load_policy` takes it. None: all defaults. In other modes the workers use their own.
+    """
     throttle_s: Positive = 300.0
-    """How long the limits of a THROTTLE hold, unless it says so itself."""
+    """How long the limits of a THROTTLE are in force, unless it has its own time."""
     rollback_budget_s: Seconds = 60.0
-    """How long a call waits until the files are put back."""
+    """How long a call waits for a rollback."""
 
     max_args_bytes: Annotated[int, Field(ge=0, le=256 * 1024)] = 8192
-    """Longer arguments of calls that only read or write are cut before they are published; the digest is of the
-    whole."""
+    """Longer arguments of calls that only read or write are truncated before they are published; the digest is of the
+    whole.
+    """
     max_run_bytes: Annotated[int, Field(ge=8192, le=512 * 1024)] = 256 * 1024
-    """As much of the arguments of every other call is published, which is what is decided on. Of what is longer, the
-    record says from where it is unread, and the call is refused by the rule `unread_execution`."""
+    """How much of the arguments of every other call is published, which decisions are based on. For longer arguments
+    the record states where the unread part starts, and the rule `unread_execution` refuses the call.
+    """
     max_output_chars: Annotated[int, Field(ge=0, le=65_536)] = 512
     """How much of the beginning of an output is published; 0: nothing."""
     digest_key: str = ""
-    """Makes digests useless without it; must be the same for all agents whose calls are compared."""
+    """A key that makes digests useless without it; must be the same for all agents whose calls are compared."""
 
     redact_pii: bool = False
-    """Also take out addresses, cards, social security and phone numbers, and what looks like a key. Wants a
-    `digest_key`: without one such a number is found by trying."""
+    """Also remove addresses, cards, social security and phone numbers, and texts that look like keys. Requires a
+    `digest_key`: without one such a number is found by trying.
+    """
     spool_dir: str | None = None
-    """A folder in which records wait on disk while the broker is away, also for the next process. None: they wait in
-    memory, for two minutes and as far as there is room."""
+    """A folder in which records wait on disk while the broker is down, also for the next process. None: they wait in
+    memory, for two minutes and as far as there is room.
+    """
     spool_max_mb: Annotated[int, Field(ge=1, le=100_000)] = 64
-    """The most that waits there, for each process."""
+    """The maximum that waits there, for each process."""
 
     verify_key: str | None = None
-    """A file with the worker's public key, several separated as in PATH: what no such key has sealed does not count.
-    Wants the extra `sealed`. None: who may write on the worker's topics is the broker's to say, by ACLs."""
+    """A file with the worker's public key, several separated as in PATH: records without a seal of such a key are
+    ignored. Requires the extra `sealed`. None: only the broker's ACLs protect the worker's topics.
+    """
     fetch_wait_ms: Annotated[int, Field(ge=1, le=60_000)] | None = None
-    """How long the broker may hold a fetch when nothing is there. None: 500, or 10 on an embedded broker."""
+    """How long the broker may hold a fetch without new records. None: 500, or 10 on an embedded broker."""
     kafka: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     """More librdkafka settings for producer and consumer, such as `security.protocol`."""
 
@@ -185,17 +193,16 @@ class GuardSettings:
 
     @property
     def pii_key(self) -> bytes | None:
-        """The key under which personal data is pseudonymised; None: it is not taken out."""
+        """The key under which personal data is pseudonymised; None: it is not removed."""
         return self.digest_key.encode() if self.redact_pii else None
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None, **changes: Any) -> "GuardSettings":
-        """The settings of `HALTLINE_BOOTSTRAP`, `HALTLINE_SESSION_ID`, ...: one variable for each simple field.
+        """Return the settings of `HALTLINE_BOOTSTRAP`, `HALTLINE_SESSION_ID`, ...: one variable for each simple field.
 
-        `HALTLINE_PREFIX` is `topic_prefix`, and `HALTLINE_CLIENT_CONFIG` names a file of librdkafka
-        settings (`security.protocol=...`), one `name=value` a line, for `kafka`; `HALTLINE_AGENT_RULES` files of
-        `rules`. `changes` win over variables.
-        Raises ValueError for a value that cannot work, and OSError when the file cannot be read.
+        `HALTLINE_PREFIX` is `topic_prefix`, and `HALTLINE_CLIENT_CONFIG` names a file of librdkafka settings
+        (`security.protocol=...`), one `name=value` per line, for `kafka`; `HALTLINE_AGENT_RULES` files of `rules`.
+        `changes` override variables. Raises ValueError for an invalid value, and OSError if the file cannot be read.
         """
         variables = os.environ if environ is None else environ
         options: dict[str, Any] = {name: variables[env] for name, env in _FROM_ENV.items() if env in variables}
@@ -208,7 +215,7 @@ class GuardSettings:
         return cls(**(options | changes))
 
     def changed(self, **changes: Unpack["GuardOptions"]) -> "GuardSettings":
-        """The same settings but for these."""
+        """Return the settings with these changes."""
         return GuardSettings(**({name: getattr(self, name) for name in GuardOptions.__annotations__} | dict(changes)))
 
     @property
@@ -219,7 +226,7 @@ class GuardSettings:
 
 
 def read_client_config(file: Path) -> dict[str, str]:
-    """The settings of a file, one `name=value` a line. Raises ValueError for a line that is none, and OSError."""
+    """Read the settings of a file, one `name=value` per line. Raises ValueError for an invalid line, and OSError."""
     settings: dict[str, str] = {}
     for number, line in enumerate(map(str.strip, file.read_text(encoding="utf-8").splitlines()), start=1):
         if not line or line.startswith("#"):

@@ -1,4 +1,4 @@
-"""For the tests of agents: a guard without a broker, whose verdicts come from a list.
+"""A guard for tests of agents, without a broker, whose verdicts come from a list.
 
     guard = ScriptedGuard(Level.ALLOW, Level.KILL)     # the verdicts, call by call; then ALLOW
 
@@ -21,13 +21,13 @@ from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.topics import Topics
 
 Verdict: TypeAlias = Decision | Level | Callable[[ActionEvent], Decision | Level | None] | None
-"""What a call is answered with: a decision, a level, nothing at all, or a function of the proposal."""
+"""The answer to a call: a decision, a level, None for no verdict, or a function of the proposal."""
 
 CODES = {Level.KILL: "session_killed_loop_guard"}
 
 
 def decision(level: Level, event: ActionEvent, *, message: str = "", **fields: Any) -> Decision:
-    """A decision of this level on an event, as the worker would send it."""
+    """Return a decision of this level on an event, as the worker would send it."""
     values: dict[str, Any] = {
         "decision_id": f"{level.value}-{event.event_id}",
         "session_id": event.session_id,
@@ -45,10 +45,10 @@ def decision(level: Level, event: ActionEvent, *, message: str = "", **fields: A
 
 
 class ScriptedGuard(Guard):
-    """A guard that gets its verdicts from a list, one for each call; when the list is over, ALLOW.
+    """A guard that gets its verdicts from a list, one for each call; ALLOW after its end.
 
-    The mode is `blocking` by default. A verdict of None is one that does not arrive: the
-    call waits for `budget_s` (0.05 by default), then follows the fail policy.
+    The mode is `blocking` by default. A verdict of None does not arrive: the call waits for `budget_s` (0.05 by
+    default), then follows the fail policy.
     """
 
     def __init__(
@@ -73,16 +73,16 @@ class ScriptedGuard(Guard):
 
     @property
     def events(self) -> list[ActionEvent]:
-        """What was published, in order."""
+        """The published events, in order."""
         return self.script.events
 
     @property
     def feedback(self) -> list[Feedback]:
-        """What was answered, in order."""
+        """The published feedback, in order."""
         return self.script.feedback
 
     def send(self, decision: Decision) -> None:
-        """A decision arrives now, unasked for."""
+        """Deliver an unrequested decision now."""
         self.start()
         self.script.receivers.get(decision.session_id, self.script.receiver).decision(decision)
 
@@ -93,25 +93,25 @@ class ScriptedGuard(Guard):
         scope_id: str | None = None,
         code: str = "session_killed_by_operator",
     ) -> None:
-        """An operator's kill arrives on the control topic now; of this session by default."""
+        """Deliver an operator's kill on the control topic now; of this session by default."""
         record = killed(scope, scope_id or self.session_id, code=code)
         self.start()
         self.script.control(record.key, record)
 
     def stand(self, state: ControlState) -> None:
-        """An entry of the control topic arrives now that freezes, contains or kills this session."""
+        """Deliver an entry of the control topic now that freezes, contains or kills this session."""
         record = killed(ScopeKind.SESSION, self.session_id, code=f"session_{state.value}_by_operator")
         self.start()
         self.script.control(record.key, record.model_copy(update={"state": state}))
 
     def reset(self, *, scope: ScopeKind = ScopeKind.SESSION, scope_id: str | None = None) -> None:
-        """The entry is removed from the control topic now."""
+        """Remove the entry from the control topic now."""
         self.start()
         self.script.control(control_key(scope, scope_id or self.session_id), None)
 
 
 def killed(scope: ScopeKind, scope_id: str, *, code: str = "session_killed_by_operator") -> ControlRecord:
-    """An entry of the control topic."""
+    """Return an entry of the control topic."""
     return ControlRecord(
         scope=scope,
         id=scope_id,
@@ -124,20 +124,20 @@ def killed(scope: ScopeKind, scope_id: str, *, code: str = "session_killed_by_op
 
 
 class _Script:
-    """A link to a list."""
+    """A transport to a list."""
 
     def __init__(self, verdicts: deque[Verdict], topics: Topics, standing: tuple[ControlRecord, ...]) -> None:
         self.events: list[ActionEvent] = []
         self.feedback: list[Feedback] = []
         self.receiver: Receiver
-        """That of the guard that was started last."""
+        """The receiver of the guard that was started last."""
         self.receivers: dict[str, Receiver] = {}
-        """By session: those of the guard and of its subagents."""
+        """By session: receivers of the guard and of its subagents."""
         self.up = True
         self.unwatched: str | None = None
         self.carries = True
         self.full = False
-        """The queue to the broker has no room."""
+        """The queue to the broker is full."""
         self.undelivered = 0
         self._verdicts = verdicts
         self._topics = topics
@@ -150,7 +150,7 @@ class _Script:
         receiver.loaded()
 
     def control(self, key: str, record: ControlRecord | None) -> None:
-        """An entry arrives at every guard."""
+        """Deliver an entry to every guard."""
         for receiver in {id(one): one for one in (self.receiver, *self.receivers.values())}.values():
             receiver.control(key, record)
 

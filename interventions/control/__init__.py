@@ -1,1 +1,1 @@
-"""What operators command and what follows from it: kill, freeze, approvals, incidents. Pure."""
+"""Commands of operators and their effects: kills, freezes, approvals, incidents. Pure."""

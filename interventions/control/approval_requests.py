@@ -1,7 +1,7 @@
-"""Approvals that an agent's own guard asks for, as Agent Sentinel's SDK does: in the same inbox as those of a PAUSE.
+"""Approvals requested by an agent's own guard, like Agent Sentinel's SDK; in the same inbox as those of a PAUSE.
 
-Its guard holds the call back and asks what became of the request. Who receives the approval uses it, for the one
-call that the request is about. Another call, also one with the same parameters, needs another request.
+The guard holds the call back and polls the request. It uses an approval for the one call of the request. Another call,
+even with the same parameters, needs another request.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ _REFUSED_BY: Final = "haltline"
 
 
 def on_request(standing: SessionControl, who: SessionRef, command: Command, policy: Policy) -> ControlEffects:
-    """Takes a request in. Of a session that is killed it is refused at once; the same one twice is once."""
+    """Add a request, once per id. In a killed session it is rejected at once."""
     call_request, request_id = command.request, command.request_id
     if call_request is None or request_id is None or _key(request_id) in standing.approvals:
         return ControlEffects(followup="approval_void")
@@ -37,7 +37,7 @@ def on_request(standing: SessionControl, who: SessionRef, command: Command, poli
 
 
 def ticket_of(command: Command, request_id: str, call_request: CallRequest, rules: ApprovalRules) -> Ticket:
-    """The request as a session remembers it."""
+    """Return the ticket that the session stores for the request."""
     quorum, voters = answered_by(rules, call_request.priority)
     return Ticket(
         request_id=request_id,
@@ -59,7 +59,7 @@ def ticket_of(command: Command, request_id: str, call_request: CallRequest, rule
 
 
 def decision_on(ticket: Ticket, who: SessionRef, command: Command, policy: Policy) -> Decision:
-    """The decision about a new request."""
+    """Return the decision about a new request."""
     agent_id = who.agent_id if command.request is None else command.request.agent_id
     waits = ticket.state == ApprovalState.PENDING
     return Decision(
@@ -79,5 +79,5 @@ def decision_on(ticket: Ticket, who: SessionRef, command: Command, policy: Polic
 
 
 def _key(request_id: str) -> str:
-    """No digest of parameters: a call that haltline itself pauses never finds this request."""
+    """Return the key of a request. It is no digest of parameters, so that calls paused by haltline never match it."""
     return f"request:{request_id}"

@@ -36,7 +36,7 @@ from haltline.schemas.policy import Policy
 from haltline.schemas.record import canonical_json
 
 MAX_WAITING: Final = 8
-"""The most waiting calls kept of a request, the oldest dropped first: the agent's side refuses it at its expiry."""
+"""Calls that can wait for one request; the oldest is dropped first, and its guard refuses it at its expiry."""
 ARM: Final = 1
 
 _OVER: Final = frozenset({ApprovalState.USED, ApprovalState.REJECTED, ApprovalState.CANCELLED, ApprovalState.EXPIRED})
@@ -58,7 +58,7 @@ def on_event(
     policy: Policy,
     effect: Callable[[], Effect],
 ) -> Decision | None:
-    """The decision on an event, changed by open and answered approvals. `effect` is the call's effect."""
+    """Return the decision on an event, changed by open and answered approvals. `effect` gives the call's effect."""
     if standing.killed is not None or (decision is not None and decision.level > Level.PAUSE):
         return decision
     if event.kind is Kind.COMPLETED and event.outcome is Outcome.REFUSED:
@@ -73,7 +73,7 @@ def on_event(
         return decision
     ticket = _known(standing, bound, event.time)
     if ticket is not None and ticket.state == ApprovalState.CANCELLED and (pauses or event.kind is Kind.PROPOSED):
-        # The request was not answered, and the call is made again: a new request is opened.
+        # The request was not answered, and the call is repeated: open a new request.
         ticket = _anew(standing, ticket, event, bound, policy)
     if decision is not None and pauses and ticket is None:
         if (refused := asks_once.after_rejection(standing, decision)) is not None:
@@ -93,7 +93,7 @@ def on_event(
 def _again(
     standing: SessionControl, ticket: Ticket, event: ActionEvent, pause: Decision | None, policy: Policy
 ) -> Decision:
-    """The decision on a call that has a request already; `pause`: the decision that pauses it now."""
+    """Return the decision on a call that already has a request; `pause`: the decision that pauses it now."""
     head, level = head_of(standing, ticket), Level.PAUSE
     if ticket.state == ApprovalState.APPROVED:
         ticket.state, level = ApprovalState.USED.value, Level.ALLOW
@@ -112,7 +112,7 @@ def _again(
 
 
 def _freeze(standing: SessionControl, event: ActionEvent, decision: Decision, policy: Policy) -> Decision:
-    """Freezes the whole session, with one open request, however often the rule finds it again."""
+    """Freeze the whole session, with one open request, however often the rule finds the cause."""
     bound = digest("session", event.session_id)
     ticket = _known(standing, bound, event.time)
     if ticket is None or not ticket.is_open:
@@ -129,14 +129,14 @@ def _freeze(standing: SessionControl, event: ActionEvent, decision: Decision, po
 
 
 def freezes(standing: SessionControl, command: Command) -> bool:
-    """Whether a command answers the request for which the session is frozen."""
+    """Return whether a command answers the request that freezes the session."""
     ticket = _seen(standing, command)
     frozen = standing.held is not None and standing.held.by == HALTLINE
     return frozen and ticket is not None and ticket.action == WHOLE_SESSION
 
 
 def on_command(standing: SessionControl, who: SessionRef, command: Command, policy: Policy) -> ControlEffects:
-    """The effects of an operator's answer; none for a request that is closed, or was replaced meanwhile."""
+    """Return the effects of an operator's answer; none for a request that is closed or was replaced."""
     ticket = _seen(standing, command)
     if ticket is None or not ticket.is_open or ticket.behind:
         return ControlEffects(followup="approval_void")
@@ -148,7 +148,7 @@ def on_command(standing: SessionControl, who: SessionRef, command: Command, poli
         return ControlEffects((_noted(ticket, who, command, policy),), followup="approval_answered")
     if command.kind is CommandKind.ASK:
         ticket.state, ticket.question = ApprovalState.INFO_REQUESTED.value, command.reason
-        if ticket.asked_by:  # its side asks again and again, and goes on waiting
+        if ticket.asked_by:  # the guard polls, and continues to wait
             return ControlEffects((_noted(ticket, who, command, policy),), followup="approval_info_requested")
         return _answer_all(ticket, who, policy, command.time, Level.BLOCK if ticket.waiting else Level.NUDGE)
     yes, no = ticket.approved_by, ticket.rejected_by
@@ -176,7 +176,7 @@ def on_command(standing: SessionControl, who: SessionRef, command: Command, poli
 
 
 def on_use(standing: SessionControl, who: SessionRef, command: Command, policy: Policy) -> ControlEffects:
-    """Marks an approval as used by the agent's guard that requested it; a repetition changes nothing."""
+    """Mark an approval as used by the guard that requested it; idempotent."""
     ticket = _seen(standing, command)
     if ticket is None or ticket.state != ApprovalState.APPROVED or not ticket.asked_by:
         return ControlEffects(followup="approval_void")
@@ -186,12 +186,12 @@ def on_use(standing: SessionControl, who: SessionRef, command: Command, policy: 
 
 
 def due_ms(standing: SessionControl) -> int:
-    """When the next tick must check the requests, in epoch milliseconds; 0: never."""
+    """Return when the next tick must check the requests, in epoch milliseconds; 0: never."""
     return min((ticket.due_ms or ARM for ticket in standing.approvals.values() if not ticket.behind), default=0)
 
 
 def on_due(standing: SessionControl, who: SessionRef, policy: Policy, now_ms: int) -> ControlEffects:
-    """The effects of the first request that is due: its expiry is set, or it expires."""
+    """Return the effects of the first request that is due: its expiry is set, or it expires."""
     for bound, ticket in standing.approvals.items():
         if ticket.behind:
             continue  # ends with the one before it
@@ -220,33 +220,33 @@ def close(
     *,
     requests: Collection[str] | None = None,
 ) -> tuple[Decision, ...]:
-    """Closes open requests, those of the ids or all, whose answer is no longer needed; waiting calls are refused."""
+    """Close the open requests with these ids, or all, when no answer is needed; waiting calls are refused."""
     closed: list[Decision] = []
     for ticket in list(standing.approvals.values()):
         if not ticket.is_open or ticket.behind or (requests is not None and ticket.request_id not in requests):
             continue
         ticket.state, ticket.closed = ApprovalState.CANCELLED.value, why
-        if time_ms >= ticket.expires_ms:  # it was over before, and no tick has closed it yet
+        if time_ms >= ticket.expires_ms:  # it has expired, and no tick has closed it yet
             ticket.state, ticket.closed = ApprovalState.EXPIRED.value, ""
         gather(standing, ticket)
         closed += _answer_all(ticket, who, policy, time_ms, Level.BLOCK).decisions
-        for bound in ticket.also:  # each asks anew, should it be made all the same
+        for bound in ticket.also:  # each gets a new request if the call is repeated
             standing.approvals[bound].behind = ""
         ticket.also = []
     return tuple(closed)
 
 
 def _seen(standing: SessionControl, command: Command) -> Ticket | None:
-    """The request that a command answers, if it is unchanged; None for a killed session."""
+    """Return the request that a command answers, if it is unchanged; None for a killed session."""
     ticket = next((t for t in standing.approvals.values() if t.request_id == command.request_id), None)
     return None if ticket is None or ticket.nonce != command.nonce or standing.killed is not None else ticket
 
 
 def _known(standing: SessionControl, bound: str, time_ms: int) -> Ticket | None:
-    """The request for such a call that has not expired at `time_ms` (event time)."""
+    """Return the request for such a call if it has not expired at `time_ms` (event time)."""
     ticket = standing.approvals.get(bound)
     over = ticket is None or time_ms >= ticket.expires_ms or ticket.state == ApprovalState.USED
-    return None if over else ticket  # a tick says so, unless a new request takes its place before
+    return None if over else ticket  # a tick reports the expiry, unless a new request replaces it before
 
 
 def _request(event: ActionEvent, decision: Decision, bound: str, policy: Policy, effect: Effect) -> Ticket:
@@ -276,7 +276,7 @@ def _request(event: ActionEvent, decision: Decision, bound: str, policy: Policy,
 
 
 def _anew(standing: SessionControl, ticket: Ticket, event: ActionEvent, bound: str, policy: Policy) -> Ticket:
-    """A new request for a call whose request was closed."""
+    """Return a new request for a call whose request was closed."""
     request_id = digest("approval", event.session_id, event.event_id, bound)[:16]
     again = replace(
         ticket,
@@ -308,13 +308,13 @@ def _and(effects: ControlEffects, *more: Decision | None) -> ControlEffects:
 def _next_in_line(
     standing: SessionControl, head: Ticket, who: SessionRef, policy: Policy, time_ms: int
 ) -> Decision | None:
-    """After an approval: opens a request for the first queued call, and queues the others behind it."""
+    """After an approval, open a request for the first queued call, and queue the others behind it."""
     others, head.also = head.also, []
     if not others:
         return None
     first, *rest = (standing.approvals[bound] for bound in others)
     first.behind, first.also, first.due_ms = "", [ticket.parameters for ticket in rest], 0
-    # From now on, as nobody could answer it before.
+    # The time starts now, as nobody could answer it before.
     first.since_ms, first.expires_ms = time_ms, time_ms + round(policy.operated.approvals.expires_s * 1000)
     for ticket in rest:
         ticket.behind, ticket.expires_ms = first.request_id, first.expires_ms
@@ -328,7 +328,7 @@ def _wait(ticket: Ticket, event: ActionEvent) -> None:
 
 
 def _take_back(standing: SessionControl, event: ActionEvent) -> None:
-    """Handles a call that was not made: it waits no longer, and its approval stays unused."""
+    """Handle a call that was not made: it no longer waits, and its approval stays unused."""
     for ticket in standing.approvals.values():
         if event.call_id is None or not any(w.call_id == event.call_id for w in ticket.waiting):
             continue
@@ -338,7 +338,7 @@ def _take_back(standing: SessionControl, event: ActionEvent) -> None:
 
 
 def _approved(ticket: Ticket, who: SessionRef, policy: Policy, time_ms: int) -> ControlEffects:
-    # Who asked says itself when it makes the call; of the whole session, whatever waits goes on with it.
+    # A guard that requested approval reports its own use; a request for the whole session covers all its calls.
     if ticket.asked_by or not ticket.waiting or ticket.action == WHOLE_SESSION:
         ticket.state = ApprovalState.APPROVED.value
         return _answer_all(ticket, who, policy, time_ms, Level.ALLOW)
@@ -351,14 +351,14 @@ def _approved(ticket: Ticket, who: SessionRef, policy: Policy, time_ms: int) -> 
 
 
 def _answer_all(ticket: Ticket, who: SessionRef, policy: Policy, time_ms: int, level: Level) -> ControlEffects:
-    """The same answer to every waiting call; without one, an answer addressed to no call."""
+    """Give every waiting call the same answer; if none waits, return an answer addressed to no call."""
     waiting, ticket.waiting = ticket.waiting or [Waiter(ticket.request_id, None)], []
     answers = [_answer(ticket, who, policy, time_ms=time_ms, to=waiter, level=level) for waiter in waiting]
     return ControlEffects(tuple(answers), followup=f"approval_{ticket.state}")
 
 
 def _noted(ticket: Ticket, who: SessionRef, command: Command, policy: Policy) -> Decision:
-    """The state of a request that an agent's own guard waits for, as a decision sent to it."""
+    """Return the state of a request as a decision for the guard that waits for it."""
     to = Waiter(ticket.request_id, None)
     return _answer(ticket, who, policy, time_ms=command.time, to=to, level=Level.NUDGE, once=command.command_id)
 

@@ -1,9 +1,9 @@
-"""Rules that ask a person once in a session: the answer holds for what they find later in it too. Pure.
+"""Rules that ask a person once in a session; the answer covers their later findings. Pure.
 
-An approval declares a batch for the session, in the name of who approved: of `operations.approvals.covers` acts, for a
-shift at most. Calls that wait behind the request pass with it. A rejection refuses what the rule finds from then on,
-and nobody is asked again, until an operator declares a batch or resets the session. When nobody answers in time, the
-call of the request is refused and no other: the next one is asked about.
+An approval declares a batch for the session in the approver's name: `operations.approvals.covers` actions, for a shift
+at most. Calls queued behind the request pass with it. After a rejection, the rule's findings are refused without
+another request, until an operator declares a batch or resets the session. A request that expires refuses only its own
+call: the next call opens another request.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.policy import Policy
 
 REJECTED: Final = "volume_rejected"
-"""The code of a call that is refused since a person has rejected an earlier one of the same rule."""
+"""The code of a call refused because an earlier one of the same rule was rejected."""
 _MESSAGE = (
     "A person has refused to let this session go on with acts that destroy. Do not try another one; "
     "report what is left to do."
@@ -24,12 +24,12 @@ _MESSAGE = (
 
 
 def rule_of(decision: Decision) -> str:
-    """The rule of a decision that asks once in a session; empty: it asks about each call."""
+    """Return the rule of a decision that asks once in a session; empty if the rule asks about each call."""
     return decision.detector if decision.detector in ASKS_ONCE else ""
 
 
 def approve(standing: SessionControl, ticket: Ticket, policy: Policy, time_ms: int) -> list[Ticket]:
-    """Lets what the rule of an approved request finds later pass. Returns the requests that are approved with it."""
+    """Allow later findings of an approved request's rule. Returns the requests that are approved with it."""
     covers = policy.operated.approvals.covers
     if not ticket.rule or not covers:
         return []
@@ -54,13 +54,13 @@ def approve(standing: SessionControl, ticket: Ticket, policy: Policy, time_ms: i
 
 
 def reject(standing: SessionControl, ticket: Ticket) -> None:
-    """Notes who has rejected the request of such a rule."""
+    """Store who rejected the request of such a rule."""
     if ticket.rule:
         standing.rejected[ticket.rule] = ", ".join(ticket.rejected_by)
 
 
 def after_rejection(standing: SessionControl, decision: Decision) -> Decision | None:
-    """The refusal of a call that is paused by a rule whose request was rejected; None: nobody has rejected one."""
+    """Return the refusal of a call that a rejected rule pauses; None if its request was not rejected."""
     by = standing.rejected.get(rule_of(decision))
     if by is None:
         return None

@@ -1,4 +1,4 @@
-"""What operators, the agent's side and the clock do to one session: pure, one thing at a time."""
+"""Commands of operators, feedback of agents and clock ticks, applied to one session one at a time. Pure."""
 
 from dataclasses import replace
 
@@ -16,13 +16,13 @@ _HOLDS = frozenset({CommandKind.FREEZE, CommandKind.CONTAIN, CommandKind.LIFT})
 
 
 class CommandHandler:
-    """What follows, under one policy."""
+    """Applies commands and ticks under one policy."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
 
     def command(self, standing: SessionControl, who: SessionRef, command: Command) -> ControlEffects:
-        """Carries out what an operator asks for."""
+        """Apply an operator's command."""
         if command.kind is CommandKind.REQUEST:
             return approval_requests.on_request(standing, who, command, self._policy)
         if command.kind is CommandKind.USE:
@@ -39,18 +39,18 @@ class CommandHandler:
         return NOTHING
 
     def reset(self, standing: SessionControl, who: SessionRef, command: Command) -> Released:
-        """An operator's reset."""
+        """Apply an operator's reset."""
         return probation.reset(standing, who, command, self._policy)
 
     @staticmethod
     def due_ms(standing: SessionControl) -> int:
-        """When the next tick has something to do, epoch milliseconds on the worker's clock; 0: never."""
+        """Return when the next tick is due, in epoch milliseconds on the worker's clock; 0: never."""
         if standing.killed is not None:
             return kill_acknowledgement.due_ms(standing.killed)
         return approvals.due_ms(standing) if standing.approvals else 0
 
     def tick(self, standing: SessionControl, who: SessionRef, now_ms: int) -> ControlEffects:
-        """Does the first thing that is due by now."""
+        """Apply the first action that is due."""
         if standing.killed is not None:
             return kill_acknowledgement.on_due(standing, who, self._policy, now_ms)
         return approvals.on_due(standing, who, self._policy, now_ms)

@@ -1,8 +1,8 @@
-"""Bulk work that an operator has declared: who may destroy how much of what, until when, and how much of it is used.
+"""Bulk work declared by an operator: who may destroy how much of what, until when, and how much is used.
 
-A declared batch lifts the limits on volume for what it names, and for nothing else: the same target again still counts,
-and what is beyond its maximum counts as always. It holds for a shift at most, whatever the command says. Each act
-that it covers is published, so that its use is in the audit.
+A declared batch lifts the volume limits for its targets only: a repetition of the same target still counts, and so does
+everything beyond its maximum. It is valid for a shift at most, whatever the command states. Each covered action is
+published, so that its use is in the audit.
 """
 
 from datetime import timedelta
@@ -16,14 +16,14 @@ from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy
 
 LONGEST: Final = timedelta(hours=8)
-"""A declared batch ends with the shift of who declared it."""
+"""The longest validity of a declared batch: its operator's shift."""
 MAX_BATCHES: Final = 16
-"""Declared batches that a session can have at once, the oldest forgotten first."""
+"""Declared batches of a session; the oldest is dropped first."""
 CODE: Final = "declared_batch"
 
 
 def declare(standing: SessionControl, command: Command) -> None:
-    """Notes a declared batch; the oldest goes when there are too many. The same command twice is one batch."""
+    """Store a declared batch, dropping the oldest beyond the maximum. Idempotent per command."""
     batch = command.batch
     if batch is None or any(known.command_id == command.command_id for known in standing.batches):
         return
@@ -43,7 +43,7 @@ def declare(standing: SessionControl, command: Command) -> None:
 
 
 def decision_on(declared: DeclaredBatch, event: ActionEvent, decision: Decision | None, policy: Policy) -> Decision:
-    """The decision on an act that a batch covers, with how much of the batch is used now."""
+    """Return the decision on an action that a batch covers, with the batch's use so far."""
     use: dict[str, float | int | str] = {
         "batch": declared.command_id,
         "batch_used": declared.used,

@@ -1,6 +1,6 @@
-"""A session that an operator has frozen, or contained: it may only read.
+"""Sessions that an operator has frozen or contained: they may only read.
 
-What is killed is neither: a kill is never softened. A kill takes the place of both, and a reset ends them.
+A kill replaces both and is never softened by them; a reset ends them.
 """
 
 from haltline.interventions.control.probation import record as probation_record
@@ -13,7 +13,7 @@ STATE_OF = {CommandKind.FREEZE: ControlState.FROZEN, CommandKind.CONTAIN: Contro
 
 
 def on_command(standing: SessionControl, who: SessionRef, command: Command) -> ControlEffects:
-    """Freezes, contains, or lifts it. The same again changes nothing."""
+    """Freeze, contain, or lift either. Repeating a command changes nothing."""
     if standing.killed is not None:
         return NOTHING
     state = STATE_OF.get(command.kind)
@@ -27,7 +27,7 @@ def on_command(standing: SessionControl, who: SessionRef, command: Command) -> C
 
 
 def lift(standing: SessionControl, who: SessionRef) -> ControlEffects:
-    """Lets the session go on."""
+    """End a freeze or containment."""
     if standing.held is None:
         return NOTHING
     standing.held = None
@@ -37,5 +37,5 @@ def lift(standing: SessionControl, who: SessionRef) -> ControlEffects:
 
 
 def record(held: Freeze, who: SessionRef) -> ControlRecord:
-    """What the control topic says of it."""
+    """Return the record for the control topic."""
     return record_of(who, ControlState(held.state), held.code or f"session_{held.state}_by_operator", held)

@@ -1,16 +1,14 @@
-"""What belongs together is one incident, open until it is resolved. Pure.
+"""Incidents: related decisions under one id, open until resolved. Pure.
 
-All decisions about a session are one, whatever their causes (`session_incidents`). Those about an agent, a mission, a
-target, a tree or the fleet are one for each cause, and are kept with its state across sessions. Each decision that is
+All decisions about a session are one incident, whatever their causes (`session_incidents`). Those about an agent, a
+mission, a target, a tree or the fleet are one per cause, stored with its state across sessions. Each decision that is
 more than a plain verdict opens an incident, or counts on the open one. An incident closes with the end, the kill or the
-reset of what it is about, after a time without decisions, or by a person; what comes later opens another one, with
-another id.
+reset of its subject, after a time without decisions, or by a person; later decisions open another one, with another id.
 
-Revisions are counted whether they are published or not, so that a replay gives each the same number. The first hundred
-decisions of an incident are published one by one, later ones each tenth up to a thousand, each hundredth up to ten
-thousand and so on: a list shows every count exactly that a person would read as a number, and a loop of a million
-refusals is some hundreds of records. A change of level, of the approval or of the state is always published, with the
-exact count.
+Revisions are counted whether they are published or not, so that a replay gives the same numbers. The first hundred
+decisions of an incident are published one by one, then each tenth up to a thousand, each hundredth up to ten thousand
+and so on. Small counts are therefore exact, and a loop of a million refusals takes some hundreds of records. A change
+of level, of the approval or of the state is always published, with the exact count.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,35 +25,35 @@ from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentS
 from haltline.schemas.policy import Policy
 
 MAX_OPEN: Final = 64
-"""Open incidents of one session or scope; with one more, the one that counted longest ago is closed."""
+"""Open incidents of one session or scope; beyond it, the one that counted longest ago is closed."""
 RECORDED_SINGLY: Final = 100
 ACTS: Final = frozenset({CommandKind.ACKNOWLEDGE, CommandKind.ASSIGN, CommandKind.COMMENT, CommandKind.RESOLVE})
-"""What an operator can do to an incident."""
+"""The commands of operators for incidents."""
 BY_OPERATOR: Final = "resolved_by_operator"
 QUIET: Final = "quiet"
-"""How an incident is resolved that no decision was counted on for `operations.incident_quiet_h`."""
+"""The resolution of an incident without decisions for `operations.incident_quiet_h`."""
 REQUESTED: Final = "approval_requested"
-"""The cause of approvals that an agent's own guard asks for."""
+"""The cause of approvals that an agent's own guard requests."""
 
 _SHOWN_CHARS: Final = 500
 _WAITS: Final = frozenset({ApprovalState.PENDING, ApprovalState.INFO_REQUESTED})
 
 Open = dict[str, OpenIncident]
-"""Open incidents by the cause of their opening; the one that counted longest ago first."""
+"""Open incidents by their first cause; the one that counted longest ago first."""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What incidents are kept of."""
+    """The subject of incidents."""
 
     scope: ScopeKind
     id: str
     key: str = ""
-    """What ids are made of; empty: `scope:id`. A tree and its first session have the same scope and id."""
+    """The input of ids; empty: `scope:id`. A tree and its first session have the same scope and id."""
 
 
 def is_incident(decision: Decision) -> bool:
-    """Whether a decision is more than a plain verdict, and not only what a rule in shadow would have done."""
+    """Return whether a decision is more than a plain verdict, and not of a rule in shadow mode."""
     return decision.mode is not Mode.SHADOW and (decision.level > Level.ALLOW or decision.flag)
 
 
@@ -69,9 +67,9 @@ def note(
     mission_id: str | None = None,
     joins: str | None = None,
 ) -> list[IncidentRecord]:
-    """Opens the incident of a cause, or counts the decision on the open one; the records to publish.
+    """Open the incident of a cause, or count the decision on the open one. Returns the records to publish.
 
-    `joins`: the cause of the open incident that it is counted on instead of one of its own.
+    `joins`: the cause of the open incident to count on, instead of one of its own.
     """
     records: list[IncidentRecord] = []
     opened_for = joins or cause
@@ -124,9 +122,9 @@ def note(
 def on_answers(
     incidents: Open, about: About, decisions: Iterable[Decision], *, next_request: Callable[[str], str | None]
 ) -> list[IncidentRecord]:
-    """What an answer to a request, or its expiry, says of the incidents that it is open in.
+    """Update the incidents whose requests were answered or have expired. Returns the records to publish.
 
-    `next_request`: the request of a cause that is open now, if any.
+    `next_request`: returns the request of a cause that is open now, if any.
     """
     records: list[IncidentRecord] = []
     last = {d.approval.request_id: d for d in decisions if d.approval is not None}
@@ -150,13 +148,13 @@ def on_answers(
                 )
             )
             if incident.cause == REQUESTED and incident.request_id is None:
-                # There was nothing but the question; it has been answered, or nobody asks any more.
+                # The incident was about this request only, which is answered or no longer needed.
                 records += close(incidents, about, f"approval_{approval.state}", decision.time, causes=[REQUESTED])
     return records
 
 
 def act(incidents: Open, about: About, command: Command) -> list[IncidentRecord]:
-    """Carries out an operator's act on an incident; nothing to tell when it is not open, or is so already."""
+    """Apply an operator's command to an incident. Returns no record if it is not open, or already in that state."""
     incident = next((i for i in incidents.values() if i.incident_id == command.incident_id), None)
     if incident is None:
         return _closed_as_seen(command)
@@ -196,7 +194,7 @@ def close(
     by: str | None = None,
     comment: str | None = None,
 ) -> list[IncidentRecord]:
-    """Resolves the incidents of these causes, of all when none are named."""
+    """Resolve the incidents of these causes, or all if None."""
     records = []
     for cause in list(incidents if causes is None else causes):
         incident = incidents.pop(cause, None)
@@ -212,19 +210,19 @@ def close(
 
 
 def quiet(incidents: Open, time_ms: int, policy: Policy) -> list[str]:
-    """The causes of those that no decision was counted on for so long that they are over."""
+    """Return the causes of incidents without decisions for `operations.incident_quiet_h`."""
     before_ms = time_ms - policy.operated.incident_quiet_h * 3_600_000
     return [cause for cause, incident in incidents.items() if incident.last_ms < before_ms]
 
 
 def close_quiet(incidents: Open, about: About, time_ms: int, policy: Policy) -> list[IncidentRecord]:
-    """Resolves them, but for those with an open request."""
+    """Resolve the quiet incidents without an open request."""
     over = [cause for cause in quiet(incidents, time_ms, policy) if incidents[cause].request_id is None]
     return close(incidents, about, QUIET, time_ms, causes=over)
 
 
 def _closed_as_seen(command: Command) -> list[IncidentRecord]:
-    """The end of an incident of which nothing is remembered, such as one of a state that was lost."""
+    """Return the end of an incident that is not stored here, such as one of a lost state."""
     seen = command.incident
     if command.kind is not CommandKind.RESOLVE or seen is None or seen.incident_id != command.incident_id:
         return []
@@ -243,7 +241,7 @@ def _closed_as_seen(command: Command) -> list[IncidentRecord]:
 
 
 def cause_of(decision: Decision, requests: Mapping[str, str]) -> str:
-    """What a decision is about; `requests` says the causes of approval requests by their ids."""
+    """Return the cause of a decision; `requests`: causes of approval requests by their ids."""
     if decision.detector == "approval" and decision.approval is not None:
         return requests.get(decision.approval.request_id) or decision.detector
     return cause_of_rule(decision.detector or decision.code)
@@ -266,7 +264,7 @@ def _opened(about: About, decision: Decision, cause: str) -> OpenIncident:
 
 
 def _take_over(incident: OpenIncident, decision: Decision) -> bool:
-    """Shows what the decision with the highest level says, of equal ones the most severe. Whether either rose."""
+    """Show the decision with the highest level, of equal ones the most severe. Returns whether either rose."""
     level = Level(incident.level)
     severe = decision.severity is not None and (
         incident.severity is None or decision.severity > Severity(incident.severity)
@@ -283,5 +281,5 @@ def _take_over(incident: OpenIncident, decision: Decision) -> bool:
 
 
 def _is_recorded(count: int) -> bool:
-    """Whether one more decision is published: two digits of the count are always exact."""
+    """Return whether this decision is published: the first two digits of the count are always exact."""
     return count % 10 ** max(0, len(str(count)) - 2) == 0 if count >= RECORDED_SINGLY else True

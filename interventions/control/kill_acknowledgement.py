@@ -1,11 +1,11 @@
-"""That a kill is carried out, or that it is known that it is not.
+"""The acknowledgement of a kill, and its escalation when none arrives.
 
-A kill is carried out when the agent's side says so. Until then it has a deadline, on the worker's clock:
-when that passes it is sent again, with the same id, and after the last time it becomes an incident of its
-own. It is never taken for carried out because time has passed.
+A kill is complete when the agent's side acknowledges it. Until then it has a deadline on the worker's clock: after it
+the kill is sent again with the same id, and after the last attempt it becomes an incident of its own. Time alone never
+completes a kill.
 
-The deadline begins at the first tick after the decision (`ARM`), since what decides has no clock. What
-follows from it bears the deadline as its time, so it is the same however late the tick comes.
+The deadline starts at the first tick after the decision (`ARM`), as the deciding core has no clock. Its effects use the
+deadline as their time, so they are the same however late the tick is.
 """
 
 from typing import Final
@@ -27,20 +27,20 @@ REISSUED: Final = "kill_reissued"
 
 
 def due_ms(kill: Kill) -> int:
-    """When a tick has to look at it, epoch milliseconds; 0: never."""
+    """Return when a tick must check the kill, in epoch milliseconds; 0: never."""
     if kill.stopped_at_ms is not None or kill.escalated_at_ms is not None or kill.issued == 0:
         return 0
     return kill.due_ms or ARM
 
 
 def on_due(standing: SessionControl, who: SessionRef, policy: Policy, now_ms: int) -> ControlEffects:
-    """What follows from a kill that is due: its deadline is set, it is sent again, or it is an incident."""
+    """Return the effects of a kill that is due: its deadline is set, it is sent again, or it is an incident."""
     kill = standing.killed
     if kill is None or not 0 < due_ms(kill) <= now_ms:
         return NOTHING
     wait_ms = round(policy.operated.kill_ack_s * 1000)
     if not who.listens:
-        kill.issued = 0  # nobody is there who could answer; it holds for whoever comes
+        kill.issued = 0  # no guard is connected; the kill stays in force for later ones
         return NOTHING
     if not kill.due_ms:
         kill.sent_ms = now_ms
@@ -49,7 +49,7 @@ def on_due(standing: SessionControl, who: SessionRef, policy: Policy, now_ms: in
     moment_ms = kill.due_ms
     if kill.issued < policy.operated.kill_issues:
         kill.issued += 1
-        # What passed while nobody ticked is not made up for with a burst.
+        # Deadlines missed without ticks do not cause a burst.
         kill.due_ms = max(moment_ms, now_ms - wait_ms) + wait_ms
         decision = _decision(kill, who, policy, moment_ms)
         return ControlEffects((decision,), control=control_record(who, kill, kill.sent_ms), followup=REISSUED)
@@ -76,7 +76,7 @@ def _finding(kill: Kill, policy: Policy, moment_ms: int) -> Finding:
 
 
 def _decision(kill: Kill, who: SessionRef, policy: Policy, moment_ms: int, finding: Finding | None = None) -> Decision:
-    """The kill sent again; as an incident, it is a decision of its own, for people."""
+    """Return the kill to send again; for an incident, a decision of its own, for people."""
     return Decision(
         decision_id=kill.decision_id if finding is None else digest(UNACKNOWLEDGED, kill.decision_id),
         session_id=who.session_id,

@@ -1,11 +1,11 @@
-"""Release by an operator, and what a released session is held to.
+"""Release by an operator, and the stricter rules for a released session.
 
-Only an operator's reset releases. It names who and why, and begins probation: for so many actions the session is
-held to stricter rules, and what would have been a refusal is a kill. Such a kill locks the session: before the
-lockout has passed, a reset takes two different operators. Each further one locks for twice as long. A session that
-comes through its probation has a clean slate.
+Only an operator's reset releases. It states who and why, and starts probation: for a number of actions the session has
+stricter rules, and a refusal becomes a kill. Such a kill locks the session: before the lockout has passed, a reset
+takes two different operators. Each further kill doubles the lockout. A session that completes its probation has a clean
+slate.
 
-Where the policy says so, a reset releases nothing: the session is closed, and the work goes on in a new one.
+If the policy requires it, a reset releases nothing: the session is closed, and the work continues in a new one.
 
 The lockout counts from the kill's event time, and is compared with the time of the operator's command.
 """
@@ -23,25 +23,24 @@ from haltline.schemas.policy import Policy
 
 KILLED_ON_PROBATION: Final = "session_killed_on_probation"
 CLOSED: Final = "session_closed_by_operator"
-"""The code of a session that was reset where a reset asks for a new one."""
+"""The code of a session that a reset closed, where the policy requires a new one."""
 ON_PROBATION: Final = "session_on_probation"
 
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """What a reset comes to."""
+    """The outcome of a reset."""
 
     effects: ControlEffects
     standing: SessionControl | None
-    """What stands from now on; None: nothing has changed, the reset is refused."""
+    """The new state; None: nothing has changed, the reset is refused."""
 
 
 def reset(standing: SessionControl, who: SessionRef, command: Command, policy: Policy) -> Released:
-    """An operator's reset."""
+    """Apply an operator's reset."""
     kill = standing.killed
     if kill is None:
-        # Nothing to release: what was counted is forgotten, and a probation goes on.
-        # What an operator froze or contained is released by it too.
+        # Nothing to release: counts are cleared, and a probation continues. A freeze or containment ends.
         kept, on = SessionControl(probation=standing.probation, trips=standing.trips), standing.probation
         effects = ControlEffects(control=None if on is None else record(on, who), released=on is None, followup="reset")
         return Released(effects, kept)
@@ -63,7 +62,7 @@ def reset(standing: SessionControl, who: SessionRef, command: Command, policy: P
 def on_event(
     standing: SessionControl, decision: Decision | None, policy: Policy, *, time_ms: int, acts: bool, newly_killed: bool
 ) -> tuple[Decision | None, bool]:
-    """What probation makes of a decision; and whether the probation is over, as the session has come through it.
+    """Return the decision, changed by probation, and whether the session has completed its probation.
 
     `acts`: the event is one of the session's actions.
     """
@@ -87,12 +86,12 @@ def on_event(
         probation.left -= 1
         if probation.left <= 0:
             standing.probation, standing.trips = None, 0
-            return decision, standing.held is None  # what else holds stands in its place
+            return decision, standing.held is None  # a freeze or containment replaces it
     return decision, False
 
 
 def _second(standing: SessionControl, command: Command, policy: Policy) -> bool:
-    """Whether this is the second of two operators who want it, within the time for that; notes the first."""
+    """Return whether a second operator confirms the release in time; stores the first request."""
     if not command.force:
         return False
     wants = RepeatedCommand(command.by, command.time)
@@ -103,5 +102,5 @@ def _second(standing: SessionControl, command: Command, policy: Policy) -> bool:
 
 
 def record(probation: Probation, who: SessionRef) -> ControlRecord:
-    """What the control topic says of it."""
+    """Return the record for the control topic."""
     return record_of(who, ControlState.PROBATION, ON_PROBATION, probation, actions_left=probation.left)

@@ -1,4 +1,4 @@
-"""The requests of a session, and which is published: one for each cause, with the calls that wait behind it. Pure."""
+"""Approval requests of a session: one per cause is published, further calls are queued behind it. Pure."""
 
 from typing import Final
 
@@ -8,23 +8,23 @@ from haltline.schemas.findings import Severity
 from haltline.schemas.policy import ApprovalRules
 
 MAX_TICKETS: Final = 32
-"""Requests of a session that are remembered, the oldest forgotten first: without one, nothing passes."""
+"""Requests stored per session, the oldest dropped first; a call without a request does not pass."""
 
 
 def causes(standing: SessionControl) -> dict[str, str]:
-    """By request id: what the request is about."""
+    """Return the cause of each request, by request id."""
     return {ticket.request_id: ticket.cause for ticket in standing.approvals.values()}
 
 
 def answered_by(rules: ApprovalRules, priority: Severity) -> tuple[int, int]:
-    """How many people have to approve a request, of how many that may answer."""
+    """Return the number of approvals a request needs, and the number of people who may answer."""
     if priority is not Severity.CRITICAL:
         return rules.quorum, rules.quorum
     return rules.critical_quorum, max(rules.critical_voters, rules.critical_quorum)
 
 
 def remember(standing: SessionControl, bound: str, ticket: Ticket) -> None:
-    """Keeps a request; with too many the oldest goes, but for one that others are behind."""
+    """Store a request; beyond the maximum, drop the oldest without others behind it."""
     forget(standing, bound)
     standing.approvals[bound] = ticket
     if len(standing.approvals) > MAX_TICKETS:
@@ -33,7 +33,7 @@ def remember(standing: SessionControl, bound: str, ticket: Ticket) -> None:
 
 
 def forget(standing: SessionControl, bound: str) -> None:
-    """Takes a request out, with those behind it."""
+    """Remove a request, with those behind it."""
     ticket = standing.approvals.pop(bound, None)
     if ticket is None:
         return
@@ -45,7 +45,7 @@ def forget(standing: SessionControl, bound: str) -> None:
 
 
 def line_up(standing: SessionControl, ticket: Ticket) -> Ticket:
-    """The open request of the ticket's cause, which it comes behind; itself, when there is none."""
+    """Return the open request of the ticket's cause, to queue it behind; the ticket itself if there is none."""
     head = next(
         (
             t
@@ -63,14 +63,14 @@ def line_up(standing: SessionControl, ticket: Ticket) -> Ticket:
 
 
 def head_of(standing: SessionControl, ticket: Ticket) -> Ticket:
-    """The request that is reported: the ticket's own, or the one that it is behind."""
+    """Return the request that is reported: the ticket itself, or the one that it is behind."""
     if not ticket.behind:
         return ticket
     return next((t for t in standing.approvals.values() if t.request_id == ticket.behind), ticket)
 
 
 def gather(standing: SessionControl, head: Ticket) -> None:
-    """What becomes of a request becomes of those behind it: all that wait for them are answered as one."""
+    """Give the requests behind it the same state, and move their waiting calls to it: all are answered as one."""
     for bound in head.also:
         ticket = standing.approvals[bound]
         head.waiting += ticket.waiting
@@ -78,7 +78,7 @@ def gather(standing: SessionControl, head: Ticket) -> None:
 
 
 def causes_waiting(standing: SessionControl, time_ms: int) -> dict[str, list[str]]:
-    """By cause: the requests that can be answered now; not one whose time is over, though no tick has said so yet."""
+    """Return the requests that can be answered at `time_ms` by cause, without expired ones that no tick has closed."""
     waiting: dict[str, list[str]] = {}
     for ticket in standing.approvals.values():
         if ticket.is_open and not ticket.behind and ticket.expires_ms > time_ms:

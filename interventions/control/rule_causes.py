@@ -1,4 +1,4 @@
-"""What a rule is about, for people: rules that see one trouble from several sides have one cause. Pure."""
+"""Causes of rules, for people: rules that detect the same problem in different ways share one. Pure."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -19,7 +19,7 @@ NO_PROGRESS: Final = frozenset(
         "stagnation",
     }
 )
-"""Rules that look for a session that does not get on."""
+"""Rules that detect a session without progress."""
 _RULES: Final[Mapping[str, Collection[str]]] = {
     "no_progress": NO_PROGRESS,
     "destruction": ("destructive_repeat", "destructive_volume", "severe_destruction"),
@@ -29,5 +29,5 @@ _CAUSES: Final = {rule: cause for cause, rules in _RULES.items() for rule in rul
 
 
 def cause_of_rule(rule: str) -> str:
-    """The cause that a rule's decisions are counted under: its own id, where it shares none."""
+    """Return the cause that a rule's decisions count under: by default the rule's own id."""
     return _CAUSES.get(rule, rule)

@@ -1,8 +1,8 @@
-"""What operators do to an agent, a mission, a tool, a target or the fleet.
+"""Commands of operators for an agent, a mission, a tool, a target or the fleet.
 
-A kill is never softened: what is killed is not frozen or contained instead, and killing it again changes nothing. The
-fleet's kill takes two different operators, the second within the time for that. A reset of one session of what is
-killed spares that session, and leaves the rest as it is.
+A kill is never softened: a killed scope is not frozen or contained instead, and killing it again changes nothing. The
+fleet's kill takes two different operators, the second within a time limit. A reset of one session of a killed scope
+spares that session only.
 """
 
 from typing import Final
@@ -15,18 +15,18 @@ from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.policy import Policy
 
 MAX_SPARED: Final = 1000
-"""Sessions that are released one by one; more are as good as all."""
+"""Sessions that are released one by one."""
 
 STATE_OF: Final = {
     CommandKind.KILL: ControlState.KILLED,
     CommandKind.FREEZE: ControlState.FROZEN,
     CommandKind.CONTAIN: ControlState.CONTAINED,
 }
-"""What an operator's command leaves standing."""
+"""The state after an operator's command."""
 
 
 def on_command(standing: ScopeStatus, command: Command, policy: Policy) -> ControlEffects:
-    """Carries an operator's command out. Changes `standing` in place."""
+    """Apply an operator's command. Changes `standing` in place."""
     stands = standing.stands
     killed = stands is not None and stands.state == ControlState.KILLED
     if command.kind is CommandKind.RESET:
@@ -59,7 +59,7 @@ def on_command(standing: ScopeStatus, command: Command, policy: Policy) -> Contr
 
 
 def record(scope: ScopeKind, scope_id: str, stands: ScopeControl) -> ControlRecord:
-    """What the control topic says of it."""
+    """Return the record for the control topic."""
     return ControlRecord(
         scope=scope,
         id=scope_id,
@@ -74,7 +74,7 @@ def record(scope: ScopeKind, scope_id: str, stands: ScopeControl) -> ControlReco
 
 
 def _second(standing: ScopeStatus, command: Command, policy: Policy) -> bool:
-    """Whether this is the second of two operators who want the same, within the time for that; notes the first."""
+    """Return whether a second operator confirms the same command in time; stores the first request."""
     wants = RepeatedCommand(command.by, command.time, command.kind.value)
     confirmed = wants.confirms(standing.asked, policy.operated.second_person_s)
     standing.asked = None if confirmed else wants

@@ -1,10 +1,10 @@
-"""Second opinions on findings of judgement: what is requested, and what a verdict changes. Pure, in event time.
+"""Second opinions on findings of judgement: requests to a model, and the effects of its verdicts. Pure, in event time.
 
-A finding between the policy's thresholds leads to what its rule says, and a verdict of a model is requested. `runaway`
-raises it: the session's next call gets the level of the upper threshold, PAUSE at most. `sound` withdraws it: the hint
-does not count, its incident is resolved, and the rule's findings between the thresholds are silent for a while. More a
-verdict cannot do: it releases nothing, kills nothing, and says nothing of another rule. On probation, where a PAUSE
-is a kill, none is requested and none is carried out.
+A finding between the policy's thresholds has its rule's effect, and a model's verdict is requested. `runaway` raises
+it: the session's next call gets the level of the upper threshold, PAUSE at most. `sound` withdraws it: the hint does
+not count, its incident is resolved, and the rule's findings between the thresholds are ignored for a while. A verdict
+neither releases nor kills, and does not affect other rules. On probation, where a PAUSE is a kill, verdicts are neither
+requested nor applied.
 """
 
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ from haltline.schemas.policy import Policy
 from haltline.schemas.removed_rules import REMOVED
 
 UNREQUESTED: Final = "opinion_unrequested"
-"""An answer to nothing that was requested: it is a dead letter."""
+"""An answer without a request: it goes to the dead letter topic."""
 WITHDRAWN: Final = "withdrawn_by_opinion"
-"""How an incident is resolved of which a model says that the session is sound."""
+"""The resolution of an incident after the verdict `sound`."""
 
 
 class _Act(Protocol):
-    """The event as it is read by the policy."""
+    """The event as the policy reads it."""
 
     event: ActionEvent
     is_attempt: bool
@@ -43,10 +43,10 @@ class _Act(Protocol):
 
 
 class SecondOpinions:
-    """Under one policy; without `opinion` in it, nothing is requested and nothing changes."""
+    """Second opinions under one policy; without `opinion` in it, nothing is requested and nothing changes."""
 
     def __init__(self, policy: Policy) -> None:
-        """Raises ValueError: a rule is named that is none of judgement."""
+        """Raises ValueError for the name of a rule that is not one of judgement."""
         self._policy = policy
         self._rules = policy.opinion
         for name in self._rules.rules if self._rules is not None else ():
@@ -55,7 +55,7 @@ class SecondOpinions:
                 raise ValueError(f"opinion.rules: expected rules of judgement ({expected}), got {name!r}")
 
     def raised(self, standing: SessionControl, act: _Act) -> list[Finding]:
-        """What follows from verdicts, or from their absence, on this event."""
+        """Return the findings that verdicts, or their absence, cause on this event."""
         rules = self._rules
         if rules is None or standing.killed is not None or standing.probation is not None:
             return []
@@ -75,7 +75,7 @@ class SecondOpinions:
         return found
 
     def counting(self, standing: SessionControl, findings: Sequence[Finding], actions: int) -> Sequence[Finding]:
-        """The findings that something may follow from: of a rule that was withdrawn, those in doubt are left out."""
+        """Return the findings that may have an effect: without those in doubt of withdrawn rules."""
         rules = self._rules
         if rules is None or not standing.opinions:
             return findings
@@ -93,7 +93,7 @@ class SecondOpinions:
     def request(
         self, standing: SessionControl, event: ActionEvent, decision: Decision | None, *, actions: int, goal: str
     ) -> Decision | None:
-        """The decision, with a request where it is in doubt; one is open at a time in a session."""
+        """Return the decision, with a request if it is in doubt; a session has one open request at a time."""
         if decision is None or self._rules is None or standing.killed is not None or standing.probation is not None:
             return decision
         if decision.code == CODE:
@@ -111,7 +111,7 @@ class SecondOpinions:
     def answer(
         self, standing: SessionControl, opinion: Opinion, *, clock_ms: int, actions: int
     ) -> tuple[str, list[IncidentRecord]]:
-        """Takes in an answer; what is counted of it, and the incidents that it changes."""
+        """Apply an answer. Returns the name under which it is counted, and the records of changed incidents."""
         question = standing.opinions.get(opinion.detector)
         if question is None or (question.decision_id, question.event_id) != (opinion.decision_id, opinion.event_id):
             return UNREQUESTED, []
@@ -134,7 +134,7 @@ class SecondOpinions:
         return self._rules is not None and self._rules.without_answer is WithoutAnswer.PAUSE
 
     def _is_in_doubt(self, decision: Decision) -> bool:
-        """Whether a verdict may change it: a hint of an enforced rule. A pause is for a person."""
+        """Return whether a verdict may change it: a hint of an enforced rule. A pause is left to a person."""
         rules = self._rules
         return (
             rules is not None
@@ -145,7 +145,7 @@ class SecondOpinions:
         )
 
     def _is_answered(self, standing: SessionControl, event: ActionEvent, rule: str, actions: int) -> bool:
-        """Whether another question is open, or the rule's last one holds."""
+        """Return whether another question is open, or the rule's last answer is still valid."""
         if any(q.verdict is None and event.time <= q.expires_ms for q in standing.opinions.values()):
             return True
         last, rules = standing.opinions.get(rule), self._rules

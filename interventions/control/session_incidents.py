@@ -1,7 +1,7 @@
-"""The incidents of one session, with the requests to people that belong to them: what opens, counts and closes them.
+"""The incidents of one session with their requests to people: opening, counting and closing.
 
-One is open at a time, whatever causes are found: what follows counts on it. Only what an agent's own guard asks a
-person is an incident of its own, as it is no trouble of the session.
+One incident is open at a time, whatever the causes: later decisions count on it. Only a request by the agent's own
+guard is an incident of its own, as it is not a problem of the session.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ from haltline.schemas.policy import Policy
 
 KILLED, ENDED, RESET = "session_killed", "session_ended", "session_reset"
 SCOPE_KILLED = "scope_killed"
-"""Its agent, its mission, the fleet or a session above it was killed, and its own side says that it has stopped."""
+"""Its agent, its mission, the fleet or a session above it was killed, and the agent's side acknowledged the stop."""
 RESOLVED = "incident_resolved"
-"""Why a request is closed whose incident a person resolved."""
+"""The reason for closing a request whose incident a person resolved."""
 
 
 def on_event(
@@ -34,10 +34,10 @@ def on_event(
     killed_before: bool,
     findings: Sequence[Finding],
 ) -> tuple[Decision | None, list[IncidentRecord]]:
-    """The decision on an event with the incident that it belongs to, and the records of that incident.
+    """Return the decision on an event with its incident, and the records of that incident.
 
-    The refusals of a session that was killed before are no incident: what was decided is done. One that goes on after
-    its kill is, which is found by `findings`.
+    Refusals of a session that was killed before are no incident, as its kill is one already. Activity after a kill is
+    an incident, found by `findings`.
     """
     if decision is None or not incidents.is_incident(decision) or (killed_before and not findings):
         return decision, []
@@ -54,7 +54,7 @@ def on_event(
 
 
 def close_quiet(standing: SessionControl, who: SessionRef, policy: Policy, time_ms: int) -> list[IncidentRecord]:
-    """Closes what nothing was counted on for so long that it is over, where the session was free to go on."""
+    """Close incidents without decisions for the policy's time, unless the session is stopped."""
     stopped = standing.killed is not None or standing.held is not None
     if stopped or not incidents.quiet(standing.incidents, time_ms, policy):
         return []
@@ -63,7 +63,7 @@ def close_quiet(standing: SessionControl, who: SessionRef, policy: Policy, time_
 
 
 def on_effects(standing: SessionControl, who: SessionRef, effects: ControlEffects) -> ControlEffects:
-    """What an operator, an answer or the clock has caused, with the incidents that it belongs to."""
+    """Add the incidents to the effects of an operator, an answer or the clock."""
     if not effects.decisions:
         return effects
     about, first = About(ScopeKind.SESSION, who.session_id), effects.decisions[0]
@@ -99,14 +99,14 @@ def on_effects(standing: SessionControl, who: SessionRef, effects: ControlEffect
 def close(
     standing: SessionControl, who: SessionRef, policy: Policy, time_ms: int, why: str, *, by: str | None = None
 ) -> tuple[tuple[Decision, ...], list[IncidentRecord]]:
-    """Closes all that is open of a session that ends, is killed or reset: its requests first, then its incidents."""
+    """Close the requests, then the incidents, of a session that ends, is killed or reset."""
     closed = approvals.close(standing, who, policy, time_ms, why) if standing.approvals else ()
     about = About(ScopeKind.SESSION, who.session_id)
     return closed, incidents.close(standing.incidents, about, why, time_ms, by=by) if standing.incidents else []
 
 
 def on_act(standing: SessionControl, who: SessionRef, command: Command, policy: Policy) -> ControlEffects:
-    """An operator's act on an incident. What nobody is to decide any more is closed with it."""
+    """Apply an operator's command to an incident, closing requests that no longer need an answer."""
     about = About(ScopeKind.SESSION, who.session_id)
     belongs = {request: _joined(standing, of) for request, of in request_queue.causes(standing).items()}
     records = incidents.act(standing.incidents, about, command)
@@ -129,9 +129,9 @@ def on_act(standing: SessionControl, who: SessionRef, command: Command, policy: 
 def on_scope_killed(
     standing: SessionControl, who: SessionRef, policy: Policy, time_ms: int
 ) -> tuple[tuple[Decision, ...], list[IncidentRecord]]:
-    """Closes all that is open of a session whose side has stopped for a kill above it.
+    """Close the requests and incidents of a session that has stopped for a kill above it.
 
-    What follows that moment is of a later process, which goes on: then it is the end of an earlier one, and closes
+    Later ones belong to a later process that still runs: then this is the end of an earlier process, and closes
     nothing.
     """
     is_open = any(ticket.since_ms > time_ms for ticket in standing.approvals.values()) or any(
@@ -141,29 +141,29 @@ def on_scope_killed(
 
 
 def on_stopped(standing: SessionControl, who: SessionRef, time_ms: int) -> list[IncidentRecord]:
-    """The agent's side has acknowledged that it stopped, after the deadline."""
+    """Close the incident of a kill that the agent's side acknowledged after the deadline."""
     about = About(ScopeKind.SESSION, who.session_id)
     incident = standing.incidents.get(UNACKNOWLEDGED)
     if incident is None or incident.joined:
-        return []  # what it did in between is for a person to look at
+        return []  # its activity in between needs review by a person
     return incidents.close(standing.incidents, about, "kill_acknowledged", time_ms, causes=[UNACKNOWLEDGED])
 
 
 def _joined(standing: SessionControl, cause: str) -> str:
-    """The cause of the open incident that this one belongs to; the same, where it opens one of its own."""
+    """Return the cause of the open incident that this one joins; the same cause if it opens its own."""
     if cause in standing.incidents or cause == incidents.REQUESTED:
         return cause
     return next((one for one in reversed(standing.incidents) if one != incidents.REQUESTED), cause)
 
 
 def _next_of(standing: SessionControl, cause: str, time_ms: int) -> str | None:
-    """The request of an incident, by the cause of its opening, that is open now."""
+    """Return the open request of an incident, by the incident's first cause."""
     waiting = request_queue.causes_waiting(standing, time_ms)
     return next((requests[0] for of, requests in waiting.items() if _joined(standing, of) == cause), None)
 
 
 def _forget_closed(standing: SessionControl, time_ms: int, *known: str) -> None:
-    """Takes requests out of incidents whose time is over, though no tick has said so yet."""
+    """Remove expired requests from incidents, even if no tick has closed them."""
     waiting = request_queue.causes_waiting(standing, time_ms).values()
     known = (*known, *(request for requests in waiting for request in requests))
     for incident in standing.incidents.values():

@@ -1,1 +1,1 @@
-"""From findings to one decision. Pure."""
+"""Decisions from findings: one per event. Pure."""

@@ -1,10 +1,9 @@
-"""What a killed session still does: an incident of its own, since somebody does not obey, or nobody listens.
+"""Activity of a killed session: an incident of its own, as its guard disobeys or does not receive decisions.
 
-Fires: `activity_after_kill` (critical) on each act that began more than the grace time after the kill, when it is
-    begun and again when it is reported as done.
-Quiet: what had begun before and now ends; what the agent's side refused; model turns.
-Misses: acts that nobody publishes. What another session does is seen where signals are: one that a killed session has
-    started is killed with it, and one of a killed agent is an incident too (`haltline.streams.engine.cross_session`).
+Fires: `activity_after_kill` (critical) on each action that began more than the grace time after the kill, at its start
+and again at its end. Quiet: actions that began before and end now; refused calls; model turns. Misses: unpublished
+actions. Other sessions are covered where signals are: one started by a killed session is killed with it, and one of a
+killed agent is an incident too (`haltline.streams.engine.cross_session`).
 """
 
 from typing import Final
@@ -20,9 +19,9 @@ CODE: Final = "activity_after_kill"
 def activity_after_kill(
     kill: Kill, event: ActionEvent, begun_ms: int, evidence: Evidence, *, grace_s: float
 ) -> Finding | None:
-    """A finding when an act that was not refused began later than `grace_s` after the kill.
+    """Return a finding if an action that was not refused began later than `grace_s` after the kill.
 
-    `begun_ms` is the event time at which it began: of a result, that of its proposal.
+    `begun_ms`: event time of its start; for a result, that of its proposal.
     """
     after_s = (begun_ms - kill.since_ms) / 1000
     if after_s <= grace_s:
@@ -35,7 +34,7 @@ def activity_after_kill(
 
 
 def finding_after_kill(reason: str, evidence: Evidence, after_s: float, *, grace_s: float, **values: int) -> Finding:
-    """The finding about what goes on though it was killed."""
+    """Return the finding about activity after a kill."""
     return Finding(
         detector=DETECTOR,
         code=CODE,

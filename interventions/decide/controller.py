@@ -1,4 +1,4 @@
-"""From findings to one decision: pure, on the agent's own clock."""
+"""One decision from all findings of an event: pure, in event time."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -23,7 +23,7 @@ from haltline.schemas.policy import Policy, Rule
 __all__ = ["Controller", "Given", "Kill", "SessionControl", "digest"]
 
 MAX_REASON_CHARS = 16_384
-"""Of a decision."""
+"""Maximum length of a decision's reason."""
 
 _BY_OPERATOR = "This session was stopped by an operator. Nothing more is executed; a person has to release it."
 
@@ -31,20 +31,20 @@ ALLOWED = "allowed"
 """The code of a plain verdict."""
 
 MAX_STOPPED_EARLY = 4
-"""Stops that are remembered before their kill is known, the oldest forgotten first."""
+"""Stops that are stored before their kill is known; the oldest is dropped first."""
 
 
 class Controller:
-    """Chooses what follows from findings, commands and feedback, under one policy."""
+    """Decides on findings, commands and feedback, under one policy."""
 
     def __init__(self, policy: Policy, extensions: Extensions = NO_EXTENSIONS) -> None:
-        """Finds what the policy names of other packages. Raises ValueError: there is none of a name, or it is none."""
+        """Load the extensions that the policy names. Raises ValueError for an unknown or invalid one."""
         self._policy = policy
         self._chooser = Chooser(policy, extensions)
         self._payloads = Payloads(policy, extensions)
         self._governor = Governor(policy)
         self.examines = bool(self._governor)
-        """Whether some sessions are looked at event by event, also when nothing was found."""
+        """Whether some sessions are evaluated at every event, even without findings."""
 
     def decide(
         self,
@@ -56,10 +56,10 @@ class Controller:
         *,
         context: Context = NOTHING,
     ) -> tuple[Decision | None, Decision | None]:
-        """The one decision on an event, and what rules in shadow would have decided; None: nothing to say.
+        """Return the decision on an event, and the one that rules in shadow mode would have made; None: no decision.
 
-        The hardest of all that the findings ask for wins. A kill is noted in `standing`. What rules in shadow find
-        changes nothing of the decision, and is told only where that lets the session go on.
+        The strictest level of the findings applies. A kill is stored in `standing`. Findings in shadow mode do not
+        change the decision, and are reported only if it lets the session continue.
         """
         if standing.killed is not None:
             return self._after_kill(standing, event, standing.killed, findings, context=context), None
@@ -75,7 +75,7 @@ class Controller:
             )
         if findings or chosen is not None:
             standing.history = history
-        reviewed = governance is not None and governance.ticket is not None  # each of them is told
+        reviewed = governance is not None and governance.ticket is not None  # each review is published
         decision = None
         if chosen is not None and (reviewed or self._is_news(standing, history, event, chosen)):
             found = [f for f in findings if not _in_shadow(rules, f.detector)]
@@ -89,12 +89,12 @@ class Controller:
         if not self._is_news(standing, history, event, shadow):
             return decision, None
         held_back = self._decision(standing, history, event, shadow, found=findings, near=near(), context=context)
-        if event.await_verdict:  # who waits for the verdict must not take this one for it
+        if event.await_verdict:  # a client that waits for the verdict must not take this decision for it
             held_back = held_back.model_copy(update={"scope_id": event.session_id})
         return decision, held_back if decision is not None else with_governance(held_back, governance)
 
     def kill(self, standing: SessionControl, command: Command, agent_id: str) -> Decision | None:
-        """An operator's kill of the session; None when it is killed already."""
+        """Apply an operator's kill of the session; None if it is killed already."""
         if standing.killed is not None:
             return None
         code = command.code or "session_killed_by_operator"
@@ -115,7 +115,7 @@ class Controller:
 
     @staticmethod
     def acknowledge(standing: SessionControl, feedback: Feedback) -> bool:
-        """Takes in what the agent's side answers; True when a kill is now known to be carried out."""
+        """Apply feedback of the agent's side. Returns whether a kill became acknowledged."""
         kill = standing.killed
         if feedback.stage is not Stage.STOPPED:
             return False
@@ -127,19 +127,19 @@ class Controller:
         if feedback.decision_id != kill.decision_id:
             return False
         known = (kill.stopped_at_ms, kill.time_to_stop_ms)
-        # The end of the session may have been known before, and the same answer too: the first moment counts.
+        # The end of the session, or the same feedback, may have arrived before: the earliest time counts.
         kill.stopped_at_ms = feedback.time if kill.stopped_at_ms is None else min(kill.stopped_at_ms, feedback.time)
         if feedback.decided_at is not None and kill.time_to_stop_ms is None:
-            # It may answer a kill that was sent again: what counts is when it was sent first.
+            # It may acknowledge a kill that was sent again: the first sending counts.
             first_ms = min(feedback.decided_at, kill.sent_ms or feedback.decided_at)
             kill.time_to_stop_ms = max(0, feedback.time - first_ms)
         return known != (kill.stopped_at_ms, kill.time_to_stop_ms)
 
     @staticmethod
     def has_ended(standing: SessionControl, time_ms: int) -> bool:
-        """Its side says that the session ends, so nothing of it runs; True when a kill is now known to be carried out.
+        """Apply the end of the session, after which nothing of it runs. Returns whether a kill became acknowledged.
 
-        A side that ends in order acknowledges what it has received, and may miss a kill that comes just then.
+        A guard that ends normally acknowledges what it has received, and may miss a kill that arrives just then.
         """
         kill = standing.killed
         if kill is None:
@@ -192,9 +192,9 @@ class Controller:
         return decision
 
     def _is_news(self, standing: SessionControl, history: History, event: ActionEvent, chosen: Chosen) -> bool:
-        """Refusals and changed arguments always are; a hint, within the cooldown, only when it grows harder."""
-        meant = chosen.meant  # a shadow rule says the same things as an enforced one
-        hint = chosen.mode is Mode.WARN  # whatever it would have been: it does not come more often than others
+        """Return whether to publish it: always refusals and changed arguments; within the cooldown, stricter hints."""
+        meant = chosen.meant  # a rule in shadow mode repeats as often as an enforced one
+        hint = chosen.mode is Mode.WARN  # whatever its level would be, it is not repeated more often than other hints
         if (meant >= Level.PAUSE and not hint) or self._payloads.changes(event, chosen) is not None:
             return True
         if not self._chooser.has_hints_left(history, chosen):
@@ -207,7 +207,7 @@ class Controller:
     def _after_kill(
         self, standing: SessionControl, event: ActionEvent, kill: Kill, findings: Sequence[Finding], *, context: Context
     ) -> Decision | None:
-        """What a killed session proposes is refused; what it had begun may report its end, what it begins is told."""
+        """Refuse the proposals of a killed session; ends of earlier calls pass, and new activity is published."""
         if event.kind is not Kind.PROPOSED and not event.await_verdict and not findings:
             return None
         standing.after_kill += 1

@@ -1,15 +1,15 @@
-"""From a finding across sessions to what is done about it: pure, on the clock of the signals.
+"""Decisions on findings across sessions: pure, on the clock of the signals.
 
-A level means the same as for a session, but for those that stop:
+A level means the same as for a session, except for those that stop:
 
 | reach | PAUSE, BLOCK, ROLLBACK | KILL |
 | --- | --- | --- |
-| session | the session of the last event is told so | that session is killed |
+| session | the session of the last event gets it | that session is killed |
 | agent, mission | frozen: nothing of it is executed until an operator releases it | killed, with all its sessions |
 | target | frozen: no call that names it is executed until an operator releases it | the same |
 | fleet | flagged for an operator; nothing is stopped | the same: two people stop a fleet |
 
-The reach is by rule and severity, as below. Of a tree of sessions the first is meant, and what it started goes with it.
+The reach depends on rule and severity, as below. For a tree the first session is stopped, with its descendants.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.signals import Signal, SignalScope
 
 _REACH: Mapping[str, Mapping[Severity, ScopeKind]] = {
-    # First the session that goes on, then whoever begins it anew.
+    # First the session that continues, then the one that restarts it.
     "agent_destruction": {Severity.MEDIUM: ScopeKind.SESSION, Severity.HIGH: ScopeKind.SESSION},
     "mission_destruction": {Severity.MEDIUM: ScopeKind.SESSION, Severity.HIGH: ScopeKind.SESSION},
     "respawn": {Severity.HIGH: ScopeKind.SESSION},
@@ -46,7 +46,7 @@ _OF_SCOPE: Mapping[SignalScope, ScopeKind] = {
 
 @dataclass
 class ScopeControl:
-    """What holds for an agent, a mission or a target."""
+    """The restriction of an agent, a mission or a target."""
 
     state: str
     since_ms: int
@@ -60,28 +60,28 @@ class ScopeControl:
 
 @dataclass
 class ScopeStatus:
-    """What was decided about one agent, mission, target, tree or the fleet. Plain JSON values."""
+    """The decisions about one agent, mission, target, tree or the fleet. Plain JSON values."""
 
     stands: ScopeControl | None = None
     asked: RepeatedCommand | None = None
-    """What one operator asks for, and it takes two."""
+    """A command of one operator that needs a second operator."""
     given: dict[str, Given] = field(default_factory=dict)
     incidents: dict[str, OpenIncident] = field(default_factory=dict)
-    """By cause: what is open; the one that counted longest ago first."""
+    """Open incidents by cause; the one that counted longest ago first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What is done."""
+    """The measures for a finding."""
 
     decision: Decision
     control: ControlRecord | None = None
     kill: Command | None = None
-    """Of one session, through the worker that has it."""
+    """The kill of one session, through the worker that has it."""
 
 
 def decide(policy: Policy, standing: ScopeStatus, signal: Signal, finding: Finding, rule: Rule) -> Measures | None:
-    """What follows from a finding; None when there is nothing new to say. Notes in `standing` what stands."""
+    """Return the measures for a finding; None for a repetition. Stores restrictions in `standing`."""
     scope, would = SignalScope(signal.scope), rule.levels[finding.severity]
     kind = _reach(scope, finding)
     level = Level.ALLOW if kind is ScopeKind.FLEET else held_back(would, rule.mode)
@@ -94,7 +94,7 @@ def decide(policy: Policy, standing: ScopeStatus, signal: Signal, finding: Findi
     standing.given[about] = Given(level=would.value, time_ms=signal.time)
     while len(standing.given) > _MAX_GIVEN:
         del standing.given[next(iter(standing.given))]
-    # Of a tree it is the first session that is stopped; else it is the one that goes on.
+    # Stop the first session of a tree; otherwise the one that continues.
     session_id = signal.id if scope is SignalScope.ROOT else went_on
     own = kind is ScopeKind.SESSION
     decision = Decision(
@@ -130,7 +130,7 @@ def decide(policy: Policy, standing: ScopeStatus, signal: Signal, finding: Findi
 
 
 def kill_of(session_id: str, *, code: str, reason: str, because: str, time_ms: int) -> Command:
-    """Haltline's own order to kill a session. The same for the same cause, so that it counts once."""
+    """Return haltline's own command to kill a session. Its id depends on the cause, so that it counts once."""
     return Command(
         command_id=digest("kill", session_id, because),
         kind=CommandKind.KILL,
@@ -184,12 +184,12 @@ def _control(decision: Decision) -> ControlRecord:
 
 
 def _goes_beyond(stands: ScopeControl, kind: ScopeKind, would: Level) -> bool:
-    """What is stopped is stopped: only a session that goes on, or a kill of what is frozen, is more than that."""
+    """Return whether it exceeds the restriction in force: a session that continues, or a kill of a frozen scope."""
     if kind is ScopeKind.SESSION:
         return would >= Level.PAUSE
     return would is Level.KILL and stands.state != ControlState.KILLED
 
 
 def _is_news(policy: Policy, last: Given | None, would: Level, time_ms: int) -> bool:
-    """The same again waits for its cooldown."""
+    """Return whether a finding is new: repetitions wait for the cooldown."""
     return last is None or would > Level(last.level) or time_ms - last.time_ms >= policy.cooldown_s * 1000

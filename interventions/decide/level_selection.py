@@ -1,4 +1,4 @@
-"""Which of several findings counts, and how hard the answer is: chosen once, with all escalation in it. Pure."""
+"""The choice of a finding among several, and of its level, including escalation. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -28,7 +28,7 @@ _HINTS = (Level.NUDGE, Level.REINFORCE)
 
 
 def _rank(chosen: Chosen) -> tuple[Level, Level, Severity, bool]:
-    # Of two equally hard ones the one that names a target tells the operator more.
+    # Of two at the same level, the one with a target is more useful to the operator.
     return chosen.level, chosen.meant, chosen.finding.severity, chosen.finding.target is not None
 
 
@@ -36,7 +36,7 @@ class Chooser:
     """Chooses under one policy."""
 
     def __init__(self, policy: Policy, extensions: Extensions = NO_EXTENSIONS) -> None:
-        """Finds the strategies that the policy names. Raises ValueError: there is none of a name, or it is none."""
+        """Load the policy's strategies. Raises ValueError for an unknown or invalid one."""
         self._policy = policy
         self._settings = settings = policy.interventions or DEFAULT
         self._cooldown_ms = policy.cooldown_s * 1000
@@ -61,10 +61,10 @@ class Chooser:
         rules: Mapping[str, Rule],
         context: Context,
     ) -> tuple[Chosen | None, Chosen | None]:
-        """The hardest of all that the findings ask for, and what rules in shadow would have come to.
+        """Return the strictest choice of the findings, and the one that rules in shadow mode would have made.
 
-        The first is of rules that are not in shadow: what those in shadow find changes nothing of it. The second is
-        None where the first asks for more than to go on. Judges what was said before.
+        The first is of rules that are not in shadow mode, whatever the others find. The second is None if the first
+        does more than let the session continue. Judges earlier interventions.
         """
         if not findings:
             return None, None
@@ -79,24 +79,24 @@ class Chooser:
         return effective, hardest if hardest.mode is Mode.SHADOW else None
 
     def note(self, history: History, event: ActionEvent, chosen: Chosen, actions: int) -> None:
-        """The decision is said: it is to be seen whether it helps."""
+        """Store a published decision, to judge later whether it helped."""
         finding, meant = chosen.finding, chosen.meant
         if meant is Level.ALLOW:
-            return  # a flag for people: nothing that could help
+            return  # a flag for people: nothing to judge
         last = history.last(finding.detector)
         if meant >= Level.PAUSE and last is not None and Level(last.level) is meant and last.helped is None:
-            return  # a refusal that is said again for each call
+            return  # a refusal repeated for each call
         intervenes = chosen.level > Level.ALLOW
         history.note(Entry(finding.detector, meant.value, finding.severity.value, event.time, actions, said=intervenes))
 
     def hear(self, history: History, chosen: Chosen) -> None:
-        """Counts a hint that the agent will hear."""
+        """Count a hint for the agent."""
         if chosen.level in _HINTS:
             history.hints += 1
             chosen.last_hint = history.hints == self._settings.max_interventions
 
     def has_hints_left(self, history: History, chosen: Chosen) -> bool:
-        """False: the session has heard as many hints as it may."""
+        """Return False if the session has reached its maximum of hints."""
         return chosen.level not in _HINTS or history.hints < self._settings.max_interventions
 
     def _selected(
@@ -138,19 +138,19 @@ class Chooser:
         chosen.strategy = chosen_strategy = self._settings.strategies.get(name, self._settings.strategy)
         try:
             level = strategy.choose(case)
-        except Exception as error:  # another package's: the rule's own level stands
+        except Exception as error:  # an error in another package: the rule's own level applies
             context.failed(f"strategy {chosen_strategy}", error)
             chosen.why.append(f"{chosen_strategy} failed: the rule's {case.by_rule.value}")
             return
         chosen.why.append(f"{chosen_strategy}: {level.value}")
         if name not in self._own and case.finding.severity is Severity.CRITICAL and level < case.by_rule:
-            # Only who names the rule may soften what is about data or money being lost with each step.
+            # Only an explicit setting for the rule may relax it where each step loses data or money.
             level = case.by_rule
             chosen.why.append(f"critical: the rule's {level.value}")
         chosen.meant = level
 
     def _after_attempts(self, chosen: Chosen, history: History) -> None:
-        """A level that was tried often enough without helping gives way to the next one."""
+        """Replace a level that was tried often enough without effect by the next one."""
         most = self._settings.max_attempts.get(chosen.meant)
         if most is None:
             return
@@ -162,7 +162,7 @@ class Chooser:
             chosen.why.append(f"{meant} did not help {chosen.attempts} times: {chosen.meant.value}")
 
     def _after_warnings(self, chosen: Chosen, history: History) -> None:
-        """A warning that does not help is not repeated without end."""
+        """Escalate warnings without effect, so that they are not repeated forever."""
         most = self._settings.after_warnings
         if not most or chosen.meant >= Level.PAUSE or chosen.meant is Level.ALLOW:
             return

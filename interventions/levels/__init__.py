@@ -1,1 +1,1 @@
-"""Which level a finding leads to: by default, and by the strategies of a policy and of packages. Pure."""
+"""Levels of findings: defaults, and the strategies of policies and packages. Pure."""

@@ -6,30 +6,30 @@ from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.findings import Severity
 
 LOOP_GUARD = frozenset({"destructive_repeat", "destructive_volume"})
-"""The rules that make up the loop guard: their kill is answered with one code."""
+"""The rules of the loop guard: their kills have the same code."""
 
 _SHADOWED = frozenset(
     {"agent_baseline", "behavioral_drift", "combination", "goal_drift", "stagnation_candidate", "step_review"}
 )
-"""Rules that fire in sound sessions as often as in others, or in too few to judge: in shadow by default."""
+"""Rules that fire in healthy sessions as often as in others, or in too few to judge: in shadow mode by default."""
 
 _WARNED = frozenset({"target_destruction"})
-"""Rules that cannot distinguish work from a runaway in every fleet: a hint and a flag until a policy enforces them."""
+"""Rules that cannot distinguish work from a runaway in every fleet: a hint and a flag unless a policy enforces them."""
 
 ASKS_NOBODY = frozenset({"after_refusal"})
-"""Rules whose warnings never become a stop: the calls they find were refused already."""
+"""Rules whose warnings never become a stop: the calls that they find were refused already."""
 
 STOPS_SESSION = frozenset({"budget", "spend_velocity"})
-"""Rules whose PAUSE freezes the whole session, because every call and model turn adds to what they measure."""
+"""Rules whose PAUSE freezes the whole session, because every call and model turn adds to their measure."""
 
 ASKS = frozenset({"ask_first", "destructive_volume", "opaque_execution", "secret_sent"})
-"""Rules whose PAUSE asks a person about an act that may well be meant so. It is reported as an ask, not as a stop."""
+"""Rules whose PAUSE asks a person about a call that may be intended. It is reported as an ask, not as a stop."""
 
 ASK = "ASK"
-"""The name of such a PAUSE where decisions are counted and shown."""
+"""The name of such a PAUSE where decisions are counted and displayed."""
 
 ASKS_ONCE = frozenset({"destructive_volume"})
-"""Those of them that ask once in a session: the answer holds for what they find later in it too."""
+"""Those that ask once in a session: the answer covers their later findings."""
 
 _BY_SEVERITY: Mapping[Severity, Level] = {
     Severity.LOW: Level.NUDGE,
@@ -39,34 +39,34 @@ _BY_SEVERITY: Mapping[Severity, Level] = {
 }
 
 _BY_RULE: Mapping[str, Mapping[Severity, Level]] = {
-    # Each further delete costs data: there is nothing to wait for.
+    # Each further delete costs data: waiting does not help.
     "destructive_repeat": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE, Severity.CRITICAL: Level.KILL},
-    # May be what was asked for: a person knows. The preset `literal` kills.
+    # It may be intended: a person decides. The preset `literal` kills.
     "destructive_volume": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE},
-    # One act, refused in time, has done no harm: the session may go on without it. The second is no accident.
+    # One call, refused in time, has done no harm: the session may continue without it. A second one is no accident.
     "severe_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.KILL},
-    # Money is still being spent while a hint is read.
+    # A hint takes effect too late: spending continues meanwhile.
     "spend_velocity": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE, Severity.CRITICAL: Level.KILL},
-    # Nobody knows what it does: it is refused, and may be said again in a form that can be read.
+    # Its effect is unknown: it is refused, and may be repeated in a readable form.
     "unread_execution": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.BLOCK},
-    # Asks before the first act, where a policy names its effects.
+    # Asks before the first call, where a policy names its effects.
     "ask_first": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE},
-    # A secret that has left cannot be taken back; where nobody knows whether it belongs there, a person does.
+    # A secret that was sent cannot be taken back; where its destination is doubtful, a person decides.
     "secret_sent": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE, Severity.CRITICAL: Level.KILL},
-    # A note where a policy does not ask for more; then a person is asked.
+    # A note, unless a policy requires more; then a person is asked.
     "opaque_execution": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE},
-    # Nothing of it is carried out: the agent is told, and finally a person; what wastes money has rules of its own.
+    # The calls are refused anyway: the agent, and finally a person, is notified. Wasted money has its own rules.
     "after_refusal": {**_BY_SEVERITY, Severity.CRITICAL: Level.BLOCK},
-    # Who goes around a refusal is refused that too, and does not stop there.
+    # An attempt to bypass a refusal is refused as well, and will not be the last.
     "evasion": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.KILL},
-    # A review is of one step: the step is refused, and the session goes on without it.
+    # A review is of one step: the step is refused, and the session continues without it.
     "step_review": {
         **_BY_SEVERITY,
         Severity.MEDIUM: Level.REINFORCE,
         Severity.HIGH: Level.BLOCK,
         Severity.CRITICAL: Level.BLOCK,
     },
-    # Across sessions: the session that goes on is killed, then its agent; what is shared is frozen.
+    # Across sessions: the session that continues is killed, then its agent; shared targets are frozen.
     "agent_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.KILL, Severity.CRITICAL: Level.KILL},
     "tree_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.KILL, Severity.CRITICAL: Level.KILL},
     "mission_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.KILL, Severity.CRITICAL: Level.KILL},
@@ -81,27 +81,27 @@ _BY_RULE: Mapping[str, Mapping[Severity, Level]] = {
 
 
 def default_level(detector: str, severity: Severity) -> Level:
-    """The level that a finding leads to by default."""
+    """Return the default level of a finding."""
     return _BY_RULE.get(detector, _BY_SEVERITY)[severity]
 
 
 def default_mode(detector: str) -> Mode:
-    """The mode of a rule by default."""
+    """Return the default mode of a rule."""
     if detector in _SHADOWED:
         return Mode.SHADOW
     return Mode.WARN if detector in _WARNED else Mode.ENFORCE
 
 
 def is_ask(detector: str, level: Level) -> bool:
-    """Whether a decision asks a person about an act, and stops nothing but this call until there is an answer."""
+    """Return whether a decision asks a person about a call, and stops only this call until the answer."""
     return level is Level.PAUSE and detector in ASKS
 
 
 def shown_level(detector: str, level: Level) -> str:
-    """The level as people are shown it: of an ask `ASK`."""
+    """Return the level for display; `ASK` for an ask."""
     return ASK if is_ask(detector, level) else level.value
 
 
 def kill_code(detector: str) -> str:
-    """What every call of a session that this rule killed is refused with."""
+    """Return the code of refusals in a session that this rule killed."""
     return "session_killed_loop_guard" if detector in LOOP_GUARD else f"session_killed_{detector}"

@@ -1,4 +1,4 @@
-"""Which findings are in doubt, as the policy says, and what is left of their levels. Pure."""
+"""Findings in doubt, according to the policy, and their limited levels. Pure."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from haltline.schemas.opinions import OpinionRules, WithoutAnswer
 from haltline.schemas.policy import Policy
 
 CODE: Final = "second_opinion"
-"""Of the finding that a verdict leads to."""
+"""The code of the finding that a verdict causes."""
 
 OF_JUDGEMENT: Final = frozenset(
     {
@@ -17,11 +17,11 @@ OF_JUDGEMENT: Final = frozenset(
         "stagnation",
     }
 )  # fmt: skip
-"""Rules that judge whether a session gets on. Harm, budgets and what was refused are for nobody to have opinions on."""
+"""Rules that judge a session's progress. Harm, budgets and refusals are not subject to opinions."""
 
 
 def level_in_doubt(policy: Policy, finding: Finding, mode: Mode, level: Level) -> Level:
-    """What is left of a rule's level on a finding that only a verdict may raise."""
+    """Return a rule's level on a finding, limited if only a verdict may raise it."""
     rules = policy.opinion
     if rules is None or rules.without_answer is not WithoutAnswer.HINT or mode is not Mode.ENFORCE:
         return level
@@ -29,15 +29,15 @@ def level_in_doubt(policy: Policy, finding: Finding, mode: Mode, level: Level) -
 
 
 def is_in_doubt(finding: Finding, rules: OpinionRules) -> bool:
-    """Whether a finding is one of judgement between the thresholds."""
+    """Return whether a finding is one of judgement between the thresholds."""
     return finding.code != CODE and is_eligible(rules, finding.detector, finding.severity)
 
 
 def is_eligible(rules: OpinionRules, detector: str, severity: Severity) -> bool:
-    """Whether a second opinion is requested on what a rule finds with this severity."""
+    """Return whether a second opinion is requested on a rule's finding of this severity."""
     return detector in (rules.rules or OF_JUDGEMENT) and rules.is_in_doubt(severity)
 
 
 def level_of_verdict(finding: Finding, level: Level) -> Level:
-    """What is left of a rule's level on the finding that a verdict leads to: it asks a person, and does no more."""
+    """Return a rule's level on the finding that a verdict causes: it asks a person, at most."""
     return min(level, Level.PAUSE) if finding.code == CODE else level

@@ -1,4 +1,4 @@
-"""The finding that counts, and what is done about it."""
+"""The chosen finding and its level."""
 
 from dataclasses import dataclass, field
 
@@ -13,28 +13,28 @@ from haltline.schemas.payloads import Choice
 
 @dataclass(slots=True)
 class Chosen:
-    """The finding that counts, and what follows from it."""
+    """The chosen finding and its effect."""
 
     finding: Finding
     mode: Mode
     meant: Level
-    """What it would be under `enforce`."""
+    """The level under `enforce`."""
     strategy: str = "by_rule"
     why: list[str] = field(default_factory=list)
-    """Each step from the rule's own level on; empty: it is the rule's own."""
+    """Each change of the rule's own level; empty: unchanged."""
     case: Case | None = None
     attempts: int = 0
     last_hint: bool = False
-    """From now on the session hears no more hints."""
+    """The session gets no more hints after this one."""
 
     @property
     def level(self) -> Level:
-        """What the mode leaves of it."""
+        """The level under the rule's mode."""
         return held_back(self.meant, self.mode)
 
     @property
     def choice(self) -> Choice | None:
-        """For the record; None: the rule's own level."""
+        """The record of the choice; None: the rule's own level."""
         if not self.why or self.case is None:
             return None
         return Choice(
@@ -48,7 +48,7 @@ class Chosen:
 
 
 def held_back(level: Level, mode: Mode) -> Level:
-    """What a mode leaves of a level."""
+    """Return the level under a mode."""
     if mode is Mode.ENFORCE:
         return level
     return Level.ALLOW if mode is Mode.SHADOW else min(level, Level.NUDGE)

@@ -1,9 +1,9 @@
-"""Strategies and interventions of other packages: found by name, checked once, and kept from doing harm.
+"""Strategies and interventions of other packages: found by name, validated once, with their errors contained.
 
 A package offers a strategy by an entry point of the group `haltline.strategies` (a class without arguments that has
 `choose`, as `strategies.Strategy`) and an intervention by one of `haltline.interventions` (a class that has
-`intervene`, as `Handler`). One runs only where a policy names it. What it raises, and what it returns that is
-no level or no payload, is told as a failure in its name, and the decision is made without it.
+`intervene`, as `Handler`). It runs only if a policy names it. Its exceptions, and results that are no level or no
+payload, are reported as a failure under its name, and the decision is made without it.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,40 +22,40 @@ INTERVENTIONS: Final = "haltline.interventions"
 """The entry point group of interventions."""
 
 MAX_BYTES: Final = 16 * 1024
-"""Of what a handler adds to one decision, as JSON."""
+"""The limit of a handler's additions to one decision, as JSON."""
 
 Tell = Callable[[str, BaseException], None]
-"""Hears of what went wrong: in whose name, and what."""
+"""Reports a failure: the extension's name, and the error."""
 
 _ADDS: Final = frozenset({"message", "limits", "arguments", "custom"})
 _T = TypeVar("_T")
 
 
 class Offered(Protocol):
-    """What an installed package offers under a name."""
+    """An extension offered by an installed package."""
 
     @property
     def load(self) -> Callable[[], object]:
-        """Imports it."""
+        """Import it."""
 
     @property
     def place(self) -> str:
-        """Names it in errors, with its package."""
+        """Its name in errors, with its package."""
 
 
 class Handler(Protocol):
     """An intervention of another package."""
 
     def intervene(self, decision: Decision, finding: Finding) -> Mapping[str, Any] | None:
-        """What to add to the decision: `message`, `limits`, `arguments` or `custom` (any JSON object). Pure."""
+        """Return additions to the decision: `message`, `limits`, `arguments` or `custom` (any JSON object). Pure."""
 
 
 class ExtensionError(Exception):
-    """Another package's strategy or intervention did what it must not: which, what was expected, what was given."""
+    """An invalid result of another package's extension: which, what was expected, what was received."""
 
 
 class Extensions:
-    """What other packages offer; nothing is imported before a policy names it."""
+    """Extensions of other packages; nothing is imported before a policy names it."""
 
     def __init__(
         self, strategies: Mapping[str, Offered] | None = None, handlers: Mapping[str, Offered] | None = None
@@ -64,24 +64,24 @@ class Extensions:
         self._handlers = dict(handlers or {})
 
     def strategy(self, name: str, known: Mapping[str, Strategy], place: str) -> Strategy:
-        """A built-in one, or another package's. Raises ValueError: there is none of this name, or it is none."""
+        """Return a built-in strategy, or another package's. Raises ValueError for an unknown or invalid one."""
         if name in known:
             return known[name]
         found = _loaded(name, self._strategies, "choose", place, ", ".join((*known, *sorted(self._strategies))))
         return _Contained(found, f"strategy {name}")
 
     def handler(self, name: str, place: str) -> "ContainedHandler":
-        """Another package's intervention. Raises ValueError: there is none of this name, or it is none."""
+        """Return another package's intervention. Raises ValueError for an unknown or invalid one."""
         expected = ", ".join(sorted(self._handlers)) or f"one of the entry point group {INTERVENTIONS}"
         return ContainedHandler(_loaded(name, self._handlers, "intervene", place, expected), f"intervention {name}")
 
 
 NO_EXTENSIONS: Final = Extensions()
-"""Only what haltline brings itself."""
+"""Only haltline's own."""
 
 
 class _Contained:
-    """Another package's strategy."""
+    """Another package's strategy, with its results validated."""
 
     def __init__(self, inner: Any, name: str) -> None:
         self._inner, self._name = inner, name
@@ -94,13 +94,13 @@ class _Contained:
 
 
 class ContainedHandler:
-    """Another package's intervention."""
+    """Another package's intervention, with its results validated."""
 
     def __init__(self, inner: Any, name: str) -> None:
         self._inner, self.name = inner, name
 
     def added(self, decision: Decision, finding: Finding) -> JsonObject:
-        """The fields of the decision that it adds. Raises whatever is wrong with it."""
+        """Return the fields that it adds. Raises its exceptions, and ExtensionError for an invalid result."""
         decided = _called(lambda: self._inner.intervene(decision, finding))
         if decided is None:
             return {}

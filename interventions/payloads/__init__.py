@@ -1,1 +1,1 @@
-"""What a decision brings to the agent: advice, limits, changed arguments, rollback."""
+"""Payloads of decisions for the agent: advice, limits, changed arguments, rollback."""

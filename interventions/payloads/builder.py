@@ -1,4 +1,4 @@
-"""What a decision brings along, by its level. Pure."""
+"""The payload of a decision, by its level. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -34,10 +34,10 @@ _WOULD: Final[Mapping[Level, str]] = {
 
 
 class Payloads:
-    """What decisions bring along under one policy."""
+    """Builds the payloads of decisions under one policy."""
 
     def __init__(self, policy: Policy, extensions: Extensions = NO_EXTENSIONS) -> None:
-        """Finds the interventions that the policy names. Raises ValueError: there is none of a name, or it is none."""
+        """Load the policy's interventions. Raises ValueError for an unknown or invalid one."""
         self._settings = settings = policy.interventions or DEFAULT
         self._handlers = {
             rule: extensions.handler(name, f"interventions.handlers.{rule}") for rule, name in settings.handlers.items()
@@ -54,7 +54,7 @@ class Payloads:
         near: Mapping[str, float],
         decision_id: str,
     ) -> dict[str, Any]:
-        """Fields of the decision, besides those that every one has. Notes in `history` what it changes."""
+        """Return the level's fields of the decision. Stores changed limits and refused calls in `history`."""
         level, finding, settings = chosen.level, chosen.finding, self._settings
         message = self._message(level, finding)
         fields: dict[str, Any] = {
@@ -106,7 +106,7 @@ class Payloads:
         return fields
 
     def of_refusal(self, history: History, event: ActionEvent, context: Context) -> dict[str, Any]:
-        """The same for a call that is refused since the session was killed before."""
+        """Return the fields of a refusal in a session that was killed before."""
         spoken = {"vocabulary": self._vocabulary(event, context)}
         if event.kind is not Kind.PROPOSED:
             return spoken
@@ -114,25 +114,25 @@ class Payloads:
         return {**spoken, "action": event.action or None, **about}
 
     def changes(self, event: ActionEvent, chosen: Chosen) -> modify.Changes | None:
-        """What is changed in the arguments of the call: below a refusal, and not in shadow."""
+        """Return the changes of the call's arguments: below a refusal, and not in shadow mode."""
         modifications = self._settings.modifications
         if not modifications or not Level.NUDGE <= chosen.level <= Level.THROTTLE:
             return None
         return modify.modified(event, chosen.finding.detector, modifications)
 
     def handled(self, decision: Decision, finding: Finding, failed: Callable[[str, BaseException], None]) -> Decision:
-        """The decision with what another package's intervention adds to it."""
+        """Return the decision with the additions of another package's intervention."""
         handler = self._handlers.get(finding.detector)
         if handler is None or decision.level is Level.ALLOW:
             return decision
         try:
             return decision.model_copy(update=handler.added(decision, finding))
-        except Exception as error:  # it adds nothing then
+        except Exception as error:  # without additions then
             failed(handler.name, error)
             return decision
 
     def _message(self, level: Level, finding: Finding) -> str:
-        """The message for the model: below a refusal in the policy's own words, where it has some."""
+        """Return the message for the model: below a refusal the policy's own text, if there is one."""
         if level is Level.ALLOW:
             return ""
         own = self._settings.messages
@@ -142,7 +142,7 @@ class Payloads:
         return text.replace("{target}", finding.target or "the same thing")[:MAX_MESSAGE_CHARS]
 
     def _vocabulary(self, event: ActionEvent, context: Context) -> str | None:
-        """The vocabulary that the policy wants it in."""
+        """Return the vocabulary that the policy sets."""
         vocabularies = self._settings.vocabularies
         return next(
             (

@@ -1,9 +1,8 @@
-"""The report of an emergency stop: what is known where it is decided. Pure.
+"""The report of an emergency stop: the facts known at the decision. Pure.
 
-The last actions are not in it. A ring of 50 of them, short, was measured at 1 kB in the mean and 4 kB at the most, of
-states of 9 kB: work for every action and a seventh more changelog for every session, for the few that are stopped. The
-log has them already, exact and with their results. The report says where, and `haltline audit incident` puts them
-beside it.
+The last actions are not in it. A ring of 50 short ones took 1 kB in the mean and 4 kB at most, of states of 9 kB: work
+for every action, and a seventh more changelog for every session, for the few that are stopped. The log has them
+already, exact and with their results. The report states where, and `haltline audit incident` adds them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +20,7 @@ from haltline.schemas.payloads import Impact, Incident, Moment, Option, Recommen
 MAX_FACTORS: Final = 5
 MAX_THINGS: Final = 10
 _STRICT: Final = 0.25
-"""Of the limits, what a session has that goes on after a stop."""
+"""The factor on the limits of a session that continues after a stop."""
 
 _IMMEDIATE: Final = "Keep the agent stopped until a person has looked at what it did last."
 _PREVENTIVE: Final[Mapping[str, str]] = {
@@ -48,7 +47,7 @@ def incident(
     rollback: Rollback,
     throttle: Throttle,
 ) -> Incident:
-    """The report of a kill."""
+    """Return the report of a kill."""
     session = context.session
     last = finding.evidence[-1]
     found = tuple(found)

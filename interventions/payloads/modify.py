@@ -1,6 +1,6 @@
 """Changed arguments instead of a refusal. Pure.
 
-Only changes are sent: what the worker sees of the arguments may be cut or redacted.
+Only changes are sent, as the worker may see truncated or redacted arguments.
 """
 
 from collections.abc import Sequence
@@ -13,18 +13,18 @@ from haltline.schemas.record import JsonObject
 
 
 class Changes(NamedTuple):
-    """How the arguments of a call differ from those that were proposed."""
+    """Changes to the proposed arguments of a call."""
 
     put: JsonObject
     remove: tuple[str, ...]
 
     def of(self, args: JsonObject) -> JsonObject:
-        """The arguments to use."""
+        """Return the arguments to use."""
         return {name: value for name, value in args.items() if name not in self.remove} | self.put
 
 
 def modified(event: ActionEvent, rule: str, modifications: Sequence[Modification]) -> Changes | None:
-    """What to change; None when no modification is about such a call, or the first that is changes nothing.
+    """Return the changes; None if no modification matches the call, or the first match changes nothing.
 
     Only a proposal can still be changed.
     """

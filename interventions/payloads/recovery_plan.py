@@ -1,8 +1,8 @@
-"""What can be done after an intervention, by what went wrong: for the agent's side and for people. Pure.
+"""Recovery plans after an intervention, by its cause: for the agent's side and for people. Pure.
 
-The kinds of failure, which ways of recovery suit each and how often they are tried, and the three situations with a
-guided plan are the published ones; the steps are ours. One published default is not taken over: a recovery that waits
-for a person and gets no answer would have gone on. Here it stays paused.
+The kinds of failure, the ways of recovery for each with their number of attempts, and the three situations with a
+guided plan are the published ones; the steps are ours. One published default differs: a recovery that waits for a
+person without an answer would have continued. Here it stays paused.
 """
 
 import re
@@ -17,18 +17,18 @@ from haltline.schemas.payloads import Recovery
 
 
 class RecoveryStrategy(StrEnum):
-    """How a recovery goes about it."""
+    """The way of a recovery."""
 
     AUTOMATIC = "automatic"
-    """Try again by itself, each time later."""
+    """Retry automatically with backoff."""
     GUIDED = "guided"
     """Follow the steps."""
     CHECKPOINT = "checkpoint"
-    """Go back to what was kept."""
+    """Restore a checkpoint."""
     COLLABORATIVE = "collaborative"
     """Ask a person."""
     SELF_HEALING = "self_healing"
-    """Correct what was made wrong."""
+    """Correct the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ _SIGNS: Final = (
     ("permission_denied", re.compile(r"permission|denied|forbidden|unauthori[sz]ed|\b40[13]\b", re.IGNORECASE)),
     ("connection_timeout", re.compile(r"timed? ?out|connection|unreachable|could not resolve", re.IGNORECASE)),
 )
-"""In this order: a module that is not found is no file."""
+"""In this order: a missing module is not a missing file."""
 
 _SITUATIONS: Final[Mapping[str, _RecoveryTemplate]] = {
     "stuck_in_loop": _RecoveryTemplate(
@@ -127,16 +127,16 @@ _SITUATION_OF: Final[Mapping[str, str]] = {
     **dict.fromkeys(("goal_drift", "scope_creep", "hallucination", "behavioral_drift"), "lost_context"),
     **dict.fromkeys(("resource_growth", "budget", "spend_velocity"), "resource_exhaustion"),
 }
-"""By rule; every other one is stuck in a loop."""
+"""By rule; all others are stuck in a loop."""
 
 
 def failure_of(text: str) -> str | None:
-    """The kind of failure that an error message reports; None: another one."""
+    """Return the kind of failure of an error message; None: unknown."""
     return next((name for name, sign in _SIGNS if sign.search(text, 0, 4096)), None)
 
 
 def recovery(level: Level, finding: Finding, error: str | None) -> Recovery:
-    """What to do then. After a kill it is a person who begins, whatever it is."""
+    """Return the recovery plan. After a kill, a person always starts it."""
     errors = f"{finding.values.get('repeated_error', '')} {finding.values.get('errors', '')} {error or ''}"
     failure = failure_of(errors) if finding.detector not in _SITUATION_OF else None
     situation = failure or _SITUATION_OF.get(finding.detector, "stuck_in_loop")

@@ -1,4 +1,4 @@
-"""The task as it was given, to be put before the model again. Pure."""
+"""Reinforcement: the original task, to be repeated to the model. Pure."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -19,7 +19,7 @@ _CONSTRAINTS: Final[Mapping[str, tuple[str, ...]]] = {
     "destructive_repeat": ("Take nothing away twice.",),
     "destructive_volume": ("Take nothing away that the task does not name.",),
 }
-"""What is stressed, by rule."""
+"""The constraints to stress, by rule."""
 _EXAMPLES: Final[Mapping[str, str]] = {
     "scope_creep": "Instead of changing a file elsewhere, say that it would have to be changed, and why.",
     "hallucination": "Instead of opening a file that should be there, list the folder first.",
@@ -29,7 +29,7 @@ _EXAMPLES: Final[Mapping[str, str]] = {
 
 
 def reinforcement(task: TaskNote | None, finding: Finding, strength: Strength) -> Reinforcement:
-    """What the model is reminded of; without a task, only of what it has to keep to."""
+    """Return the reminder for the model; without a task, only the constraints."""
     task = task or TaskNote()
     if strength is Strength.LIGHT:
         return Reinforcement(strength=strength, goal=task.goal)
@@ -56,7 +56,7 @@ def reinforcement(task: TaskNote | None, finding: Finding, strength: Strength) -
 
 
 def text_of(given: Reinforcement) -> str:
-    """As the model reads it; empty when nothing is known of the task."""
+    """Return the text for the model; empty if nothing is known of the task."""
     lines = [f"The original request: {given.goal}"] if given.goal else []
     for title, items in (
         ("Keep to this", given.constraints),

@@ -1,6 +1,6 @@
-"""The details of a refusal: how often it was tried, what it would have cost and destroyed, what may be done. Pure.
+"""Details of a refusal: attempts, prevented cost and destruction, and the remediation. Pure.
 
-What was prevented is counted once for a call that is tried again and again within an hour.
+A call repeated within an hour counts once as prevented.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,10 +26,10 @@ LOOPS: Final = frozenset(
         "stagnation_candidate", "agreement",
     }
 )  # fmt: skip
-"""Rules that are about doing the same again."""
+"""Rules about repetitions."""
 BUDGETS: Final = frozenset({"budget", "spend_velocity"})
 EVIDENCE: Final = frozenset({"hallucination", "environment_gone", "invented_data"})
-"""Rules that are about what is not so."""
+"""Rules about false statements."""
 
 _REASON_CODES: Final[Mapping[str, str]] = {
     **dict.fromkeys(LOOPS, "LOOP_DETECTED"),
@@ -41,7 +41,7 @@ _REASON_CODES: Final[Mapping[str, str]] = {
     "step_review": "ARGUMENT_CONSTRAINT_VIOLATED",
     "scope_creep": "NOT_IN_ALLOWLIST",
 }
-"""By rule; every other one is DENIED_ACTION."""
+"""By rule; all others are DENIED_ACTION."""
 
 _ALTERNATIVES: Final[Mapping[str, tuple[str, ...]]] = {
     "LOOP_DETECTED": ("Report what came of the earlier attempts.", "Look at the present state without changing it."),
@@ -60,7 +60,7 @@ _GUIDANCE: Final[Mapping[Level, str]] = {
 
 
 def fingerprint_of(event: ActionEvent, context: Context) -> str:
-    """Equal for the same call, but for what varies by itself where the policy reads it."""
+    """Return a fingerprint, equal for the same call, without varying parts if the policy has read it."""
     deed = context.deed
     if deed is not None and deed.is_attempt:
         return deed.fingerprint[:_SHORT]
@@ -70,7 +70,7 @@ def fingerprint_of(event: ActionEvent, context: Context) -> str:
 
 
 def about_refusal(history: History, event: ActionEvent, context: Context, prices: Sequence[Price]) -> dict[str, Any]:
-    """Fields of a decision that refuses a call."""
+    """Return the fields of a decision that refuses a call."""
     attempt = history.refuse(fingerprint_of(event, context), event.time)
     fields: dict[str, Any] = {"attempt": attempt, "blast_radius": _blast_radius(event, context)}
     usd = next((p.usd for p in prices if fnmatchcase(event.action, p.action)), None)
@@ -80,7 +80,7 @@ def about_refusal(history: History, event: ActionEvent, context: Context, prices
 
 
 def remediation(level: Level, rule: str, *, retry_after_s: int | None = None) -> Remediation:
-    """What the caller may do; like every word for the model, it names no threshold."""
+    """Return the remediation for the caller; like every text for the model, it contains no thresholds."""
     code = _REASON_CODES.get(rule, "DENIED_ACTION")
     required = ("A person's approval",) if level is Level.PAUSE else ()
     if level is Level.KILL:
@@ -96,7 +96,7 @@ def remediation(level: Level, rule: str, *, retry_after_s: int | None = None) ->
 
 
 def things_lost(context: Context) -> tuple[str, ...]:
-    """What the call would take away that somebody would miss."""
+    """Return what the call would destroy."""
     if context.deed is None:
         return ()
     return tuple(f"{loss.verb} {loss.target}"[:200] for loss in context.deed.losses)

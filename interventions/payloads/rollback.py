@@ -1,8 +1,8 @@
-"""Which checkpoint to go back to. Pure: the agent's side keeps and restores them, this only chooses.
+"""The choice of a checkpoint for a rollback. Pure: the agent's side saves and restores checkpoints.
 
-The newest one before the issue began that is safe: the agent's side vouches for it, enough of the calls before it
-succeeded, none failed shortly before it, it is not too old and not too far back. An issue began at the first event of
-its evidence; where the log's offsets are not known, `UNKNOWN_START_MS` before the finding.
+The choice is the newest one before the issue began that is safe: the agent's side declares it safe, enough of the calls
+before it succeeded, none failed shortly before it, it is not too old and not too far back. An issue began at the first
+event of its evidence; without offsets of the log, `UNKNOWN_START_MS` before the finding.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from haltline.schemas.intervening import RollbackLimits
 from haltline.schemas.payloads import Checkpoint, Rollback
 
 MAX_KEPT: Final = 16
-"""Checkpoints that are remembered, the oldest forgotten first."""
+"""Checkpoints stored, the oldest dropped first."""
 UNKNOWN_START_MS: Final = 300_000
 
 PLAN: Final = (
@@ -24,11 +24,11 @@ PLAN: Final = (
     "Undo by hand what should not have been done, from backups or version control.",
     "Begin a new session with the corrected task, and have checkpoints kept.",
 )
-"""Where no checkpoint is safe."""
+"""The steps without a safe checkpoint."""
 
 
 def note_checkpoint(state: Checkpoints, checkpoint: Checkpoint, event: ActionEvent, offset: int, action: int) -> None:
-    """The agent's side has kept a checkpoint."""
+    """Store a checkpoint that the agent's side has saved."""
     calls = state.succeeded + state.failed
     state.kept = [kept for kept in state.kept if kept.id != checkpoint.id][-(MAX_KEPT - 1) :]
     state.kept.append(
@@ -46,7 +46,7 @@ def note_checkpoint(state: Checkpoints, checkpoint: Checkpoint, event: ActionEve
 
 
 def note_result(state: Checkpoints, event: ActionEvent) -> None:
-    """The result of a call, in a session that keeps checkpoints."""
+    """Count the result of a call, in a session with checkpoints."""
     if event.outcome is Outcome.OK:
         state.succeeded += 1
     elif event.outcome in (Outcome.ERROR, Outcome.TIMEOUT):
@@ -55,7 +55,7 @@ def note_result(state: Checkpoints, event: ActionEvent) -> None:
 
 
 def choose(state: Checkpoints | None, event: ActionEvent, finding: Finding, limits: RollbackLimits) -> Rollback:
-    """The checkpoint to go back to, or that a person has to recover the work."""
+    """Return the checkpoint to restore, or that a person has to recover the work."""
     kept = [] if state is None else state.kept
     if not kept:
         return _none("no checkpoint was reported")

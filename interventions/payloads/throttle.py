@@ -1,7 +1,7 @@
-"""Lower limits: by the growth that was measured, or by the severity where none was. Pure.
+"""Lower limits: by the measured growth, or else by the severity. Pure.
 
-The cuts and factors are the published ones; limits are whole numbers and none falls below 1. Ours: which limit a
-resource is about, and the factors of findings that measure no growth.
+The cuts and factors are the published ones; limits are integers of at least 1. Ours: the limit of each resource, and
+the factors of findings without measured growth.
 """
 
 from collections.abc import Mapping
@@ -23,11 +23,11 @@ _LIMIT_OF: Final[Mapping[str, str]] = {
     "duration_ms": "max_execution_time_s",
     "calls": "max_file_operations",
 }
-"""By resource that grew."""
+"""By the growing resource."""
 
 
 def factor_of(growth: float, settings: Throttle) -> float:
-    """By what a limit is multiplied when its resource grows by such a factor a step."""
+    """Return the factor of a limit for its resource's growth factor per step."""
     if growth > 2.0:
         return settings.severe
     if growth > 1.5:
@@ -36,19 +36,19 @@ def factor_of(growth: float, settings: Throttle) -> float:
 
 
 def factor_without_growth(severity: Severity, settings: Throttle) -> float:
-    """The same, where no growth was measured."""
+    """Return the factor without measured growth."""
     if severity is Severity.CRITICAL:
         return settings.severe
     return settings.aggressive if severity is Severity.HIGH else settings.moderate
 
 
 def lowered(limit: float, factor: float) -> int:
-    """The limit times the factor, a whole number, at least 1."""
+    """Return the limit times the factor, an integer of at least 1."""
     return max(FLOOR, round(limit * factor))
 
 
 def throttle(history: History, finding: Finding, settings: Throttle) -> tuple[dict[str, float], Throttling]:
-    """The limits from now on, which are remembered: a second throttling goes on from the first."""
+    """Return the new limits, which are stored: a second throttling continues from the first."""
     resource = finding.values.get("resource")
     growth = finding.values.get("mean_growth")
     measured = isinstance(growth, (int, float)) and isinstance(resource, str)

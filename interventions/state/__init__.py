@@ -1,1 +1,1 @@
-"""What is remembered of a session and decided with: plain values."""
+"""The state of a session for decisions: plain values."""

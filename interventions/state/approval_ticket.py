@@ -1,4 +1,4 @@
-"""Approval requests as a session remembers them. Plain JSON values: part of the session's state."""
+"""Approval requests in the state of a session. Plain JSON values."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,12 +10,12 @@ _SAME: Final = (
     "request_id", "nonce", "parameters", "action", "targets", "arguments", "quorum", "voters", "approved_by",
     "rejected_by", "question", "asked",
 )  # fmt: skip
-"""Fields that an approval has under the same names."""
+"""Fields with the same names in an approval."""
 
 
 @dataclass
 class Waiter:
-    """A proposal of which the agent's side waits for the answer."""
+    """A proposal whose answer the agent's side awaits."""
 
     event_id: str
     call_id: str | None
@@ -23,7 +23,7 @@ class Waiter:
 
 @dataclass
 class Ticket:
-    """One request: to let one call with these parameters pass, once."""
+    """A request to let one call with these parameters pass, once."""
 
     request_id: str
     nonce: str
@@ -33,35 +33,36 @@ class Ticket:
     targets: list[str]
     arguments: str
     reason: str
-    """Why it was stopped."""
+    """Why the call was stopped."""
     quorum: int
     voters: int
     since_ms: int
     """Event time of the call."""
     expires_ms: int
-    """On the same clock."""
+    """In event time."""
     state: str = ApprovalState.PENDING.value
     approved_by: list[str] = field(default_factory=list)
     rejected_by: list[str] = field(default_factory=list)
     question: str = ""
     asked: int = 1
     due_ms: int = 0
-    """When it expires on the worker's clock; 0: not looked at yet."""
+    """When it expires on the worker's clock; 0: no tick has checked it yet."""
     waiting: list[Waiter] = field(default_factory=list)
     asked_by: str = ""
-    """Whose own guard holds the call back, and asks what became of the request; empty: haltline paused the call."""
+    """The agent whose guard holds the call back and polls the request; empty: haltline paused the call."""
     answer: str = ""
     cause: str = ""
-    """Of the incident that it is part of."""
+    """The cause of its incident."""
     behind: str = ""
-    """The request of the same cause that was open already, and in whose place this one comes when that is approved;
-    empty: it is published itself."""
+    """The request of the same cause that was open before; this one replaces it after its approval. Empty: it is
+    published itself.
+    """
     also: list[str] = field(default_factory=list)
-    """The parameters of those behind it."""
+    """The parameters of the requests behind it."""
     closed: str = ""
-    """Why it was closed without an answer."""
+    """The reason for closing it without an answer."""
     rule: str = ""
-    """The rule that asks, where it asks once in a session; empty: the request is about its call only."""
+    """The rule, if it asks once in a session; empty: the request is about its call only."""
 
     @property
     def is_open(self) -> bool:
@@ -69,7 +70,7 @@ class Ticket:
         return self.state in {ApprovalState.PENDING, ApprovalState.INFO_REQUESTED}
 
     def as_approval(self) -> Approval:
-        """As it is told."""
+        """Return the published form."""
         return Approval(
             **{name: getattr(self, name) for name in _SAME},
             state=ApprovalState(self.state),

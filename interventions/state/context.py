@@ -1,4 +1,4 @@
-"""What the engine knows beside the findings: asked for only where a decision is made."""
+"""Context from the engine besides the findings, evaluated only when a decision is made."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ MAX_LIMITS = 8
 
 @dataclass
 class TaskNote:
-    """What is remembered of a session's task, cut. Plain JSON values."""
+    """The stored part of a session's task, truncated. Plain JSON values."""
 
     goal: str = ""
     paths: list[str] = field(default_factory=list)
@@ -24,7 +24,7 @@ class TaskNote:
 
 
 def note_of(task: Task) -> TaskNote:
-    """The task, cut to what is told again."""
+    """Return the task, truncated for later reminders."""
     goal = " ".join(task.goal.split())
     return TaskNote(
         goal=goal if len(goal) <= MAX_GOAL_CHARS else f"{goal[: MAX_GOAL_CHARS - 3]}...",
@@ -48,27 +48,27 @@ class _CallsView(Protocol):
 
 
 class SessionView(Protocol):
-    """The session's state, as far as interventions look at it."""
+    """The part of the session's state that interventions use."""
 
     @property
     def agent_id(self) -> str:
-        """Whose it is, by the last event that said so."""
+        """The session's agent, by the last event with one."""
 
     @property
     def events(self) -> int:
-        """How many were taken in."""
+        """The number of events processed."""
 
     @property
     def calls(self) -> _CallsView:
-        """Its calls: how many were attempted, the index of the last that failed, and which run."""
+        """Its calls: how many were attempted, the index of the last that failed, and the run's number."""
 
     @property
     def task(self) -> TaskNote | None:
-        """What it was asked to do."""
+        """The session's task."""
 
     @property
     def checkpoints(self) -> Checkpoints | None:
-        """What the agent's side has kept."""
+        """The checkpoints saved by the agent's side."""
 
 
 class _Loss(Protocol):
@@ -79,11 +79,11 @@ class _Loss(Protocol):
 
 
 class Deed(Protocol):
-    """The event as it is read by the policy."""
+    """The event as the policy reads it."""
 
     @property
     def effect(self) -> Effect:
-        """What the action does."""
+        """The effect of the action."""
 
     @property
     def evidence(self) -> Evidence:
@@ -91,31 +91,31 @@ class Deed(Protocol):
 
     @property
     def is_attempt(self) -> bool:
-        """Whether it is about to be done, or was never proposed."""
+        """Whether it is about to be executed, or was never proposed."""
 
     @property
     def fingerprint(self) -> str:
-        """Equal for the same call, but for what varies by itself. Only of an attempt."""
+        """Equal for the same call, without varying parts. Only for an attempt."""
 
     @property
     def losses(self) -> Sequence[_Loss]:
-        """What it takes away that somebody would miss."""
+        """What the call destroys."""
 
 
 def _ignore(*_: object) -> None:
-    """Nobody wants to know."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is known of the session and of the event."""
+    """The known facts about the session and the event."""
 
     session: SessionView | None = None
     deed: Deed | None = None
     failed: Callable[[str, BaseException], None] = _ignore
-    """Hears when another package's strategy or intervention did what it must not."""
+    """Receives errors of other packages' strategies and interventions."""
     judged: Callable[[str, str, float], None] = _ignore
-    """Hears how far an intervention helped: its rule, its level, and 0 to 1."""
+    """Receives how far an intervention helped: its rule, its level, and 0 to 1."""
 
     @property
     def actions(self) -> int:
@@ -123,14 +123,14 @@ class Context:
         return self.session.calls.actions if self.session is not None else 0
 
     def agent_of(self, event: ActionEvent) -> str:
-        """Whose event it is: what it leaves out is known from those before, so that nobody hides by it."""
+        """Return the agent of an event; one without an agent gets that of the earlier events, so that none can hide."""
         if event.agent_id != "unknown" or self.session is None:
             return event.agent_id
         return self.session.agent_id
 
     @property
     def effect(self) -> Effect:
-        """What the action does; without a deed, nothing."""
+        """The effect of the action; READ without a deed."""
         return self.deed.effect if self.deed is not None else Effect.READ
 
 

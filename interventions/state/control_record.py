@@ -1,4 +1,4 @@
-"""The control topic's records of a session that is killed, held or on probation."""
+"""Records of the control topic for a session that is killed, held or on probation."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from haltline.schemas.decisions import ScopeKind
 def record_of(
     who: SessionRef, state: ControlState, code: str, since: Kill | Freeze | Probation, **more: Any
 ) -> ControlRecord:
-    """What the compacted topic says of a session; `since` says since when, by whom and why, `more` are other fields."""
+    """Return the compacted topic's record of a session; `since`: since when, by whom and why; `more`: other fields."""
     return ControlRecord(
         scope=ScopeKind.SESSION,
         id=who.session_id,
@@ -27,7 +27,7 @@ def record_of(
 
 
 def control_record(who: SessionRef, kill: Kill, decided_at: int | None = None) -> ControlRecord:
-    """Of a killed session."""
+    """Return the record of a killed session."""
     return record_of(
         who,
         ControlState.KILLED,

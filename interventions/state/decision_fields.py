@@ -1,4 +1,4 @@
-"""Fields that decisions of one kind share: what they are about, and what found it."""
+"""Common fields of decisions: their subject, and their finding."""
 
 from typing import Any
 
@@ -8,22 +8,22 @@ from haltline.schemas.policy import Policy
 
 
 def about(event: ActionEvent, policy: Policy) -> dict[str, Any]:
-    """Of a decision on an event under a policy."""
+    """Return the fields of a decision on an event under a policy."""
     named = {name: getattr(event, name) for name in ("session_id", "agent_id", "event_id", "call_id", "time")}
     return named | under(policy)
 
 
 def under(policy: Policy) -> dict[str, Any]:
-    """Which policy decided."""
+    """Return the fields of the policy."""
     return {"policy": policy.name, "policy_version": policy.version}
 
 
 def found(finding: Finding | None) -> dict[str, Any]:
-    """What a finding says of itself; nothing without one."""
+    """Return the fields of a finding; empty without one."""
     names = ("severity", "evidence", "values", "thresholds")
     return {} if finding is None else {name: getattr(finding, name) for name in names}
 
 
 def flagged(finding: Finding | None) -> dict[str, Any]:
-    """As `found`, of a decision that tells people of the finding."""
+    """Like `found`, for a decision that flags the finding for people."""
     return {} if finding is None else {**found(finding), "flag": True, "flag_severity": finding.severity}

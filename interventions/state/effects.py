@@ -1,4 +1,4 @@
-"""What follows for a session from an operator, an answer of its side, or the clock."""
+"""Effects on a session of an operator's command, of feedback, or of the clock."""
 
 from dataclasses import dataclass
 
@@ -10,20 +10,20 @@ from haltline.schemas.incidents import IncidentRecord
 
 @dataclass(frozen=True, slots=True)
 class ControlEffects:
-    """What is to be said, and to whom."""
+    """The records to publish."""
 
     decisions: tuple[Decision, ...] = ()
-    """To the agent's side, in order."""
+    """For the agent's side, in order."""
     control: ControlRecord | None = None
-    """What is in force from now on."""
+    """The restriction in force from now on."""
     released: bool = False
-    """Nothing is in force any more."""
+    """No restriction is in force any more."""
     incident: Finding | None = None
-    """To be kept as a detection: on no event, but on what was due."""
+    """To be stored as a detection: about a deadline, not an event."""
     incidents: tuple[IncidentRecord, ...] = ()
-    """How incidents stand from now on."""
+    """The new revisions of incidents."""
     followup: str = ""
-    """What is counted: `reissued`, `unacknowledged`, `approval_expired` and so on."""
+    """The name under which it is counted: `reissued`, `unacknowledged`, `approval_expired` and so on."""
 
 
 NOTHING = ControlEffects()
@@ -31,9 +31,9 @@ NOTHING = ControlEffects()
 
 @dataclass(frozen=True, slots=True)
 class SessionRef:
-    """The session that it is about."""
+    """The session concerned."""
 
     session_id: str
     agent_id: str
     listens: bool = True
-    """It has events, and has not ended: somebody is there to acknowledge."""
+    """It has events, and has not ended: its guard can acknowledge."""

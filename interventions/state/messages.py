@@ -1,4 +1,4 @@
-"""What the model hears: one sentence for each finding's code, or for the level."""
+"""Messages to the model: one sentence for each finding's code, or for the level."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from haltline.schemas.decisions import Level
 from haltline.schemas.findings import Finding
 
 STOPPED = "This session was stopped. Nothing more is executed; a person has to release it."
-"""Of a session that was killed."""
+"""For a killed session."""
 
 _MESSAGES: Mapping[str, str] = {
     "respawned": "Sessions before this one were stopped. Do not take up what they did; report what you were asked for.",
@@ -158,7 +158,7 @@ _BY_LEVEL: Mapping[Level, str] = {
 
 
 def message_for(level: Level, finding: Finding) -> str:
-    """What the model is told. From a refusal on it hears no thresholds: they would help it around the guard."""
+    """Return the message to the model. Refusals contain no thresholds, which would help to bypass the guard."""
     if level >= Level.PAUSE:
         return _BY_LEVEL[level]
     text = _MESSAGES.get(finding.code) or _MESSAGES.get(finding.detector) or _BY_LEVEL.get(level, "")

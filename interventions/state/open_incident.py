@@ -1,4 +1,4 @@
-"""An incident that is open, as a session or a scope remembers it. Plain JSON values: part of the state."""
+"""An open incident in the state of a session or a scope. Plain JSON values."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from haltline.schemas.incidents import Before, IncidentChange, IncidentRecord, I
 
 @dataclass
 class OpenIncident:
-    """What belongs together of the decisions about one session, or about one scope and cause, since it was opened."""
+    """The decisions about one session, or about one scope and cause, since the incident was opened."""
 
     incident_id: str
     cause: str
@@ -25,21 +25,21 @@ class OpenIncident:
     count: int = 0
     target: str | None = None
     request_id: str | None = None
-    """The approval request that is open."""
+    """The open approval request."""
     assignee: str | None = None
     session_id: str | None = None
     agent_id: str = "unknown"
     mission_id: str | None = None
     joined: list[str] = field(default_factory=list)
-    """The other causes that were found while it is open."""
+    """The other causes found while it is open."""
 
     @property
     def causes(self) -> list[str]:
-        """All that were found, that of its opening first."""
+        """All causes, the first one first."""
         return [self.cause, *self.joined]
 
     def now(self) -> Before:
-        """What it is so far."""
+        """The current values, for comparison after a change."""
         severity = None if self.severity is None else Severity(self.severity)
         return Before(level=Level(self.level), severity=severity, causes=self.causes)
 
@@ -56,7 +56,7 @@ class OpenIncident:
         approval: ApprovalState | None = None,
         before: Before | None = None,
     ) -> IncidentRecord:
-        """The next revision, as it is told."""
+        """Return the next revision, for publishing."""
         self.revision += 1
         return IncidentRecord(
             incident_id=self.incident_id,

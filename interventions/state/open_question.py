@@ -1,11 +1,11 @@
-"""A second opinion that was requested on a finding of a session. Plain JSON values: part of its state."""
+"""A second opinion requested on a finding of a session. Plain JSON values: part of its state."""
 
 from dataclasses import dataclass
 
 
 @dataclass
 class OpenQuestion:
-    """The last one of a rule; without a verdict it is open until it expires."""
+    """The last request of a rule; without a verdict it is open until it expires."""
 
     decision_id: str
     event_id: str
@@ -21,4 +21,4 @@ class OpenQuestion:
     why: str = ""
     tell: str = ""
     carried_out: bool = False
-    """What follows from the verdict, or from its absence, was found."""
+    """The effect of the verdict, or of its absence, was applied."""

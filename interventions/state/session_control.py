@@ -15,7 +15,7 @@ from haltline.schemas.control import Batch
 
 
 def digest(*parts: str) -> str:
-    """An id hashed from its subject, so that a redelivery and a replay give the same one."""
+    """Return an id hashed from its subject, so that a redelivery and a replay give the same one."""
     return blake2b("\x1f".join(parts).encode(), digest_size=16).hexdigest()
 
 
@@ -67,7 +67,7 @@ class DeclaredBatch:
     """Attempts that the batch has covered so far."""
 
     def as_batch(self) -> Batch:
-        """The batch as it was declared, without its use."""
+        """Return the batch as it was declared, without its use."""
         return Batch(actions=self.actions, targets=self.targets, max_deletes=self.max_deletes, expires=self.expires_ms)
 
 
@@ -106,7 +106,7 @@ class RepeatedCommand:
     what: str = "reset"
 
     def confirms(self, earlier: "RepeatedCommand | None", within_s: float) -> bool:
-        """Whether another operator sent the same command at most `within_s` seconds before."""
+        """Return whether another operator sent the same command at most `within_s` seconds before."""
         if earlier is None or earlier.what != self.what or earlier.by == self.by:
             return False
         return 0 <= self.time_ms - earlier.time_ms <= within_s * 1000
@@ -126,7 +126,7 @@ class SessionControl(Struct):
     history: History | None = None
     """The interventions so far, and whether they helped; None: there was none yet."""
     approvals: dict[str, Ticket] = field(default_factory=dict)
-    """By a call's canonical parameters: the request to let it pass; see `interventions.approvals`."""
+    """By a call's canonical parameters: the request to let it pass; see `interventions.control.approvals`."""
     probation: Probation | None = None
     trips: int = 0
     """Kills on probation since the last probation that ended well."""
@@ -142,7 +142,7 @@ class SessionControl(Struct):
     """By rule of judgement: the last second opinion that was requested."""
 
     def batch_for(self, action: str, targets: Sequence[str], time_ms: int) -> DeclaredBatch | None:
-        """The declared batch that covers this action on all of these targets now; the largest of several."""
+        """Return the declared batch that covers this action on all of these targets now; the largest of several."""
         covering = [
             b
             for b in self.batches

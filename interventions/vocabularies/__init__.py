@@ -1,6 +1,6 @@
-"""One decision in the words of four systems: a pure function from Decision to a typed record for each.
+"""A decision in the vocabularies of four systems: a pure function from Decision to a typed record for each.
 
-What a vocabulary has no word for is left out there, never invented: our record of the decision has it all.
+What a vocabulary cannot express is left out, never invented: our record of the decision is complete.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,5 +20,5 @@ RENDER: Final[Mapping[Vocabulary, Callable[[Decision], Record | None]]] = {
 
 
 def render(decision: Decision, vocabulary: Vocabulary) -> Record | None:
-    """The decision in the words of a vocabulary; None: it has no record of such a decision."""
+    """Return the decision in a vocabulary; None: it has no record for such a decision."""
     return RENDER[vocabulary](decision)

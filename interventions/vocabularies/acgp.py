@@ -1,4 +1,4 @@
-"""ACGP: five interventions, and the flag beside any of them. In code upper case, in messages lower case."""
+"""ACGP: five interventions, and the flag in addition to any of them. Upper case in code, lower case in messages."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final
@@ -27,7 +27,7 @@ class AcgpMessage(Record):
     decision_id: Id
     timestamp: EpochMs
     ctq: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Where the session is governed by it; else it was decided without."""
+    """None: the session is not governed by ACGP."""
     risk: Annotated[float, Field(ge=0, le=1)] | None = None
     agent_acl_tier: int | None = None
     tripwire: Name | None = None
@@ -50,7 +50,7 @@ _EVALUATED: Final = ("ctq", "risk", "agent_acl_tier", "tripwire", "trust_debt", 
 
 
 def render(decision: Decision) -> AcgpMessage:
-    """Every decision has a message."""
+    """Return the message of a decision; every decision has one."""
     governance = decision.governance
     evaluated = {}
     if governance is not None:

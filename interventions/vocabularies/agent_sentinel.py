@@ -22,10 +22,10 @@ _BY_CODE: Final[Mapping[str, RecordType]] = {
 def record_of(
     decision: Decision, event: ActionEvent | None = None, *, resolution: RecordOutcome | None = None, intent: str = ""
 ) -> InterventionRecord | None:
-    """The record of a decision; None: nothing was done, a plain verdict.
+    """Return the record of a decision; None for a plain verdict.
 
-    `event` is the proposal that it answers, where it is at hand: with it the record has the inputs. `resolution` is
-    a person's answer to a pause: without one it is `escalated`. One that expired has none: `blocked`.
+    `event`: the proposal, if available; with it the record has the inputs. `resolution`: a person's answer to a pause;
+    without one it is `escalated`. An expired one has none: `blocked`.
     """
     if not decision.detector and decision.level is Level.ALLOW and not decision.flag:
         return None
@@ -71,16 +71,16 @@ def record_of(
 
 
 render = record_of
-"""Of a decision by itself."""
+"""The record of a decision alone."""
 
 
 def _switch(scope: ScopeKind) -> str:
-    """What the kill switch is of; Agent Sentinel has run, agent and mission."""
+    """Return the scope of the kill switch; Agent Sentinel has run, agent and mission."""
     return "run" if scope is ScopeKind.SESSION else scope.value
 
 
 def type_of(decision: Decision) -> RecordType:
-    """The type: of what was held back by its mode, a warning."""
+    """Return the type; a decision held back by its mode is a warning."""
     rule, code, level = decision.detector, decision.code.removeprefix("session_killed_"), decision.level
     budget = rule in BUDGETS or rule in _BUDGETS_ACROSS
     if level < Level.PAUSE:
@@ -108,7 +108,7 @@ def type_of(decision: Decision) -> RecordType:
 
 
 def outcome_of(decision: Decision) -> RecordOutcome:
-    """What became of the call, as far as the decision says."""
+    """Return the outcome of the call, as far as the decision shows it."""
     level = decision.level
     if level is Level.PAUSE:
         return RecordOutcome.ESCALATED
@@ -121,5 +121,5 @@ def outcome_of(decision: Decision) -> RecordOutcome:
 
 
 def prevented_usd(records: Iterable[InterventionRecord]) -> float:
-    """What was prevented in all: each refused call counts once however often it was tried."""
+    """Return the total prevented cost in US dollars: each refused call counts once, however often it was tried."""
     return round(sum(record.cost_prevented_usd for record in records), 6)

@@ -11,7 +11,7 @@ from haltline.schemas.record import EpochMs, JsonObject, Name, Record, Text
 
 
 class Intervention(StrEnum):
-    """What is done to the agent."""
+    """The intervention on the agent."""
 
     SOFT_CORRECTION = "soft_correction"
     CONTEXT_REINFORCEMENT = "context_reinforcement"
@@ -22,7 +22,7 @@ class Intervention(StrEnum):
 
 
 class Review(StrEnum):
-    """The step reviewer's decision on the one action."""
+    """The step reviewer's decision on one action."""
 
     ALLOW = "allow"
     WARN = "warn"
@@ -31,7 +31,7 @@ class Review(StrEnum):
 
 
 class Result(StrEnum):
-    """How the pipeline goes on."""
+    """How the pipeline continues."""
 
     CONTINUE = "continue"
     RECOVERY_NEEDED = "recovery_needed"
@@ -39,7 +39,7 @@ class Result(StrEnum):
 
 
 class Injected(Record):
-    """A message that is put into the model's conversation."""
+    """A message to insert into the model's conversation."""
 
     role: Name = "system"
     content: Text
@@ -47,10 +47,10 @@ class Injected(Record):
 
 
 class PipelineRecord(Record):
-    """A decision as pipeline_ex says it."""
+    """A decision in pipeline_ex."""
 
     intervention_type: Intervention | None = None
-    """None: nothing but the step's own decision."""
+    """None: only the step's own decision."""
     issue_type: Name
     decision: Review
     result: Result
@@ -78,7 +78,7 @@ _TYPE: Final[Mapping[Level, Intervention | None]] = {
 
 
 def review_of(decision: Decision) -> Review:
-    """Allow, warn, modify or block: a refusal beats changed arguments, and those a warning."""
+    """Return the review: a refusal comes before changed arguments, and these before a warning."""
     if decision.level >= Level.PAUSE:
         return Review.BLOCK
     if decision.arguments is not None or decision.without_arguments or decision.limits is not None:
@@ -87,8 +87,8 @@ def review_of(decision: Decision) -> Review:
 
 
 def render(decision: Decision) -> PipelineRecord:
-    """Every decision has a record."""
-    # It knows one run only: it has no word for the stop of an agent or a fleet.
+    """Return the record of a decision; every decision has one."""
+    # pipeline_ex knows one run only: it cannot express the stop of an agent or a fleet.
     kind = _TYPE[decision.level] if decision.scope is ScopeKind.SESSION else None
     message = None
     if kind is not None and decision.message:

@@ -1,4 +1,4 @@
-"""TapPass: allow or deny of one call, the session kill of the loop guard, and its line in the audit."""
+"""TapPass: allow or deny of one call, the session kill of the loop guard, and its row in the audit."""
 
 from enum import StrEnum
 from typing import Final
@@ -11,7 +11,7 @@ KILLED: Final = "session_killed_loop_guard"
 
 
 class Verdict(StrEnum):
-    """On one call."""
+    """The verdict on one call."""
 
     ALLOW = "allow"
     DENY = "deny"
@@ -20,7 +20,7 @@ class Verdict(StrEnum):
 
 
 class Event(StrEnum):
-    """What the guard emits."""
+    """Events of the guard."""
 
     LOOP_SUSPECTED = "loop_suspected"
     LOOP_DETECTED = "loop_detected"
@@ -44,7 +44,7 @@ class AuditRow(Record):
     severity: Name
     """info, warn, error or critical."""
     response_code: Name | None = None
-    """What the call is answered with; every later one of a killed session too."""
+    """The response to the call, and to every later one of a killed session."""
     reason: Text
     requires_approval: bool = False
     """Blocked until `subject.approval.granted`."""
@@ -52,7 +52,7 @@ class AuditRow(Record):
 
 
 def render(decision: Decision) -> AuditRow:
-    """Every decision has a row."""
+    """Return the row of a decision; every decision has one."""
     killed = decision.level is Level.KILL
     loop = decision.detector in LOOP_GUARD or decision.code == KILLED
     return AuditRow(

@@ -1,9 +1,9 @@
-"""The audit: every record of every topic in a Delta table, each exactly once, and how to ask it."""
+"""The audit: every record of every topic in a Delta table, each exactly once, and queries of it."""
 
 
 class QueryFailed(Exception):
-    """The question could not be answered: no table there, or SQL that does not hold."""
+    """A query failed: the table does not exist, or the SQL is invalid."""
 
 
 class NoRecords(QueryFailed):
-    """There is a table, and nothing in it of what was asked for."""
+    """The table exists, and has no such records."""

@@ -1,4 +1,4 @@
-"""What the audit table holds, as the records that they were: each once, however often it was delivered."""
+"""The records of the audit table, each once, however often it was delivered."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import blake2b
@@ -28,33 +28,33 @@ _R = TypeVar("_R", bound=Record)
 
 
 class Archive:
-    """One audit table, also while sinks write it."""
+    """One audit table, which sinks may be writing."""
 
     def __init__(self, uri: str | Path, storage_options: Mapping[str, str] | None = None) -> None:
         self._query = open_query(uri, storage_options)
 
     def decisions(self, where: str = "") -> list[Decision]:
-        """Every decision, by time on the broker; `where` is SQL over the table's columns. Raises QueryFailed."""
+        """Return every decision, by time on the broker; `where` is SQL over the table's columns. Raises QueryFailed."""
         return _once(self._records(Decision, "\"kind\" = 'decision'", where), lambda one: one.decision_id)
 
     def detections(self, where: str = "") -> list[Detection]:
-        """Every finding, as `decisions`. Raises QueryFailed."""
+        """Return every finding, like `decisions`. Raises QueryFailed."""
         return _once(self._records(Detection, "\"kind\" = 'detection'", where), lambda one: one.detection_id)
 
     def labelled(self) -> list[Decision]:
-        """The decisions that operators labelled. Raises QueryFailed."""
+        """Return the decisions that operators labelled. Raises QueryFailed."""
         return self.decisions('"decision_id" IN (SELECT "decision_id" FROM audit WHERE "kind" = \'label\')')
 
     def labels(self) -> list[Command]:
-        """Operators' labels of decisions, in order. Raises QueryFailed."""
+        """Return operators' labels of decisions, in order. Raises QueryFailed."""
         return _once(self._records(Command, "\"kind\" = 'label'", ""), lambda one: one.command_id)
 
     def events(self, session_id: str) -> list[ActionEvent]:
-        """What a session did, in the order of the log. Raises QueryFailed."""
+        """Return a session's events, in log order. Raises QueryFailed."""
         return self.events_of([session_id])[session_id]
 
     def events_of(self, session_ids: Sequence[str]) -> dict[str, list[ActionEvent]]:
-        """By session: what it did, in the order of the log. Raises QueryFailed."""
+        """Return events by session, in log order. Raises QueryFailed."""
         found: dict[str, dict[str, ActionEvent]] = {session_id: {} for session_id in session_ids}
         for first in range(0, len(session_ids), 100):
             some = ", ".join(map(literal, session_ids[first : first + 100]))
@@ -65,7 +65,7 @@ class Archive:
         return {session_id: list(events.values()) for session_id, events in found.items()}
 
     def sessions(self, *, least_events: int) -> list[str]:
-        """Sessions with so many events or more. Raises QueryFailed."""
+        """Return the sessions with at least this many events. Raises QueryFailed."""
         rows = self._query.iter_rows(
             f'SELECT "session_id" FROM audit WHERE "decode_error" IS NULL AND "kind" IN ({_KINDS}) '
             f'GROUP BY "session_id" HAVING count(DISTINCT "event_id") >= {least_events:d}'
@@ -73,9 +73,9 @@ class Archive:
         return [row["session_id"] for row in rows]
 
     def quiet(self, most: int, seed: int, *, besides: Collection[str] = (), least_results: int = 10) -> list[str]:
-        """Sessions that no rule would have paused, without `besides`: of more than `most` a sample. Raises QueryFailed.
+        """Return sessions that no rule would have paused, except `besides`; a sample if there are more than `most`.
 
-        Only those with `least_results` results or more: of fewer there is little to say.
+        Sessions with fewer than `least_results` results are left out: they are too short to judge. Raises QueryFailed.
         """
         levels = ", ".join(literal(level.value) for level in Level if level >= Level.PAUSE)
         rows = self._query.iter_rows(
@@ -88,7 +88,7 @@ class Archive:
         return nsmallest(most, (n for n in names if n not in besides), key=lambda name: _drawn(name, seed))
 
     def proposals(self, event_ids: Sequence[str]) -> dict[str, ActionEvent]:
-        """Events by their ids, as far as they are there. Raises QueryFailed."""
+        """Return the events with these ids, by id, as far as they exist. Raises QueryFailed."""
         found: dict[str, ActionEvent] = {}
         for first in range(0, len(event_ids), 500):
             some = ", ".join(map(literal, event_ids[first : first + 500]))
@@ -103,7 +103,7 @@ class Archive:
             try:
                 yield wire.decode(model, row["raw"])
             except wire.InvalidRecord:
-                continue  # of a later version: the table says so itself
+                continue  # from a later version, as its row shows
 
     def _rows(self, where: str) -> Iterator[Mapping[str, Any]]:
         return self._query.iter_rows(
@@ -120,12 +120,12 @@ def _event(row: Mapping[str, Any]) -> ActionEvent | None:
 
 
 def _drawn(name: str, seed: int) -> bytes:
-    """A number that is as good as random, and the same each time."""
+    """Return a pseudo-random sort key, the same each time."""
     return blake2b(f"{seed} {name}".encode(errors="surrogatepass"), digest_size=8).digest()
 
 
 def _once(records: Iterator[_R], key: Any) -> list[_R]:
-    """The first of each id: a record that was delivered twice is one."""
+    """Return the first record of each id: a record may have been delivered twice."""
     found: dict[str, _R] = {}
     for record in records:
         found.setdefault(key(record), record)

@@ -1,11 +1,11 @@
-"""The hash chain of each partition: what makes a row that was changed, removed, added or moved show. Pure.
+"""The hash chain of each partition, which reveals changed, removed, added and moved rows. Pure.
 
 A row's `record_digest` is the SHA-256 of the canonical JSON of what came from Kafka: topic, partition, offset, time,
-key, headers and the SHA-256 of the value. Its `chain_hash` is that of the record's digest, the place, and the hash
-and offset of the row before it in the partition. So whoever has one hash that is known to be right can prove every row
-before it, whatever files the rows are in; and a row whose content was deleted still proves its neighbours.
+key, headers and the SHA-256 of the value. Its `chain_hash` is the SHA-256 of the record's digest, its position, and the
+hash and offset of the previous row in the partition. So one hash that is known to be right proves every earlier row,
+whatever files the rows are in; and a row whose content was deleted still proves its neighbours.
 
-Canonical JSON: keys sorted, no spaces, UTF-8, null for what is not there.
+Canonical JSON: keys sorted, no spaces, UTF-8, null for absent values.
 """
 
 import re
@@ -22,67 +22,67 @@ STATEMENT: Final = "audit.statement"
 ERASED: Final = "erased"
 
 CHECKPOINTS: Final = "/checkpoints"
-"""Stands behind a topic's name in rows that are signed statements of its chain, and no records of Kafka."""
+"""The suffix of a topic's name in rows that are signed statements of its chain, and not records of Kafka."""
 
 
 KEPT_OF_ERASED: Final = frozenset(
     ("sink", "topic", "partition", "offset", "timestamp", "timestamp_ms", "event_date", "ingested_at", "prev_offset",
      "record_digest", "chain_hash", "kind", "summary")
 )  # fmt: skip
-"""Of an erased row: its place in its chain, and what was done to it."""
+"""Columns that an erased row keeps: its position in its chain, and what was done to it."""
 
 _IN_DIGEST: Final = ("sink", "topic", "partition", "offset", "record_digest")
 _DIGESTED: Final = ("offset", "timestamp_ms", "key", "key_bytes", "headers", "raw")
-"""What came from Kafka, but for its topic and partition."""
+"""The columns that came from Kafka, except for topic and partition."""
 _Place = tuple[str, str, str]
 _LOST_UNTIL: Final = re.compile(r"offsets \d+ to (\d+) were deleted")
 
 
 class Head(NamedTuple):
-    """Where a partition's chain ends: the hash of its last row, and the last offset that it stands for."""
+    """The end of a partition's chain: the hash of its last row, and the last offset that the row covers."""
 
     offset: int
     hash: str
 
 
 class Digest:
-    """SHA-256 over the places and record digests of some rows, a line of canonical JSON for each."""
+    """The SHA-256 over the positions and record digests of rows: one line of canonical JSON for each."""
 
     ORDER: Final = 'sink, "topic", "partition", "offset"'
-    """In which the rows are to be added, as SQL."""
+    """The order in which rows have to be added, as SQL."""
 
     def __init__(self) -> None:
         self._over = sha256()
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """One more row: what `ORDER` names of it, and its `record_digest`."""
+        """Add a row: the columns of `ORDER`, and its `record_digest`."""
         self._over.update(canonical({name: row[name] for name in _IN_DIGEST}) + b"\n")
 
     def hexdigest(self) -> str:
-        """Of the rows so far, as 64 hex digits."""
+        """Return the digest of the rows so far, as 64 hex digits."""
         return self._over.hexdigest()
 
 
 def canonical(value: Mapping[str, Any]) -> bytes:
-    """The one JSON text of a mapping."""
+    """Return the canonical JSON of a mapping."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def record_digest(row: Mapping[str, Any]) -> str:
-    """The digest of what came from Kafka, as 64 hex digits."""
-    lost = f'"lost":{_json(row["summary"])},' if row.get("kind") == LOST else ""  # it says up to where
+    """Return the digest of what came from Kafka, as 64 hex digits."""
+    lost = f'"lost":{_json(row["summary"])},' if row.get("kind") == LOST else ""  # it contains the last lost offset
     columns = {name: [row.get(name)] for name in _DIGESTED}
     return _record_digests(_place(row["sink"], row["topic"], row["partition"]), columns, lost)[0]
 
 
 def chain_hash(row: Mapping[str, Any], digest: str, prev: Head | None) -> str:
-    """The hash of a row behind another one, as 64 hex digits; of the first row of a chain, behind none."""
+    """Return the chain hash of a row, as 64 hex digits; `prev` is the end of the chain, None for its first row."""
     place = _place(row["sink"], row["topic"], row["partition"])
     return _chain_hashes(place, [row["offset"]], [_json(digest)], prev)[0]
 
 
 def _record_digests(place: _Place, columns: Mapping[str, Sequence[Any]], lost: str = "") -> list[str]:
-    """Of rows of one partition, by their columns `_DIGESTED`."""
+    """Return the digests of rows of one partition, given by their columns `_DIGESTED`."""
     partition, sink, topic = place
     keys = [
         f'"{key.hex()}"' if key is not None else "null" if text is None else f'"{text.encode().hex()}"'
@@ -90,7 +90,7 @@ def _record_digests(place: _Place, columns: Mapping[str, Sequence[Any]], lost: s
     ]
     values = ["null" if raw is None else f'"{sha256(raw).hexdigest()}"' for raw in columns["raw"]]
     records = zip(columns["headers"], keys, columns["offset"], columns["timestamp_ms"], values, strict=True)
-    # Canonical JSON, written down: it is made for every row, and so it takes half the time.
+    # Canonical JSON is formatted here, for every row, because that takes half the time.
     behind, end = f',{partition},{sink},"timestamp_ms":', f',{topic},"value":'
     return [
         sha256(
@@ -102,7 +102,7 @@ def _record_digests(place: _Place, columns: Mapping[str, Sequence[Any]], lost: s
 
 
 def _chain_hashes(place: _Place, offsets: Sequence[int], digests: Sequence[str], prev: Head | None) -> list[str]:
-    """Of rows of one partition, each behind the one before it; the digests are JSON."""
+    """Return the hashes of consecutive rows of one partition; the digests are JSON."""
     partition, sink, topic = place
     last: int | str
     last, end = ("null", "null") if prev is None else (prev.offset, _json(prev.hash))
@@ -117,39 +117,39 @@ def _chain_hashes(place: _Place, offsets: Sequence[int], digests: Sequence[str],
 
 
 def _json(text: str | None) -> str:
-    if text is not None and text.isalnum():  # as digests are: nothing of it is escaped
+    if text is not None and text.isalnum():  # like digests: nothing in it is escaped
         return f'"{text}"'
     return orjson.dumps(text).decode()
 
 
 @lru_cache(maxsize=1024)
 def _place(sink: str, topic: str, partition: int) -> _Place:
-    """`"partition":0`, `"sink":"audit"` and `"topic":"haltline.actions"`."""
+    """Return the position as JSON: `"partition":0`, `"sink":"audit"` and `"topic":"haltline.actions"`."""
     return f'"partition":{partition}', f'"sink":{_json(sink)}', f'"topic":{_json(topic)}'
 
 
 def head_before(row: Mapping[str, Any], prev: Head, kind: str | None) -> Head:
-    """The end of the chain on which a row stands, of the row before it: that one's place, hash and kind.
+    """Return the chain's end before a row, given the position, hash and kind of the previous row.
 
-    A row of lost records has the first lost offset. Up to where it stands is said by the row behind it.
+    The position of a row of lost records is the first lost offset. The next row determines the last one.
     """
     last = row["prev_offset"]
     return Head(last, prev.hash) if kind == LOST and last is not None and last >= prev.offset else prev
 
 
 def lost_until(row: Mapping[str, Any]) -> int:
-    """The last offset that a row stands for: its own, or the last of those that were lost.
+    """Return the last offset that a row covers: its own, or the last of the lost ones.
 
-    Of a row of lost records that is in its summary, which is a part of its digest.
+    A row of lost records has that in its summary, which is a part of its digest.
     """
     match = _LOST_UNTIL.search(row["summary"] or "") if row["kind"] == LOST else None
     return int(row["offset"] if match is None else match[1])
 
 
 def chained(row: dict[str, Any], prev: Head | None, until: int | None = None) -> Head:
-    """Adds a row to the chain: fills in its columns, and returns the chain's new end.
+    """Add a row to the chain: fill in its columns, and return the chain's new end.
 
-    `until` is the last offset that the row stands for, where it stands for several.
+    `until` is the last offset that the row covers, if it covers several.
     """
     digest = record_digest(row)
     row["record_digest"] = digest
@@ -159,7 +159,7 @@ def chained(row: dict[str, Any], prev: Head | None, until: int | None = None) ->
 
 
 def chained_columns(columns: dict[str, Sequence[Any]], prev: Head | None) -> Head | None:
-    """As `chained`, all at once: adds the rows of one partition, none of them of lost records, by their columns."""
+    """Add rows of one partition to the chain at once, given by columns, like `chained`; none of lost records."""
     offsets = columns["offset"]
     if not offsets:
         return prev

@@ -1,9 +1,8 @@
-"""The columns of the audit table, and rows made into Arrow.
+"""The columns of the audit table, and the conversion of rows to Arrow.
 
-One table holds all topics, for three reasons: a session's story is one query and one sort,
-not a union of nine; what a flush read from all partitions becomes visible in one commit; and
-nine tables would mean nine commits of small files where one does. A column that does not
-apply to a topic is null, which costs next to nothing in Parquet.
+One table holds all topics, for three reasons: a session's story is one query and one sort, not a union of nine; what a
+flush read from all partitions becomes visible in one commit; and nine tables would need nine commits of small files
+instead of one. A column that does not apply to a topic is null, which costs next to nothing in Parquet.
 """
 
 import itertools
@@ -15,7 +14,7 @@ from typing import Any, Final, cast
 from arro3.core import Array, DataType, Field, RecordBatch, Schema, Table, list_array
 
 Row = dict[str, Any]
-"""One row by column name; a column that is left out is null."""
+"""One row by column name; a missing column is null."""
 
 PARTITION_COLUMN: Final = "event_date"
 
@@ -41,8 +40,8 @@ class Column:
     type: DataType
     what: str
     indexed: bool = False
-    """Its smallest and largest value are kept for each file, so that a query can pass over files.
-    They are also in the table's log, in the clear: so only ids and positions have it."""
+    """Whether its minimum and maximum are stored for each file, so that a query can skip files. They are also in the
+    table's log, in plain text: so only ids and positions have it."""
 
 
 COLUMNS: Final = (
@@ -106,40 +105,40 @@ SCHEMA: Final = Schema([Field(c.name, c.type, nullable=True, metadata={"comment"
 INDEXED: Final = ",".join(column.name for column in COLUMNS if column.indexed)
 
 
-BLOCK_ROWS: Final = 1024  # as Python objects they are ten times as large: more do not stay in the cache
+BLOCK_ROWS: Final = 1024  # as Python objects they are ten times as large: more do not fit into the CPU cache
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows, by column: what is done to all of them takes one turn for each column and makes no row."""
+    """Some rows, by column: operations take one loop per column and create no rows."""
 
     columns: dict[str, Sequence[Any]]
-    """All of one length; a column that is left out is null."""
+    """Columns of equal length; a missing column is null."""
     rows: int
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> "Block":
-        """Of rows of which each may leave out other columns."""
+        """Return a block of rows, which may have different columns."""
         names = dict.fromkeys(name for row in rows for name in row)
         return cls({name: [row.get(name) for row in rows] for name in names}, len(rows))
 
     def __iter__(self) -> Iterator[Row]:
-        """Its rows."""
+        """Yield its rows."""
         names = self.columns.keys()
         return (dict(zip(names, cells, strict=True)) for cells in zip(*self.columns.values(), strict=True))
 
 
 def to_arrow(rows: Iterable[Row | Block]) -> Table:
-    """The rows as an Arrow table of `SCHEMA`.
+    """Return the rows as an Arrow table of `SCHEMA`.
 
-    A cell that its column cannot hold (a number beyond 64 bits, half a surrogate pair) becomes null:
-    the record itself is in `raw`, and one odd field must not stop the rest.
+    A cell that its column cannot hold (a number beyond 64 bits, half a surrogate pair) becomes null: the record itself
+    is in `raw`, and one invalid field must not stop the rest.
     """
     return Table.from_batches(list(batches(rows)), schema=SCHEMA)
 
 
 def batches(rows: Iterable[Row | Block]) -> Iterator[RecordBatch]:
-    """As `to_arrow`, some rows at a time: `rows` is asked for more when the batch before was taken."""
+    """Yield the rows in Arrow batches: further `rows` are requested after a batch was consumed."""
     for block in _blocks(rows):
         cells = block.columns
         arrays = [
@@ -171,7 +170,7 @@ def _array(cells: Sequence[Any], build: _Builder) -> Array:
 
 @lru_cache(maxsize=256, typed=True)
 def _repeated(build: _Builder, cell: str | int | None, rows: int) -> Array:
-    """Half of the columns of a block are of one cell, and of the next block again."""
+    """Return a column of one repeated value: half of a block's columns are, as in the next block."""
     return _fitting(build, (cell,) * rows)
 
 
@@ -212,4 +211,4 @@ _BY_TYPE: Final = {_DATE: _from_days, _TIMESTAMP: _from_millis, _TEXTS: _lists}
 _BUILDERS: Final[Sequence[tuple[str, _Builder]]] = [
     (column.name, partial(_BY_TYPE.get(column.type, _plain), column.type)) for column in COLUMNS
 ]
-"""Made once: to look a type up takes longer than to build a short column of it."""
+"""Builders, made once: the look-up of a type takes longer than building a short column of it."""

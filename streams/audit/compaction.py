@@ -1,8 +1,8 @@
-"""The table's small files are put together by a process beside the sink, so that reading and verifying stay quick.
+"""The compaction of the table's small files by a process beside the sink, to keep reading and verifying fast.
 
-A sink commits every few seconds, and each commit adds a file. What puts them together works for minutes and takes
-memory, so it is a process of its own with a low priority: the sink only counts its commits, starts it and hears what it
-did. It may be killed anywhere, as what it does is one commit. Chains are of rows: they do not change with files.
+A sink commits every few seconds, and each commit adds a file. Compaction takes minutes and memory, so it runs in its
+own process with a low priority: the sink only counts its commits, starts the process and reads its result. The process
+may be killed anywhere, because its work is one commit. Chains are of rows: compaction does not change them.
 """
 
 import json
@@ -25,28 +25,28 @@ _NICE: Final = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Compacted:
-    """What one run has done to the table."""
+    """The result of one run."""
 
     files: int
-    """Of the table, after it."""
+    """The table's number of files after it."""
     removed: int
-    """Small files that were put together; 0: there were too few of them."""
+    """The number of small files merged; 0: there were too few."""
     added: int
     deleted: int
-    """Files that nothing needed any more, as no commit of the last hours names them."""
+    """The number of deleted files, which no commit of the last hours references."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A run that has ended."""
+    """A finished run."""
 
     what: Compacted | Exception
-    """What it did, or why it failed."""
+    """Its result, or its failure."""
     seconds: float
 
 
 class Compactor:
-    """Starts a run when there is reason to, one at a time. Called by the sink's thread alone; never waits."""
+    """Starts runs when they are due, one at a time. Called only by the sink's thread; never blocks."""
 
     def __init__(self, settings: AuditSettings) -> None:
         self._settings = settings
@@ -55,11 +55,11 @@ class Compactor:
         self._running: subprocess.Popen[str] | None = None
 
     def wrote(self) -> None:
-        """The sink has committed once more."""
+        """Count a commit of the sink."""
         self._commits += 1
 
     def look(self) -> Ended | None:
-        """Starts a run when it is time; tells once of each that has ended."""
+        """Start a run if it is due. Returns each finished run once."""
         if self._running is None:
             now_s = time.monotonic()
             many = 0 < self._settings.compact_commits <= self._commits
@@ -79,7 +79,7 @@ class Compactor:
         return Ended(what=Compacted(**json.loads(output)), seconds=seconds)
 
     def close(self) -> None:
-        """Ends a run that is under way: the next one does it."""
+        """Stop the current run; a later one replaces it."""
         if self._running is not None:
             self._running.kill()
             self._running.communicate()
@@ -101,7 +101,7 @@ def _start(settings: AuditSettings) -> "subprocess.Popen[str]":
         text=True,
     )
     if started.stdin is not None:
-        # Not as arguments: whoever lists processes would see a store's keys. It fits into the pipe.
+        # Not as arguments, because a process list would show a store's keys. It fits into the pipe.
         started.stdin.write(json.dumps(order))
         started.stdin.close()
         started.stdin = None
@@ -111,7 +111,7 @@ def _start(settings: AuditSettings) -> "subprocess.Popen[str]":
 def compact_if_many(
     table: str, storage_options: Mapping[str, str], *, least_files: int, kept_hours: int | None
 ) -> Compacted:
-    """Puts small files together where there are so many, and deletes what nothing has needed for so many hours.
+    """Merge small files if there are at least `least_files`, and delete files unused for `kept_hours` hours.
 
     Raises OSError and DeltaError.
     """
@@ -136,7 +136,7 @@ def _sizes(table: object) -> list[int]:
 
 
 def main() -> None:
-    """One run: what to do comes as JSON on standard input, what was done goes to standard output."""
+    """Run once: JSON settings from standard input, a JSON result on standard output."""
     os.nice(_NICE)
     order = json.load(sys.stdin)
     options = order.pop("storage_options")

@@ -1,4 +1,4 @@
-"""What the sink tells librdkafka, and what it makes of the answers."""
+"""The sink's librdkafka settings, and the conversion of its messages."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -33,30 +33,29 @@ PASSING: Final = frozenset(
         KafkaError.REQUEST_TIMED_OUT,
     }
 )
-"""librdkafka goes on by itself after these; every other error ends the sink.
+"""Temporary errors, after which librdkafka itself continues; every other error ends the sink.
 
-The names that begin with a line are the client's own errors, and as public as the others.
-"""
+Names with a leading underscore are the client's own errors, and as public as the others."""
 
 
-# As `KafkaRecord._make`, which is written in Python.
+# Like `KafkaRecord._make`, which is slower because it is written in Python.
 _record: Final[Callable[[tuple[object, ...]], KafkaRecord]] = partial(tuple.__new__, KafkaRecord)
 
 
 def client_config(settings: AuditSettings) -> dict[str, ClientSetting]:
-    """Settings of librdkafka for any client of the cluster."""
+    """Return librdkafka's settings for any client of the cluster."""
     return {"bootstrap.servers": settings.bootstrap, **settings.client}
 
 
 def consumer_config(settings: AuditSettings, on_error: Callable[[KafkaError], object]) -> dict[str, object]:
-    """Settings of librdkafka for the sink's consumer; `on_error` is called within a poll."""
+    """Return librdkafka's settings for the sink's consumer; `on_error` is called within a poll."""
     static = {"group.instance.id": settings.instance_id} if settings.instance_id else {}
     return {
-        "queued.max.messages.kbytes": 32 * 1024,  # what librdkafka fetches ahead, whatever the backlog
-        "fetch.max.bytes": 16 * 1024 * 1024,  # the largest dead letter and some more
+        "queued.max.messages.kbytes": 32 * 1024,  # the limit of prefetching, whatever the backlog
+        "fetch.max.bytes": 16 * 1024 * 1024,  # the largest dead letter, with a reserve
         "fetch.wait.max.ms": settings.fetch_wait_ms,
         "session.timeout.ms": round(settings.session_timeout_s * 1000),
-        "topic.metadata.refresh.interval.ms": 10_000,  # how soon a new topic or partition is seen
+        "topic.metadata.refresh.interval.ms": 10_000,  # the time until a new topic or partition is discovered
         **client_config(settings),
         "group.id": settings.group,
         **static,
@@ -76,7 +75,7 @@ def _log_commit(error: KafkaError | None, partitions: list[TopicPartition]) -> N
 
 
 def kafka_records(messages: Sequence[Message]) -> Iterator[KafkaRecord]:
-    """Messages without errors as records."""
+    """Yield messages without errors as records."""
     times_ms = [at_ms if kind else None for kind, at_ms in map(Message.timestamp, messages)]
     headers = [tuple(pairs) if pairs else () for pairs in map(Message.headers, messages)]
     topics, partitions = map(Message.topic, messages), map(Message.partition, messages)

@@ -1,4 +1,4 @@
-"""SQL on an audit table that is open, and what its engine says of SQL that does not hold, in our words."""
+"""SQL on an open audit table, and readable messages for the errors of its engine."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from haltline.streams.audit import NoRecords, QueryFailed
 __all__ = ["TABLE", "NoRecords", "QueryFailed", "QueryResult", "answer", "arrow_answer", "open_table"]
 
 TABLE: Final = "audit"
-"""What the table is called in SQL."""
+"""The table's name in SQL."""
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _NO_COLUMN: Final = re.compile(r"No field named (.+?)\.(?: Did you mean '(.+?)'\?)?(?:.*Valid fields are (.+?)\.$)?")
@@ -29,7 +29,7 @@ _MAX_CHARS: Final = 300
 
 @dataclass(frozen=True)
 class QueryResult:
-    """The names of its columns, and its rows, of which a part is in memory at a time."""
+    """The answer to a query: column names, and rows, of which only a part is in memory at a time."""
 
     names: tuple[str, ...]
     rows: Iterator[dict[str, Any]]
@@ -38,7 +38,10 @@ class QueryResult:
 def open_table(
     uri: str | Path, storage_options: Mapping[str, str] | None = None, *, version: int | None = None
 ) -> DeltaTable:
-    """The table as it is now, or was in a version. Raises QueryFailed: there is none, or its store does not answer."""
+    """Open the current table, or a version of it.
+
+    Raises QueryFailed: it does not exist, or its store does not answer.
+    """
     try:
         return DeltaTable(str(uri), version=version, storage_options=dict(storage_options or {}))
     except TableNotFoundError:
@@ -48,7 +51,7 @@ def open_table(
 
 
 def answer(table: DeltaTable, sql: str) -> QueryResult:
-    """The answer to one SELECT. Reading the rows raises QueryFailed too."""
+    """Return the answer to one SELECT. Reading the rows raises QueryFailed too."""
     names, batches = _query(table, sql)
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -61,13 +64,13 @@ def answer(table: DeltaTable, sql: str) -> QueryResult:
 
 
 def arrow_answer(table: DeltaTable, sql: str) -> Table:
-    """The answer to one SELECT as a whole. Raises QueryFailed."""
+    """Return the whole answer to one SELECT as an Arrow table. Raises QueryFailed."""
     schema, batches = _query(table, sql)
     return Table.from_batches(list(batches), schema=schema)
 
 
 def _query(table: DeltaTable, sql: str) -> tuple[Schema, Iterator[RecordBatch]]:
-    # What the engine raises is its own, of which some are of no class; a division by zero is found while it is read.
+    # The engine has its own exceptions, some without a class; a division by zero is found only during reading.
     try:
         found = QueryBuilder().register(TABLE, table).execute(sql)
     except Exception as error:
@@ -87,7 +90,7 @@ def _failed(error: Exception) -> QueryFailed:
 
 
 def _expectation(text: str) -> str:
-    """What was expected and what was received, where the engine's message has it."""
+    """Return what was expected and what was received, if the engine's message contains it."""
     if found := _NO_COLUMN.search(text):
         name, near, known = (part and part.replace(f"{TABLE}.", "") for part in found.groups())
         some = f"one of {known}" if known else f"a column of the table {TABLE}"

@@ -1,4 +1,4 @@
-"""The columns of action events, many at once: what is done to all of them takes one turn for each column. Pure."""
+"""The columns of action events, many at once: one loop per column. Pure."""
 
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
@@ -16,7 +16,7 @@ _SAME_NAMES: Final = (
     "kind", "event_id", "call_id", "session_id", "agent_id", "parent_session_id", "root_session_id", "mission_id",
     "seq", "action", "targets", "effect", "outcome", "error", "duration_ms",
 )  # fmt: skip
-"""Fields of an event that are columns under the same name."""
+"""Fields of an event with a column of the same name."""
 _values_of: Final = attrgetter(*_SAME_NAMES, "time", "usage")
 _USED: Final = ("input_tokens", "output_tokens", "cost_usd")
 _used: Final = attrgetter(*_USED)
@@ -25,7 +25,7 @@ _NO_EVENT: Final[Any] = SimpleNamespace(**dict.fromkeys((*_SAME_NAMES, "task", "
 
 
 def event_columns(values: Sequence[bytes | None], headers: Sequence[Headers]) -> dict[str, Sequence[Any]]:
-    """What the values say, by column; of those that cannot be read, why."""
+    """Return the values' fields by column, and the reasons for those that cannot be read."""
     events: list[native.EventFields | ActionEvent] = []
     errors: dict[int, str] = {}
     for value, pairs in zip(values, headers, strict=True):
@@ -43,7 +43,7 @@ def event_columns(values: Sequence[bytes | None], headers: Sequence[Headers]) ->
 
 
 def ordinary_event(value: bytes | None, headers: Iterable[tuple[str, bytes | None]] = ()) -> native.EventFields | None:
-    """The fields of an event without a task, in native JSON; None: it has to be read by its model."""
+    """Return the fields of an event without a task, in native JSON; None if it has to be read by its model."""
     if not value or len(value) > wire.MAX_EVENT_BYTES:
         return None
     if headers and any(name.lower() in _OF_OTHER_FORMATS for name, _ in headers):
@@ -70,15 +70,15 @@ def _in_full(value: bytes | None, headers: Headers) -> ActionEvent | str:
 
 
 def why(error: Exception) -> str:
-    """Why a record cannot be read: one record, whatever is in it, must not keep all later ones from being written."""
+    """Return why a record cannot be read: no record, whatever its content, may block later ones."""
     return str(error) if isinstance(error, wire.InvalidRecord) else f"{type(error).__name__}: {error}"[:2000]
 
 
 def unreadable(detail: str) -> dict[str, Any]:
-    """What a row says of a record that cannot be read."""
+    """Return the columns of a record that cannot be read."""
     return {"kind": "unreadable", "decode_error": detail, "summary": f"unreadable: {detail}"}
 
 
 def present(headers: Headers) -> list[tuple[str, bytes]]:
-    """The headers that have a value."""
+    """Return the headers that have a value."""
     return [(name, value) for name, value in headers if value is not None]

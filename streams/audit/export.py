@@ -1,4 +1,4 @@
-"""The audit, or a part of it, for other programs: Parquet, CSV, JSON lines, CEF for a SIEM, or posted to a URL."""
+"""The export of the audit, or a part of it: Parquet, CSV, JSON lines, CEF for a SIEM, or posts to a URL."""
 
 import csv
 import urllib.request
@@ -30,7 +30,7 @@ Row = Mapping[str, Any]
 
 
 def write_file(uri: str, sql: str, out: BinaryIO, form: str, storage_options: Mapping[str, str] | None = None) -> int:
-    """Writes the answer of a SELECT in one of `FORMATS`; how many rows. Parquet is made in memory as a whole."""
+    """Write the answer of a SELECT in one of `FORMATS`. Returns the number of rows. Parquet is built in memory."""
     if form == "parquet":
         table = arrow_answer(open_table(uri, storage_options), sql)
         write_parquet(table, out)
@@ -40,15 +40,15 @@ def write_file(uri: str, sql: str, out: BinaryIO, form: str, storage_options: Ma
 
 
 def rows_of(uri: str, sql: str, storage_options: Mapping[str, str] | None = None) -> Iterator[Row]:
-    """The rows of a SELECT as plain JSON values: times as RFC 3339, bytes as text, what is none of UTF-8 escaped."""
+    """Yield the rows of a SELECT as plain JSON values: times as RFC 3339, bytes as text with invalid UTF-8 escaped."""
     return map(_plain_row, open_query(uri, storage_options).iter_rows(sql))
 
 
 def post(rows: Iterable[Row], url: str, headers: Mapping[str, str] | None = None) -> int:
-    """Posts rows as JSON arrays of at most `POST_ROWS`, each confirmed before the next; how many rows.
+    """Post rows as JSON arrays of at most `POST_ROWS`, each confirmed before the next. Returns the number of rows.
 
     Raises:
-        OSError: the other side did not take them; what was posted before stays there.
+        OSError: the receiver refused them; earlier posts stay there.
 
     """
     count, waiting = 0, iter(rows)
@@ -61,7 +61,7 @@ def post(rows: Iterable[Row], url: str, headers: Mapping[str, str] | None = None
 
 
 def cef(row: Row) -> str:
-    """One row in the Common Event Format, version 0."""
+    """Return one row in the Common Event Format, version 0."""
     name = row.get("code") or row.get("kind") or "record"
     severity = _CEF_SEVERITY.get(str(row.get("severity")), 1)
     extension = " ".join(
@@ -99,7 +99,7 @@ def _lines(line: Callable[[Row], bytes]) -> "_Writer":
 
 
 class _Text:
-    """What `csv` writes to, over bytes."""
+    """A text stream for `csv` over a binary one."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
@@ -129,6 +129,6 @@ def _plain(value: Any) -> Any:
 
 
 def form_of(file: Path) -> str:
-    """The format that a file's name ends with: `.parquet`, `.csv`, `.cef`; any other is JSON lines."""
+    """Return the format of a file by its suffix: `.parquet`, `.csv`, `.cef`; any other is JSON lines."""
     ending = file.suffix.removeprefix(".")
     return ending if ending in FORMATS else "json"

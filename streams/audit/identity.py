@@ -1,7 +1,7 @@
-"""Marks that tell one cluster, and one life of a topic, from another.
+"""Marks that distinguish clusters, and a recreated topic from its predecessor.
 
-Offsets are only good for the log that they were counted in. A topic that was deleted and made
-anew starts at 0 again: without a mark a sink would take its records for known ones.
+An offset is valid only in its log. A topic that was deleted and recreated starts at 0 again: without a mark, a sink
+would take its records for known ones.
 """
 
 import hashlib
@@ -27,9 +27,9 @@ _UNSUPPORTED: Final = frozenset(
 
 
 class LogIdentity:
-    """Asks a cluster for the ids of itself and its topics.
+    """A client for the ids of a cluster and its topics.
 
-    `config` is of librdkafka. Raises KafkaException when the cluster does not answer in time.
+    `config` is librdkafka's. Raises KafkaException when the cluster does not answer in time.
     """
 
     def __init__(
@@ -39,24 +39,24 @@ class LogIdentity:
         self._sink = sink
         self._within_s = answer_within_s
         self._untold: set[str] = set()
-        """Topics whose ids this client may not see."""
+        """Topics whose ids this client lacks the permission to see."""
         cluster = self._admin.list_topics(timeout=answer_within_s)
         self._cluster_id = cluster.cluster_id
-        # The embedded broker has none, and would let every question to it time out.
+        # The embedded broker has no controller, and every request to one would time out.
         self._has_controller = cluster.controller_id in cluster.brokers
         self.topics: Collection[str] = cluster.topics.keys()
 
     def of_cluster(self) -> dict[str, int]:
-        """The mark of the cluster by app id; empty where it has no id."""
+        """Return the mark of the cluster by app id; empty if it has no id."""
         return {f"{self._sink}#cluster": _number(self._cluster_id)} if self._cluster_id else {}
 
     def of_topics(
         self, names: Set[str], *, within_s: float | None = None, passed_over: Set[int] = frozenset()
     ) -> dict[str, int]:
-        """The marks of topics by app id; without those whose id the cluster does not tell.
+        """Return the marks of topics by app id, without topics whose ids the cluster does not report.
 
-        Raises KafkaException when it could tell and did not, as while it restarts; for errors of `passed_over` the
-        topic is left out.
+        Raises KafkaException if it could report them and did not, as during a restart; after errors in `passed_over`
+        the topic is left out.
         """
         names_to_ask = sorted(names - self._untold)
         if not names_to_ask or not self._has_controller:
@@ -79,5 +79,5 @@ class LogIdentity:
 
 
 def _number(identity: str) -> int:
-    """63 bits of an id, as the version of a table's transaction is a signed 64-bit number."""
+    """Return 63 bits of an id: the version of a table's transaction is a signed 64-bit number."""
     return int.from_bytes(hashlib.sha256(identity.encode()).digest()[:8]) >> 1

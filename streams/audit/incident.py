@@ -1,4 +1,4 @@
-"""The whole report of a stop: what was known where it was decided, with what the log has of the session. Pure."""
+"""The full report of a stop: what was known at the decision, and the session's log. Pure."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -10,14 +10,14 @@ from haltline.schemas.payloads import Incident, Moment, Option
 from haltline.schemas.record import JsonObject
 
 MAX_ACTIONS: Final = 50
-"""The last ones before the stop."""
+"""The number of last actions before the stop."""
 _REFUSED_AFTER: Final = "killed"
 _MAX_FILES: Final = 100
 _MAX_TEXT: Final = 200
 
 
 def stop_of(decisions: Sequence[Decision], incident_id: str | None = None) -> Decision | None:
-    """The decision that stopped the session; the last one where none is named. Not what was refused after it."""
+    """Return the decision that stopped the session, by default the last one; not a refusal after the stop."""
     reported = [d for d in decisions if d.level is Level.KILL and d.detector != _REFUSED_AFTER]
     if incident_id is not None:
         reported = [
@@ -31,9 +31,9 @@ def stop_of(decisions: Sequence[Decision], incident_id: str | None = None) -> De
 def whole(
     stop: Decision, decisions: Sequence[Decision], events: Sequence[ActionEvent]
 ) -> tuple[Incident, list[JsonObject]]:
-    """The report with its timeline and impact filled in, and the last actions before the stop.
+    """Return the report with its timeline and impact filled in, and the last actions before the stop.
 
-    Names, outcomes and the beginnings of errors only: arguments and outputs stay where they are.
+    It has names, outcomes and the beginnings of errors only, and no arguments and outputs.
     """
     report = stop.incident or _of_other(stop)
     before = [event for event in events if event.time <= stop.time]
@@ -71,7 +71,7 @@ def whole(
 
 
 def _of_other(stop: Decision) -> Incident:
-    """What is known of a stop that an operator asked for, or that came of a refusal on probation."""
+    """Return the report of a stop by an operator, or by a refusal on probation."""
     return Incident(
         incident_id=f"inc_{stop.decision_id}"[:256],
         summary=f"Emergency stop: {stop.reason}"[:2000],
@@ -85,7 +85,7 @@ def _of_other(stop: Decision) -> Incident:
 
 
 def _last(acts: Sequence[ActionEvent]) -> list[JsonObject]:
-    """The last calls, each with its result where that is known."""
+    """Return the last calls, each with its result if known."""
     calls: dict[str, JsonObject] = {}
     for event in acts:
         entry = calls.setdefault(event.call_id or event.event_id, {})

@@ -1,8 +1,7 @@
-"""Care for the table: fewer files, old rows dropped, one subject's content erased. The chains stay provable.
+"""Maintenance of the table: compaction, retention, and erasure of one subject's content. Chains stay provable.
 
-Erasing and dropping are stated in the table before they are done, so that `haltline audit verify` knows what was done
-on purpose, by whom and why, wherever it was interrupted. Works while sinks write: where both change the table at one
-moment, it tries again.
+Erasure and retention are first recorded in the table as statements, so that `haltline audit verify` knows what was done
+on purpose, by whom and why, wherever it was interrupted. Sinks may write meanwhile: after a conflict, it retries.
 """
 
 import time
@@ -41,7 +40,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Caretaker:
-    """Who does it and why, to which table; signs where it has a key."""
+    """Maintenance of one table, by a person for a reason; signs statements if it has a key."""
 
     uri: str | Path
     by: str
@@ -51,25 +50,28 @@ class Caretaker:
     storage_options: Mapping[str, str] | None = None
 
     def compact(self) -> dict[str, Any]:
-        """Puts small files together; what it did, as the table's library says it."""
-        # One at a time: each takes the memory of the files that it puts together.
+        """Merge small files. Returns the library's report."""
+        # One task at a time: each takes the memory of the files that it merges.
         return dict(self._again(lambda table: table.optimize.compact(max_concurrent_tasks=1, writer_properties=WRITER)))
 
     def vacuum(self, *, kept_hours: int, dry_run: bool = False) -> list[str]:
-        """Deletes files that no commit of the last `kept_hours` hours names; which, or which it would."""
-        shorter = kept_hours < _USUAL_HOURS  # the library asks for this word
+        """Delete files that no commit of the last `kept_hours` hours references.
+
+        Returns them; with `dry_run`, only that.
+        """
+        shorter = kept_hours < _USUAL_HOURS  # the library requires this flag
         return self._open().vacuum(retention_hours=kept_hours, dry_run=dry_run, enforce_retention_duration=not shorter)
 
     def erase(self, *, session_id: str | None = None, agent_id: str | None = None) -> int:
-        """Erases the content of all rows of a session or an agent; how many.
+        """Erase the content of all rows of a session or an agent. Returns the number of rows.
 
-        Digests and places stay. Files that held it stay until `vacuum`. 1. It is stated what is to be done, with a
-        digest over the rows. 2. It is done to exactly these, in one commit. 3. It is stated that it was done. Whoever
-        is interrupted does it again.
+        Digests and positions stay. Files with the content stay until `vacuum`. The steps: 1. record the intention, with
+        a digest over the rows; 2. erase exactly these rows, in one commit; 3. record the completion. After an
+        interruption, run it again.
 
         Raises:
-            ValueError: neither or both were said, there is no key for a table that is signed, or somebody else
-                erased or dropped some of these rows at the same moment.
+            ValueError: neither or both ids were given, there is no key for a signed table, or another process erased or
+            dropped some of these rows at the same time.
 
         """
         if (session_id is None) == (agent_id is None):
@@ -79,11 +81,11 @@ class Caretaker:
         name, value = ("session_id", session_id) if session_id is not None else ("agent_id", agent_id)
         quoted = literal(str(value))
         of_it = f"({name} = {quoted} OR key = {quoted})"
-        if name == "agent_id":  # what was said to it and of it; entries of control have its name in the key
+        if name == "agent_id":  # its inputs and outputs; entries of control have its name in the key
             entry = literal(f"{ScopeKind.AGENT}:{agent_id}")
             of_it = f"({name} = {quoted} OR (scope = '{ScopeKind.AGENT}' AND scope_id = {quoted}) OR key = {entry})"
         where = f"{of_it} AND kind <> '{ERASED}' AND kind <> '{STATEMENT}' AND kind <> '{CHECKPOINT}'"
-        # What sinks write of it meanwhile is not among the rows that are stated: it is for the next erasure.
+        # Rows that sinks write meanwhile are not part of the statement: they are left to the next erasure.
         ends = self._ask(
             'SELECT sink, "topic", "partition", max("offset") AS "offset" FROM audit '
             f'WHERE {where} GROUP BY sink, "topic", "partition"'
@@ -107,7 +109,7 @@ class Caretaker:
         return rows
 
     def _finish(self) -> None:
-        """States of erasures that were interrupted that they were done, where what is there is what they stated."""
+        """Record the completion of interrupted erasures, if the rows match their statements."""
         meant: dict[str, dict[str, Any]] = {}
         done: set[str] = set()
         for row in self._ask(f"SELECT raw FROM audit WHERE kind = '{STATEMENT}'"):
@@ -118,19 +120,19 @@ class Caretaker:
                 done.add(erasure_statement["id"])
         for erasure in sorted(meant.keys() - done):
             finished = self._rows(f"summary = {literal(_ERASED_BY + erasure)}")
-            # Other rows than were stated are `verify`'s to tell, and must not be signed.
+            # Differing rows are left for `verify` to report, and must not be signed.
             if finished["rows"] and meant[erasure].get("digest", finished["digest"]) == finished["digest"]:
                 erasure_statement = {"what": ERASURE, "id": erasure, **finished}
                 self._state(erasure_statement, f"{finished['rows']} rows had been erased by one who was interrupted")
 
     def retain(self, days: int, *, today: date | None = None) -> int:
-        """Drops rows of all days but the last `days`, from the beginning of each partition on; how many.
+        """Drop rows older than the last `days` days, from the start of each partition. Returns the number of rows.
 
-        Rows that stand behind a younger one of their partition stay until that one goes. It is stated first, and done
-        in one commit: whoever is interrupted does it again.
+        Rows after a younger row of their partition stay until that one is dropped. A statement is recorded first, and
+        the rows are dropped in one commit. After an interruption, run it again.
 
         Raises:
-            ValueError: there is no key for a table that is signed.
+            ValueError: there is no key for a signed table.
 
         """
         self._require_key("retain")
@@ -164,7 +166,7 @@ class Caretaker:
         return int(self._again(lambda table: table.delete(predicate=where))["num_deleted_rows"])
 
     def _left_of_erased(self, summaries: Iterable[str], dropped: str) -> dict[str, str]:
-        """By erasure, for those of which rows are dropped: the digest over those of its rows that stay."""
+        """Return, for each erasure with dropped rows, the digest over its remaining rows."""
         left = {summary: Digest() for summary in summaries}
         for row in self._in_order(f"kind = '{ERASED}' AND NOT ({dropped})", columns="record_digest, summary"):
             if row["summary"] in left:
@@ -172,7 +174,7 @@ class Caretaker:
         return {summary.removeprefix(_ERASED_BY): digest.hexdigest() for summary, digest in left.items()}
 
     def _rows(self, where: str, table: DeltaTable | None = None) -> dict[str, Any]:
-        """How many rows these are, and the digest over them, as statements say it."""
+        """Return the number of these rows and the digest over them, as in statements."""
         digest, rows = Digest(), 0
         for row in self._in_order(where, table):
             digest.add(row)
@@ -186,7 +188,7 @@ class Caretaker:
         return AuditQuery(self.uri, self.storage_options, table=table).iter_rows(sql)
 
     def _require_key(self, act: str) -> None:
-        """A statement that is not signed as the table is would look like a forged one from then on."""
+        """Raise if there is no key for a signed table: an unsigned statement in it would look forged."""
         newest = self._ask(f"SELECT raw FROM audit WHERE kind = '{CHECKPOINT}' ORDER BY ingested_at DESC LIMIT 1")
         if not newest:
             return
@@ -209,7 +211,7 @@ class Caretaker:
         for _ in range(_ATTEMPTS - 1):
             try:
                 return act(self._open())
-            except CommitFailedError:  # a sink was faster
+            except CommitFailedError:  # a sink committed first
                 time.sleep(0.05)
         return act(self._open())
 
@@ -218,13 +220,13 @@ class Caretaker:
 
 
 def _up_to(end: Mapping[str, Any]) -> str:
-    """The rows of a partition up to one of them, and what was signed of them."""
+    """Return the SQL condition for the rows of a partition up to one of them, and for their checkpoints."""
     topics = f"{literal(end['topic'])}, {literal(end['topic'] + CHECKPOINTS)}"
     return f'("topic" IN ({topics}) AND "partition" = {end["partition"]:d} AND "offset" <= {end["offset"]:d})'
 
 
 def _until(end: Mapping[str, Any]) -> str:
-    """The rows of a partition up to one of them."""
+    """Return the SQL condition for the rows of a partition up to one of them."""
     place = (
         f'sink = {literal(end["sink"])} AND "topic" = {literal(end["topic"])} AND "partition" = {end["partition"]:d}'
     )
@@ -232,7 +234,7 @@ def _until(end: Mapping[str, Any]) -> str:
 
 
 def _emptied(table: DeltaTable, erasure: str) -> dict[str, str]:
-    """What becomes of the columns of an erased row, also of those that only another release knows."""
+    """Return the new values of an erased row's columns, also of those that only another release has."""
     there = [field.name for field in table.schema().fields]
     emptied = {f'"{name}"': "NULL" for name in there if name not in KEPT_OF_ERASED}
     return emptied | {"kind": f"'{ERASED}'", "summary": f"'{_ERASED_BY}{erasure}'"}

@@ -1,4 +1,4 @@
-"""A table in memory, for tests and simulations: where a folder would only be slow, and to let a commit go wrong."""
+"""A table in memory, for tests and simulations: faster than a folder, and with simulated commit failures."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,22 +10,22 @@ from haltline.streams.audit.table import TableConflict
 
 
 class Step(StrEnum):
-    """Where a use of the table can be interrupted or fail, in their order."""
+    """The steps at which a use of the table can be interrupted or fail, in order."""
 
     OPEN = "open"
-    """Nothing is read yet."""
+    """Before anything is read."""
     COMMIT = "commit"
-    """The rows are made, and nothing is written."""
+    """The rows are made, but not written."""
     ANSWER = "answer"
-    """The commit is made. What is raised here leaves the writer without knowing that."""
+    """The commit is made. After a failure here, the writer does not know that."""
 
 
 class MemoryAuditTable:
-    """Keeps rows in the order of their commits, and separates writers as the Delta table does. Safe in threads.
+    """A table that keeps rows in commit order, and isolates writers like the Delta table. Thread-safe.
 
-    `at_step` is called at each step, by the thread that uses the table and without a lock: what it raises (OSError as
-    of a full disk or a lost connection, TableConflict as of a retry that meets its own first try) is what the user of
-    the table gets, and others may use the table meanwhile.
+    `at_step` is called at each step, by the thread that uses the table and without a lock. Its exceptions (OSError for
+    a full disk or a lost connection, TableConflict for a retry that conflicts with its own first try) reach the user of
+    the table. Others may use the table meanwhile.
     """
 
     def __init__(self, *, at_step: Callable[[Step], object] = lambda _: None) -> None:
@@ -36,13 +36,13 @@ class MemoryAuditTable:
         self._lock = threading.Lock()
 
     def open(self) -> "OpenMemoryTable":
-        """The table as it is now."""
+        """Return the table as it is now."""
         self.at_step(Step.OPEN)
         with self._lock:
             return OpenMemoryTable(self, len(self.rows), dict(self._versions), dict(self._commits))
 
     def commit(self, rows: Sequence[Row], versions: Mapping[str, int], seen: Mapping[str, int]) -> None:
-        """Add rows if no app id of `versions` has committed more often than `seen` says. Raises TableConflict."""
+        """Add the rows unless an app id of `versions` has committed since `seen`. Raises TableConflict."""
         self.at_step(Step.COMMIT)
         with self._lock:
             for app_id in versions:
@@ -56,7 +56,7 @@ class MemoryAuditTable:
 
 
 class OpenMemoryTable:
-    """A table in memory as it was at one moment."""
+    """A snapshot of a table in memory."""
 
     def __init__(
         self, table: MemoryAuditTable, rows: int, versions: Mapping[str, int], commits: Mapping[str, int]
@@ -67,11 +67,11 @@ class OpenMemoryTable:
         self._commits = commits
 
     def version(self, app_id: str) -> int | None:
-        """The version that `app_id` last committed, or None when it never did."""
+        """Return the version that `app_id` last committed, or None if it never did."""
         return self._versions.get(app_id)
 
     def chain_ends(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], str]:
-        """By topic and partition: the `chain_hash` of the last row."""
+        """Return the `chain_hash` of the last row, by topic and partition."""
         ends: dict[tuple[str, int], str] = {}
         for row in self._table.rows[: self._rows] if places else ():
             place = (row["topic"], row["partition"])
@@ -80,7 +80,7 @@ class OpenMemoryTable:
         return ends
 
     def last_signed(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-        """By topic and partition: the last offset that is signed, where it is one of these or later."""
+        """Return the last signed offset, by topic and partition, if it is at or after the given one."""
         found: dict[tuple[str, int], int] = {}
         for row in self._table.rows[: self._rows] if places else ():
             place = (row["topic"].removesuffix(CHECKPOINTS), row["partition"])

@@ -1,4 +1,4 @@
-"""What a sink reports of its work, for metrics."""
+"""The reports of a sink on its work, for metrics."""
 
 from collections.abc import Mapping
 
@@ -7,25 +7,25 @@ from haltline.streams.audit.writer import Place
 
 
 class SinkObserver:
-    """Is told by the sink's thread; must be quick, and must not raise. This one passes over all of it."""
+    """Receives reports from the sink's thread; must be fast, and must not raise. This one ignores them."""
 
     def on_commit(self, rows: Mapping[str, int], seconds: float) -> None:
-        """So many rows by topic are in the table, after so long."""
+        """Rows were committed (their number by topic), in `seconds` seconds."""
 
     def on_skipped(self, topic: str, records: int) -> None:
-        """Records that were read and dropped, because the table held them or another sink took over."""
+        """Records were read and dropped, because the table had them or another sink took over."""
 
     def on_unreadable(self, topic: str, records: int) -> None:
-        """Records that were kept as bytes, because they could not be decoded."""
+        """Records were kept as bytes, because they could not be decoded."""
 
     def on_lost(self, place: Place, records: int) -> None:
-        """Offsets that the broker had deleted before they were read."""
+        """The broker deleted offsets before they were read."""
 
     def on_position(self, place: Place, next_offset: int, end_offset: int, last_record_ms: int | None = None) -> None:
-        """How far a partition is written, where it ends, and the time of the last record that is written."""
+        """The position of a partition: next offset to write, end offset, and the time of the last written record."""
 
     def on_assigned(self, places: frozenset[Place]) -> None:
-        """These partitions are this sink's now."""
+        """The sink's assigned partitions changed to these."""
 
     def on_compacted(self, done: Compacted | Exception, seconds: float) -> None:
-        """Small files were put together beside the sink, or that failed, after so long."""
+        """A compaction ended, or failed, after `seconds` seconds."""

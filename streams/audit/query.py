@@ -1,4 +1,4 @@
-"""Questions to the audit table, in SQL, on an engine that is part of the table's library."""
+"""SQL queries of the audit table, by an engine that is part of the table's library."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,15 +18,15 @@ __all__ = ["TABLE", "AuditQuery", "QueryFailed", "conditions", "literal", "open_
 _ORDER: Final = tuple(layout.name for layout in LAYOUT)
 
 
-# The engine knows statements that read and write files of the machine. It takes one statement at a time.
+# The engine has statements that read and write local files. It accepts one statement at a time.
 _QUESTIONS: Final = ("SELECT", "WITH", "VALUES")
 _FIRST_WORD: Final = re.compile(r"(?:\s|\(|--[^\n]*(?:\n|$)|/\*.*?\*/)*(\w*)", re.DOTALL)
 
 
 class AuditQuery:
-    """Asks one table. Each question sees all that was committed when it was asked.
+    """Queries of one table. Each query sees everything committed before it.
 
-    With `table`, each sees the table as it was when that was opened.
+    With `table`, each query sees the table as it was when that was opened.
     """
 
     def __init__(
@@ -37,27 +37,27 @@ class AuditQuery:
         self._table = table
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
-        """The answer, a dict for each row. Times are aware datetimes in UTC, bytes are bytes.
+        """Return the answer, a dict for each row. Times are aware datetimes in UTC, bytes are bytes.
 
         Raises:
-            QueryFailed: there is no table, or the SQL does not hold.
+            QueryFailed: the table does not exist, or the SQL is invalid.
 
         """
         return list(self.iter_rows(sql))
 
     def iter_rows(self, sql: str) -> Iterator[dict[str, Any]]:
-        """As `rows`, with a part of the answer in memory at a time."""
+        """Yield the answer like `rows`, with a part of it in memory at a time."""
         return self.answer(sql).rows
 
     def answer(self, sql: str) -> QueryResult:
-        """As `iter_rows`, with the names of the columns, also where there is no row."""
+        """Return the answer like `iter_rows`, with the column names, also if there is no row."""
         if (word := _first_word(sql)) not in _QUESTIONS:
             raise QueryFailed(f"audit query: expected {' or '.join(_QUESTIONS)}, got {word or 'no statement'}")
         return answer(self._table or open_table(self.uri, self._options), sql)
 
 
 def open_query(uri: str | Path, storage_options: Mapping[str, str] | None = None) -> AuditQuery:
-    """A way to ask the audit table at `uri`, also while sinks write it."""
+    """Open the audit table at `uri` for queries; sinks may be writing it."""
     return AuditQuery(uri, storage_options)
 
 
@@ -68,7 +68,7 @@ def conditions(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> list[str]:
-    """That all that is given holds of a row; `since` (inclusive) and `until` are compared with the time on the broker.
+    """Return SQL conditions for these values; `since` (inclusive) and `until` compare with the time on the broker.
 
     Raises ValueError for a time without a zone.
     """
@@ -84,10 +84,9 @@ def conditions(
 def session_story(
     uri: str | Path, session_id: str, storage_options: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
-    """All that is known of a session, in the order in which it happened: what could not be read of it too.
+    """Return all rows of a session in chronological order, also unreadable ones.
 
-    Within a millisecond, what was done comes before what was seen in it, decided, answered and held.
-    Raises QueryFailed.
+    Within a millisecond, actions come first, then findings, decisions, feedback and controls. Raises QueryFailed.
     """
     quoted = literal(session_id)
     sql = f'SELECT * FROM {TABLE} WHERE "session_id" = {quoted} OR "key" = {quoted}'
@@ -95,18 +94,18 @@ def session_story(
 
 
 def session_in(ask: Callable[[str], Iterable[Mapping[str, Any]]], given: str) -> str:
-    """The id of the session that is meant, by its beginning; as it was given where the table has none.
+    """Return the id of the session with this prefix; the prefix itself if the table has none.
 
-    Raises Ambiguous when several begin so; QueryFailed.
+    Raises Ambiguous when several ids have the prefix; QueryFailed.
     """
     sql = f"SELECT DISTINCT session_id FROM {TABLE} WHERE starts_with(session_id, {literal(given)})"
-    with suppress(NotFound):  # the caller reports it in its own words
+    with suppress(NotFound):  # the caller reports it itself
         return resolve("session", given, [str(row["session_id"]) for row in ask(sql)])
     return given
 
 
 def literal(value: str | datetime) -> str:
-    """A value as SQL text, whatever is in it."""
+    """Return a value as an SQL literal, safely quoted."""
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise ValueError(f"expected a time with its zone, got {value}")

@@ -1,4 +1,4 @@
-"""Ready questions to the audit table, by name. Each counts a record that was written or delivered twice once."""
+"""Predefined queries of the audit table, by name. Each counts a record once, even if written or delivered twice."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from haltline.streams.audit.query import literal
 
 @dataclass(frozen=True)
 class Question:
-    """What it tells, and the SELECT over `chosen`: the rows of the audit that are asked about."""
+    """A description, and a SELECT over `chosen`, the selected rows of the audit."""
 
     what: str
     sql: str
@@ -21,7 +21,7 @@ _FIRST: Final = ", ".join(
     for name in ("session_id", "agent_id", "detector", "level", "mode", "would", "code", "timestamp")
 )
 _DECISIONS: Final = f"SELECT decision_id, {_FIRST} FROM chosen WHERE kind = 'decision' GROUP BY decision_id"
-"""Each decision as it was first said: a kill that is sent again has the same id."""
+"""Each decision as first published: a kill that is sent again has the same id."""
 
 _EVENTS: Final = """SELECT session_id, event_id, min(agent_id) AS agent_id,
   max(coalesce(input_tokens, 0)) AS input_tokens, max(coalesce(output_tokens, 0)) AS output_tokens,
@@ -30,7 +30,7 @@ _EVENTS: Final = """SELECT session_id, event_id, min(agent_id) AS agent_id,
   GROUP BY session_id, event_id"""
 
 _PAUSE_IS: Final = f"CASE WHEN detector IN ({', '.join(map(literal, sorted(ASKS)))}) THEN 'asked' ELSE 'stopped' END"
-"""Of a decision at PAUSE."""
+"""The outcome of a decision at PAUSE."""
 
 QUESTIONS: Final[Mapping[str, Question]] = {
     "trips": Question(
@@ -94,11 +94,11 @@ QUESTIONS: Final[Mapping[str, Question]] = {
    WHERE kind IN ('dead_letter', 'unreadable')) GROUP BY topic, why ORDER BY records DESC, topic""",
     ),
 }
-"""By name. A session's story is more than a SELECT: see `query.session_story`."""
+"""Queries by name. A session's story is more than a SELECT: see `query.session_story`."""
 
 
 def sql_of(name: str, where: Sequence[str], *, limit: int | None = None) -> str:
-    """The SQL of a question, about the rows for which all these conditions hold. Raises KeyError: there is none."""
+    """Return the SQL of a query, over rows for which all these conditions hold. Raises KeyError for an unknown name."""
     chosen = f" WHERE {' AND '.join(where)}" if where else ""
     cut = f" LIMIT {limit:d}" if limit is not None else ""
     return f"WITH chosen AS (SELECT * FROM audit{chosen}) {QUESTIONS[name].sql}{cut}"

@@ -1,4 +1,4 @@
-"""From a record of Kafka to a row of the audit. Pure, and never in the way: what cannot be read is kept as it came."""
+"""The conversion of a Kafka record to an audit row. Pure; it never fails: unreadable records are kept as received."""
 
 import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ _LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999, where calenda
 
 
 class KafkaRecord(NamedTuple):
-    """A record as it is on the topic. `timestamp_ms` is None where the broker has none."""
+    """A record as it is in the topic. `timestamp_ms` is None if the broker has none."""
 
     topic: str
     partition: int
@@ -46,8 +46,8 @@ class KafkaRecord(NamedTuple):
 class Reader:
     """Makes rows for one sink.
 
-    `topics` says which topic holds which kind of record; a topic that it does not know is kept
-    as bytes, with a decode error. `redaction` is done to all but documents of policies, which are trusted.
+    `topics` assigns a kind of record to each topic; records of an unknown topic are kept as bytes, with a decode error.
+    `redaction` is applied to all except policy documents, which are trusted.
     """
 
     def __init__(self, topics: Topics, sink: str, redaction: Redaction | None = None) -> None:
@@ -59,16 +59,16 @@ class Reader:
         }
 
     def row(self, record: KafkaRecord, now_ms: int) -> Row:
-        """The row of a record that was read at `now_ms` (epoch milliseconds). Never raises for a bad record."""
+        """Return the row of a record that was read at `now_ms` (epoch milliseconds). Never raises for a bad record."""
         return next(iter(self.block([record], now_ms)))
 
     def rows(self, records: Iterable[KafkaRecord], now_ms: int) -> list[Row]:
-        """As `row`, of records of any topics."""
+        """Return the rows of records of any topics, like `row`."""
         alike = (self.block(list(some), now_ms) for _, some in groupby(records, attrgetter("topic")))
         return [row for block in alike for row in block]
 
     def block(self, records: Sequence[KafkaRecord], now_ms: int) -> Block:
-        """The rows of some records of one topic, as `row` makes them."""
+        """Return the rows of some records of one topic, like `row`."""
         kind, compacted = self._kinds.get(records[0].topic, ("", False))
         taken: dict[int, str | None] = {}
         if self._redaction is not None and kind != "policies":
@@ -87,7 +87,7 @@ class Reader:
         return Block(columns, len(records))
 
     def lost(self, topic: str, partition: int, first: int, last: int, now_ms: int) -> Row:
-        """The row that says that offsets `first` to `last` were gone before they were read."""
+        """Return the row that records the loss of offsets `first` to `last` before they were read."""
         record = KafkaRecord(topic, partition, first, None, None, None)
         row = next(iter(Block(self._positions([record], now_ms), 1)))
         row["kind"] = LOST
@@ -107,7 +107,7 @@ class Reader:
             "offset": offsets,
             "timestamp": [at if at is not None and 0 <= at <= _LAST_MS else None for at in times],
             "timestamp_ms": times,
-            # A producer writes its own timestamp: a wild one must not make a folder of its own.
+            # A producer sets the timestamp: an arbitrary one must not create its own folder.
             "event_date": [
                 (at if at is not None and EARLIEST_MS <= at <= latest_ms else now_ms) // _MS_PER_DAY for at in times
             ],
@@ -122,7 +122,7 @@ class Reader:
 
 
 def _texts(keys: Sequence[bytes | None]) -> tuple[list[str | None], list[bytes | None]]:
-    """The keys as texts, and those that are none."""
+    """Return the keys as texts, and those that are not valid text as bytes."""
     try:
         return [None if key is None else key.decode() for key in keys], [None] * len(keys)
     except UnicodeDecodeError:
@@ -134,7 +134,7 @@ def _texts(keys: Sequence[bytes | None]) -> tuple[list[str | None], list[bytes |
 def _redacted(
     redaction: Redaction, records: Sequence[KafkaRecord]
 ) -> tuple[Sequence[KafkaRecord], dict[int, str | None]]:
-    """The records as they are stored, and what was taken out of some of them."""
+    """Return the records as they are stored, and what was redacted in some of them."""
     at_all = redaction.suspicious([record.value for record in records])
     at_all.update(at for at, record in enumerate(records) if record.headers)
     if not at_all:
@@ -147,7 +147,7 @@ def _redacted(
 
 
 def _tried(read: Callable[[KafkaRecord], dict[str, Any]], record: KafkaRecord) -> dict[str, Any]:
-    """What a record says, or why it cannot be read."""
+    """Return a record's cells, or why it cannot be read."""
     try:
         return read(record)
     except Exception as error:
@@ -164,7 +164,7 @@ def _header(name: str, value: bytes | None) -> list[str | None]:
 
 
 def headers_of(text: str | None) -> Headers:
-    """The headers that the column `headers` says. Raises ValueError, TypeError: it is no list of headers."""
+    """Return the headers from the column `headers`. Raises ValueError, TypeError if it is not a list of headers."""
     found: list[tuple[str, bytes | None]] = []
     for name, value, *in_base64 in orjson.loads(text or "[]"):
         found.append((name, base64.b64decode(in_base64[0]) if in_base64 else None if value is None else value.encode()))
@@ -172,7 +172,7 @@ def headers_of(text: str | None) -> Headers:
 
 
 def _cleared(kind: str, key: str) -> dict[str, Any]:
-    """A tombstone: the entry of this key holds no more."""
+    """Return the cells of a tombstone, which removes the entry of this key."""
     if kind != "control":
         return {"kind": "removed", "summary": f"policy {key} removed"}
     scope, _, scope_id = key.partition(":")
@@ -182,9 +182,9 @@ def _cleared(kind: str, key: str) -> dict[str, Any]:
 
 
 class _Columns:
-    """How the records of one kind fill columns. `renamed` has the names of fields by those of their columns.
+    """The mapping of one kind of record to columns. `renamed` has field names by column names.
 
-    `all_are` is the kind of all, where no field says it; `more` has the cells that are more than a field.
+    `all_are` is the kind of all records, if no field has it; `more` returns computed cells.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class _Columns:
         self._cells = attrgetter(*same, *renamed.values())
 
     def __call__(self, record: KafkaRecord) -> dict[str, Any]:
-        """The cells of a record. Raises InvalidRecord."""
+        """Return the cells of a record. Raises InvalidRecord."""
         content = wire.decode(self._model, record.value)
         cells = dict(zip(self._names, self._cells(content), strict=True))
         return self._all_are | cells | self._more(content) | {"summary": self._line(content)}

@@ -1,4 +1,4 @@
-"""Intervention records and their statistics, made of decisions and what became of them. Pure."""
+"""Intervention records and their statistics, made of decisions and their outcomes. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,9 +16,9 @@ _RESOLUTIONS: Final[Mapping[ApprovalState, RecordOutcome]] = {
     ApprovalState.REJECTED: RecordOutcome.REJECTED_AFTER_REVIEW,
     ApprovalState.EXPIRED: RecordOutcome.BLOCKED,
 }
-"""What became of a request; one that expired is nobody's word, and is told apart in the record's context."""
+"""The outcomes of requests; an expired one was decided by nobody, and is distinguished in the record's context."""
 _ANSWERS: Final = "approval"
-"""The detector of decisions that say what became of a request."""
+"""The detector name of decisions that carry the outcome of a request."""
 _OF_ONE_CALL: Final = frozenset({ApprovalState.APPROVED, ApprovalState.USED})
 _TOP: Final = 10
 
@@ -26,9 +26,9 @@ _TOP: Final = 10
 def records_of(
     decisions: Sequence[Decision], proposals: Mapping[str, ActionEvent], intents: Mapping[str, str] | None = None
 ) -> list[InterventionRecord]:
-    """A record for each intervention, in their order.
+    """Return a record for each intervention, in their order.
 
-    `proposals` are the events that they answer, by id; `intents` the goals of sessions. Both as far as they are known.
+    `proposals` are the events that they answer, by id; `intents` are the sessions' goals. Both may be incomplete.
     """
     became = {
         decision.approval.request_id: decision.approval.state for decision in decisions if decision.approval is not None
@@ -39,7 +39,7 @@ def records_of(
             continue
         state = None if decision.approval is None else became[decision.approval.request_id]
         if decision.approval is not None and decision.approval.behind and state in _OF_ONE_CALL:
-            state = ApprovalState.PENDING  # another call was approved
+            state = ApprovalState.PENDING  # a different call was approved
         record = record_of(
             decision,
             proposals.get(decision.event_id),
@@ -53,7 +53,7 @@ def records_of(
 
 
 def statistics(records: Iterable[InterventionRecord]) -> dict[str, Any]:
-    """Counts and sums over records, in the fields of Agent Sentinel's `/interventions/stats`."""
+    """Return counts and sums over records, in the fields of Agent Sentinel's `/interventions/stats`."""
     all_of = list(records)
     blocked = [r for r in all_of if r.outcome is RecordOutcome.BLOCKED]
     by_day: dict[str, list[InterventionRecord]] = {}

@@ -1,19 +1,19 @@
-"""Secrets and personal data are taken out of what a producer without a guard sends, before it is stored. Pure.
+"""The redaction of secrets and personal data in records of producers without a guard, before they are stored. Pure.
 
-The agent's side takes secrets out before anything leaves its process; here the same is done to what did not come
-through it, and to personal data. What is found becomes `[redacted:kind]`, in the value and in headers; the record's key
-and its ids stay, for they join it with others. All else is kept: a JSON value in which something was found is written
-anew, with the same content; one in which nothing was found is stored byte by byte. What is no JSON, or no UTF-8, is
-looked through as text, and the bytes around what is found stay. Where a suspicious record says a name twice, which can
-hide anything from a reader of the last one, it is written anew with the last one (`repeated_name`).
+The agent's side redacts secrets before anything leaves its process; here the same is done to other records, and to
+personal data. A match becomes `[redacted:kind]`, in the value and in headers; the record's key and its ids stay,
+because they join it with others. Everything else is kept: a JSON value with a match is serialized again with the same
+content; one without is stored byte by byte. Invalid JSON or UTF-8 is searched as text, and the bytes around a match
+stay. A suspicious record that repeats a name in an object, which can hide anything from a parser that reads the last
+one, is serialized again with the last one (`repeated_name`).
 
-The chain is of what is stored, so `haltline audit verify` proves the table without knowing what was taken out, and no
-digest of the original is kept: a telephone number can be guessed from one. Whoever wants to compare the table with the
-topic reads the topic, does to each record what this module does (it depends on nothing but the record and the kinds),
-and compares; the column `redacted` says in which records something was taken out.
+The chain covers what is stored, so `haltline audit verify` proves the table without knowing what was redacted, and no
+digest of the original is kept: a telephone number can be guessed from one. To compare the table with the topic, read
+the topic, apply this module to each record (it depends on nothing but the record and the kinds), and compare; the
+column `redacted` marks the redacted records.
 
-Documents of policies are not touched: they hold what rules look for, and who writes them is trusted. A replay from the
-table sees what is stored.
+Policy documents are not redacted: they contain what rules look for, and their authors are trusted. A replay from the
+table reads what is stored.
 """
 
 import json
@@ -42,15 +42,15 @@ from haltline.interventions.agent.redaction.secrets import (
 
 SECRETS: Final = "secrets"
 KINDS: Final = (SECRETS, *PERSONAL)
-"""What can be taken out."""
+"""The kinds that can be redacted."""
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
 _MARK: Final = re.compile(r"\[redacted:(\w+)(?::[0-9a-f]{8})?\]")
 _MAX_DEPTH: Final = 64
-_NAME_CHARS: Final = 64  # names of fields are mostly the same ones, and as short
+_NAME_CHARS: Final = 64  # field names are mostly the same ones, and short
 
-# Fields of a record that join it with others, say who did it, or are of a closed vocabulary; and all ids.
+# Fields that join a record with others, name its author, or have a closed vocabulary; and all ids.
 _KEPT: Final = frozenset(
     ("v", "kind", "time", "since", "seq", "id", "by", "effect", "outcome", "level", "would", "scope", "mode", "state",
      "stage", "severity", "code", "detector", "policy", "evidence", "await_verdict")
@@ -58,11 +58,11 @@ _KEPT: Final = frozenset(
 _KEPT_ENDINGS: Final = ("_id", "_ids", "_digest")
 
 _COUNTS: Final = ("input_tokens", "output_tokens", "cache_read_tokens")
-"""They are in every second record, and tell no token."""
+"""Counts of tokens, in every second record; they contain no secret token."""
 
 
 def _not_behind(word: str, known: Collection[str]) -> str:
-    """A regular expression for the word where none of the known texts stands before it; no known one ends another."""
+    """Return a regular expression for the word without a known text before it; no known text is another's suffix."""
     tails = {text[at:] for text in known for at in range(1, len(text) + 1)}
     ways = []
     for tail in sorted(tails, key=len):
@@ -72,9 +72,9 @@ def _not_behind(word: str, known: Collection[str]) -> str:
     return "|".join(ways)
 
 
-# Where one of these is found, something may be there; where none is, nothing is. They are looked for in what is stored,
-# where JSON may have written a letter as an escape, so each says only what no escape can hide.
-_ESCAPED: Final = r"\\(?:/|u00[2-7]|u01[37]|u21)"  # a slash, a letter of ASCII, or one that is equal to one
+# A match of one of these means that there may be a secret; no match means that there is none. They are applied to
+# stored JSON, which may contain escaped letters, so each matches only what no escape can hide.
+_ESCAPED: Final = r"\\(?:/|u00[2-7]|u01[37]|u21)"  # a slash, a letter of ASCII, or one that folds to one
 _MAY_BE_NAMED: Final = (
     *(pattern for pattern in MAY_BE_NAMED if "token" not in pattern),
     r"(?i:auth(?:[\"'\\]|orization|[_-]?header))",
@@ -87,19 +87,19 @@ _MAY_BE_PERSONAL: Final = {
     "credit_card": r"[2-6][0-9]{3}(?:[ -]?[0-9]){10}",
     "phone_us": r"(?:[0-9]{3}[ .-]|[0-9]\) ?)[0-9]{3}[ .-][0-9]{4}",
 }
-# One in a hundred and fifty ids in hex has so many digits in a row; a card's number begins and ends as a word.
+# One in 150 ids in hex has so many digits in a row; a card's number begins and ends as a word.
 _CARD_ALONE: Final = (
     r"(?:\A|[^A-Za-z0-9_.-]|\\[bfnrt]|\\u[0-9A-Fa-f]{4})[2-6][0-9]{3}(?:[ -]?[0-9]){10,15}(?:[^A-Za-z0-9_-]|\z)"
 )
-# All that look like one, for a first look at many records: one turn has not enough states for cards and all the rest.
+# All that look like a card, for the first scan of many records: one pattern for cards and all the rest is too slow.
 _CARD_AT_FIRST: Final = r"[0-9](?:[ -]?[0-9]){13}"
-_AT_ONCE: Final = 16  # of records of agents one in seventy may hold something: more at once mostly hold one of those
+_AT_ONCE: Final = 16  # one in seventy records of agents may have a match: larger groups mostly contain one
 _LEAST_CARD: Final = 10**13
 _ASCII_ESCAPE: Final = re.compile(r"\\u00([2-7][0-9A-Fa-f])|\\/")
 
 
 class Redaction:
-    """Takes out what is of some of `KINDS`. Raises ValueError when one is not known."""
+    """Redacts the given kinds. Raises ValueError for an unknown kind."""
 
     def __init__(self, kinds: Collection[str] = KINDS) -> None:
         if unknown := sorted(set(kinds) - set(KINDS)):
@@ -119,7 +119,7 @@ class Redaction:
         self._name = lru_cache(4096)(self._text)
 
     def _first_looks(self, patterns: Sequence[str]) -> list[tuple[Look, Look]]:
-        """Quick looks at many records, of which none misses anything, each with the closer look at one of them."""
+        """Return fast scans of many records, which miss nothing, each with the closer scan of one record."""
         starts = next(may_be_forms())
         quick = search_any(
             [
@@ -136,7 +136,7 @@ class Redaction:
         return [(quick, closer), (looks().inside_or_programs, looks().otherwise)]
 
     def of(self, value: bytes | None, headers: Headers = ()) -> tuple[bytes | None, Headers, str | None]:
-        """Value and headers as they are stored, and the kinds that were taken out, separated by commas."""
+        """Return value and headers as they are stored, and the redacted kinds, separated by commas."""
         suspicious = bool(value) and self.is_suspicious(value or b"")
         if not suspicious and not headers:
             return value, headers, None
@@ -147,12 +147,12 @@ class Redaction:
         return value, headers, ",".join(sorted(taken)) or None
 
     def suspicious(self, values: Sequence[bytes | None]) -> set[int]:
-        """Which of the values may hold something: many are looked through at once, and mostly none does."""
+        """Return the indexes of values that may have a match: many are scanned at once, and most have none."""
         found: set[int] = set()
         together: dict[range, str] = {}
         for first in range(0, len(values), _AT_ONCE):
             places = range(first, min(first + _AT_ONCE, len(values)))
-            # A line feed is of no word and ends none that is looked for, so nothing is hidden by what stands beside it.
+            # A line feed is part of no word and ends none that is searched, so joining values by it hides nothing.
             try:
                 together[places] = b"\n".join(filter(None, values[first : places.stop])).decode()
             except UnicodeDecodeError:
@@ -164,7 +164,7 @@ class Redaction:
         return found
 
     def is_suspicious(self, value: bytes) -> bool:
-        """Whether something may be in it. Quick; never no where something is found."""
+        """Return whether there may be a match. Fast; never False if there is one."""
         try:
             text = value.decode()
         except UnicodeDecodeError:
@@ -172,7 +172,10 @@ class Redaction:
         return self._may_be(text) or (self._secrets and may_have_a_form(text))
 
     def may_be_found(self, text: str) -> bool:
-        """As `is_suspicious`, and closer: without this, nothing is taken out, but a name that is said twice may be."""
+        """Return whether there may be a match, like `is_suspicious`, but closer.
+
+        Without one, only names may be repeated.
+        """
         if self._may_be_found(text) or (self._secrets and may_have_a_form(text)):
             return True
         return text.count("[") + text.count("{") > _MAX_DEPTH
@@ -203,7 +206,7 @@ class Redaction:
 
     @staticmethod
     def _noted(before: str, after: str, taken: Counter[str]) -> bytes | None:
-        """What is stored, its kinds counted; None where it is the same."""
+        """Return what is stored, and count its kinds; None if it is unchanged."""
         if after == before:
             return None
         taken.update(Counter(_MARK.findall(after)) - Counter(_MARK.findall(before)))
@@ -223,7 +226,7 @@ class Redaction:
             without: dict[str, Any] = {}
             for name, one in value.items():
                 clean = self._name(name) if len(name) <= _NAME_CHARS else self._text(name)
-                if clean in without:  # two names that were told apart by what was taken out
+                if clean in without:  # two names that differed only in the redacted part
                     clean = f"{clean} {len(without)}"
                 without[clean] = self._named(name, one, depth)
             return without
@@ -248,7 +251,7 @@ def _is_secret(name: str) -> bool:
 
 
 def _unescaped(found: re.Match[str]) -> str:
-    """A letter that was written as an escape; quotes and backslashes stay as they were, for they end texts."""
+    """Return the character of an escape; quotes and backslashes stay escaped, because they end texts."""
     letter = chr(int(found[1], 16)) if found[1] else "/"
     return found.group() if letter in '"\\' else letter
 

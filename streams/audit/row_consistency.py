@@ -1,4 +1,4 @@
-"""Rows made again from what they say came: whoever changed a column alone is found by it. Pure."""
+"""Rows rebuilt from their record, which reveals changes of single columns. Pure."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -12,7 +12,7 @@ from haltline.streams.audit.statements import checkpoint_row, statement_row
 _NOT_REBUILT: Final = frozenset(
     ("ingested_at", "redacted", "prev_offset", "record_digest", "chain_hash", "raw")
 )  # fmt: skip
-"""The sink's own clock, what it took out before it stored the record, and what the chain proves itself."""
+"""Columns that are not rebuilt: the sink's clock, what it redacted before storing, and what the chain proves."""
 _NAMES: Final = tuple(column.name for column in COLUMNS if column.name not in _NOT_REBUILT)
 _TIMES: Final = frozenset(("timestamp", "event_time"))
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -20,7 +20,7 @@ _DAY_0: Final = date(1970, 1, 1).toordinal()
 
 
 def difference(row: Mapping[str, Any], reader: Reader) -> str:
-    """The first column of a record's row that is not what its key, time, headers and value lead to; or nothing."""
+    """Return the first column of a row that differs from its key, time, headers and value; or an empty text."""
     read = row["ingested_at"]
     if read is None:
         return "its column ingested_at says None, and each record was read at some time"
@@ -40,7 +40,7 @@ def difference(row: Mapping[str, Any], reader: Reader) -> str:
 
 
 def left_of_erased(row: Mapping[str, Any]) -> str:
-    """The first column of an erased row that should be gone; or nothing."""
+    """Return the first column of an erased row that should be empty; or an empty text."""
     for name in SCHEMA.names:
         if name not in KEPT_OF_ERASED and row.get(name) is not None:
             return f"its column {name} says {row[name]!r:.80}, and its content was erased"
@@ -48,7 +48,7 @@ def left_of_erased(row: Mapping[str, Any]) -> str:
 
 
 def statement_difference(row: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
-    """The first column of a statement's row that is not what the statement says; or nothing."""
+    """Return the first column of a statement's row that differs from the statement; or an empty text."""
     again = checkpoint_row(statement) if row["kind"] == CHECKPOINT else statement_row(statement, str(row["summary"]))
     if row["kind"] == CHECKPOINT and not row["topic"].endswith(CHECKPOINTS):
         return "a checkpoint stands where records of Kafka do"
@@ -58,7 +58,7 @@ def statement_difference(row: Mapping[str, Any], statement: Mapping[str, Any]) -
 def _compare(row: Mapping[str, Any], again: Row) -> str:
     for name in _NAMES:
         if name in row and not _same(name, again.get(name), row[name]):
-            # Not each value can be stored: what the table made of it counts.
+            # Not every value can be stored: the comparison uses what the table made of it.
             expected = to_arrow([{name: again.get(name)}])[name][0].as_py()
             if expected != row[name]:
                 return f"its column {name} says {row[name]!r:.80}, and its raw record says {expected!r:.80}"

@@ -1,4 +1,4 @@
-"""The audit sink as a process, and as a part of another one."""
+"""The audit sink as a process, and in a thread of another one."""
 
 import gc
 import logging
@@ -24,10 +24,10 @@ EXIT_FAILED = 1
 
 
 def run_audit(settings: AuditSettings, *, table: AuditTable | None = None) -> int:
-    """Run a sink until SIGTERM or SIGINT, then write what it holds. Call it in the main thread.
+    """Run a sink until SIGTERM or SIGINT, then write its buffer. Call it in the main thread.
 
-    Returns 0 after a clean stop, and 1 after a failure, which the log names. The next start goes on
-    where the table ends, whatever happened.
+    Returns 0 after a clean stop, and 1 after a failure, which is logged. The next start continues at the table's end in
+    any case.
     """
     try:
         with _seldom_collected(), telemetry(settings) as observer:
@@ -45,9 +45,9 @@ def run_audit(settings: AuditSettings, *, table: AuditTable | None = None) -> in
 
 @contextmanager
 def running_audit(settings: AuditSettings, *, table: AuditTable | None = None) -> Iterator[AuditSink]:
-    """A sink in a thread of this process for the length of the block; it has written all it read when the block ends.
+    """Run a sink in a thread during the block; when the block ends, it has written all that it read.
 
-    What made it fail is raised at the end of the block.
+    Its failure is raised at the end of the block.
     """
     sink = AuditSink(settings, table=table)
     failures: list[BaseException] = []
@@ -55,7 +55,7 @@ def running_audit(settings: AuditSettings, *, table: AuditTable | None = None) -
     def work() -> None:
         try:
             sink.run()
-        except BaseException as error:  # raised in the thread that waits for it
+        except BaseException as error:  # raised again in the waiting thread
             failures.append(error)
 
     thread = threading.Thread(target=work, name="audit-sink")
@@ -65,13 +65,13 @@ def running_audit(settings: AuditSettings, *, table: AuditTable | None = None) -
     finally:
         sink.stop()
         thread.join()
-        if failures:  # the cause, where the block failed because of it
+        if failures:  # the cause, if the block failed because of it
             raise failures[0]
 
 
 @contextmanager
 def _seldom_collected() -> Iterator[None]:
-    """Records and rows are in no cycles, and Python's search for such among them is a fifth of a sink's work."""
+    """Collect garbage rarely: records and rows have no cycles, and the search for them is a fifth of a sink's work."""
     before = gc.get_threshold()
     gc.set_threshold(100_000, 50, 50)
     try:

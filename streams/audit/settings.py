@@ -1,4 +1,4 @@
-"""What an audit sink is told at its start."""
+"""The settings of an audit sink."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from haltline.streams.kafka.client_settings import ClientSetting
 
 DEFAULT_TABLE: Final = ".haltline/audit"
 
-# The sink places itself by the table; any of these would let Kafka place it.
+# The table determines the sink's offsets; these settings would let Kafka do it.
 _OURS: Final = (
     "auto.offset.reset",
     "bootstrap.servers",
@@ -26,63 +26,63 @@ _LARGEST_FLUSH_BYTES: Final = 1024 * 1024 * 1024  # an Arrow column of bytes hol
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings:
-    """How one sink process reads, and where it writes.
+    """The settings of one sink process: how it reads, and where it writes.
 
-    Any number of processes with the same `group`, `sink` and `table` share the work.
-    Raises ValueError when a value cannot work.
+    Any number of processes with the same `group`, `sink` and `table` share the work. Raises ValueError when a value
+    cannot work.
     """
 
     bootstrap: str
-    """Kafka's address, "host:port", several separated by commas."""
+    """The bootstrap servers: "host:port", several separated by commas."""
     topics: Topics = field(default_factory=Topics)
     table: str = DEFAULT_TABLE
     """A folder, or the URI of a table in a store such as `s3://bucket/audit`."""
     storage_options: Mapping[str, str] = field(default_factory=dict)
-    """For a store: keys, region, endpoint, by the names of the object_store crate."""
+    """Keys, region and endpoint of a store, by the names of the object_store crate."""
     sink: str = "audit"
-    """Names this reading of the topics in the table. Another name reads everything again."""
+    """The name of this reading of the topics in the table. Another name reads everything again."""
     adopt: bool = False
-    """Go on although the cluster or a topic has another id than the one the table was filled from."""
+    """Whether to continue if the cluster or a topic has another id than the one from which the table was filled."""
     group: str = "haltline-audit"
-    """The consumer group: shares partitions out, and shows the lag. Never says where to read."""
+    """The consumer group: assigns partitions, and shows the lag. It never determines the offsets to read."""
     instance_id: str | None = None
-    """Static group membership, unique in the group: a quick restart causes no rebalance."""
+    """The static group membership, unique in the group: a quick restart causes no rebalance."""
 
     flush_s: float = 5.0
-    """The longest a record waits in memory before it is written."""
+    """The longest time for which a record waits in memory before it is written."""
     flush_rows: int = 50_000
     flush_bytes: int = 32 * 1024 * 1024
-    """Records in memory before they are written; a single larger one is written alone."""
+    """The size of records in memory at which they are written; a single larger one is written alone."""
 
     signing_key: Path | None = None
-    """An ed25519 private key (PEM): the chains are signed with it. None: they are chained, and nobody signs."""
+    """An ed25519 private key (PEM), which signs the chains. None: they are not signed."""
     sign_every: int = 1000
-    """Rows of a partition behind which its chain is signed."""
+    """The number of rows of a partition after which its chain is signed."""
 
     compact_commits: int = 200
-    """Small files that are put together when there are so many, as each commit adds at least one; 0: never."""
+    """The number of small files at which they are merged, as each commit adds at least one; 0: never."""
     compact_every_s: float = 600.0
-    """From one run that puts them together to the next, at least."""
+    """The least time between two compactions."""
     vacuum_hours: int | None = 168
-    """Files that no commit of so many hours names are deleted then; None: they stay."""
+    """The hours after which files that no commit references are deleted; None: never."""
 
     redact: Collection[str] = KINDS
-    """What is taken out before a record is stored: some of `haltline.streams.audit.redacting.KINDS`."""
+    """The kinds redacted before a record is stored: some of `haltline.streams.audit.redacting.KINDS`."""
 
     session_timeout_s: float = 10.0
-    """A sink that is silent for longer loses its partitions."""
+    """A sink without heartbeats for longer loses its partitions."""
     fetch_wait_ms: int = 500
-    """How long the broker may hold a fetch when nothing is there; the embedded broker wants 10."""
+    """The longest time for which the broker holds a fetch without data; the embedded broker needs 10."""
     answer_within_s: float = 10.0
-    """How long the broker may take to say who it is and where partitions begin and end."""
+    """The time limit of the broker's answers about its id and the partitions' offsets."""
     stuck_after_s: float = 60.0
-    """A sink that did not come round for so long calls itself unhealthy."""
+    """A sink whose loop has not run for that long reports itself as unhealthy."""
     client: Mapping[str, ClientSetting] = field(default_factory=dict)
-    """More librdkafka settings, such as those for TLS and SASL."""
+    """Additional librdkafka settings, such as those for TLS and SASL."""
 
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
-    """Where /metrics, /healthz and /readyz are served; None serves nothing, 0 takes a free port."""
+    """The port of /metrics, /healthz and /readyz; None serves nothing, 0 takes a free port."""
 
     def __post_init__(self) -> None:
         for name in ("bootstrap", "table", "sink", "group"):
@@ -100,6 +100,6 @@ class AuditSettings:
             raise ValueError("compact_every_s and vacuum_hours: expected 0 or more, got less")
         if self.flush_bytes > _LARGEST_FLUSH_BYTES:
             raise ValueError(f"flush_bytes: expected at most {_LARGEST_FLUSH_BYTES}, got {self.flush_bytes}")
-        Redaction(self.redact)  # it knows them all
+        Redaction(self.redact)  # raises for an unknown kind
         if taken := sorted(set(self.client) & set(_OURS)):
             raise ValueError(f"client: expected settings other than those that the sink depends on, got {taken}")

@@ -1,4 +1,4 @@
-"""Signed statements about the audit: ed25519, on their canonical JSON. Whoever has the public key can check them."""
+"""Signed statements about the audit: ed25519, on their canonical JSON. The public key suffices to check them."""
 
 import base64
 from collections.abc import Mapping
@@ -22,13 +22,13 @@ class Signer:
         self.key_id = key_id(key.public_key())
 
     def signed(self, statement: Mapping[str, Any]) -> dict[str, Any]:
-        """The statement with the key's id and the signature of all the rest."""
+        """Return the statement with the key's id and the signature of the rest."""
         content = {**statement, "key_id": self.key_id}
         return {**content, _SIGNATURE: base64.b64encode(self._key.sign(canonical(content))).decode()}
 
 
 def is_genuine(statement: Mapping[str, Any], key: Ed25519PublicKey) -> bool:
-    """Whether the statement is as it was signed with the key."""
+    """Return whether the statement is unchanged since it was signed with the key."""
     content = {name: value for name, value in statement.items() if name != _SIGNATURE}
     try:
         key.verify(base64.b64decode(str(statement.get(_SIGNATURE, "")), validate=True), canonical(content))
@@ -38,10 +38,10 @@ def is_genuine(statement: Mapping[str, Any], key: Ed25519PublicKey) -> bool:
 
 
 def load_signer(file: Path) -> Signer:
-    """The signer of a private key's file.
+    """Return the signer of a private key's file.
 
     Raises:
-        BadKey: it is none.
+        BadKey: it is not a private key.
         OSError: it cannot be read.
 
     """

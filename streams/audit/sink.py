@@ -32,7 +32,7 @@ _STOP_SEEN_WITHIN_S: Final = 0.2
 _AGAIN_AFTER_S: Final = 0.05
 _STOOD_STILL_S: Final = 0.5
 _AT_MOST_TIMES: Final = 6
-"""A broker whose every answer is slow does not make the wait endless."""
+"""The most extensions of the wait, which bound it for a broker that is always slow."""
 _AT_ONCE: Final = 500
 _CONFIRM_WITHIN_S: Final = 1.0
 _GONE: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART})
@@ -65,7 +65,7 @@ class AuditSink:
             sign_every=settings.sign_every,
         )
         self._broker = BrokerOutage(_log, "audit sink", system=system)
-        # Another table than a Delta table of the settings has no files to put together.
+        # Only a Delta table of the settings has files to compact.
         self._compactor = Compactor(settings) if table is None else None
         self._stop = system.event()
         self._next: dict[Place, int] = {}
@@ -73,35 +73,35 @@ class AuditSink:
         self._last_ms: dict[Place, int | None] = {}
         """The time of the last record read of each partition."""
         self._newcomers: set[Place] = set()
-        """Partitions that were assigned, and whose offsets were not yet looked up in the table."""
+        """Assigned partitions whose offsets have not been looked up in the table yet."""
         self._unplaced: dict[Place, int | None] = {}
         """Assigned partitions that are not read yet, with the last offset in the table."""
         self._waiting_since_s: float | None = None
         """When the oldest buffered record was read."""
         self._confirmed = True
-        """Whether the broker answered at the last flush which topics it has."""
+        """Whether the broker reported its topics at the last flush."""
         self.last_turn_s = system.monotonic()
         """When the main loop last ran, for /healthz."""
 
     def stop(self) -> None:
-        """Lets `run` write its buffer and return. Safe in signal handlers and from other threads."""
+        """Have `run` write its buffer and return. Safe in signal handlers and from other threads."""
         self._stop.set()
 
     @property
     def assigned(self) -> int:
-        """How many partitions this sink reads."""
+        """The number of partitions that this sink reads."""
         return len(self._next)
 
     @property
     def buffered_rows(self) -> int:
-        """How many rows are read and not written."""
+        """The number of rows read and not written."""
         return self._writer.buffered_rows
 
     def run(self) -> None:
         """Read and write until `stop`.
 
         Raises:
-            AnotherLog: the table was filled from another cluster or another life of a topic.
+            AnotherLog: the table was filled from another cluster or from a recreated topic.
             KafkaException: the cluster cannot be reached at the start, or refuses.
             OSError, DeltaError, TableConflict: the table cannot be written.
 
@@ -120,7 +120,7 @@ class AuditSink:
                 self.last_turn_s = self._system.monotonic()
                 self._broker.look(consumer, self._settings.topics.actions)
                 if message is not None:
-                    # And what is here already, without waiting: librdkafka's queue bounds it.
+                    # And those already fetched, without waiting: librdkafka's queue bounds them.
                     self._take(consumer, [message, *consumer.consume(_AT_ONCE, timeout=0)])
                 if self._newcomers or self._unplaced:
                     self._place(consumer)
@@ -164,7 +164,7 @@ class AuditSink:
             if taken:
                 self._next[place], self._last_ms[place] = taken[-1].offset + 1, taken[-1].timestamp_ms
                 self._wait_from_now()
-        # Only now: what was read of a partition before its error must not be read again, as it may be deleted already.
+        # Only now: records read before a partition's error must not be read again, as they may be deleted already.
         for message, error in failed:
             self._judge(consumer, message, error)
 
@@ -188,12 +188,12 @@ class AuditSink:
         return min(max(left_s, 0.0), _STOP_SEEN_WITHIN_S)
 
     def _flush(self, consumer: Consumer) -> bool:
-        """1. Rows and positions into the table, in one commit. 2. Where it moved, follow. 3. Show the lag.
+        """Commit rows and positions to the table, move partitions whose positions changed there, and show the lag.
 
-        False when nothing was written, because the broker did not answer whether the topics are still the same.
+        Returns False if nothing was written, because the broker did not confirm that the topics are still the same.
         """
         within_s = self._settings.answer_within_s
-        if not self._stop.is_set():  # it can ask again, and goes on with what else there is to do meanwhile
+        if not self._stop.is_set():  # it can retry, and do other work meanwhile
             within_s = min(within_s, _CONFIRM_WITHIN_S)
         topics = {place.topic for place in (*self._next, *self._newcomers)}
         self._confirmed = self._confirm_topics(topics, within_s=within_s, passed_over=_GONE)
@@ -215,10 +215,10 @@ class AuditSink:
     def _confirm_topics(
         self, topics: Set[str], *, within_s: float | None = None, passed_over: Set[int] = frozenset()
     ) -> bool:
-        """Whether the broker says which topics these are; AnotherLog where one is not the one that is read.
+        """Return whether the broker reported the topics' ids. Raises AnotherLog if one is not the topic that is read.
 
-        Asked when partitions are placed and before each commit: a topic that is recreated may be longer than the one
-        that was read, and then its records come without any error.
+        Called when partitions are placed and before each commit: a recreated topic may be longer than the one that was
+        read, and then its records arrive without any error.
         """
         try:
             marks = self._identity.of_topics(topics, within_s=within_s, passed_over=passed_over)
@@ -230,7 +230,7 @@ class AuditSink:
         return True
 
     def _pass_over(self, error: KafkaException, what: str) -> None:
-        """Raises an error that does not end by itself; others are retried later."""
+        """Raise a permanent error; others are retried later."""
         if error.args[0].code() not in PASSING:
             raise error
         if not self._broker.is_outage(error.args[0]):
@@ -247,7 +247,7 @@ class AuditSink:
             self._observer.on_skipped(topic, records)
 
     def _show(self, consumer: Consumer, places: Iterable[Place]) -> None:
-        """Commits the positions to the group, so that its lag is shown. A failure loses nothing."""
+        """Commit the positions to the group, to show its lag. A failure loses nothing."""
         offsets = []
         for place in places:
             if (following := self._next.get(place)) is None:
@@ -267,8 +267,8 @@ class AuditSink:
             _log.warning("audit sink: offsets of group %s were not committed: %s", self._settings.group, error)
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        # Called from within poll, which garbles what is raised here: so nothing is done here that can fail.
-        # Nothing is read either until the main loop has asked the table where to begin.
+        # Called within poll, which garbles exceptions: so nothing is done here that can fail.
+        # Reading starts only after the main loop has looked up the offsets in the table.
         self._forget({*self._next, *self._unplaced, *self._newcomers})
         self._newcomers = {Place(p.topic, p.partition) for p in partitions}
         consumer.assign([])
@@ -279,7 +279,7 @@ class AuditSink:
         self._observer.on_assigned(frozenset(self._next))
 
     def _forget(self, places: Set[Place]) -> None:
-        # Nothing of the buffer is in the table, so there is nothing to save: the next owner reads it again.
+        # The buffer is not in the table, so there is nothing to save: the next owner reads it again.
         self._writer.revoke(places)
         self._newcomers -= places
         for place in places:
@@ -287,9 +287,9 @@ class AuditSink:
             self._unplaced.pop(place, None)
 
     def _place(self, consumer: Consumer) -> None:
-        """Looks up in the table where to begin, and reads from there. A broker that is away is retried later."""
+        """Look up the offsets in the table, and read from there. Retried later if the broker is away."""
         if self._newcomers:
-            # A partition whose next records are deleted is placed anew: what was read of it before is written first.
+            # A partition whose next records are deleted is placed again: what was read before is written first.
             if self._writer.buffered_rows and not self._flush(consumer):
                 return
             if not self._confirm_topics({place.topic for place in self._newcomers}):
@@ -311,7 +311,7 @@ class AuditSink:
         _log.info("audit sink: reads %d partitions", len(self._next))
 
     def _displace(self, consumer: Consumer, written: Mapping[Place, int | None]) -> None:
-        """Stops reading these partitions until their new offsets are known."""
+        """Stop reading these partitions until their new offsets are known."""
         self._unplaced |= written
         self._leave(consumer, written)
 
@@ -324,7 +324,7 @@ class AuditSink:
         consumer.assign([TopicPartition(*place, offset) for place, offset in self._next.items()])
 
     def _start(self, place: Place, written: int | None, first: int, end: int) -> int:
-        """The offset to read from: `written` is the last one in the table, the log holds `first` to before `end`."""
+        """Return the offset to read from: `written` is the table's last, the log has `first` to before `end`."""
         if written is None:
             if first > 0:
                 _log.info("%s: begins at offset %d; what was before it is not in the audit", place, first)
@@ -347,10 +347,10 @@ class AuditSink:
         return written + 1
 
     def _ends(self, consumer: Consumer, place: Place, written: int | None) -> tuple[int, int]:
-        """The first offset of the log and the one behind its last.
+        """Return the first offset of the log and its end offset.
 
-        One that is before the end of the table is asked for again: after a restart a broker's ends lag for a moment.
-        The wait begins anew with an answer long after the one before: the broker or this process stood still meanwhile.
+        An end before the table's is requested again: after a restart, a broker's end offsets lag for a moment. The wait
+        starts again after a long gap between two answers: the broker or this process was stopped meanwhile.
         """
         deadline_s = answered_s = 0.0
         latest_s = self._system.monotonic() + _AT_MOST_TIMES * self._settings.answer_within_s
@@ -374,7 +374,7 @@ class AuditSink:
     def _judge(self, consumer: Consumer, message: Message, error: KafkaError) -> None:
         code = error.code()
         if code == KafkaError._AUTO_OFFSET_RESET:
-            # The broker has deleted what comes next, or has another topic of this name.
+            # The broker has deleted the next records, or has a recreated topic.
             place = Place(str(message.topic()), int(message.partition() or 0))
             if place in self._next:
                 self._newcomers.add(place)

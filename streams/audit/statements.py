@@ -1,4 +1,4 @@
-"""Rows that are statements about the audit itself, and no records of Kafka: signed where there is a key."""
+"""Rows that are statements about the audit itself, not records of Kafka: signed if there is a key."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -8,18 +8,18 @@ from haltline.streams.audit.columns import Row
 from haltline.streams.audit.signing import Signer
 
 STATEMENTS: Final = "audit/statements"
-"""Their topic, which no topic of Kafka can be called."""
+"""Their topic, which is not a valid name in Kafka."""
 
 INTENDED: Final = "erasure.intended"
 ERASURE: Final = "erasure"
 RETENTION: Final = "retention"
-"""What statements are of. An erasure has two, so that whoever is interrupted between them has said what it does."""
+"""The subjects of statements. An erasure has two, so that an interrupted one has stated its intention."""
 
 _MS_PER_DAY: Final = 86_400_000
 
 
 def checkpoint(signer: Signer, sink: str, place: tuple[str, int], head: Head, now_ms: int) -> Row:
-    """That the chain of a partition is this long and ends with this hash."""
+    """Return the row that states the length and last hash of a partition's chain."""
     topic, partition = place
     signed = signer.signed(
         {
@@ -37,7 +37,7 @@ def checkpoint(signer: Signer, sink: str, place: tuple[str, int], head: Head, no
 
 
 def checkpoint_row(signed: Mapping[str, Any]) -> Row:
-    """The row of a checkpoint: all of it follows from what is signed. Raises KeyError: it says too little."""
+    """Return the row of a signed checkpoint. Raises KeyError if fields are missing."""
     topic, partition, offset = signed["topic"], signed["partition"], signed["offset"]
     return {
         **_row(signed["sink"], topic + CHECKPOINTS, signed["time_ms"], signed),
@@ -51,7 +51,7 @@ def checkpoint_row(signed: Mapping[str, Any]) -> Row:
 def statement(
     signer: Signer | None, sink: str, what: Mapping[str, Any], *, by: str, reason: str, summary: str, now_ms: int
 ) -> Row:
-    """That somebody has erased or dropped a part of the audit: what, who and why."""
+    """Return the row that states an erasure or a retention: what, by whom and why."""
     content = {"v": 1, "sink": sink, "by": by, "reason": reason, "time_ms": now_ms, **what}
     if signer is not None:
         content = signer.signed(content)
@@ -59,7 +59,7 @@ def statement(
 
 
 def statement_row(content: Mapping[str, Any], summary: str) -> Row:
-    """The row of another statement. Raises KeyError: it says too little."""
+    """Return the row of another statement. Raises KeyError if fields are missing."""
     return {
         **_row(content["sink"], STATEMENTS, content["time_ms"], content),
         "partition": 0,

@@ -1,4 +1,4 @@
-"""One line for people about each kind of record. Pure."""
+"""One-line summaries of each kind of record. Pure."""
 
 from collections.abc import Sequence
 
@@ -119,7 +119,7 @@ def of_dead_letter(letter: DeadLetter) -> str:
 
 
 def _done(scope: ScopeKind, level: Level) -> str:
-    # Only a kill holds for the scope; everything below it is about one action.
+    # Only a kill applies to the scope; every level below it concerns one action.
     return f"{scope}_{_DONE[level]}" if level is Level.KILL else _DONE[level]
 
 

@@ -1,4 +1,4 @@
-"""Where rows are kept: what the sink asks of a table, and the Delta table that is one."""
+"""The storage of rows: the table interface of the sink, and its implementation as a Delta table."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -22,44 +22,44 @@ from haltline.streams.audit.query import literal
 
 
 class TableConflict(Exception):
-    """Another writer was faster: what was known when the table was opened does not hold any more."""
+    """Another writer has changed the table since it was opened."""
 
 
 class OpenTable(Protocol):
-    """A table as it was at one moment."""
+    """A snapshot of a table."""
 
     def version(self, app_id: str) -> int | None:
-        """The version that `app_id` last committed, or None when it never did."""
+        """Return the version that `app_id` last committed, or None if it never did."""
 
     def chain_ends(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], str]:
-        """By topic and partition: the `chain_hash` of the row that stands for these last offsets.
+        """Return the `chain_hash` of the row that covers these last offsets, by topic and partition.
 
-        One that has none, as it was written by a release without chains, is left out.
+        Rows without a hash, from a release without chains, are left out.
         """
 
     def last_signed(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-        """By topic and partition: up to which offset a checkpoint stands for it, where it is one of these or later."""
+        """Return the offset that the last checkpoint covers, by topic and partition, if it reaches the given one."""
 
     def append(self, rows: Iterable[Row | Block], versions: Mapping[str, int]) -> None:
-        """Add the rows and set the versions by app id: all of it, or nothing.
+        """Add the rows and set the versions by app id, atomically.
 
         Versions that other ids committed meanwhile do not matter.
 
         Raises:
-            TableConflict: one of these app ids has committed since the table was opened, or
-                the table was changed otherwise. Open it again and look.
+            TableConflict: one of these app ids has committed since the table was opened, or the table was changed
+            otherwise. Open it again and compare.
 
         """
 
 
 class AuditTable(Protocol):
-    """A table that outlives the process, shared by any number of writers."""
+    """A persistent table, shared by any number of writers."""
 
     def open(self) -> OpenTable:
         """The table as it is now; made when it is not there yet."""
 
 
-# A commit reads the log since the last checkpoint; a checkpoint writes down every file of the table.
+# A commit reads the log since the last checkpoint; a checkpoint lists every file of the table.
 _CHECKPOINT_EVERY_COMMITS: Final = 50
 _LOG_KEPT_DAYS: Final = 7
 
@@ -76,12 +76,12 @@ class DeltaAuditTable:
         self._options = dict(storage_options or {})
 
     def open(self) -> "OpenDeltaTable":
-        """The table as it is now; made when it is not there yet.
+        """Open the table, and create it if it does not exist.
 
-        A new handle each time: one that is kept and brought up to date grows with every commit.
+        A new handle each time: one that is kept and updated grows with every commit.
 
         Raises:
-            OSError, DeltaError: it cannot be read or made.
+            OSError, DeltaError: it cannot be read or created.
 
         """
         try:
@@ -105,23 +105,23 @@ class DeltaAuditTable:
                     "delta.dataSkippingStatsColumns": INDEXED,
                     "delta.checkpointInterval": str(_CHECKPOINT_EVERY_COMMITS),
                     "delta.logRetentionDuration": f"interval {_LOG_KEPT_DAYS} days",
-                    # delta.setTransactionRetentionDuration stays unset: it would forget the versions
+                    # delta.setTransactionRetentionDuration stays unset: it would drop the versions
                 },
                 storage_options=self._options,
             )
         except DeltaError as error:
             try:
-                return self._load()  # another sink made it at the same moment
+                return self._load()  # another sink created it at the same time
             except TableNotFoundError:
                 raise error from None
 
 
-# No two cells are alike: a dictionary of them would only cost memory and time. Of some the extremes say nothing either.
+# All cells differ: a dictionary of them would only cost memory and time. For some, minimum and maximum mean nothing.
 _PLAIN: Final = ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE")
 _EACH_ONCE: Final = ColumnProperties(dictionary_enabled=False)
 WRITER: Final = WriterProperties(
     compression="ZSTD",
-    compression_level=1,  # of recorded sessions it makes no larger files than level 3, in three quarters of the time
+    compression_level=1,  # for recorded sessions its files are as small as with level 3, in three quarters of the time
     column_properties=dict.fromkeys(("raw", "record_digest", "chain_hash"), _PLAIN)
     | dict.fromkeys(("offset", "prev_offset", "event_time", "event_id", "call_id", "summary"), _EACH_ONCE),
 )
@@ -130,20 +130,20 @@ WRITER: Final = WriterProperties(
 class OpenDeltaTable:
     """A snapshot and the handle to commit on it.
 
-    That they are one is what keeps a zombie out. Delta refuses a commit when the app id has
-    committed since the handle was opened; a newly opened handle would take any version,
-    also a lower one. So what was compared on this handle must be committed on this handle.
+    Their unity keeps a zombie out. Delta refuses a commit if the app id has committed since the handle was opened; a
+    newly opened handle would accept any version, also a lower one. So the handle that was compared must be the one that
+    commits.
     """
 
     def __init__(self, handle: DeltaTable) -> None:
         self._handle = handle
 
     def version(self, app_id: str) -> int | None:
-        """The version that `app_id` last committed, or None when it never did."""
+        """Return the version that `app_id` last committed, or None if it never did."""
         return self._handle.transaction_version(app_id)
 
     def chain_ends(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], str]:
-        """By topic and partition: the `chain_hash` of the last row up to these offsets.
+        """Return the `chain_hash` of the last row up to these offsets, by topic and partition.
 
         Raises:
             OSError, DeltaError: it cannot be read.
@@ -159,11 +159,11 @@ class OpenDeltaTable:
         return {place: found[place] for place in places if place in found}
 
     def _ends_of(self, sink: str, topic: str, offsets: Mapping[int, int]) -> dict[tuple[str, int], str]:
-        """The last row of each partition. What is before the least of the known ends is passed over, file by file."""
+        """Return the last row of each partition. Files that end before the least of the known ends are skipped."""
         least = min(offsets.values())
         rows = QueryBuilder().register("audit", self._handle)
         where = f"sink = {literal(sink)} AND topic = {literal(topic)}"
-        # The row of an end may stand for more than its own offset, and then begins before it.
+        # The last row may cover more than its own offset, and then begins before it.
         ends: dict[tuple[str, int], str] = {}
         for near in (f'{where} AND "offset" >= {least:d}', where):
             sql = (
@@ -180,7 +180,7 @@ class OpenDeltaTable:
         return ends
 
     def last_signed(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-        """By topic and partition: the last offset that is signed, where it is one of these or later.
+        """Return the last signed offset, by topic and partition, if it is at or after the given one.
 
         Raises:
             OSError, DeltaError: it cannot be read.
@@ -202,14 +202,14 @@ class OpenDeltaTable:
         return {place: last for place, last in found.items() if last >= places.get(place, last + 1)}
 
     def append(self, rows: Iterable[Row | Block], versions: Mapping[str, int]) -> None:
-        """Add the rows and set the versions, in one commit. The handle is spent afterwards.
+        """Add the rows and set the versions, in one commit. The handle cannot be used afterwards.
 
-        All rows are made before the first is written: the library would ask for them on its own few threads, and where
-        several of a process wait for Python there, what else it does stands still.
+        All rows are made before the first is written: otherwise the library would request them on its few threads,
+        which would block its other work while several of them wait for Python.
 
         Raises:
             TableConflict: a version or the table has changed since it was opened.
-            OSError, DeltaError: it cannot be written. Whether the commit was made is not known then.
+            OSError, DeltaError: it cannot be written. It is then unknown whether the commit was made.
 
         """
         there = [field.name for field in self._handle.schema().fields]

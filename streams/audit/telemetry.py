@@ -1,4 +1,4 @@
-"""The sink's metrics and health, on a port of its own."""
+"""The sink's metrics and health, on their own port."""
 
 import logging
 import time
@@ -21,11 +21,11 @@ _LOOK_EVERY_S: Final = 5.0
 
 
 class SinkTelemetry(SinkObserver):
-    """Counts what a sink tells, and judges whether it is well."""
+    """Counts a sink's reports, and judges its health."""
 
     def __init__(self, metrics: Metrics, stuck_after_s: float) -> None:
         self.port: int | None = None
-        """Where it is served, once it is."""
+        """The address at which it is served, once it is."""
         self._stuck_after_s = stuck_after_s
         self._sink: AuditSink | None = None
         self._lag: dict[Place, int] = {}
@@ -47,37 +47,37 @@ class SinkTelemetry(SinkObserver):
         self._committed = metrics.gauge("consumer_committed_offset")
 
     def follow(self, sink: AuditSink) -> None:
-        """Judge this sink from now on."""
+        """Set the sink to judge."""
         self._sink = sink
 
     def on_commit(self, rows: Mapping[str, int], seconds: float) -> None:
-        """One commit, with rows of these topics."""
+        """Count one commit, with rows by topic."""
         for topic, count in rows.items():
             self._rows[topic,].inc(count)
         self._commits.inc()
         self._commit_seconds.observe(seconds)
 
     def on_skipped(self, topic: str, records: int) -> None:
-        """Records that were read and not written."""
+        """Count records read and not written."""
         self._skipped[topic,].inc(records)
 
     def on_unreadable(self, topic: str, records: int) -> None:
-        """Records kept as bytes."""
+        """Count records kept as bytes."""
         self._unreadable[topic,].inc(records)
 
     def on_lost(self, place: Place, records: int) -> None:
-        """Offsets that were gone before they were read."""
+        """Count offsets deleted before they were read."""
         self._lost[place.topic,].inc(records)
 
     def on_position(self, place: Place, next_offset: int, end_offset: int, last_record_ms: int | None = None) -> None:
-        """How far a partition is written."""
+        """Record the position of a partition."""
         self._positions = {**self._positions, (place.topic, place.partition): (next_offset, last_record_ms)}
         self._lag[place] = max(0, end_offset - next_offset)
         self._lag_records.labels(place.topic, str(place.partition)).set(self._lag[place])
         self._committed.labels(place.topic, str(place.partition)).set(next_offset)
 
     def on_compacted(self, done: Compacted | Exception, seconds: float) -> None:
-        """A run that puts small files together has ended."""
+        """Record the end of a compaction."""
         if isinstance(done, Compacted):
             self._compactions["done" if done.removed else "not needed",].inc()
             self._files.set(done.files)
@@ -86,7 +86,7 @@ class SinkTelemetry(SinkObserver):
         self._compaction_seconds.observe(seconds)
 
     def on_assigned(self, places: frozenset[Place]) -> None:
-        """The partitions that are this sink's now. What is another's is another's to tell."""
+        """Record the sink's partitions. Other sinks report theirs."""
         for place in self._lag.keys() - places:
             del self._lag[place]
             self._lag_records.remove(place.topic, str(place.partition))
@@ -95,30 +95,30 @@ class SinkTelemetry(SinkObserver):
         self._positions = {at: position for at, position in self._positions.items() if at in kept}
         for topic in {place.topic for place in places}:
             for counter in (self._lost, self._skipped, self._unreadable):
-                counter[topic,].inc(0)  # so that the first one is an increase
+                counter[topic,].inc(0)  # so that the first one shows as an increase
         if places:
             self._rebalances.inc()
         self._assigned.set(len(places))
         self._ready.set(bool(places))
 
     def positions(self) -> Mapping[Partition, tuple[int, int | None]]:
-        """By partition: the first offset that is not written, the time of the last record that is."""
+        """Return, by partition, the first offset not written, and the time of the last written record."""
         return self._positions
 
     def committed(self, partition: Partition) -> int | None:
-        """The first offset that is not written: the table is what the sink commits to."""
+        """Return the first offset not written: the sink commits to the table."""
         return self._positions.get(partition, (None, None))[0]
 
     def recovered(self) -> bool:
-        """A sink has no state of its own."""
+        """Return True: a sink has no state of its own."""
         return True
 
     def on_blind(self, failure: BaseException) -> None:
-        """The ends of partitions are no longer followed, so nobody would see that the sink is behind."""
+        """Report that end offsets are no longer followed, so that a lag would go unnoticed."""
         self._blind = failure
 
     def verdict(self) -> Verdict:
-        """Alive while the main loop comes round; ready while partitions are assigned too."""
+        """Return a verdict: alive while the main loop runs; ready while partitions are assigned too."""
         silent_s = time.monotonic() - self._sink.last_turn_s if self._sink else 0.0
         is_alive = silent_s < self._stuck_after_s
         lag = dict(self._lag)
@@ -142,7 +142,7 @@ class SinkTelemetry(SinkObserver):
 
 @contextmanager
 def telemetry(settings: AuditSettings) -> Iterator[SinkTelemetry]:
-    """A sink's telemetry, served where the settings say. Raises OSError when the port is not to be had."""
+    """Serve a sink's telemetry as set in the settings. Raises OSError when the port is not available."""
     metrics = Metrics("audit")
     observer = SinkTelemetry(metrics, settings.stuck_after_s)
     if settings.metrics_port is None:
@@ -153,7 +153,7 @@ def telemetry(settings: AuditSettings) -> Iterator[SinkTelemetry]:
     )
     observer.port = server.port
     _log.info("audit sink: serves /metrics, /healthz and /readyz on port %d", server.port)
-    # The consumer's own view of the end comes with its fetches, and stands still when it does.
+    # The consumer's own end offsets come with its fetches, and do not change without them.
     watch = LagWatch(
         {**settings.client, "bootstrap.servers": settings.bootstrap},
         observer,

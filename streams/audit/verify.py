@@ -1,12 +1,12 @@
-"""Proof that the audit is as it was written: no row changed, removed, added, doubled or moved; or the first that is.
+"""The verification of the audit: no row was changed, removed, added, doubled or moved; or the first that was.
 
 What is proved, and by what:
-- a row's content, by its `record_digest`; its columns, by reading the record again, all but when the sink read it
-  and what it took out before;
-- that no row between two others is gone or new, by the chain of its partition (`haltline.streams.audit.chain`);
-- that the end is not cut off, by the offset that the table's own log says was written; that the table was not put
-  back as a whole, log and all, only by statements that were kept elsewhere (a witness);
-- that nobody made the chains anew, by signed checkpoints, with the public key alone.
+- a row's content, by its `record_digest`; its columns, by reading the record again, except for the time of reading
+  and what the sink redacted before;
+- that no row between two others is missing or new, by the chain of its partition (`haltline.streams.audit.chain`);
+- that the end is not cut off, by the written offset in the table's own log; that the table was not restored as a whole
+  to an older version, log included, only by statements that were kept elsewhere (a witness);
+- that nobody recomputed the chains, by signed checkpoints, with the public key alone.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,10 +47,10 @@ _PARTITIONS_AT_ONCE: Final = 256
 
 @dataclass(frozen=True)
 class Problem:
-    """The first thing that is wrong with a partition, or with a statement."""
+    """The first problem of a partition, or of a statement."""
 
     place: str
-    """`topic[partition]`, or what else it is about."""
+    """`topic[partition]`, or another subject."""
     offset: int | None
     what: str
 
@@ -60,68 +60,68 @@ class Problem:
 
 
 class Verdict(StrEnum):
-    """What a verification has proved."""
+    """The verdict of a verification."""
 
     VERIFIED = "verified"
-    """The chains are whole, and signed with the public key that was given, as far as they are signed."""
+    """The chains are complete, and their signatures match the given public key as far as they are signed."""
     INTACT_UNSIGNED = "intact_unsigned"
-    """The chains are whole. No key was given: whoever can write the table could have made all of them anew."""
+    """The chains are complete. No key was given: anyone who can write the table could have recomputed them."""
     NOT_INTACT = "not_intact"
 
     @property
     def words(self) -> str:
-        """For people."""
+        """Return a human-readable verdict."""
         return {Verdict.VERIFIED: "VERIFIED", Verdict.INTACT_UNSIGNED: "INTACT, UNSIGNED"}.get(self, "NOT INTACT")
 
 
 @dataclass
 class Verification:
-    """What was looked at, and what is wrong."""
+    """The result of a verification: counts and problems."""
 
     partitions: int = 0
     rows: int = 0
     erased: int = 0
-    """Rows whose content was deleted on purpose; their places are proved."""
+    """Rows whose content was deleted on purpose; their positions are proved."""
     unfinished: int = 0
-    """Erasures that were interrupted before they said how many rows it was. The next one says it for them."""
+    """Interrupted erasures without a statement of their rows' number. The next erasure adds it."""
     counted: int = 0
-    """Erasures of which earlier releases stated only how many rows it was: others in their place would not show."""
+    """Erasures for which earlier releases recorded only the number of rows: exchanged rows would go unnoticed."""
     checkpoints: int = 0
-    """Signed statements that were checked."""
+    """The number of signed statements checked."""
     unsigned: int = 0
-    """Rows behind the last checkpoint of their partition: chained, but not signed yet."""
+    """Rows after the last checkpoint of their partition: chained, but not signed yet."""
     problems: list[Problem] = field(default_factory=list)
     with_key: bool = False
-    """Signatures were checked, with a public key."""
+    """Whether signatures were checked with a public key."""
 
     @property
     def verdict(self) -> Verdict:
-        """What this verification has proved."""
+        """The verdict of this verification."""
         if self.problems:
             return Verdict.NOT_INTACT
         return Verdict.VERIFIED if self.with_key else Verdict.INTACT_UNSIGNED
 
     @property
     def ok(self) -> bool:
-        """Nothing is wrong."""
+        """Whether there are no problems."""
         return not self.problems
 
 
 @dataclass
 class _Erasure:
-    """What statements say of one, and which rows of it there are."""
+    """The statements of one erasure, and the rows of it."""
 
     intended: int = 0
     done: int | None = None
     dropped: int = 0
     stated: list[str | None] = field(default_factory=list)
-    """Digests over its rows: as it was meant, as it was done, and after each retention; None of earlier releases."""
+    """Digests over its rows: as intended, as done, and after each retention; None from earlier releases."""
     seen: int = 0
     over: Digest = field(default_factory=Digest)
 
 
 class Verifier:
-    """Goes through one table."""
+    """Verifies one table."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class Verifier:
         public_key: Ed25519PublicKey | None = None,
         witness: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """`witness` are checkpoints that were kept elsewhere. Raises DeltaError and OSError: there is no table."""
+        """`witness` are checkpoints that were kept elsewhere. Raises DeltaError and OSError if there is no table."""
         self._topics = topics or Topics()
         self._key = public_key
         self._table = DeltaTable(str(uri), storage_options=dict(storage_options or {}))
@@ -145,7 +145,7 @@ class Verifier:
         self.found = Verification(with_key=public_key is not None)
 
     def run(self) -> Iterator[tuple[Place, int]]:
-        """Verifies partition by partition; yields each with its number of rows before it begins. See `found`."""
+        """Verify partition by partition; yields each with its number of rows before it starts. See `found`."""
         try:
             self._statements()
             for place, rows in self._places():
@@ -157,13 +157,13 @@ class Verifier:
             for statement, erasure in self._erasures.items():
                 self._erased(statement, erasure)
         except Exception as error:
-            # Of a file that is missing or damaged, the table's library raises nothing more special.
+            # For a missing or damaged file, the table's library raises nothing more specific.
             if type(error) is not Exception and not isinstance(error, QueryFailed | OSError | DeltaError):
                 raise
             self._wrong("table", None, f"it cannot be read whole, a file is missing or damaged: {error}")
 
     def _unvisited(self) -> None:
-        """What was signed, or written, of partitions that have no rows; and whether anything was signed at all."""
+        """Check what was signed or written of partitions without rows, and whether anything was signed at all."""
         for place in sorted(self._signed.keys() - self._visited):
             if beyond := self._not_dropped(place, self._signed[place]):
                 what = f"it has no rows, and a checkpoint was signed at {max(beyond)}: its rows were removed"
@@ -181,12 +181,12 @@ class Verifier:
         self._wrong("table", None, what)
 
     def _not_dropped(self, place: Place, offsets: Iterable[int]) -> list[int]:
-        """Those behind all that was dropped on purpose."""
+        """Return the offsets after those that were dropped on purpose."""
         dropped = max((head.offset for head in self._begins.get(place, ())), default=-1)
         return [offset for offset in offsets if offset > dropped]
 
     def _written_places(self) -> set[Place]:
-        """Partitions without rows of which the table's log has a version; they can only be asked for one by one."""
+        """Return partitions without rows whose version the table's log has; they can only be requested one by one."""
         sinks = {place[0] for place in self._visited | self._signed.keys()} or {"audit"}
         most = max((place[2] for place in self._visited | self._signed.keys()), default=0)
         every = {(s, t, p) for s in sinks for t in self._topics.all for p in range(min(most, _PARTITIONS_AT_ONCE) + 1)}
@@ -301,7 +301,7 @@ class Verifier:
         return head.offset
 
     def _start(self, place: Place, row: Mapping[str, Any]) -> Head | None:
-        """Where the first row's chain begins: nowhere, or behind rows that were dropped on purpose."""
+        """Return the chain's end before the first row: None, or after rows that were dropped on purpose."""
         if row["prev_offset"] is None:
             return None
         return next((h for h in self._begins.get(place, ()) if h.offset == row["prev_offset"]), None)
@@ -333,7 +333,7 @@ class Verifier:
 
     def _erased(self, statement: str, erasure: "_Erasure") -> None:
         what = ""
-        if erasure.done is None:  # interrupted: it has erased all that it meant to, or nothing
+        if erasure.done is None:  # interrupted: it has erased either all intended rows or none
             if not erasure.seen:
                 return
             self.found.unfinished += 1
@@ -368,7 +368,7 @@ class Verifier:
                 self._wrong(_name(place), min(beyond), what)
 
     def _rows(self, place: Place) -> Iterator[dict[str, Any]]:
-        """The rows of a partition in their order, some at a time."""
+        """Yield the rows of a partition in order, in parts."""
         sink, topic, partition = place
         where = (
             f'sink = {literal(sink)} AND "topic" = {literal(topic)} AND "partition" = {partition:d} '

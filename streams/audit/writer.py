@@ -1,9 +1,9 @@
-"""Each record into the table exactly once. Knows nothing of Kafka but positions.
+"""The writer, which puts each record into the table exactly once. Of Kafka, it uses only positions.
 
-The table alone says how far a partition is written: its version for the partition is the last
-offset that is in it. Everything that can go wrong (a kill, a stop of minutes, a rebalance,
-two sinks on one table, a commit whose answer was lost) comes out as a version other than the
-one this writer knows; then it drops what it holds of that partition and reads on from there.
+The table alone determines how far a partition is written: its version for the partition is the last offset that is in
+it. Every failure (a kill, a stop of minutes, a rebalance, two sinks on one table, a commit whose answer was lost) shows
+as a version other than the one this writer expects. It then drops its buffer of that partition and continues reading
+from there.
 """
 
 from collections import Counter
@@ -30,18 +30,18 @@ class Place(NamedTuple):
 
 
 class AnotherLog(RuntimeError):
-    """The table was filled from another cluster, or from a topic that was since recreated."""
+    """The table was filled from another cluster, or from a topic that has been recreated."""
 
 
 @dataclass(frozen=True)
 class Flushed:
-    """What one flush did."""
+    """The result of one flush."""
 
     committed: Mapping[Place, int]
-    """The last offset that is now in the table, of the partitions that this flush wrote."""
+    """The last offset that is now in the table, by partition written in this flush."""
     moved: Mapping[Place, int | None]
-    """The last offset in the table of partitions where it is not what this writer had known:
-    their buffers were dropped, reading must go on behind it (from the start for None)."""
+    """The last offset in the table, by partition, where it differs from the expected one. The buffers of these
+    partitions were dropped, and reading must continue after it (from the start for None)."""
     rows: Mapping[str, int]
     """Rows written, by topic."""
     unreadable: Mapping[str, int]
@@ -60,22 +60,22 @@ class _Partition:
     bytes: int = 0
     lost: list[tuple[int, int]] = field(default_factory=list)
     head: Head | None = None
-    """Where its chain ends in the table."""
+    """The end of its chain in the table."""
     unsigned: int = 0
-    """Rows behind the last signed statement, of this writer and of those before it."""
+    """The number of rows after the last signed statement, including those of earlier writers."""
 
 
 SIGN_EVERY: Final = 1000
-"""Rows of a partition behind which its chain is signed."""
+"""The number of rows of a partition after which its chain is signed."""
 _ATTEMPTS: Final = 20
 _RECORD_OVERHEAD_BYTES: Final = 300  # of the Python objects around a record
 
 
 class AuditWriter:
-    """Buffers records of the partitions it was given, and writes them. One thread only.
+    """Buffers records of the assigned partitions, and writes them. One thread only.
 
-    `marks` are numbers that must be the same each time the table is written, by app id: they tell
-    one cluster and one life of a topic from another. With `adopt` other numbers are replaced.
+    `marks` are numbers by app id that must be the same each time the table is written: they identify the cluster and
+    its topics. With `adopt`, differing numbers are replaced.
     """
 
     def __init__(
@@ -101,10 +101,10 @@ class AuditWriter:
         self.buffered_bytes = 0
 
     def assign(self, places: Iterable[Place]) -> dict[Place, int | None]:
-        """Take partitions over: for each one the last offset in the table, or None.
+        """Take partitions over. Returns the last offset in the table by partition, or None.
 
         Raises:
-            AnotherLog: the table was filled from another cluster or another life of a topic.
+            AnotherLog: the table was filled from another cluster or from a recreated topic.
 
         """
         table = self._table.open()
@@ -114,16 +114,16 @@ class AuditWriter:
         return written
 
     def revoke(self, places: Iterable[Place]) -> None:
-        """Forget partitions. What was buffered is not in the table, so whoever takes over reads it again."""
+        """Forget partitions. Their buffers are not in the table, so their next owner reads them again."""
         for place in places:
             self._drop(place)
             self._partitions.pop(place, None)
 
     def mark(self, app_id: str, number: int) -> None:
-        """Another number that must be the same each time, and as long as partitions are held.
+        """Add a number that must be the same each time, while partitions are held.
 
         Raises:
-            AnotherLog: it was another one, and partitions are held that were read by that.
+            AnotherLog: it differs, and partitions are held that were read under the other number.
 
         """
         if self._partitions and (known := self._marks.get(app_id, number)) != number:
@@ -131,11 +131,11 @@ class AuditWriter:
         self._marks[app_id] = number
 
     def add(self, record: KafkaRecord) -> bool:
-        """Buffer a record. False when its partition is not held, or the record is in already."""
+        """Buffer a record. Returns False if its partition is not held, or it is already included."""
         return bool(self.extend(Place(record.topic, record.partition), (record,)))
 
     def extend(self, place: Place, records: Iterable[KafkaRecord]) -> Sequence[KafkaRecord]:
-        """Buffer records of one partition, and return them: none when it is not held, and not what is in already."""
+        """Buffer records of one partition, and return those added: none if it is not held, and no included ones."""
         partition = self._partitions.get(place)
         if partition is None:
             return ()
@@ -154,33 +154,33 @@ class AuditWriter:
         return taken
 
     def lost(self, place: Place, first: int, last: int) -> None:
-        """Note that offsets `first` to `last` were gone before they could be read: that is a row too."""
+        """Record the loss of offsets `first` to `last` before they could be read, which is a row too."""
         partition = self._partitions[place]
         partition.lost.append((first, last))
         partition.last = last
         self.buffered_rows += 1
 
     def flush(self, now_ms: int, *, closing: bool = False) -> Flushed:
-        """Write what is buffered, in one commit; `closing` signs what was not signed yet of what is written.
+        """Write the buffers in one commit; `closing` signs all written rows that are not signed yet.
 
         Raises:
-            AnotherLog: as `assign`.
-            TableConflict: others changed the table again and again at the same moment.
+            AnotherLog: as for `assign`.
+            TableConflict: others changed the table at the same time, repeatedly.
 
         """
         moved: dict[Place, int | None] = {}
         dropped: Counter[str] = Counter()
         for attempt in range(1, _ATTEMPTS + 1):
-            # 1. A handle of its own for each try: what is compared on it is committed on it.
+            # 1. A new handle for each try: what is compared on it is committed on it.
             table = self._table.open()
             marks = self._new_marks(table)
-            # 2. Is each partition where this writer left it?
+            # 2. Compare each partition with this writer's position.
             elsewhere = self._moved(table)
             for place in elsewhere:
                 dropped[place.topic] += len(self._partitions[place].records)
             self._begin(table, elsewhere)
             moved |= elsewhere
-            # 3. Rows and versions in one commit; the table refuses it if 2 is not true any more.
+            # 3. Rows and versions in one commit; the table refuses it if 2 no longer holds.
             written = {
                 place: p for place, p in self._partitions.items() if p.records or p.lost or (closing and self._signs(p))
             }
@@ -196,7 +196,7 @@ class AuditWriter:
             except TableConflict:
                 if attempt == _ATTEMPTS:
                     raise
-        # 4. Only now is it done.
+        # 4. Only now is it committed.
         for place, partition in written.items():
             self._drop(place)
             partition.written = _last(place, partition)
@@ -210,7 +210,7 @@ class AuditWriter:
         )
 
     def _moved(self, table: OpenTable) -> dict[Place, int | None]:
-        # Not only the partitions with records: the others' readers are out of place just as well.
+        # Not only partitions with records: the readers of the others are at a wrong offset too.
         versions = {place: table.version(self._app_id(place)) for place in self._partitions}
         return {place: v for place, v in versions.items() if v != self._partitions[place].written}
 
@@ -218,19 +218,19 @@ class AuditWriter:
         return self._signer is not None and partition.unsigned > 0
 
     def _begin(self, table: OpenTable, written: Mapping[Place, int | None]) -> None:
-        """Goes on behind these offsets, with the chains that end there."""
+        """Continue after these offsets, with the chains that end there."""
         ends = table.chain_ends(self._sink, {place: last for place, last in written.items() if last is not None})
         signed = table.last_signed(self._sink, self._after(written)) if self._signer is not None else {}
         for place, last in written.items():
             self._drop(place)
             end = ends.get(place)
             head = Head(last, end) if last is not None and end is not None else None
-            # Not the rows are counted but their offsets: it is signed too early rather than never.
+            # Offsets are counted instead of rows: signing too early is better than never.
             unsigned = 0 if head is None else min(head.offset - signed.get(place, -1), self._sign_every)
             self._partitions[place] = _Partition(last, last, head=head, unsigned=unsigned)
 
     def _after(self, written: Mapping[Place, int | None]) -> dict[tuple[str, int], int]:
-        """From where on a signed statement counts: one before that is due to be followed by another anyhow."""
+        """Return the offset from which a signed statement counts: after an earlier one, another is due in any case."""
         return {place: max(last - self._sign_every, 0) for place, last in written.items() if last is not None}
 
     def _rows(
@@ -243,9 +243,9 @@ class AuditWriter:
         *,
         closing: bool,
     ) -> Iterator[Row | Block]:
-        """The rows, some at a time, chained: as Python objects they need several times the records' memory.
+        """Yield the rows in parts, chained: as Python objects they need several times the records' memory.
 
-        Counted by topic as far as they were taken.
+        They are counted by topic as they are consumed.
         """
         for place, partition in sorted(partitions.items()):
             chain = chains[place]
@@ -290,7 +290,7 @@ class AuditWriter:
 
 @dataclass
 class _Chain:
-    """A chain as it will be when a commit has been made."""
+    """A chain as it will be after the commit."""
 
     head: Head | None
     unsigned: int

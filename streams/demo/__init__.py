@@ -1,1 +1,1 @@
-"""The demonstration: the whole loop on one machine, with sample agents and facts that are checked."""
+"""The demonstration: the whole loop on one machine, with sample agents and verified facts."""

@@ -1,4 +1,4 @@
-"""The two acts of the demonstration, and the facts that each must leave."""
+"""The two acts of the demonstration, and the facts that each must produce."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ _CONTROL_WITHIN_S = 30.0
 
 @dataclass(frozen=True)
 class Fact:
-    """One claim, whether it holds, and what was seen."""
+    """One claim, whether it is true, and the evidence."""
 
     claim: str
     holds: bool
@@ -28,7 +28,7 @@ class Fact:
 
 
 def act_one(stage: Stage, pause_s: float) -> list[Fact]:
-    """A runaway agent is stopped, stays stopped, and is released by an operator."""
+    """Show that a runaway agent is stopped, stays stopped, and is released by an operator."""
     stage.title(
         "Act 1. A brittle task",
         f"An agent shall remove the stale asset {STUCK} and retry until it is gone. "
@@ -40,7 +40,7 @@ def act_one(stage: Stage, pause_s: float) -> list[Fact]:
     second = stage.run_agent("brittle-2", "brittle_agent", BRITTLE_SESSION, "--pause-s", f"{pause_s:g}")
     requests = stage.catalogue.requests
 
-    # Only a person releases it, and has to say why.
+    # Only a person can release it, with a reason.
     reset = ("reset", BRITTLE_SESSION, "--by", OPERATOR, "--reason")
     unreasoned = stage.command("reset-1", *reset, "")
     still_killed = control_key(ScopeKind.SESSION, BRITTLE_SESSION) in stage.control
@@ -68,7 +68,7 @@ def act_one(stage: Stage, pause_s: float) -> list[Fact]:
 
 
 def act_two(stage: Stage) -> list[Fact]:
-    """A healthy agent's declared bulk clean-up is not stopped."""
+    """Show that a healthy agent's declared bulk clean-up is not stopped."""
     stage.title(
         "Act 2. A declared clean-up",
         f"Another agent removes {len(STAGING)} staging assets, as fast as it can. That is far more than the "
@@ -94,7 +94,7 @@ def act_two(stage: Stage) -> list[Fact]:
 
 
 def _stopped(stage: Stage, first: Agent, second: Agent) -> list[Fact]:
-    """That the first process was stopped at its third delete, and the second at its first call."""
+    """Return whether the first process was stopped at its third delete, and the second at its first call."""
     codes = {step.code for step in (*first.refused, *second.refused)}
     advised = any(step.outcome is Outcome.ADVISED and step.code == "loop_suspected" for step in first.steps)
     kills = [d for d in stage.decisions if d.session_id == BRITTLE_SESSION and d.code == KILL_CODE]
@@ -120,7 +120,7 @@ def _stopped(stage: Stage, first: Agent, second: Agent) -> list[Fact]:
 
 
 def _until_stopped(stage: Stage) -> ControlRecord | None:
-    """The session's control record, once the agent's side has acknowledged the stop; None when nothing is killed."""
+    """Return the session's control record, once the agent's side has acknowledged the stop; None without a kill."""
     key = control_key(ScopeKind.SESSION, BRITTLE_SESSION)
     stage.wait(
         lambda: (record := stage.control.get(key)) is not None and record.stopped_at is not None,
@@ -141,14 +141,14 @@ def _was_deleted(stage: Stage, asset_id: str) -> bool:
 
 
 def _story(stage: Stage, session_id: str, *beginnings: str) -> list[dict[str, Any]]:
-    """The session's rows in the audit table, once there is one that begins with each of these."""
+    """Return the session's rows in the audit table, once summaries with all these prefixes exist."""
     story: list[dict[str, Any]] = []
 
     def all_there() -> bool:
         nonlocal story
         try:
             story = session_story(stage.audit_table, session_id)
-        except QueryFailed:  # before the first flush there is no table
+        except QueryFailed:  # the table does not exist before the first flush
             return False
         return all(_row(beginning, story) is not None for beginning in beginnings)
 
@@ -162,6 +162,6 @@ def _row(beginning: str, story: list[dict[str, Any]]) -> str | None:
 
 
 def _audited(beginning: str, story: list[dict[str, Any]]) -> Fact:
-    """That the audit has a row whose summary begins so."""
+    """Return whether the audit has a row whose summary has this prefix."""
     row = _row(beginning, story)
     return Fact(f"the audit has '{beginning.strip()} ...'", row is not None, row or "no such row")

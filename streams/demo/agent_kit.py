@@ -1,6 +1,6 @@
-"""What the sample agents share: the way to the catalogue, and how they tell what they do.
+"""The common part of the sample agents: access to the catalogue, and reports of their steps.
 
-They tell it as one JSON object a line on standard output, for whoever started them.
+They report one JSON object per line on standard output, to the process that started them.
 """
 
 import json
@@ -27,11 +27,11 @@ class Outcome(StrEnum):
 
     ANSWERED = "answered"
     REFUSED = "refused"
-    """By the guard: the tool did not run."""
+    """The guard refused: the tool did not run."""
     ADVISED = "advised"
-    """The guard has something to say before the tool runs."""
+    """The guard gave advice before the tool ran."""
     MESSAGE = "said"
-    """The agent says something."""
+    """A message of the agent."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class Step:
 
     outcome: Outcome
     text: str
-    """The tool's answer, the guard's words, or the agent's own."""
+    """The tool's answer, the guard's message, or the agent's own."""
     call: str = ""
     """The call, such as `delete_asset(fact_sales)`."""
     code: str = ""
-    """Of a refusal or an advice."""
+    """The code of a refusal or an advice."""
 
 
 def catalogue(method: str, path: str) -> str:
-    """What the catalogue answers to a request."""
+    """Return the catalogue's answer to a request."""
     request = urllib.request.Request(os.environ[URL_VARIABLE] + path, method=method)
     try:
         with urllib.request.urlopen(request, timeout=_ANSWER_WITHIN_S) as response:
@@ -59,7 +59,7 @@ def catalogue(method: str, path: str) -> str:
 
 
 def attempt(tool: Callable[..., str], *arguments: str) -> str | None:
-    """Calls a guarded tool and prints its result; None when it was refused."""
+    """Call a guarded tool and print its result; None if it was refused."""
     call = f"{tool.__name__}({', '.join(arguments)})"
     try:
         answer = tool(*arguments)
@@ -71,18 +71,18 @@ def attempt(tool: Callable[..., str], *arguments: str) -> str | None:
 
 
 def hear(advice: Advice) -> None:
-    """Tells what the guard advised."""
+    """Report the guard's advice."""
     emit(Step(Outcome.ADVISED, advice.message, code=advice.code))
 
 
 def emit(step: Step) -> None:
-    """One line on standard output."""
+    """Print a step as one line."""
     sys.stdout.write(json.dumps(asdict(step)) + "\n")
     sys.stdout.flush()
 
 
 def steps(output: str) -> Iterator[Step]:
-    """The steps in an agent's output; lines that are none, such as warnings, are passed over."""
+    """Yield the steps in an agent's output; other lines, such as warnings, are skipped."""
     for line in output.splitlines():
         if line.startswith("{"):
             fields = json.loads(line)

@@ -1,7 +1,7 @@
-"""A sample agent with a brittle task: it removes a stale asset, and retries until that is gone.
+"""A sample agent with a brittle task: it deletes a stale asset, and retries until that is gone.
 
-The catalogue accepts each delete, and the asset is there again at once. Nothing in this agent would
-ever end that; it does not even listen to advice. Who and where it is comes from HALTLINE_* variables.
+The catalogue accepts each delete, and the asset exists again at once. Nothing in this agent would ever end the loop; it
+even ignores advice. Its ids and addresses come from HALTLINE_* variables.
 """
 
 import argparse
@@ -17,7 +17,7 @@ CURED = f"remove the copy {COPY}; if {STUCK} is still there, report it instead o
 
 
 def work(guard: Guard, *, cured: bool, pause_s: float) -> int:
-    """Does the task with guarded tools; returns the exit code."""
+    """Do the task with guarded tools. Returns the exit code."""
 
     @guard.tool(effect="destructive")
     def delete_asset(asset_id: str) -> str:
@@ -43,7 +43,7 @@ def work(guard: Guard, *, cured: bool, pause_s: float) -> int:
             return 0
         time.sleep(pause_s)
 
-    # Refused; a stubborn agent looks for ways around it.
+    # Refused; a stubborn agent tries to bypass that.
     attempt(delete_asset, STUCK)
     attempt(drop_table, STUCK)
     attempt(list_assets)
@@ -52,7 +52,7 @@ def work(guard: Guard, *, cured: bool, pause_s: float) -> int:
 
 
 def main() -> int:
-    """Runs the agent."""
+    """Run the agent."""
     parser = argparse.ArgumentParser(description="A sample agent with a brittle task, under haltline's guard.")
     parser.add_argument("--cured", action="store_true", help="the corrected task: report instead of retrying")
     parser.add_argument("--pause-s", type=float, default=6.0, help="between two attempts (%(default)s)")

@@ -1,4 +1,4 @@
-"""A small data catalogue, which the sample agents work on. It knows nothing of haltline."""
+"""A small data catalogue for the sample agents. It does not use haltline."""
 
 import json
 import threading
@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
 STUCK: Final = "fact_sales"
-"""The asset that is never gone: something else makes it again at once."""
+"""The asset that always exists: something else recreates it at once."""
 
 COPY: Final = "tmp_sales_copy"
 STAGING: Final = tuple(f"stg_{number:03d}" for number in range(20))
@@ -20,7 +20,7 @@ GONE: Final = "deleted"
 
 @dataclass(frozen=True)
 class Request:
-    """One request that arrived, and what it was answered with."""
+    """One received request, and its answer."""
 
     method: str
     asset_id: str
@@ -57,7 +57,7 @@ class Catalogue(AbstractContextManager["Catalogue", None]):
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class's names
-                """Prints nothing: `requests` tells what arrived."""
+                """Print nothing: `requests` has what arrived."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -67,7 +67,7 @@ class Catalogue(AbstractContextManager["Catalogue", None]):
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """All that arrived, in order."""
+        """All received requests, in order."""
         with self._lock:
             return tuple(self._requests)
 
@@ -75,7 +75,7 @@ class Catalogue(AbstractContextManager["Catalogue", None]):
         self.close()
 
     def close(self) -> None:
-        """Ends the server."""
+        """End the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

@@ -1,7 +1,7 @@
-"""A sample agent with a healthy task: it removes every staging asset, each once.
+"""A sample agent with a healthy task: it deletes every staging asset, each once.
 
-That is many deletes in little time, as a loop would make; an operator has declared them.
-Who and where it is comes from HALTLINE_* variables.
+These are many deletes in a short time, as in a loop; an operator has declared them. Its ids and addresses come from
+HALTLINE_* variables.
 """
 
 import sys
@@ -12,7 +12,7 @@ from haltline.streams.demo.catalogue import STAGING
 
 
 def work(guard: Guard) -> int:
-    """Does the task with a guarded tool; returns the exit code."""
+    """Do the task with a guarded tool. Returns the exit code."""
 
     @guard.tool(effect="destructive")
     def delete_asset(asset_id: str) -> str:
@@ -25,7 +25,7 @@ def work(guard: Guard) -> int:
 
 
 def main() -> int:
-    """Runs the agent."""
+    """Run the agent."""
     goal = f"remove the {len(STAGING)} staging assets of the last quarter"
     with Guard(GuardSettings.from_env(mode="blocking", task=Task(goal=goal)), on_advice=hear) as guard:
         return work(guard)

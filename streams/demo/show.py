@@ -15,9 +15,9 @@ _TAIL_LINES = 12
 
 
 def run(console: Console, folder: Path, *, pause_s: float = 6.0) -> bool:
-    """Runs both acts; True when every fact holds. Logs and the audit table are left in `folder`.
+    """Run both acts. Returns True if every fact is true. Logs and the audit table stay in `folder`.
 
-    Ends everything it started, also when it is interrupted (KeyboardInterrupt goes through).
+    Ends everything that it started, also on an interrupt (KeyboardInterrupt is passed on).
     """
     began_s = time.monotonic()
     console.print(Text("haltline: a runaway agent is stopped, end to end, on this machine", style="bold"))
@@ -38,7 +38,7 @@ def run(console: Console, folder: Path, *, pause_s: float = 6.0) -> bool:
 
 
 def table(facts: list[Fact]) -> Table:
-    """The facts for people."""
+    """Return the facts as a table."""
     shown = Table("", "claim", "seen")
     for fact in facts:
         verdict = Text("ok", "green") if fact.holds else Text("FAILED", "bold red")
@@ -47,7 +47,7 @@ def table(facts: list[Fact]) -> Table:
 
 
 def _show_logs(console: Console, logs: Path) -> None:
-    """The ends of what the processes printed."""
+    """Print the last lines of the processes' logs."""
     for file in sorted(logs.glob("*.log")):
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:]
         console.print(Text(f"\nThe end of {file}:", style="bold"))

@@ -1,4 +1,4 @@
-"""Where the demonstration happens: broker, worker, sink, catalogue, and the lines on the terminal."""
+"""The stage of the demonstration: broker, worker, sink, catalogue, and the output on the terminal."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ from haltline.streams.local.system import start_audit, start_worker, wait_until_
 
 OPERATOR: Final = "ada"
 AGENT_WITHIN_S: Final = 90.0
-"""Far more than an agent needs, for a machine that is busy."""
+"""The time limit of an agent: far more than it needs, for a busy machine."""
 
 _COMMAND_WITHIN_S = 60.0
 _VERDICT_BUDGET_S = 10.0
@@ -32,32 +32,32 @@ _STYLES = {"agent": "cyan", "catalogue": "blue", "haltline": "magenta", "operato
 
 
 class Agent:
-    """One run of a sample agent in a process of its own."""
+    """One run of a sample agent in its own process."""
 
     def __init__(self, child: Child) -> None:
         self.child = child
         self.shown = 0
-        """How many of its steps were printed."""
+        """The number of its steps that were printed."""
 
     @property
     def steps(self) -> list[Step]:
-        """What it has reported up to now."""
+        """Return its reported steps so far."""
         output = self.child.log_file.read_text(encoding="utf-8", errors="replace")
         return list(steps(output[: output.rfind("\n") + 1]))
 
     @property
     def refused(self) -> list[Step]:
-        """The calls that were refused."""
+        """Return the refused calls."""
         return [step for step in self.steps if step.outcome is Outcome.REFUSED]
 
     @property
     def answered(self) -> list[Step]:
-        """The calls that were made."""
+        """Return the executed calls."""
         return [step for step in self.steps if step.outcome is Outcome.ANSWERED]
 
 
 class Stage:
-    """The running system, and everything that is seen of it; `pump` says it aloud."""
+    """The running system, and all observations of it; `pump` prints them."""
 
     def __init__(
         self, console: Console, children: Children, catalogue: Catalogue, bootstrap: str, audit_table: Path
@@ -67,7 +67,7 @@ class Stage:
         self.audit_table = audit_table
         self.decisions: list[Decision] = []
         self.control: dict[str, ControlRecord] = {}
-        """What holds now, by key."""
+        """The controls in force, by key."""
         self._console = console
         self._children = children
         self._topics = Topics()
@@ -75,16 +75,16 @@ class Stage:
         self._agents: list[Agent] = []
         self._requests_shown = 0
         self._shown: set[str] = set()
-        """Reasons of refusals, which are printed once."""
+        """Reasons of refusals, each printed once."""
         self._began_s = time.monotonic()
 
     def close(self) -> None:
-        """Ends the reading."""
+        """Close the reader."""
         self._reader.close()
 
     def say(self, who: str, text: str) -> None:
-        """One line: when, who, what."""
-        line = Table.grid(padding=(0, 1))  # so that a long text is folded under itself
+        """Print one line: time, author, text."""
+        line = Table.grid(padding=(0, 1))  # so that a long text is wrapped in its column
         line.add_column(width=8, justify="right", style="dim")
         line.add_column(width=9, style=_STYLES[who])
         line.add_column()
@@ -92,14 +92,14 @@ class Stage:
         self._console.print(line)
 
     def title(self, text: str, what: str) -> None:
-        """Begins a part."""
+        """Print the title of a part."""
         self._console.print()
         self._console.print(Text(text, style="bold"))
         self._console.print(Text(what))
         self._console.print()
 
     def start_agent(self, name: str, module: str, session_id: str, *options: str) -> Agent:
-        """Starts a sample agent in its own process."""
+        """Start a sample agent in its own process."""
         command = " ".join(("python", "-m", f"haltline.streams.demo.{module}", *options))
         self.say("system", f"{command}   # session {session_id}")
         environment = {
@@ -116,14 +116,14 @@ class Stage:
         return self._agents[-1]
 
     def run_agent(self, name: str, module: str, session_id: str, *options: str) -> Agent:
-        """Starts a sample agent and waits for its end."""
+        """Start a sample agent and wait for its end."""
         agent = self.start_agent(name, module, session_id, *options)
         self.wait(lambda: agent.child.exit_code is not None, f"the end of {name}", within_s=AGENT_WITHIN_S)
         self.pump()
         return agent
 
     def command(self, name: str, *arguments: str) -> int:
-        """Runs a command of an operator as a person would; returns its exit code."""
+        """Run an operator's command as a person would. Returns its exit code."""
         shown = " ".join(f"'{argument}'" if not argument or " " in argument else argument for argument in arguments)
         self.say("operator", f"$ haltline {shown}")
         child = self._children.start_module(
@@ -137,7 +137,7 @@ class Stage:
         return child.exit_code or 0
 
     def wait(self, condition: Callable[[], object], what: str, *, within_s: float) -> None:
-        """Waits for a condition and says aloud what happens meanwhile. Raises TimedOut or ChildDied."""
+        """Wait for a condition, and print what happens meanwhile. Raises TimedOut or ChildDied."""
 
         def look() -> object:
             self.pump()
@@ -146,8 +146,8 @@ class Stage:
         self._children.wait_until(look, what, within_s=within_s)
 
     def pump(self) -> None:
-        """Takes in and says aloud what was done, decided and asked since the last call."""
-        # Looked at from the last link of the chain to the first, printed from the first to the last: causes come first.
+        """Read and print the calls, decisions and requests since the last call."""
+        # Read from the last link of the chain to the first, printed from the first to the last: causes come first.
         news = [(agent, agent.steps[agent.shown :]) for agent in self._agents]
         requests = self.catalogue.requests[self._requests_shown :]
         while (message := self._reader.poll(0.02)) is not None:
@@ -157,7 +157,7 @@ class Stage:
                 self._take_control((message.key() or b"").decode(), message.value())
         self._requests_shown += len(requests)
         for request in requests:
-            if request.asset_id not in STAGING:  # what the agent reports of these is enough
+            if request.asset_id not in STAGING:  # the agent's own report of these is enough
                 self.say("catalogue", f"{request.method} /assets/{request.asset_id} -> {_cut(request.answer)}")
         for agent, steps_ in news:
             agent.shown += len(steps_)
@@ -197,7 +197,7 @@ def _cut(text: str) -> str:
 
 @contextmanager
 def open_stage(console: Console, folder: Path) -> Iterator[Stage]:
-    """Everything running, until the end of the block. Raises TimedOut or ChildDied."""
+    """Run everything until the end of the block. Raises TimedOut or ChildDied."""
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker())
         broker.ensure_topics(Topics())

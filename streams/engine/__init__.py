@@ -1,1 +1,1 @@
-"""The decisions: pure functions of policy, state and record. No clock, no I/O."""
+"""The decisions, as pure functions of policy, state and record. No clock, no I/O."""

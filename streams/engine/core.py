@@ -1,7 +1,7 @@
-"""What decides: a pure function of policy, state and event.
+"""The core, which decides: a pure function of policy, state and event.
 
-The worker, replay, backtest, the agent's local mode and every test run this same code. Its only clock
-is the event's own time: no I/O, no wall clock, no randomness, no globals.
+The worker, replay, backtest, the agent's local mode and every test run this same code. Its only clock is the event's
+own time: no I/O, no wall clock, no randomness, no globals.
 """
 
 from collections.abc import Sequence
@@ -38,12 +38,12 @@ from haltline.streams.engine.session_commands import SessionCommands
 from haltline.streams.engine.session_state import MAX_SEEN, Effects, SessionState
 from haltline.streams.engine.signals import origin_of, stood_in
 
-# Looked up at every event: from their class, members take ten times as long.
+# Constants because they are read at every event: an attribute of the enum class takes ten times as long.
 _SESSION_ENDED, _MODEL_TURN = Kind.SESSION_ENDED, Kind.MODEL_TURN
 _KILL, _RESET, _BATCH = CommandKind.KILL, CommandKind.RESET, CommandKind.BATCH
 
 TURN_AFTER_STOP = "turn_after_stop"
-"""What is counted of a turn that a model took though its session was killed or frozen: nobody there refuses turns."""
+"""The counter of model turns after a kill or in a freeze: nothing refuses turns there."""
 
 __all__ = ["MAX_SEEN", "Core", "Effects", "Failure", "LogPosition", "Position", "SessionState"]
 
@@ -59,16 +59,16 @@ class Core:
         alone: bool = False,
         runs: Runs = Runs.ALL,
     ) -> None:
-        """Builds every detector of the policy; those of other packages are looked for in `plugins`.
+        """Build every detector of the policy; detectors of other packages are looked up in `plugins`.
 
-        `alone`: for one session, in the process that makes its events. Each comes once, so no ids are remembered;
-        nobody looks across sessions, so there are no signals of its events; and nobody records what a rule in shadow
-        finds, so it is left out.
+        `alone`: for one session, in the process that produces its events. Each event arrives once, so no ids are
+        stored. There are no rules across sessions, so no signals are sent. Findings of shadow rules are not recorded,
+        so these rules are left out.
 
-        `runs`: of which group of workers it is. What `runs.says` leaves out of an outcome is for another group to say.
+        `runs`: the group of workers. Outcomes for which `runs.says` returns False are published by another group.
 
         Raises:
-            ValueError: a rule is not known or a setting is wrong; says which, what was expected and what was given.
+            ValueError: a rule is unknown or a setting is wrong; says which, what was expected and what was given.
 
         """
         self.policy = policy or Policy()
@@ -87,20 +87,20 @@ class Core:
         self._cross_session = CrossSessionCore(self.policy, self._rule_sets.rules, known, enforces=enforces)
         self.runs = runs
         self.idle = runs is Runs.SHADOW and not (self._rule_sets.shadowed or self._strict.shadowed)
-        """No rule is in shadow, so this group has nothing to find."""
+        """Whether no rule is in shadow, so that this group has nothing to find."""
         self._signaller = self._cross_session.signaller
         self._commands = SessionCommands(self.policy, self._controller, self._signaller)
         self._ttl_ms = int(self.policy.session_ttl_h * 3_600_000)
 
     def on_event(self, state: SessionState | None, event: ActionEvent, at: LogPosition | None = None) -> Effects:
-        """Takes in the session's next event. Changes `state` in place."""
+        """Apply the session's next event. Changes `state` in place."""
         time_ms = event.time
         if state is None:
             state = SessionState(session_id=event.session_id)
         if not self._alone and not (is_new(state, at) and is_first(state, event.event_id, MAX_SEEN)):
             return Effects(state, applied=False)
         if time_ms - state.clock_ms > self._ttl_ms and state.clock_ms:
-            # Was idle for so long that what it did then says nothing now. A kill stands.
+            # The session was idle for so long that its history no longer counts. A kill still does.
             state.calls, state.detectors = CallTracker(), {}
         state.events += 1
         if time_ms > state.clock_ms:  # noqa: PLR1730 - for every event: max() takes five times as long
@@ -174,7 +174,7 @@ class Core:
         judged: list[tuple[str, str, float]],
         incidents: list[IncidentRecord],
     ) -> Effects:
-        """What follows from an event of which there is anything to say: of most there is not."""
+        """Return the effects of an event that has any; most have none."""
         event, standing = act.event, state.standing
         decision, shadow = self._controller.decide(
             standing,
@@ -232,24 +232,24 @@ class Core:
         )
 
     def near(self, state: SessionState, event: ActionEvent) -> dict[str, float]:
-        """How close each rule is to a finding after the session's last event, 0 to 1; what is far is left out."""
+        """Return how close each rule is to a finding after the session's last event, 0 to 1, without distant rules."""
         watch = self._rule_sets.at(event, state.clock_ms)
         return {rule: share for kind in Kind for rule, share in watch.near(state.detectors, kind).items()}
 
     def on_command(self, state: SessionState | None, command: Command, at: LogPosition | None = None) -> Effects:
-        """Carries out an operator's act on a session. Changes `state` in place; the same command twice is once."""
+        """Apply an operator's command to a session. Changes `state` in place; idempotent for the same command."""
         if state is None:
             state = SessionState(session_id=command.id)
         return self._commands.command(state, command) if is_new(state, at) else Effects(state, applied=False)
 
     def on_feedback(self, state: SessionState | None, feedback: Feedback, at: LogPosition | None = None) -> Effects:
-        """Takes in what the agent's side answers. Changes `state` in place."""
+        """Apply feedback of the agent's side. Changes `state` in place."""
         if state is None:
             state = SessionState(session_id=feedback.session_id)
         return self._commands.feedback(state, feedback) if is_new(state, at) else Effects(state, applied=False)
 
     def on_opinion(self, state: SessionState | None, opinion: Opinion, at: LogPosition | None = None) -> Effects:
-        """Takes in a second opinion; `UNREQUESTED` follows from one that answers nothing. Changes `state` in place."""
+        """Apply a second opinion; `UNREQUESTED` follows if none was requested. Changes `state` in place."""
         if state is None:
             state = SessionState(session_id=opinion.session_id)
         if not is_new(state, at):
@@ -260,41 +260,41 @@ class Core:
         return Effects(state, followup=followup, incidents=incidents)
 
     def on_tick(self, state: SessionState, now_ms: int) -> Effects:
-        """Does the first thing that is due by now, on the worker's clock. Changes `state` in place.
+        """Do the first thing that is due at `now_ms`, on the worker's clock. Changes `state` in place.
 
-        Call it again while `state.due_ms` is not 0 and not later than `now_ms`. What follows bears the time at which
-        it was due, not that of the tick. A replay, which has no clock, goes without.
+        Call it again while `state.due_ms` is not 0 and not later than `now_ms`. Its effects carry the time at which it
+        was due, not that of the tick. A replay, which has no clock, does not call it.
         """
         return self._commands.tick(state, now_ms) if 0 < state.due_ms <= now_ms else Effects(state, applied=False)
 
     def on_idle(self, state: SessionState) -> Sequence[IncidentRecord]:
-        """What is to be told of a session that is about to be forgotten, as no events of it were found for so long."""
+        """Return the incident records of a session that is about to be dropped after a long idle time."""
         time_ms = state.clock_ms + self._ttl_ms
         return session_incidents.close(state.standing, state.ref, self.policy, time_ms, "idle")[1]
 
     def on_signal(self, state: ScopeState | None, signal: Signal, at: LogPosition | None = None) -> ScopeEffects:
-        """Takes in the next signal of an agent, target, tree, mission or the fleet. Changes `state` in place."""
+        """Apply the next signal of an agent, target, tree, mission or the fleet. Changes `state` in place."""
         return self._cross_session.on_signal(state, signal, at)
 
     def on_scope_command(
         self, state: ScopeState | None, command: Command, at: LogPosition | None = None
     ) -> tuple[ScopeState, ControlEffects]:
-        """Carries out an operator's act on one of these, or on a tool. Changes `state` in place."""
+        """Apply an operator's command to one of these scopes, or to a tool. Changes `state` in place."""
         return self._cross_session.on_command(state, command, at)
 
     def on_idle_scope(self, state: ScopeState) -> Sequence[IncidentRecord]:
-        """As `on_idle`, of an agent, target, tree, mission or the fleet."""
+        """Return the incident records of an idle agent, target, tree, mission or the fleet, like `on_idle`."""
         return self._cross_session.on_idle(state, state.clock_ms + self._ttl_ms)
 
     @staticmethod
     def retain_when_idle(state: ScopeState) -> bool:
-        """Whether the state of an agent, target, tree, mission or the fleet is kept when it is idle."""
+        """Return whether the state of an agent, target, tree, mission or the fleet is kept when it is idle."""
         return CrossSessionCore.retain_when_idle(state)
 
     def _held_to(
         self, standing: SessionControl, act: Observation, decision: Decision | None, lived: bool
     ) -> tuple[Decision | None, bool]:
-        """What probation and approvals make of a decision, and whether a probation is over."""
+        """Apply probation and approvals to a decision. Returns the decision, and whether a probation is over."""
         passed = False
         if standing.probation is not None:
             killed = lived and standing.killed is not None
@@ -305,7 +305,7 @@ class Core:
         return approvals.on_event(standing, act.event, decision, self.policy, lambda: act.effect), passed
 
     def _act(self, state: SessionState, event: ActionEvent, at: LogPosition | None, watch: RuleSet) -> Observation:
-        """The event as detectors see it."""
+        """Return the event as detectors see it."""
         calls = state.calls
         phase, call = calls.phase(event)
         act = Observation(event, self._classifier, phase, calls, call, watch.recalled, watch.measured)
@@ -315,7 +315,7 @@ class Core:
 
     @staticmethod
     def _declared(standing: SessionControl, act: Observation) -> DeclaredBatch | None:
-        """The declared batch that covers the act, which is now known to it."""
+        """Return the declared batch that covers the action, and record the action in it; None if there is none."""
         if not act.is_attempt or not act.acts or act.refused:
             return None
         targets = [one.target for one in act.acts]
@@ -356,20 +356,20 @@ def _is_stopped(killed: Kill | None, held: Freeze | None) -> bool:
 
 
 def _irreversible(act: Observation) -> Sequence[Destruction]:
-    """The irreversible effects of an attempt that was not refused."""
+    """Return the irreversible effects of an attempt that was not refused."""
     acts = act.irreversible
     return tuple(one for one in acts if not one.reversible) if acts and not act.refused else ()
 
 
 def _settled(standing: SessionControl, actions: int) -> list[tuple[str, str, float]]:
-    """What is known now to have helped, as nothing came after it: by rule and level."""
+    """Return interventions now known to have helped, as nothing followed them: rule, level, and how far."""
     history = standing.history
     entries = () if history is None else history.settle(actions)
     return [(entry.rule, entry.level, 1.0) for entry in entries if entry.said]
 
 
 def _note(state: SessionState, act: Observation) -> None:
-    """The task, checkpoints, and what came of calls since the last one: what interventions go back to."""
+    """Record the task, checkpoints, and results of calls since the last one, for interventions that refer to them."""
     event = act.event
     if event.task is not None and (event.task.goal or not event.task.prompts):
         state.task = note_of(event.task)

@@ -1,7 +1,7 @@
-"""What decides across sessions: a pure function of policy, the state of one agent, target or tree, and a signal.
+"""The core across sessions: a pure function of policy, the state of one agent, target or tree, and a signal.
 
-Signals are keyed by what they are about, so that the worker which has that key adds up what many workers see. Between
-two sessions they come in any order: what counts is event time, within the windows of each pattern.
+Signals are keyed by their subject, so that one worker adds up what many workers see. Signals of different sessions
+arrive in any order: event time counts, within the windows of each pattern.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,11 +32,11 @@ from haltline.streams.engine.session_state import Memory
 from haltline.streams.engine.signals import Signaller
 
 MAX_SEEN = 128
-"""Signal ids that are remembered, to know one that was sent twice."""
+"""The number of signal ids kept, to detect duplicates."""
 MAX_FAMILY = 1024
-"""Sessions of one tree that are remembered, the oldest forgotten first."""
+"""The most sessions of one tree that are kept; the oldest are dropped first."""
 TELL_FLEET_EVERY_MS = 5_000
-"""What an agent's sessions do is told to the fleet in one, for so long of event time."""
+"""The event time for which an agent's signals to the fleet are combined into one."""
 _COUNTS_FOR_MS = 60_000
 
 _CACHED_WATCHES = 256
@@ -44,24 +44,24 @@ _SCOPES = frozenset(SignalScope)
 _TO_FLEET = frozenset({SignalKind.STARTED, SignalKind.STOPPED, SignalKind.DESTRUCTIVE})
 _GOES_ON = frozenset({SignalKind.STARTED, SignalKind.DESTRUCTIVE})
 _CLOSES = frozenset({"killed", "reset", "lifted"})
-"""What an operator does to a scope that ends its incidents, as `scopes` tells it."""
+"""The commands, by their names in `scopes`, that close the incidents of a scope."""
 _KINDS = frozenset(ScopeKind)
 _OF_TREE = {SignalKind.KILLED.value: "session_killed", SignalKind.RELEASED.value: "session_reset"}
-"""What becomes of the first session of a tree ends the tree's incidents."""
+"""Signals about the first session of a tree that close the tree's incidents."""
 
 
 @dataclass
 class Family:
-    """A tree of sessions: who started whom, and who was killed."""
+    """A tree of sessions: parents by child, and killed sessions."""
 
     parents: dict[str, str] = field(default_factory=dict)
     killed: dict[str, str] = field(default_factory=dict)
-    """By session: why."""
+    """Reasons by session."""
 
 
 @dataclass
 class Untold:
-    """What an agent has not told the fleet yet, by kind."""
+    """The signals that an agent has not sent to the fleet yet, by kind."""
 
     counts: dict[str, int] = field(default_factory=dict)
     told_ms: dict[str, int] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Untold:
 
 @dataclass
 class ScopeState:
-    """All that is remembered of one agent, target, tree, mission or the fleet, with the offsets that it includes."""
+    """The state of one agent, target, tree, mission or the fleet, with the offsets that it includes."""
 
     scope: str
     id: str
@@ -88,7 +88,7 @@ class ScopeState:
 
 @dataclass(slots=True)
 class ScopeEffects:
-    """What follows from one signal."""
+    """The effects of one signal."""
 
     state: ScopeState
     applied: bool = True
@@ -96,11 +96,11 @@ class ScopeEffects:
     decisions: Sequence[Decision] = ()
     controls: Sequence[ControlRecord] = ()
     commands: Sequence[Command] = ()
-    """Kills of sessions, through the workers that have them."""
+    """Kills of sessions, sent to the workers that own them."""
     signals: Sequence[Signal] = ()
     failures: Sequence[Failure] = ()
     incidents: Sequence[IncidentRecord] = ()
-    """How incidents stand from now on, in order."""
+    """Updated incidents, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class CrossSessionCore:
     def __init__(
         self, policy: Policy, rules: EffectiveRules, known: Mapping[str, type[Pattern[Any]]], *, enforces: bool = False
     ) -> None:
-        """`enforces`: without patterns that are in shadow everywhere. Their signals are sent all the same."""
+        """`enforces`: leave out patterns that are in shadow everywhere. Their signals are still sent."""
         self._policy = policy
         self._rules = rules
         self._known = known
@@ -125,7 +125,7 @@ class CrossSessionCore:
         self.signaller = Signaller(tuple(_for_any_agent(policy, rules, known)))
 
     def on_signal(self, state: ScopeState | None, signal: Signal, at: LogPosition | None = None) -> ScopeEffects:
-        """Takes in the next signal of a scope. Changes `state` in place."""
+        """Apply the next signal of a scope. Changes `state` in place."""
         if state is None:
             state = ScopeState(signal.scope, signal.id)
         if not is_new(state, at) or not is_first(state, signal.signal_id, MAX_SEEN):
@@ -134,7 +134,7 @@ class CrossSessionCore:
         state.clock_ms = max(state.clock_ms, signal.time)
         outcome = ScopeEffects(state)
         if signal.scope not in _SCOPES:
-            return outcome  # of a later release
+            return outcome  # from a later release
         scope = SignalScope(signal.scope)
         watch = self._watch_at(scope, signal)
         findings, outcome.failures = _observe(watch, state, signal)
@@ -163,7 +163,7 @@ class CrossSessionCore:
     def on_command(
         self, state: ScopeState | None, command: Command, at: LogPosition | None = None
     ) -> tuple[ScopeState, ControlEffects]:
-        """Carries out an operator's act on an agent, mission, tool, target or the fleet. Changes `state` in place."""
+        """Apply an operator's command to an agent, mission, tool, target or the fleet. Changes `state` in place."""
         if state is None:
             state = ScopeState(command.scope.value, command.id)
         if not is_new(state, at):
@@ -179,25 +179,25 @@ class CrossSessionCore:
             closed = incidents.close(standing.incidents, about, why, command.time, by=command.by)
             effects = replace(effects, incidents=tuple(closed))
         if command.kind is CommandKind.RESET and effects.released:
-            # Anew, but what is usual for an agent stays, and so does what was already taken in.
+            # Reset, except for the agent's baseline and the offsets already applied.
             kept = {name: memory for name, memory in state.detectors.items() if name == _BASELINE}
             state.detectors, state.standing = kept, ScopeStatus()
         return state, effects
 
     @staticmethod
     def on_idle(state: ScopeState, time_ms: int) -> Sequence[IncidentRecord]:
-        """What is to be told of one that is about to be forgotten."""
+        """Return the incident records of a scope that is about to be dropped."""
         return incidents.close(state.standing.incidents, _about(state), "idle", time_ms)
 
     @staticmethod
     def retain_when_idle(state: ScopeState) -> bool:
-        """Whether it is kept when it is idle: what stands, who was killed, and what is usual for an agent."""
+        """Return whether an idle scope is kept: it has a control in force, a killed session, or a baseline."""
         usual = state.detectors.get(_BASELINE)
         known = usual is not None and len(usual.sessions) > _FEW_SESSIONS
         return state.standing.stands is not None or bool(state.family.killed) or known
 
     def _goes_on(self, stands: ScopeControl | None, signal: Signal) -> tuple[Finding, Command] | None:
-        """A session of an agent or a mission that was killed goes on: an incident, and the session is killed too."""
+        """Return a finding and a kill if a session continues although its agent or mission was killed."""
         if stands is None or stands.state != ControlState.KILLED or signal.kind not in _GOES_ON:
             return None
         if signal.session_id in stands.spared:
@@ -255,7 +255,7 @@ class CrossSessionCore:
 def _for_any_agent(
     policy: Policy, rules: EffectiveRules, known: Mapping[str, type[Pattern[Any]]]
 ) -> Iterator[CrossSessionPattern[Any]]:
-    """The patterns of the policy and of each override: where several hold, the strictest is that of one of them."""
+    """Yield the patterns of the policy and of each override: if several apply, the strictest is among these."""
     yield from build_across(rules.under(()), known)
     for number, override in enumerate(policy.overrides):
         if any(name in known and issubclass(known[name], CrossSessionPattern) for name in override.rules):
@@ -264,11 +264,11 @@ def _for_any_agent(
 
 _BASELINE = AgentBaseline.id
 _FEW_SESSIONS = 3
-"""An agent that had no more of them is forgotten when it is idle; an id of its own in each session is no agent."""
+"""An idle agent with at most this many sessions is dropped: an id used by a single session is no agent."""
 
 
 def _about(state: ScopeState) -> About:
-    """What the incidents of a state are about; a tree goes by the name of its first session."""
+    """Return the subject of a state's incidents; a tree is named by its first session."""
     if state.scope in _KINDS:
         return About(ScopeKind(state.scope), state.id)
     return About(ScopeKind.SESSION, state.id, key=f"{state.scope}:{state.id}")
@@ -277,7 +277,7 @@ def _about(state: ScopeState) -> About:
 def _incidents(
     state: ScopeState, signal: Signal, taken: Sequence[Measures]
 ) -> tuple[list[Decision], list[IncidentRecord]]:
-    """The decisions with the incidents that they belong to, and the records of those."""
+    """Return the decisions with their incidents, and the records of those incidents."""
     about, opened = _about(state), state.standing.incidents
     decisions: list[Decision] = []
     records: list[IncidentRecord] = []
@@ -312,7 +312,7 @@ def _observe(watch: _Watch, state: ScopeState, signal: Signal) -> tuple[list[Fin
 
 
 def _cascade(family: Family, signal: Signal) -> Iterator[Command]:
-    """A kill goes on to all descendants of a session, those included that are born, or known, later."""
+    """Yield kills of all descendants of a killed session, also of those that start, or become known, later."""
     session = signal.session_id
     if signal.kind == SignalKind.RELEASED:
         family.killed.pop(session, None)
@@ -363,13 +363,13 @@ def _ancestors(family: Family, session: str) -> Iterator[str]:
 
 
 def _tell_fleet(untold: Untold, signal: Signal) -> Iterator[Signal]:
-    """The first at once, those that follow within some seconds in one, with the next that comes within a minute."""
+    """Yield the first signal at once, and combine those of the next seconds into the next one within a minute."""
     if signal.kind not in _TO_FLEET:
         return
     kind = signal.kind
     told_ms = untold.told_ms.get(kind)
     if told_ms is not None and signal.time - told_ms > _COUNTS_FOR_MS:
-        untold.counts.pop(kind, None)  # of a minute that is over
+        untold.counts.pop(kind, None)  # of a past minute
     untold.counts[kind] = untold.counts.get(kind, 0) + 1
     if told_ms is not None and 0 <= signal.time - told_ms < TELL_FLEET_EVERY_MS:
         return

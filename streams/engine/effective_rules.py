@@ -1,4 +1,4 @@
-"""The rules that hold for a session: the strictest of the policy and its overrides, unless an operator exempts one."""
+"""The rules that apply to a session: the strictest of the policy and its overrides, unless an operator exempts one."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from haltline.schemas.policy import Override, Policy, Rule
 from haltline.schemas.removed_rules import REMOVED
 
 MAX_MEETINGS = 5_000
-"""Ways in which the overrides of one rule can meet; a document with more is refused, as not all could be checked."""
+"""The most combinations of one rule's overrides; a policy with more is refused, as not all could be checked."""
 
 _CACHED_SESSIONS = 65_536
 _WILD = "*?["
@@ -27,11 +27,11 @@ class EffectiveRules:
     """The rules of one policy, for every session."""
 
     def __init__(self, policy: Policy, detectors: Mapping[str, type[Pattern[Any]]] = PATTERNS) -> None:
-        """Tries every way in which the policy's overrides can meet; `detectors` are those that rules can be about.
+        """Check every combination of the policy's overrides; `detectors` are those that rules can refer to.
 
         Raises:
-            ValueError: a rule is not known or a setting is wrong, also when only several overrides make it so; says
-                where, what was expected and what was given.
+            ValueError: a rule is unknown or a setting is wrong, also if only a combination of overrides makes it so;
+            says where, what was expected and what was given.
 
         """
         if policy.preset is not None:
@@ -46,22 +46,22 @@ class EffectiveRules:
         self._found = lru_cache(maxsize=_CACHED_SESSIONS)(self._find)
 
     def overrides(self, agent_id: str, session_id: str, time_ms: int) -> tuple[int, ...]:
-        """The numbers of the overrides that hold for a session at a moment of its event time."""
+        """Return the indexes of the overrides that apply to a session at a moment of its event time."""
         if not self._policy.overrides:
             return ()
         return self._found(agent_id, session_id, bisect_right(self._ends_ms, time_ms))
 
     def under(self, overrides: Sequence[int]) -> dict[str, Rule]:
-        """Every detector's rule under these overrides, with its mode and the levels of every severity."""
+        """Return every detector's rule under these overrides, with its mode and the levels of every severity."""
         holding = [self._policy.overrides[number] for number in overrides]
         return {detector.id: rule_of(self._policy, detector, holding) for detector in self._detectors}
 
     @cached_property
     def deciding(self) -> frozenset[str]:
-        """Those that decide for some session at some time.
+        """Return the rules that decide for some session at some time.
 
-        What holds for a session changes with the ids that its events name and with the end of an exemption: a rule is
-        run for all sessions, so that it knows what came before.
+        The rules of a session change with the ids in its events and with the end of an exemption. A rule runs for all
+        sessions, so that it has their history.
         """
         rules = {
             name
@@ -73,12 +73,12 @@ class EffectiveRules:
 
     @cached_property
     def overridden(self) -> frozenset[str]:
-        """Those of which some override says anything."""
+        """Return the rules that some override sets."""
         return frozenset(name for override in self._policy.overrides for name in override.rules)
 
     @cached_property
     def shadowed(self) -> frozenset[str]:
-        """Those that may run in shadow for some session at some time."""
+        """Return the rules that may run in shadow for some session at some time."""
         exempt = {
             name
             for override in self._policy.overrides
@@ -100,7 +100,7 @@ class EffectiveRules:
 
 
 def rule_of(policy: Policy, detector: type[Pattern[Any]], overrides: Sequence[Override]) -> Rule:
-    """A detector's rule under the overrides that hold, complete but for settings that are left at their defaults.
+    """Return a detector's rule under these overrides, complete except for settings with default values.
 
     Raises:
         ValueError: a setting is wrong.
@@ -113,7 +113,7 @@ def rule_of(policy: Policy, detector: type[Pattern[Any]], overrides: Sequence[Ov
             "levels": {s: given.levels.get(s) or default_level(detector.id, s) for s in Severity},
         }
     )
-    # Whoever exempts means it, wherever in the document it stands.
+    # An exemption applies wherever it is in the document.
     for override in sorted(overrides, key=lambda o: o.exemption is not None):
         other = override.rules.get(detector.id)
         if other is not None:
@@ -123,13 +123,13 @@ def rule_of(policy: Policy, detector: type[Pattern[Any]], overrides: Sequence[Ov
 
 
 def _mode_by_default(policy: Policy, detector_id: str) -> Mode:
-    """The mode of a rule for which the policy says none."""
+    """Return the mode of a rule for which the policy sets none."""
     mode = default_mode(detector_id)
     return mode if policy.judgement is None or detector_id not in OF_JUDGEMENT else min(mode, policy.judgement)
 
 
 def without_effect(policy: Policy, detectors: Mapping[str, type[Pattern[Any]]] = PATTERNS) -> list[str]:
-    """What overrides set without effect, as it would loosen a rule and nobody has exempted it; one line for each."""
+    """Return the overrides' settings without effect: they loosen a rule without an exemption. One line each."""
     lines = []
     for number, override in enumerate(policy.overrides):
         if override.exemption is not None:
@@ -175,16 +175,16 @@ def _ignored(detector: type[Pattern[Any]], rule: Rule, overriding: Rule) -> Iter
             yield f"levels.{severity.value}", level.value, rule.levels[severity].value
     for name, value in check(detector, overriding.settings).items():
         held = rule.settings[name]
-        # Of limits by name, those that the override does not name are not its business.
+        # Named limits that the override does not set stay unchanged.
         if (held if not isinstance(held, dict) else {key: held[key] for key in value}) != value:
             yield f"settings.{name}", value, held
 
 
 def _spelled_out(policy: Policy, detectors: Mapping[str, type[Pattern[Any]]]) -> Policy:
-    """The policy with a rule for each detector that is not built in.
+    """Return the policy with a rule for each detector that is not built in.
 
-    A correlation's mode and level are as it says itself. Another package's detector that only overrides name is off,
-    where no override says else. What is optional runs where a correlation goes by it.
+    A correlation sets its own mode and level. Another package's detector that only overrides name is off by default. An
+    optional detector runs if a correlation uses it.
     """
     rules = dict(policy.rules)
     goes_by = [s.finding for c in policy.correlations for s in c.select.values() if s.finding is not None]
@@ -213,9 +213,9 @@ def _require_known(policy: Policy, detectors: Mapping[str, type[Pattern[Any]]]) 
 
 
 def _check_meetings(policy: Policy, detector: type[Pattern[Any]]) -> None:
-    """Overrides can be right one by one and wrong together: every way in which they can meet is tried.
+    """Check every combination of overrides: each can be valid alone and invalid together with others.
 
-    Raises ValueError naming the last override of the first way that is wrong.
+    Raises ValueError naming the last override of the first invalid combination.
     """
     setting = [
         (number, override)
@@ -238,7 +238,7 @@ _Numbered = tuple[int, Override]
 
 
 def _meetings(overrides: Sequence[_Numbered]) -> Iterator[tuple[_Numbered, ...]]:
-    """Every set of overrides that can hold for one session, in their order."""
+    """Yield every combination of overrides that can apply to one session, in their order."""
     for place, one in enumerate(overrides):
         yield (one,)
         can_join = [other for other in overrides[place + 1 :] if _can_meet(one[1], other[1])]
@@ -251,7 +251,7 @@ def _can_meet(one: Override, other: Override) -> bool:
 
 
 def _globs_meet(one: str, other: str) -> bool:
-    """False when no text matches both. Of two patterns the beginnings and the ends are compared: it may be true."""
+    """Return False if no text matches both. Of two patterns, only the fixed prefixes and suffixes are compared."""
     if not any(wild in one for wild in _WILD):
         return fnmatchcase(one, other)
     if not any(wild in other for wild in _WILD):

@@ -1,16 +1,16 @@
-"""Which rules a group of workers runs: all of them, or those in shadow beside those that can stop an agent.
+"""The rules that a group of workers runs: all of them, or those in shadow beside those that can stop an agent.
 
-A rule in shadow decides nothing. In a group of its own it has a place in the log and a state of its own, so that what
-can stop an agent never waits for it. Both groups read the same topics:
+A rule in shadow decides nothing. In a group of its own, it has its own offsets and state, so that rules that can stop
+an agent never wait for it. Both groups read the same topics:
 
 | group | runs | writes |
 | --- | --- | --- |
 | `all` | every rule | everything |
-| `enforced` | rules that decide somewhere, and what these go by | everything but what rules in shadow find |
-| `shadow` | every rule, once any is in shadow: what a rule finds can depend on each other one, and on a kill | \
-what rules in shadow find, and would have decided |
+| `enforced` | rules that decide somewhere, and those that they use | everything except findings of rules in shadow |
+| `shadow` | every rule, if any is in shadow: a finding can depend on every other rule, and on a kill | \
+findings of rules in shadow, and the decisions that these rules would have caused |
 
-What `enforced` and `shadow` write together is what `all` writes, under the same ids.
+Together, `enforced` and `shadow` write the records of `all`, under the same ids.
 """
 
 from enum import StrEnum
@@ -24,24 +24,24 @@ SHADOW_SUFFIX: Final = "-shadow"
 
 
 class Runs(StrEnum):
-    """Which rules a group of workers runs."""
+    """The rules that a group of workers runs."""
 
     ALL = "all"
     ENFORCED = "enforced"
     SHADOW = "shadow"
 
     def says(self, record: Detection | Decision) -> bool:
-        """Whether it is for this group to say. What an ACGP evaluation in shadow comes to is no rule's."""
+        """Return whether this group publishes the record. An ACGP evaluation in shadow belongs to no rule."""
         if self is Runs.ALL:
             return True
         shadow = record.mode == Mode.SHADOW and getattr(record, "detector", "") != ACGP
         return shadow is (self is Runs.SHADOW)
 
     def group(self, group: str) -> str:
-        """The consumer group, of which the changelog has its name, beside the group of this name."""
+        """Return the name of this group's consumer group, which also names its changelog."""
         return f"{group}{SHADOW_SUFFIX}" if self is Runs.SHADOW else group
 
     @property
     def component(self) -> str:
-        """What its processes are called in the metrics."""
+        """The component name of its processes in the metrics."""
         return "shadow" if self is Runs.SHADOW else "worker"

@@ -1,4 +1,4 @@
-"""Many sessions and what looks across them, in one process: what several workers do together, in one order."""
+"""Many sessions and the rules across them in one process: the work of several workers, in one order."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ Followed = Effects | ScopeEffects
 class Fleet:
     """Sessions, agents, targets, trees and missions under one policy.
 
-    Signals and kills arrive at once; on Kafka they take some milliseconds, in which a session may go on.
+    Signals and kills arrive at once; on Kafka they take some milliseconds, in which a session may continue.
     """
 
     def __init__(self, core: Core) -> None:
@@ -26,13 +26,13 @@ class Fleet:
         self.scopes: dict[tuple[str, str], ScopeState] = {}
 
     def event(self, event: ActionEvent, at: LogPosition | None = None) -> list[Followed]:
-        """Takes in an event, and all that follows: first what was decided on it, then what others make of that."""
+        """Apply an event and everything that follows: first its own effects, then those of its signals and kills."""
         outcome = self._core.on_event(self.sessions.get(event.session_id), event, at)
         self.sessions[event.session_id] = outcome.state
         return [outcome, *self._follow(outcome)]
 
     def command(self, command: Command) -> list[Followed]:
-        """Takes in an operator's act on a session or on something larger, and all that follows."""
+        """Apply an operator's command to a session or a larger scope, and everything that follows."""
         return list(self._carry_out(command))
 
     def _carry_out(self, command: Command) -> Iterator[Followed]:
@@ -59,7 +59,7 @@ class Fleet:
 
 
 def decisions_of(followed: Followed) -> Sequence[Decision]:
-    """What was decided: on a session one thing at most."""
+    """Return the decisions; for a session there is at most one."""
     if isinstance(followed, Effects):
         return () if followed.decision is None else (followed.decision,)
     return followed.decisions

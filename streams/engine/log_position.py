@@ -1,27 +1,27 @@
-"""Where inputs of the core come from, whether a state has them already, and what failed on one."""
+"""The log positions of the core's inputs, detection of duplicates, and detector failures."""
 
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
 _SHORT_BYTES = 6
-"""Two of 64 ids share them once in 4e12 events."""
+"""The bytes of a short hash: two of 64 ids collide once in 4e12 events."""
 
 
 class LogPosition(Protocol):
-    """Where an input stands in the log, such as a record of it."""
+    """The position of an input in the log, such as a record of it."""
 
     @property
     def topic(self) -> str:
-        """Its name."""
+        """The topic's name."""
 
     @property
     def partition(self) -> int:
-        """From 0."""
+        """The partition, from 0."""
 
     @property
     def offset(self) -> int:
-        """From 0; some are missing after compaction."""
+        """The offset, from 0; some are missing after compaction."""
 
 
 class Position(NamedTuple):
@@ -34,23 +34,23 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A detector that raised: never the same as one that found nothing."""
+    """The exception of a detector, which is not the same as no finding."""
 
     detector: str
     error: BaseException
 
 
 class TakesIn(Protocol):
-    """A state that knows what it includes."""
+    """A state with the offsets and ids that it includes."""
 
     offsets: dict[str, int]
-    """By topic: the last offset."""
+    """The last offset by topic."""
     seen: bytes
-    """Short hashes of the last ids one behind the other, the oldest first: one object to look at, not many."""
+    """Concatenated short hashes of the last ids, oldest first: scanning one object is fast."""
 
 
 def is_new(state: TakesIn, at: LogPosition | None) -> bool:
-    """False when the state includes the input at this offset; notes the offset otherwise."""
+    """Return False if the state includes the input at this offset; otherwise record the offset."""
     if at is None:
         return True
     if at.offset <= state.offsets.get(at.topic, -1):
@@ -60,23 +60,23 @@ def is_new(state: TakesIn, at: LogPosition | None) -> bool:
 
 
 def is_first(state: TakesIn, input_id: str, most: int) -> bool:
-    """False when the id was among the last `most`: its producer sent it twice. Notes it otherwise."""
+    """Return False if the id is among the last `most`: its producer sent it twice. Otherwise record it."""
     short = blake2b(input_id.encode(), digest_size=_SHORT_BYTES).digest()
-    if state.seen.find(short) >= 0:  # `in` takes half as long again: it tries a number first
+    if state.seen.find(short) >= 0:  # `in` takes 50 % longer: it tries a number first
         return False
     state.seen = state.seen[-(most - 1) * _SHORT_BYTES :] + short
     return True
 
 
 def includes_offsets(state: TakesIn, other: TakesIn) -> bool:
-    """Whether a state is at the other's offset in each topic, or behind it."""
+    """Return whether a state has reached the other's offset in each topic."""
     return all(state.offsets.get(topic, -1) >= offset for topic, offset in other.offsets.items())
 
 
 def remembers_ids(state: TakesIn, other: TakesIn, most: int) -> bool | None:
-    """Whether a state remembers the ids that the other does, but for the oldest where it has forgotten some.
+    """Return whether a state includes the ids of the other, except for the oldest that it has dropped.
 
-    None: it has none of them, and may have forgotten them all.
+    None: it includes none of them, and may have dropped them all.
     """
     ids = _ids(other)
     known = set(_ids(state))

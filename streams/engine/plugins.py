@@ -1,4 +1,4 @@
-"""Detectors, strategies and interventions of other packages that are installed beside haltline."""
+"""Detectors, strategies and interventions of other installed packages."""
 
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
@@ -11,10 +11,10 @@ _OTHERS: Final = {STRATEGIES: "strategy", INTERVENTIONS: "intervention"}
 
 
 def installed(stopwatch: Stopwatch | None = None) -> Plugins:
-    """What the packages of this environment offer; nothing of it is imported yet.
+    """Return what the packages of this environment offer; nothing is imported yet.
 
     Raises:
-        ValueError: two packages offer one name.
+        ValueError: two packages offer the same name.
 
     """
     others = {group: _offered(group, what) for group, what in _OTHERS.items()}
@@ -35,7 +35,7 @@ def _offered(group: str, what: str) -> dict[str, Source]:
 
 
 def _each_once(points: Iterable[EntryPoint]) -> Iterable[EntryPoint]:
-    """A package that is found on two ways, as an editable one may be, is still one."""
+    """Yield each package once, also one that is found on two paths, as an editable one may be."""
     return {(point.name, point.value, _package(point)): point for point in points}.values()
 
 

@@ -1,4 +1,4 @@
-"""Which detectors and rules hold for a session."""
+"""The detectors and rules that apply to a session."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,26 +21,26 @@ from haltline.streams.engine.effective_rules import EffectiveRules
 from haltline.streams.engine.log_position import Failure
 
 _CACHED_WATCHES = 1024
-"""Sets of overrides that hold together, of which the detectors are kept built."""
+"""The number of cached override combinations, with their detectors."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """The detectors and rules that hold for a session."""
+    """The detectors and rules that apply to a session."""
 
     dispatch: Dispatch
     rules: Mapping[str, Rule]
     recalled: bool
-    """Some of them ask whether a call was made before."""
+    """Whether some of them use whether a call was made before."""
     measured: bool
-    """Some of them ask for the session's progress, or may: what another package's detector asks for is not known."""
+    """Whether some of them use the session's progress, or may: the inputs of another package's detector are unknown."""
 
     def observe(self, memories: dict[str, Any], act: Observation) -> tuple[Sequence[Finding], Sequence[Failure]]:
-        """What the detectors find in an event, and those that raised. Changes `memories`, by detector, in place."""
+        """Return the detectors' findings in an event, and their failures. Changes `memories`, by detector, in place."""
         if act.event.task is not None and act.calls.is_other_task(act.event):
             _forget_progress(memories)
         if not self.dispatch.of_kind(act.kind):
-            return (), ()  # what it is need not be worked out
+            return (), ()  # nothing about it needs to be computed
         findings: list[Finding] = []
         failures: list[Failure] = []
         for detector_id, wakes, concerns, start, observe in self.dispatch.table(act.kind, act.sights):
@@ -62,30 +62,30 @@ class RuleSet:
         return findings, failures
 
     def near(self, memories: dict[str, Any], kind: Kind) -> dict[str, float]:
-        """How close each rule is to a finding, 0 to 1; what is far from anything is left out."""
+        """Return how close each rule is to a finding, 0 to 1; distant rules are left out."""
         of_kind = self.dispatch.of_kind(kind)
         near = {d.id: round(d.near(memories[d.id]), 3) for d in of_kind if d.id in memories}
         return {name: value for name, value in near.items() if value > 0}
 
 
 def _forget_progress(memories: dict[str, Any]) -> None:
-    """Another task, or another prompt: what was found before it of how the session gets on does not count on."""
-    for rule in OF_JUDGEMENT - {GoalDrift.id}:  # which knows the goal
+    """Drop what was found of the session's progress before a new task or prompt."""
+    for rule in OF_JUDGEMENT - {GoalDrift.id}:  # which itself tracks the goal
         memories.pop(rule, None)
 
 
 class RuleSets:
-    """Those of one policy, by the overrides that hold."""
+    """The rule sets of one policy, by the overrides that apply."""
 
     def __init__(
         self, policy: Policy, known: Mapping[str, type[Pattern[Any]]], plugins: Plugins, *, enforces: bool = False
     ) -> None:
-        """Builds every detector of the policy, and tries its overrides.
+        """Build every detector of the policy, and check its overrides.
 
-        `enforces`: only those from which something may follow, where what the others find is not recorded here.
+        `enforces`: leave out detectors without consequences; their findings are not recorded here.
 
         Raises:
-            ValueError: a rule is not known or a setting is wrong; says which, what was expected and what was given.
+            ValueError: a rule is unknown or a setting is wrong; says which, what was expected and what was given.
 
         """
         self.rules = EffectiveRules(policy, known)
@@ -96,12 +96,12 @@ class RuleSets:
         self._default = self._under(())
         for number, override in enumerate(policy.overrides):
             if not override.rules.keys().isdisjoint(plugins.ids):
-                self._under((number,))  # what starts only under an override is tried now, not at an event
+                self._under((number,))  # a detector that only an override starts is checked now, not at an event
         self._cached = lru_cache(maxsize=_CACHED_WATCHES)(self._under)
 
     @property
     def shadowed(self) -> bool:
-        """Whether some rule that can find anything may be in shadow, for some session at some time."""
+        """Return whether some rule that can find anything may be in shadow, for some session at some time."""
         running = {detector.id for kind in Kind for detector in self._default.dispatch.of_kind(kind)}
         return any(
             name in running or name in self.rules.overridden or issubclass(self._known[name], CrossSessionPattern)
@@ -109,7 +109,7 @@ class RuleSets:
         )
 
     def at(self, event: ActionEvent, time_ms: int) -> RuleSet:
-        """What holds for the event's session at this moment of its event time."""
+        """Return the rule set of the event's session at this moment of its event time."""
         if not self._overridden:
             return self._default
         return self._cached(self.rules.overrides(event.agent_id, event.session_id, time_ms))
@@ -130,7 +130,7 @@ class RuleSets:
 def _deciding(
     detectors: tuple[Detector[Any], ...], deciding: Collection[str], plugins: Plugins
 ) -> tuple[Detector[Any], ...]:
-    """Those that decide somewhere; all of them, where one of these may go by what the others find."""
+    """Return the detectors that decide somewhere; all of them if one of these may use other findings."""
     deciders = tuple(d for d in detectors if d.id in deciding)
     return detectors if any(d.combines or d.id in plugins.ids for d in deciders) else deciders
 
@@ -138,10 +138,10 @@ def _deciding(
 def on_probation(
     policy: Policy, known: Mapping[str, type[Pattern[Any]]], plugins: Plugins, *, enforces: bool = False
 ) -> RuleSets:
-    """What holds for sessions on probation: the policy, and over it what can only be stricter.
+    """Return the rule sets of sessions on probation: the policy, with additions that can only be stricter.
 
     Raises:
-        ValueError: as `RuleSets`.
+        ValueError: as for `RuleSets`.
 
     """
     stricter = Override(rules=policy.operated.probation.rules)

@@ -1,4 +1,4 @@
-"""What operators, the agent's side and the clock do to a session, beside its own events. Pure."""
+"""The effects of operators, feedback and the clock on a session, besides its own events. Pure."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from haltline.streams.engine.signals import Signaller, origin_of_command
 
 
 class SessionCommands:
-    """Under one policy. Every method changes the state in place."""
+    """The commands, feedback and ticks of sessions under one policy. Every method changes the state in place."""
 
     def __init__(self, policy: Policy, controller: Controller, signaller: Signaller) -> None:
         self._policy = policy
@@ -28,11 +28,11 @@ class SessionCommands:
         self._handler = CommandHandler(policy)
 
     def due_ms(self, standing: SessionControl) -> int:
-        """When a tick has something to do, on the worker's clock; 0: never."""
+        """Return when a tick is due, in milliseconds of the worker's clock; 0: never."""
         return self._handler.due_ms(standing)
 
     def command(self, state: SessionState, command: Command) -> Effects:
-        """Carries out an operator's act."""
+        """Apply an operator's command."""
         if command.request is not None and state.agent_id == "unknown":
             state.agent_id = command.request.agent_id
         if command.kind is CommandKind.KILL:
@@ -47,7 +47,7 @@ class SessionCommands:
         return self._with_incidents(state, self._handler.command(state.standing, state.ref, command))
 
     def feedback(self, state: SessionState, feedback: Feedback) -> Effects:
-        """Takes in what the agent's side answers."""
+        """Apply feedback of the agent's side."""
         standing, time_ms = state.standing, feedback.time
         stopped = self._controller.acknowledge(standing, feedback)
         killed = standing.killed
@@ -62,7 +62,7 @@ class SessionCommands:
         return Effects(state, control=control, incidents=session_incidents.on_stopped(standing, state.ref, time_ms))
 
     def tick(self, state: SessionState, now_ms: int) -> Effects:
-        """Does the first thing that is due by now, on the worker's clock."""
+        """Do the first thing that is due at `now_ms`, on the worker's clock."""
         return self._with_incidents(state, self._handler.tick(state.standing, state.ref, now_ms))
 
     def _kill(self, state: SessionState, command: Command) -> Effects:
@@ -93,7 +93,7 @@ class SessionCommands:
                 standing, who, self._policy, command.time, session_incidents.RESET, by=command.by
             )
             effects = replace(effects, decisions=(*effects.decisions, *closed), incidents=tuple(incidents))
-            # Anew, but what was already taken in stays taken in.
+            # Reset, except for the offsets and ids already applied.
             state.calls, state.detectors, state.standing = CallTracker(), {}, reset.standing
         outcome = self._outcome(state, effects)
         if was_killed and state.standing.killed is None:

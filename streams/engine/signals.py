@@ -1,4 +1,4 @@
-"""What a session tells to what looks across sessions: few of its events. Pure, in the order of the session's events."""
+"""The signals of a session to the rules across sessions, for few of its events. Pure, in the order of the events."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,46 +17,46 @@ from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.signals import FLEET_ID, MAX_TARGETS, Signal, SignalKind, SignalScope
 
-# Looked up at every event: from their class, members take ten times as long.
+# Constants because they are read at every event: an attribute of the enum class takes ten times as long.
 _DESTRUCTIVE = Effect.DESTRUCTIVE
 _SESSION_ENDED = Kind.SESSION_ENDED
 
 UNKNOWN = "unknown"
-"""The id of an agent that did not say who it is: nothing is added up over those, but destruction by host."""
+"""The id of an agent without a known id: nothing is added up across such agents, except destruction by host."""
 
 PROFILE_ACTIONS = 32
-"""A session tells what its actions are like each time it has taken so many."""
+"""The number of actions after which a session sends their profile."""
 
 _PART_OF_LIMIT = 0.01
-"""A session tells what it used when that is such a part of the least shared limit."""
+"""The part of the least shared limit after which a session sends its usage."""
 _MAX_TOOLS = 16
 _MAX_ID = 256
 _NOT_SHARED = frozenset(
     ("path", "worktree", "stash", "history", "branch", "tag", "package", "device", "crontab", "firewall", "docker",
      "image", "container", "volume", "key", "unknown")
 )  # fmt: skip
-"""Kinds of target that are local to a machine or a checkout: another one in each session's sandbox."""
+"""Kinds of target that are local to a machine or a checkout, and so different in each session's sandbox."""
 _COUNTED_EFFECTS = frozenset({Effect.NETWORK, Effect.MUTATE, Effect.DESTRUCTIVE})
 
 
 class UnsentSignals(Struct):
-    """What a session has not told yet. Plain JSON values: part of its state."""
+    """What a session has not sent yet. Plain JSON values: part of its state."""
 
     spent: dict[str, float] = field(default_factory=dict)
     actions: int = 0
     since_ms: int = 0
     """Event time of the first of these actions."""
     tools: dict[str, int] = field(default_factory=dict)
-    """By tool and by effect, as in a profile."""
+    """Counts by tool and by effect, as in a profile."""
     mission: str | None = None
-    """The last that it named."""
+    """The last mission that the session named."""
     stopped_minute: int = 0
-    """The last minute, in event time since 1970, of which it told that it was stopped."""
+    """The last minute (event time, minutes since 1970) in which it signalled a stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The event, or the operator's command, that signals are made of, and of whose session."""
+    """The source of signals: an event or an operator's command, and its session."""
 
     event_id: str
     time_ms: int
@@ -69,7 +69,7 @@ class Origin:
     offset: int | None = None
 
     def signal(self, kind: SignalKind, scope: SignalScope, scope_id: str, **more: object) -> Signal:
-        """A signal of it; `more` are fields of the signal."""
+        """Return a signal from this origin; `more` are fields of the signal."""
         return Signal.model_validate(
             {
                 "signal_id": digest("signal", kind, scope, scope_id, self.session_id, self.event_id),
@@ -89,7 +89,10 @@ class Origin:
         )
 
     def to_agent_and_fleet(self, kind: SignalKind, **more: object) -> Iterator[Signal]:
-        """The same to both; the agent's tells it on to the fleet, so that many are told in one."""
+        """Yield the same signal to the agent and the fleet.
+
+        The agent forwards its own, so that many are combined into one.
+        """
         if self.agent_id != UNKNOWN:
             yield self.signal(kind, SignalScope.AGENT, self.agent_id, **more)
         else:
@@ -97,18 +100,18 @@ class Origin:
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """Under which trees the session is known: as one that was started, and as the first of its own."""
+        """The trees of the session: the one in which it was started, and its own."""
         above = self.root_session_id or self.parent_session_id
         return (self.session_id,) if above in {None, self.session_id} else (str(above), self.session_id)
 
 
 def origin_of_command(command: Command, agent_id: str, root: str | None) -> Origin:
-    """Where the signals of an operator's act on a session come from."""
+    """Return the origin of the signals of an operator's command to a session."""
     return Origin(command.command_id, command.time, command.id, agent_id, root_session_id=root)
 
 
 def origin_of(act: Observation, agent_id: str) -> Origin:
-    """Where the signals of an event come from."""
+    """Return the origin of the signals of an event."""
     event = act.event
     at = (act.topic, act.partition, act.offset) if act.topic else (None, None, None)
     return Origin(
@@ -117,16 +120,16 @@ def origin_of(act: Observation, agent_id: str) -> Origin:
 
 
 def stood_in(event: ActionEvent) -> str | None:
-    """The root session of an event, where it is another one."""
+    """Return the root session of an event; None if that is its own session."""
     above = event.root_session_id or event.parent_session_id
     return None if above == event.session_id else above
 
 
 class Signaller:
-    """Makes the signals that the policy's patterns across sessions hear."""
+    """Makes the signals that the policy's patterns across sessions use."""
 
     def __init__(self, patterns: tuple[CrossSessionPattern[object], ...]) -> None:
-        """The patterns may be the same ones several times, set for several agents: the least limit counts."""
+        """`patterns` may have one pattern several times, set for several agents: the least limit counts."""
         consumed = {(pattern.scope, kind) for pattern in patterns for kind in pattern.hears}
         self._started = any(kind is SignalKind.STARTED for _, kind in consumed)
         self._profiles = (SignalScope.AGENT, SignalKind.PROFILE) in consumed
@@ -137,7 +140,7 @@ class Signaller:
         budgets = [pattern for pattern in patterns if isinstance(pattern, SharedBudget) and pattern.limits]
         self._budgets = tuple(dict.fromkeys(budget.scope for budget in budgets))
         self.adds_up = bool(self._budgets)
-        """Some pattern adds up what sessions use: of that every event may tell."""
+        """Whether some pattern adds up the sessions' usage, which every event may report."""
         self._portions: Mapping[str, float] = {
             name: _PART_OF_LIMIT * min(b.limits[name] for b in budgets if name in b.limits)
             for name in SHARED
@@ -145,9 +148,9 @@ class Signaller:
         }
 
     def saw(self, unsaid: UnsentSignals, act: Observation, *, agent_id: str, first: bool) -> list[Signal]:
-        """What follows from an event by itself. Changes `unsaid` in place.
+        """Return the signals of an event by itself. Changes `unsaid` in place.
 
-        Nothing does of what is neither an attempt nor the first event, unless something `adds_up`.
+        Only attempts and the first event have any, unless some pattern `adds_up`.
         """
         signals: list[Signal] = []
         if first:
@@ -163,7 +166,7 @@ class Signaller:
 
     @staticmethod
     def decided(unsaid: UnsentSignals, origin: Origin, decision: Decision, *, killed: bool) -> Iterator[Signal]:
-        """What follows from a decision on a session: that it was stopped, once a minute, and that it was killed.
+        """Yield the signals of a decision on a session: of a stop once a minute, and of a kill.
 
         Changes `unsaid` in place.
         """
@@ -177,7 +180,7 @@ class Signaller:
 
     @staticmethod
     def stands(origin: Origin, kind: SignalKind, **more: object) -> Iterator[Signal]:
-        """That a session was killed, or released: to its agent, and to whoever it started."""
+        """Yield the signals of a kill or a release of a session: to its agent, and to the sessions that it started."""
         if origin.agent_id != UNKNOWN:
             yield origin.signal(kind, SignalScope.AGENT, origin.agent_id, **more)
         for root in origin.roots:
@@ -191,7 +194,7 @@ class Signaller:
             yield origin.signal(SignalKind.STARTED, SignalScope.ROOT, origin.roots[0])
 
     def _destroys(self, act: Observation, agent_id: str) -> Iterator[Signal]:
-        if self._trees:  # the sessions of one tree share a machine more often than not
+        if self._trees:  # sessions of one tree usually share a machine
             yield from self._of_tree(act, agent_id)
         shared = [d.target for d in act.losses if d.target.partition("=")[0] not in _NOT_SHARED][:MAX_TARGETS]
         if not shared:
@@ -259,5 +262,5 @@ class Signaller:
 
 
 def _short(target: str) -> str:
-    """The target as an id: a long one is cut, and told from others by a digest of the whole."""
+    """Return the target as an id: a long one is cut, and made unique by a digest of the whole."""
     return target if len(target) <= _MAX_ID else f"{target[: _MAX_ID - 33]}~{digest(target)}"

@@ -1,1 +1,1 @@
-"""One session in one file: what it did, what was decided on it, why, and the proof that nothing of it was changed."""
+"""The export of one session in one file: events, decisions, their reasons, and the proof that nothing was changed."""

@@ -1,7 +1,7 @@
-"""The file itself: a zip of JSON lines, a report, and a manifest with the SHA-256 of each of them.
+"""The bundle file: a zip of JSON lines, a report, and a manifest with the SHA-256 of each of them.
 
-A record stands on one line as it was: place, time, key, headers and value, all as text where it is UTF-8. So the
-chain's digests can be computed from it, and the core can decide on it again.
+Each record is one unchanged line: position, time, key, headers and value, as text if they are UTF-8. So the chain's
+digests can be computed from it, and the core can decide on it again.
 """
 
 import base64
@@ -36,18 +36,18 @@ KINDS: Final = {
     "policies": "policies",
     "dead-letter": "dead_letters",
 }
-"""What is in which file, by the topic's name without its prefix."""
+"""The kinds and their files, by the topic's name without its prefix."""
 
-_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # so that the same content is the same file
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # so that equal content makes equal files
 _MAX_BYTES: Final = 1024 * 1024 * 1024
 
 
 class BadBundle(ValueError):
-    """A file that is no bundle, or one that was changed."""
+    """A file is not a bundle, or was changed."""
 
 
 def write_bundle(file: Path, manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
-    """Writes the files and a manifest that names the digest of each. Raises OSError."""
+    """Write the files and a manifest with the digest of each. Raises OSError."""
     digests = {name: sha256(data).hexdigest() for name, data in sorted(files.items())}
     whole = orjson.dumps({"v": VERSION, **manifest, "files": digests}, option=orjson.OPT_INDENT_2)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out:
@@ -59,7 +59,7 @@ def write_bundle(file: Path, manifest: Mapping[str, Any], files: Mapping[str, by
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle that was read, every file as its digest says. Also a `Source` of what the session's worker read."""
+    """A bundle with verified digests. Also a `Source` of the inputs of the session's worker."""
 
     path: Path
     manifest: Json
@@ -67,40 +67,40 @@ class Bundle:
 
     @property
     def name(self) -> str:
-        """What it is, for people."""
+        """A human-readable name."""
         return f"bundle {self.path}"
 
     @property
     def topics(self) -> Topics:
-        """The topics that its records were on."""
+        """The topics of its records."""
         return Topics(str(self.manifest["prefix"]))
 
     @property
     def partitions(self) -> int:
-        """How many each topic has."""
+        """The number of partitions of each topic."""
         return int(self.manifest["partitions"])
 
     @property
     def session_id(self) -> str:
-        """The session that it is of."""
+        """The id of its session."""
         return str(self.manifest["session_id"])
 
     @property
     def spans(self) -> Sequence[Span]:
-        """Of the topics that a worker reads: from the session's first record to its last."""
+        """The parts of the topics that a worker reads: from the session's first record to its last."""
         offsets: dict[tuple[str, int], list[int]] = {}
         for record in chain.from_iterable(self._own()):
             offsets.setdefault((record.topic, record.partition), []).append(record.offset)
         return [Span(*place, min(found), max(found) + 1) for place, found in offsets.items()]
 
     def within(self, timestamp: int) -> bool:  # noqa: ARG002  # all of it is
-        """Whether a time is before the end of the range."""
+        """Return whether a time is before the end of the range."""
         return True
 
     def inputs(self) -> Iterator[LogRecord]:
-        """What the session's worker read of it, in order; signals are about it, and another worker's.
+        """Yield the session's records as its worker read them; its signals went to another worker.
 
-        Between them, where it was idle for long, is the time of other sessions' records: they have no key.
+        In long idle times between them, other sessions' records give the time: they have no key.
         """
         partition = partition_of(self.session_id, self.partitions)
         passed = [passing(self.topics, partition, int(ms)) for ms in self.manifest.get("passed", ())]
@@ -111,19 +111,19 @@ class Bundle:
         return [[r for _, r in self._of(kind) if r.key == self._key] for kind in kinds]
 
     def decided(self) -> Iterator[LogRecord]:
-        """What was decided on it."""
+        """Yield its decisions."""
         yield from (record for _, record in self._of("interventions"))
 
     def incidents(self) -> Iterator[LogRecord]:
-        """Its incidents."""
+        """Yield its incidents."""
         yield from (record for _, record in self._of("incidents"))
 
     def policies(self) -> Iterator[LogRecord]:
-        """The documents that were published."""
+        """Yield the published documents."""
         yield from (record for _, record in self._of("policies"))
 
     def json(self, name: str) -> Any:
-        """A file of one JSON value, or of one a line. Raises BadBundle."""
+        """Return the content of a file of one JSON value, or of one per line. Raises BadBundle."""
         try:
             data = self.files[name]
             return [orjson.loads(line) for line in data.splitlines()] if ".jsonl" in name else orjson.loads(data)
@@ -131,7 +131,7 @@ class Bundle:
             raise BadBundle(f"{self.path}: {name}: expected JSON, got {error!r}") from None
 
     def rows(self) -> Iterator[Json]:
-        """Every record as a row of the audit: what its digest is computed from."""
+        """Yield every record as a row of the audit, from which its digest is computed."""
         for topic in KINDS:
             yield from (row for row, _ in self._of(topic))
 
@@ -146,10 +146,10 @@ class Bundle:
 
 
 def read_bundle(path: Path) -> Bundle:
-    """A bundle, whole and as its manifest says.
+    """Read a bundle that matches its manifest.
 
     Raises:
-        BadBundle: it is none, or a file in it is not what the manifest says.
+        BadBundle: it is not a bundle, or a file in it differs from the manifest.
         OSError: it cannot be read.
 
     """
@@ -175,7 +175,7 @@ def read_bundle(path: Path) -> Bundle:
 
 
 def lines_of(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """Rows of the audit as they stand in a bundle, one record a line."""
+    """Return rows of the audit as lines of a bundle, one record a line."""
     fields = ("sink", "topic", "partition", "offset", "timestamp_ms", "key", "headers", "kind", "summary")
     return b"".join(
         orjson.dumps(

@@ -1,4 +1,4 @@
-"""Whether a bundle holds: its files, its chains, and that its events lead to its decisions once more."""
+"""The check of a bundle: its files, its chains, and that a replay of its events gives the same decisions."""
 
 from dataclasses import dataclass
 
@@ -17,19 +17,19 @@ from haltline.streams.replay.replay_worker import InForce
 
 @dataclass(frozen=True)
 class Checked:
-    """The result."""
+    """The result of a check."""
 
     replayed: Replayed
     proved: Proved
 
     @property
     def ok(self) -> bool:
-        """The decisions are the same, bit for bit, and no chain is broken."""
+        """Whether the decisions are identical, and no chain is broken."""
         return self.replayed.compared.ok and self.proved.ok
 
 
 def policies_of(bundle: Bundle, plugins: Plugins = NO_PLUGINS) -> list[InForce]:
-    """The policies that decided. Raises BadBundle."""
+    """Return the recorded policies. Raises BadBundle."""
     if bundle.manifest.get("policy_from") == "topic":
         return published(bundle.policies(), str(bundle.manifest["policy_name"]), plugins)
     try:
@@ -45,7 +45,7 @@ def check(
     plugins: Plugins = NO_PLUGINS,
     policy: Policy | None = None,
 ) -> Checked:
-    """Decides again and checks the proof; `policy` is another one than decided then. Raises BadBundle."""
+    """Replay the decisions and check the proof; `policy` replaces the recorded one. Raises BadBundle."""
     known = one(policy, plugins) if policy is not None else policies_of(bundle, plugins)
     replayed = replay_and_compare(bundle, known, sessions=[bundle.session_id], exact=policy is None)
     proved = prove(bundle.json(PROOF), bundle.json(CHECKPOINTS_FILE), bundle.rows(), key)

@@ -1,4 +1,4 @@
-"""Makes a bundle of one session from the audit table."""
+"""The collection of one session's bundle from the audit table."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -42,13 +42,13 @@ _HOUR_MS: Final = 3_600_000
 
 @dataclass(frozen=True)
 class Collected:
-    """What a bundle is written of."""
+    """The content of a bundle."""
 
     manifest: Json
     files: dict[str, bytes]
     stop: Decision | None
     unsigned: int
-    """Partitions with records of the session behind which nothing is signed."""
+    """The number of partitions in which no signed statement follows the session's records."""
 
 
 def collect(
@@ -59,10 +59,10 @@ def collect(
     name: str = "default",
     plugins: Plugins = NO_PLUGINS,
 ) -> Collected:
-    """All that is known of a session; `policy` is what a worker with a policy file had.
+    """Collect everything about a session; `policy` is that of a worker with a policy file.
 
     Raises:
-        NoRecords: nothing is known of it.
+        NoRecords: there are no records of it.
         QueryFailed: the policy that decided is not known.
 
     """
@@ -102,7 +102,7 @@ def collect(
 
 
 def _rows(table: TableRange, session_id: str) -> dict[str, list[Json]]:
-    """Rows by topic's name, in the order of the log: of the session, and every policy."""
+    """Return rows by topic's name, in log order: of the session, and every policy."""
     quoted, prefix = literal(session_id), table.topics.prefix
     found: dict[str, list[Json]] = {kind: [] for kind in KINDS}
     for row in table.rows(
@@ -116,7 +116,7 @@ def _rows(table: TableRange, session_id: str) -> dict[str, list[Json]]:
 
 
 def _inputs(session_id: str, rows: Mapping[str, Sequence[Json]]) -> list[list[LogRecord]]:
-    """What the session's worker read of it, by topic."""
+    """Return the session's records that its worker read, by topic."""
     key = session_id.encode()
     return [
         [r for row in rows[kind] if (r := record_of(row, row["topic"], row["partition"])).key == key]
@@ -125,9 +125,9 @@ def _inputs(session_id: str, rows: Mapping[str, Sequence[Json]]) -> list[list[Lo
 
 
 def _passed(table: TableRange, inputs: Sequence[LogRecord], session_id: str, ttl_ms: int) -> list[LogRecord]:
-    """Where the session was idle for so long that its worker may have forgotten it: the time of others' records.
+    """Return other sessions' records from idle times after which the worker may have dropped the session.
 
-    It has, where another record of its partition of actions arrived meanwhile; of each gap, the last one.
+    It has if another record of its partition of actions arrived meanwhile; the last one of each gap is returned.
     """
     partition = partition_of(session_id, table.partitions)
     found: list[LogRecord] = []
@@ -151,7 +151,7 @@ def _state(
     in_force: Sequence[InForce],
     stop: Decision | None,
 ) -> tuple[Policy, Json | None]:
-    """The policy that stopped the session, and what was remembered of it then; without a stop, at its end."""
+    """Return the policy that stopped the session, and its state at that time; without a stop, at its end."""
     replay = Replay(in_force, topics=table.topics, partitions=table.partitions)
     last: LogRecord | None = None
     for record in in_order([[record] for record in records], table.topics):
@@ -178,9 +178,9 @@ def _require_known(in_force: Sequence[InForce], decisions: Sequence[Decision]) -
 
 
 def _proof(table: TableRange, rows: dict[str, list[Json]]) -> tuple[list[Json], list[Json], int]:
-    """Of each partition with a record of the session: its chain, the statements over it; how many have none.
+    """Return chains and statements of each partition with a record of the session, and how many have no statement.
 
-    A chain goes from the session's first record to the first statement behind its last one, or to that one.
+    A chain goes from the session's first record to the first statement after its last one, or to that one.
     """
     links: list[Json] = []
     statements: list[Json] = []
@@ -218,7 +218,7 @@ def _proof(table: TableRange, rows: dict[str, list[Json]]) -> tuple[list[Json], 
 
 
 def _dropped(table: TableRange, topic: str, partition: int, first: int) -> list[Json]:
-    """The end of what was dropped before the session's first row, as it was stated; none where that is the first."""
+    """Return the stated end of the rows dropped before the session's first row; empty if that is the first."""
     found: list[Json] = []
     for row in table.rows(
         f'SELECT raw FROM audit WHERE kind = \'{STATEMENT}\' AND "sink" = {literal(table.sink)} ORDER BY "offset"'
@@ -240,7 +240,7 @@ def _dropped(table: TableRange, topic: str, partition: int, first: int) -> list[
 
 
 def _others(rows: dict[str, list[Json]]) -> list[tuple[str, int, str]]:
-    """Kind, time and one line each of what operators, the agent's side and haltline's control published."""
+    """Return kind, time and summary of records of operators, the agent's side and haltline's control."""
     kinds = {"commands": "operator", "control": "control", "feedback": "feedback", "detections": "finding"}
     return [
         (kind, row["timestamp_ms"] or 0, str(row["summary"])) for topic, kind in kinds.items() for row in rows[topic]
@@ -253,14 +253,14 @@ def _event(row: Json) -> ActionEvent:
 
 
 def _readable(decode: Callable[[Json], _T], rows: Iterable[Json]) -> Iterator[_T]:
-    """What is read of rows; those that cannot be are left out."""
+    """Yield the decoded rows, without unreadable ones."""
     for row in rows:
         with suppress(wire.InvalidRecord):
             yield decode(row)
 
 
 def _once(decisions: Sequence[Decision]) -> list[Decision]:
-    """The first of each, in their order."""
+    """Return the first of each, in their order."""
     return [*{decision.decision_id: decision for decision in reversed(decisions)}.values()][::-1]
 
 

@@ -1,4 +1,4 @@
-"""A session's timeline, and curves, as SVG pictures: some lines of text, without a library. Pure."""
+"""SVG pictures of a session's timeline and of curves, as lines of text, without a library. Pure."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -14,44 +14,44 @@ _LEFT: Final = 110
 _LANE: Final = 38
 _MAX_WIDTH: Final = 8_000
 _PER_MARK: Final = 14
-"""Pixels."""
+"""The width per mark, in pixels."""
 _BESIDE: Final = (0, -9, 9)
-"""Marks of one moment in one lane, in pixels below its middle."""
+"""The vertical positions of simultaneous marks in a lane, in pixels below its middle."""
 _LEAST_CHARS: Final = 6
 _SHORTEST_WAIT_MS: Final = 30_000
 _MAX_WAITS: Final = 12
 _WAIT_SHARE: Final = 0.06
-"""How wide a wait is, of all that is drawn to scale. The story of a session in the console draws them alike."""
+"""The width of a wait, as a part of the width that is to scale. The console's session story uses the same."""
 _STYLE: Final = "font-family: system-ui, sans-serif; font-size: 12px"
 
 Shape = str
-"""`tick`, `dot`, `diamond` or `cross`: kinds differ in shape too, not in colour alone."""
+"""`tick`, `dot`, `diamond` or `cross`: kinds differ in shape too, not only in colour."""
 
 
 class Mark(NamedTuple):
-    """Something that happened."""
+    """A mark: something that happened."""
 
     lane: str
     time_ms: int
     shape: Shape
     colour: str
     what: str
-    """Shown where the pointer is."""
+    """The tooltip."""
     begun_ms: int | None = None
-    """Of a result: when what it is the result of began."""
+    """For a result: when its call began."""
     text: str = ""
-    """Written beside it, where there is room."""
+    """The label beside it, if there is room."""
 
 
 class Wait(NamedTuple):
-    """A time without marks that is not drawn to scale."""
+    """A time without marks, not drawn to scale."""
 
     from_ms: int
     to_ms: int
 
 
 def waits_in(times_ms: Iterable[int]) -> list[Wait]:
-    """The waits that would leave little room for the rest: half a minute or more, and more than a third of the rest."""
+    """Return the waits that would leave little room: at least half a minute, and more than a third of the rest."""
     times = sorted(set(times_ms))
     rest = times[-1] - times[0] if times else 0
     found: list[Wait] = []
@@ -66,7 +66,7 @@ def waits_in(times_ms: Iterable[int]) -> list[Wait]:
 
 
 class _Scale:
-    """From moments to places: to scale, but for waits, of which each is as wide as any other."""
+    """The mapping of times to positions: to scale, except for waits, which all have the same width."""
 
     def __init__(self, times_ms: Sequence[int], left: float, right: float) -> None:
         self.waits = waits_in(times_ms)
@@ -84,15 +84,15 @@ class _Scale:
         self.active_ms = active
 
     def place(self, time_ms: float) -> float:
-        """Horizontally."""
+        """Return the horizontal position."""
         return _between(time_ms, self._moments, self._places)
 
     def time_ms(self, place: float) -> int:
-        """The moment at a place."""
+        """Return the time at a position."""
         return round(_between(place, self._places, self._moments))
 
     def is_wait(self, place: float) -> bool:
-        """Whether a place is in what is not to scale."""
+        """Return whether a position is in a wait."""
         return any(self.place(wait.from_ms) < place < self.place(wait.to_ms) for wait in self.waits)
 
 
@@ -104,7 +104,7 @@ def _between(value: float, known: Sequence[float], others: Sequence[float]) -> f
 
 
 def timeline(lanes: Sequence[str], marks: Sequence[Mark], stop_ms: int | None = None) -> str:
-    """Marks over time, a lane for each kind; a line where the session was stopped. The more marks, the wider it is."""
+    """Return marks over time, a lane for each kind, with a line at the stop. More marks make it wider."""
     shown = sorted((mark for mark in marks if mark.lane in lanes), key=lambda mark: mark.time_ms)
     fullest = max(Counter(mark.lane for mark in shown).values(), default=0)
     width = min(_MAX_WIDTH, max(WIDTH, _LEFT + _PER_MARK * fullest))
@@ -177,7 +177,7 @@ def _lane(marks: Sequence[Mark], scale: _Scale, y: float, right: float) -> list[
 
 
 def curves(title: str, x_name: str, y_name: str, lines: Mapping[str, Sequence[tuple[float, float]]]) -> str:
-    """Counts over the values of one setting: a line for each name, from 0 up, with both axes named and marked."""
+    """Return counts over the values of one setting: a line for each name, from 0 up, with labelled axes."""
     xs = sorted({x for points in lines.values() for x, _ in points}) or [0.0]
     marks = _round_numbers(max((y for points in lines.values() for _, y in points), default=1) or 1)
     top = marks[-1]
@@ -215,13 +215,13 @@ def curves(title: str, x_name: str, y_name: str, lines: Mapping[str, Sequence[tu
 
 
 def _round_numbers(most: float) -> list[float]:
-    """From 0 to `most` or beyond in at most six steps of 1, 2 or 5 times a power of ten, none below 1."""
+    """Return 0 to at least `most` in at most six steps of 1, 2 or 5 times a power of ten, none below 1."""
     step = next(s * 10**power for power in range(16) for s in (1, 2, 5) if s * 10**power * 6 >= most)
     return [float(step * number) for number in range(ceil(most / step) + 1)]
 
 
 def _clock(span_ms: int) -> Callable[[datetime], str]:
-    """How times are written, so that those of one picture differ."""
+    """Return the time format in which a picture's times differ."""
     if span_ms < 10_000:
         return lambda moment: f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03}"
     return lambda moment: f"{moment:%H:%M:%S}" if span_ms < 86_400_000 else f"{moment:%Y-%m-%d %H:%M}"

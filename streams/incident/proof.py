@@ -1,7 +1,7 @@
-"""The part of the audit's hash chains that covers one session: it can be checked without the table. Pure.
+"""The part of the audit's hash chains that covers one session, and its check without the table. Pure.
 
-Of rows of other sessions between those of this one there are only digests: they say nothing of what was in them, and
-still nobody could have changed, removed or added a row without another hash at the next signed statement.
+Rows of other sessions in between are digests only: they do not reveal their content, and a changed, removed or added
+row would still change the hash at the next signed statement.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,25 +16,25 @@ from haltline.streams.audit.signing import is_genuine
 Json = dict[str, Any]
 
 LINK: Final = ("sink", "topic", "partition", "offset", "prev_offset", "record_digest", "chain_hash", "kind")
-"""What is kept of each row of a chain."""
+"""The kept columns of each row of a chain."""
 
 
 @dataclass(slots=True)
 class Proved:
-    """What was looked at, and what is wrong."""
+    """The result of a check: counts and problems."""
 
     records: int = 0
-    """Records of the session, each of which its digest stands for."""
+    """The session's records that match their digests."""
     links: int = 0
     signed: int = 0
-    """Signed statements that stand for these chains, checked with the public key."""
+    """Signed statements that cover these chains, checked with the public key."""
     unsigned: int = 0
-    """Records behind which no statement was signed, or whose signature was not checked for want of a key."""
+    """Records after which no statement was signed, or whose signature was not checked because there is no key."""
     problems: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
-        """Nothing is wrong."""
+        """Whether there are no problems."""
         return not self.problems
 
 
@@ -44,10 +44,10 @@ def prove(
     rows: Iterable[Mapping[str, Any]],
     key: Ed25519PublicKey | None = None,
 ) -> Proved:
-    """Checks chains, the session's own records in them, and the statements over them.
+    """Check chains, the session's own records in them, and the statements over them.
 
-    `links` are parts of chains, each in the order of offsets, from the row before the session's first one on, unless
-    that is the first of its partition; `rows` the records of the session, as rows of the audit.
+    `links` are parts of chains, each in offset order, from the row before the session's first one on, unless that is
+    the first of its partition; `rows` are the session's records as rows of the audit.
     """
     found = Proved(links=len(links))
     by_place: dict[tuple[str, int], dict[int, Mapping[str, Any]]] = {}
@@ -85,7 +85,7 @@ def prove(
 def _follows(link: Mapping[str, Any], before: Mapping[str, Any] | None, problems: list[str]) -> None:
     same = before is not None and (before["topic"], before["partition"]) == (link["topic"], link["partition"])
     if not same or before is None:
-        # The first of a part is the row before the session's, of which the hash alone counts; or nothing is before it.
+        # The first is the row before the session's, of which only the hash counts; or there is no earlier row.
         if link["prev_offset"] is None and chain_hash(link, link["record_digest"], None) != link["chain_hash"]:
             problems.append(f"{_name(link)}: its hash does not follow from it, and it says that it is the first")
         return
@@ -102,7 +102,7 @@ def _signed(
     key: Ed25519PublicKey | None,
     found: Proved,
 ) -> dict[tuple[str, int], int]:
-    """By partition: the last offset that a statement stands for."""
+    """Return the last offset covered by a statement, by partition."""
     ends: dict[tuple[str, int], int] = {}
     for checkpoint in checkpoints:
         place = (str(checkpoint["topic"]), int(checkpoint["partition"]))

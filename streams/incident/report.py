@@ -1,4 +1,4 @@
-"""The readable page of a bundle: one file of HTML that loads nothing. Pure."""
+"""The human-readable page of a bundle: one HTML file that loads nothing. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
@@ -48,7 +48,7 @@ def report_html(
     links: int,
     signed: int,
 ) -> bytes:
-    """The page. Whatever an agent wrote is text in it and nothing else."""
+    """Return the page. Texts of an agent are escaped."""
     session = str(manifest["session_id"])
     agent = next((d.agent_id for d in decisions), next((e.agent_id for e in events), "unknown"))
     parts = [f"<h1>Session {escape(session)}</h1><p>Agent {escape(agent)}. "]
@@ -162,7 +162,7 @@ def _arguments(event: ActionEvent) -> str:
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[str]], short: Collection[str] = ()) -> str:
-    """Without the columns that say nothing; what is `short` stays on one line."""
+    """Return a table without empty columns; cells of the columns `short` are not wrapped."""
     found = list(rows)
     columns = [number for number in range(len(names)) if any(row[number] for row in found)]
     one_line = [' class="s"' if names[number] in short else "" for number in columns]

@@ -1,7 +1,7 @@
-"""HTTP for agents in other languages: events in, verdicts out. The routes are described by `haltline intake --help`.
+"""The HTTP server for agents in other languages: events in, verdicts out. `haltline intake --help` lists the routes.
 
-Events are checked, cleaned of secrets and confirmed by the broker before they are accepted; of a batch that cannot be
-read, none is. Verdicts come through a guard for each session, by the same rules as everywhere: kills, fail policy.
+Events are checked, redacted and confirmed by the broker before they are accepted; a batch with an unreadable event is
+refused as a whole. Verdicts come from a guard for each session, with the usual rules: kills, fail policy.
 """
 
 import math
@@ -49,7 +49,7 @@ _BATCH = "application/cloudevents-batch+json"
 _LINES = ("application/x-ndjson", "application/jsonl")
 _ROUTES = f"POST /v1/events, /v1/traces, {OWN_ROUTES}, {LITELLM}, or GET /healthz or /metrics"
 _EMPTY_LINES: Final = 10
-"""For each that is none."""
+"""The problem text for an invalid record."""
 _OPEN = frozenset({"/healthz"})
 """Asked without a token."""
 _CE = "ce-"
@@ -57,7 +57,7 @@ _SPECVERSION = "ce-specversion"
 
 
 class Intake:
-    """The routes."""
+    """The routes of an intake."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Intake:
         make_guard: MakeGuard = Guard,
         holds_mode: bool = False,
     ) -> None:
-        """`token` is for everything, `keys` are for their scopes.
+        """`token` permits everything, `keys` permit their scopes.
 
         `holds_mode`: no request weakens the mode of the settings.
         """
@@ -86,7 +86,7 @@ class Intake:
         self._metrics.gauge("intake_sessions").set_function(lambda: len(self._sessions))
 
     def app(self) -> web.Application:
-        """The application that serves them."""
+        """Return the application that serves the routes."""
         app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._counting, self._middleware])
         app.router.add_post(EVENTS, self._events)
         for path, answer in self._calls.routes().items():
@@ -125,11 +125,11 @@ class Intake:
             return _failed(request, 503, [str(busy)], {"Retry-After": "1"})
         except Away as away:
             return _failed(request, 503, [f"the broker did not take it: {away}"], {"Retry-After": "1"})
-        except web.RequestPayloadError as bad:  # such as a gzip that is none
+        except web.RequestPayloadError as bad:  # such as invalid gzip
             return _failed(request, 400, [f"the body: expected what its headers say, got another: {bad}"])
         except web.HTTPRequestEntityTooLarge:
             return _failed(request, 413, [f"the body: expected at most {MAX_BODY_BYTES} bytes, got more"])
-        except web.HTTPException as bad:  # of the server itself: no such route, another method
+        except web.HTTPException as bad:  # from the server itself: no such route, another method
             return _failed(
                 request, bad.status, [f"expected {_ROUTES}, got {request.method} {request.path}"], bad.headers
             )
@@ -143,7 +143,7 @@ class Intake:
         if _SPECVERSION in request.headers:
             return self._binary(request, body)
         if request.content_type in _LINES:
-            _require_few(body.count(b"\n") // _EMPTY_LINES)  # many empty ones would take long
+            _require_few(body.count(b"\n") // _EMPTY_LINES)  # many empty lines would take long
             lines = [line for line in body.splitlines() if line.strip()]
             _require_few(len(lines))
         else:
@@ -159,19 +159,19 @@ class Intake:
         return ((made(one), headers) for one in lines)
 
     def _binary(self, request: web.Request, body: bytes) -> list[tuple[bytes, list[tuple[str, bytes]]]]:
-        """A CloudEvent whose attributes are headers, percent-encoded where they are no ASCII."""
+        """Return a CloudEvent whose attributes are headers, percent-encoded if they are not ASCII."""
         attributes = {
             n.lower()[len(_CE) :]: unquote(v) for n, v in request.headers.items() if n.lower().startswith(_CE)
         }
         attributes.setdefault("time", datetime.now(UTC).isoformat())
         headers = [(f"ce_{name}", text.encode(errors="replace")) for name, text in attributes.items()]
-        return [(body or b"{}", headers)]  # the attributes alone can tell all
+        return [(body or b"{}", headers)]  # the attributes alone can be the event
 
     async def _accept(self, events: list[ActionEvent]) -> web.Response:
         return json_response({"accepted": await self.writer.publish(events)}, 202)
 
     async def _traces(self, request: web.Request) -> web.Response:
-        """OTLP/HTTP. Spans that are not of generative AI are none of ours, and are no error."""
+        """Accept OTLP/HTTP. Spans without generative AI are ignored, and are not errors."""
         kind = request.content_type
         async with self.admission.body(request) as body:
             good, bad_spans = self.writer.spans_of(body, kind, key_of_request())
@@ -183,9 +183,9 @@ class Intake:
         answer: Callable[[dict[str, Any]], Awaitable[Reply]],
         again: Callable[[dict[str, Any], Reply], Reply] | None,
     ) -> Handler:
-        """One route about calls: the answer to an object of JSON, once for all requests with its key.
+        """Return the handler of a route about calls: it answers a JSON object, once for all requests with its key.
 
-        `again` is asked for the answer to one that is sent again; None: the same.
+        `again` returns the answer to a repeated request; None: the same answer.
         """
 
         async def handle(request: web.Request) -> web.Response:
@@ -196,10 +196,10 @@ class Intake:
                 key.check_request(fields, self._agents_of(fields, request.path))
 
             async def answered() -> Reply:
-                check()  # another request may have begun the session
+                check()  # another request may have started the session
                 return await answer(fields)
 
-            check()  # also for an answer that is kept
+            check()  # also for a stored answer
             status, value = await self._repeated.once(
                 request,
                 digest,
@@ -212,14 +212,14 @@ class Intake:
         return handle
 
     def _agents_of(self, fields: Mapping[str, Any], path: str) -> list[object]:
-        """The agent that a request names, and that of its session; of a session that it begins, the intake's own."""
+        """Return the agents of a request and its session; for a session that it starts, the intake's own."""
         known = self._sessions.known(str(fields.get("session_id")))
         named = [fields.get("agent_id"), None if known is None else known.guard.settings.agent_id]
         begun_by: list[object] = [] if path in NOT_BEGINNING else [self._agent_id]
         return [one for one in named if one is not None] or begun_by
 
     async def _object(self, request: web.Request) -> tuple[dict[str, Any], bytes]:
-        """The object and the fingerprint of its body, which is not held while the answer is made."""
+        """Return the object and the fingerprint of its body, which is not kept while the answer is computed."""
         async with self.admission.body(request) as body:
             return object_of(loaded(body)), fingerprint(body)
 
@@ -233,7 +233,7 @@ class Intake:
         return json_response({"broker": healthy, "sessions": len(self._sessions)}, 503 if healthy is False else 200)
 
     def exposition(self) -> bytes:
-        """Its metrics, for Prometheus."""
+        """Return its metrics in Prometheus' text format."""
         return self._metrics.exposition()
 
     async def _serve_metrics(self, _: web.Request) -> web.Response:
@@ -245,11 +245,11 @@ class Intake:
         await self.writer.close()
 
     def count_request(self, route: str, status: str) -> None:
-        """Of another server that takes requests for this intake."""
+        """Count a request of another server for this intake."""
         self._requests[route, status].inc()
 
     def _checked(self, records: Iterable[tuple[bytes, list[tuple[str, bytes]]]], key: Key) -> list[ActionEvent]:
-        """The events; all of them or, with every problem by its place, none."""
+        """Return the events; if one is invalid, raise with the position of every problem."""
         good: list[ActionEvent] = []
         problems: list[str] = []
         outside: list[str] = []
@@ -267,13 +267,13 @@ class Intake:
 
 
 def _require_few(count: int) -> None:
-    """Before anything is made of them."""
+    """Raise Bad for too many records, before they are parsed."""
     if count > MAX_EVENTS:
         raise Bad(413, f"the body: expected at most {MAX_EVENTS} events, got {count}")
 
 
 def _whole(value: bytes) -> bytes:
-    """With an id and a time, where a small client leaves them to us."""
+    """Return the event with an id and a time, which small clients may omit."""
     try:
         event = orjson.loads(value)
     except orjson.JSONDecodeError:
@@ -284,7 +284,7 @@ def _whole(value: bytes) -> bytes:
 
 
 def _timed(value: bytes) -> bytes:
-    """A CloudEvent with a time, which it need not have."""
+    """Return a CloudEvent with a time, which is optional there."""
     event = loaded(value)
     return orjson.dumps({"time": time.time_ns() // 1_000_000} | event) if isinstance(event, dict) else value
 

@@ -25,7 +25,7 @@ _MAX_BYTES: Final = 2**53
 _MAX_NAMED: Final = 10
 """The most unknown fields that one answer names."""
 NOT_BEGINNING: Final = frozenset({"/v1/result", "/v1/end"})
-"""Routes that are about sessions and calls which were asked about before."""
+"""Routes about sessions and calls of earlier requests."""
 _OF_SESSION: Final = (
     "session_id", "agent_id", "mission_id", "parent_session_id", "root_session_id", "ancestors", "session_mode", "task",
     "prompt",
@@ -61,11 +61,11 @@ class Calls:
         return {"/v1/verdict": self._verdict_again}
 
     def count(self, refused: Refused | None) -> None:
-        """Counts a verdict."""
+        """Count a verdict."""
         self._verdicts["allowed" if refused is None else refused.code,].inc()
 
     def _session(self, fields: dict[str, Any]) -> FrameworkSession:
-        """The session of a request; the request may begin another prompt of its user."""
+        """Return the session of a request; the request may start another prompt of its user."""
         prompt = _text_or_none(fields, "prompt")
         session = self._sessions.of(fields)
         if prompt is not None:
@@ -112,15 +112,15 @@ class Calls:
                 cut=_cut_of(fields),
                 secrets_sent=_secrets_sent_of(fields),
             )
-        except ValueError as error:  # an effect that does not exist
+        except ValueError as error:  # an unknown effect
             raise Bad(400, str(error)) from None
         self.count(answer.refused)
         return 200, reply_of(answer, call_id, killed=session.guard.killed)
 
     def _verdict_again(self, fields: dict[str, Any], reply: Reply) -> Reply:
-        """The answer to a repeated request. An allowed call stays so until it has ended or its session is stopped.
+        """Return the answer to a repeated request. A permission holds until the call ends or its session is stopped.
 
-        Raises Bad when it has ended.
+        Raises Bad when the call has ended.
         """
         status, verdict = reply
         if not verdict["allowed"]:
@@ -135,7 +135,7 @@ class Calls:
         return status, reply_of(Answer(refused), call_id, killed=session.guard.killed)
 
     async def _turn_verdict(self, fields: dict[str, Any]) -> Reply:
-        """Whether the model may take its next turn."""
+        """Answer whether the model may take its next turn."""
         session = self._session(fields)
         try:
             await session.before_turn_async()
@@ -146,7 +146,7 @@ class Calls:
         return 200, reply_of(answer, None, killed=session.guard.killed)
 
     async def _turn(self, fields: dict[str, Any]) -> Reply:
-        """Reports a turn of the model."""
+        """Report a turn of the model."""
         usage, output = fields.get("usage"), _text_or_none(fields, "output")
         if usage is not None and not isinstance(usage, dict):
             raise Bad(400, f"usage: expected an object, got {type(usage).__name__}")
@@ -175,7 +175,7 @@ class Calls:
 
 
 def reply_of(answer: Answer, call_id: str | None, *, killed: bool) -> dict[str, Any]:
-    """The verdict on a call or a turn as JSON, with its hints, each once."""
+    """Return the verdict on a call or a turn as JSON, with its hints, each once."""
     refused = answer.refused
     reply: dict[str, Any] = {"allowed": refused is None, "killed": killed}
     if call_id is not None:
@@ -194,7 +194,7 @@ def reply_of(answer: Answer, call_id: str | None, *, killed: bool) -> dict[str, 
 
 
 def _cut_of(fields: Mapping[str, Any]) -> CutArguments | None:
-    """The cut that a client reports of its arguments; None: they are whole."""
+    """Return the truncation of arguments reported by a client; None: they are complete."""
     unread_from = fields.get("unread_from")
     if unread_from is None:
         return None
@@ -202,7 +202,7 @@ def _cut_of(fields: Mapping[str, Any]) -> CutArguments | None:
 
 
 def _secrets_sent_of(fields: Mapping[str, Any]) -> list[SentSecret]:
-    """Secrets that a client has recognized and removed from arguments."""
+    """Return secrets that a client has recognized and removed from arguments."""
     given = fields.get("secrets_sent")
     if given is None:
         return []
@@ -222,7 +222,7 @@ def _secrets_sent_of(fields: Mapping[str, Any]) -> list[SentSecret]:
 
 
 def _novelty_of(fields: Mapping[str, Any]) -> Novelty | None:
-    """The client's counts of new words in a result that only it has whole; None: absent."""
+    """Return the client's counts of new words in a result that only it has completely; None: absent."""
     given = fields.get("novelty")
     if given is None:
         return None
@@ -232,7 +232,7 @@ def _novelty_of(fields: Mapping[str, Any]) -> Novelty | None:
 
 
 def _described(fields: Mapping[str, Any], novelty: Novelty | None = None) -> DescribedOutput | None:
-    """An output described by digest, size and beginning."""
+    """Return an output described by digest, size and beginning."""
     described = fields.get("described")
     if described is None:
         return None
@@ -248,7 +248,7 @@ def _described(fields: Mapping[str, Any], novelty: Novelty | None = None) -> Des
 
 
 def _error_of(fields: Mapping[str, Any], novelty: Novelty | None) -> DescribedError | str | None:
-    """The error of a call, from `error` or from `described` and `outcome`."""
+    """Return the error of a call, from `error` or from `described` and `outcome`."""
     error, outcome = fields.get("error"), fields.get("outcome")
     if outcome is None:
         return None if error is None else str(error)

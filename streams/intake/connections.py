@@ -1,8 +1,8 @@
-"""The connections of one server: how many, how long a request may take to come, and an answer to be taken.
+"""The connections of one server, with limits on their number and on the time for requests and answers.
 
-Neither uvicorn nor aiohttp ends a client that sends its headers byte by byte, or does not read what it asked for. Where
-there are too many, those go first that have not sent a request: a client that sends one at once is answered.
-For the server's event loop alone.
+Neither uvicorn nor aiohttp ends a client that sends its headers byte by byte, or does not read its answer. If there are
+too many connections, those without a complete request are ended first: a client that sends one at once is answered. For
+the server's event loop only.
 """
 
 import asyncio
@@ -10,18 +10,18 @@ from collections import OrderedDict
 from typing import Final
 
 MAX: Final = 512
-"""At a time; under the limit of open files (1024) that most systems begin with."""
+"""The most simultaneous connections; below the limit of open files (1024) that most systems have."""
 HEADERS_WITHIN_S: Final = 10.0
-"""The headers of a request, from the connection's beginning, or from the first byte behind an answer."""
+"""The time limit of a request's headers, from the connection's start, or from the first byte after an answer."""
 IDLE_S: Final = 75.0
-"""Without a byte behind an answer."""
+"""The idle time limit after an answer."""
 READ_WITHIN_S: Final = 30.0
-"""An answer that the client does not read."""
+"""The time limit of a client that does not read its answer."""
 MAX_HEADER_BYTES: Final = 64 * 1024
 
 
 class Connections:
-    """All of one server."""
+    """The connections of one server."""
 
     def __init__(
         self,
@@ -37,10 +37,13 @@ class Connections:
         self.read_s = read_s
         self.open: dict[asyncio.BaseTransport, Connection] = {}
         self.waiting: OrderedDict[Connection, None] = OrderedDict()
-        """Those of which no whole request has come, the longest waiting first."""
+        """Connections without a complete request, the longest waiting first."""
 
     def opened(self, transport: asyncio.Transport) -> "Connection":
-        """A new one. Where there are too many, the one that says nothing for the longest is ended, else this one."""
+        """Return a new connection.
+
+        If there are too many, end the one that has been silent for longest, else this one.
+        """
         connection = Connection(self, transport)
         if len(self.open) >= self.most:
             next(iter(self.waiting), connection).end()
@@ -51,7 +54,7 @@ class Connections:
 
 
 class Connection:
-    """One of them."""
+    """One connection."""
 
     def __init__(self, among: Connections, transport: asyncio.Transport) -> None:
         self._among = among
@@ -63,7 +66,7 @@ class Connection:
         self.ended = False
 
     def waits(self, *, idle: bool = False) -> None:
-        """For a request: at the beginning, and behind each answer."""
+        """Start waiting for a request: at the start, and after each answer."""
         if self.ended:
             return
         self.received_headers()
@@ -72,13 +75,13 @@ class Connection:
         self._end_in(self._among.idle_s if idle else self._among.headers_s)
 
     def begins(self) -> None:
-        """Bytes have come, which may begin a request."""
+        """Note received bytes, which may start a request."""
         if self._idle and self in self._among.waiting:
             self._idle = False
             self._end_in(self._among.headers_s)
 
     def received(self, count: int) -> None:
-        """As many bytes have come, and were read by the server; headers have a length."""
+        """Note this many received bytes, read by the server; the length of headers is limited."""
         self.begins()
         if self in self._among.waiting:
             self._header_bytes += count
@@ -86,32 +89,32 @@ class Connection:
                 self.end()
 
     def received_headers(self) -> None:
-        """The headers of a request have come."""
+        """Note the headers of a request."""
         self._among.waiting.pop(self, None)
         if self._until is not None:
             self._until.cancel()
             self._until = None
 
     def full(self) -> None:
-        """The client does not read."""
+        """Note that the client does not read."""
         if self._unread_until is None:
             self._unread_until = asyncio.get_running_loop().call_later(self._among.read_s, self.end)
 
     def drained(self) -> None:
-        """It does again."""
+        """Note that the client reads again."""
         if self._unread_until is not None:
             self._unread_until.cancel()
             self._unread_until = None
 
     def lost(self) -> None:
-        """It is over."""
+        """Note the end of the connection."""
         self.ended = True
         self.received_headers()
         self.drained()
         self._among.open.pop(self._transport, None)
 
     def end(self) -> None:
-        """Closes it, whatever there is still to send."""
+        """Close it, discarding unsent data."""
         self.lost()
         self._transport.abort()
 
@@ -122,7 +125,7 @@ class Connection:
 
 
 class Bounded(asyncio.Protocol):
-    """A server's own protocol, among connections that are bounded; its server calls `received_headers` and `waits`."""
+    """A server's own protocol with limited connections; its server calls `received_headers` and `waits`."""
 
     def __init__(self, inner: asyncio.Protocol, among: Connections) -> None:
         self._inner = inner
@@ -130,30 +133,30 @@ class Bounded(asyncio.Protocol):
         self._connection: Connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begins."""
+        """Register the connection."""
         self._inner.connection_made(transport)
         self._connection = self._among.opened(transport)  # type: ignore[arg-type]  # of a stream, it is a Transport
 
     def data_received(self, data: bytes) -> None:
-        """Hands it on."""
+        """Pass it on."""
         self._connection.begins()
         self._inner.data_received(data)
 
     def eof_received(self) -> bool | None:
-        """Hands it on."""
+        """Pass it on."""
         return self._inner.eof_received()
 
     def pause_writing(self) -> None:
-        """The client does not read."""
+        """Note that the client does not read."""
         self._connection.full()
         self._inner.pause_writing()
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """Note that the client reads again."""
         self._connection.drained()
         self._inner.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends."""
+        """Unregister the connection."""
         self._connection.lost()
         self._inner.connection_lost(exc)

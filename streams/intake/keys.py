@@ -1,15 +1,15 @@
-"""Who may use an intake: keys, each with a scope and limits of its own. Only digests of keys are kept.
+"""The keys of an intake, each with a scope and limits of its own. Only digests of keys are stored.
 
 A file of keys is TOML, one table for each key:
 
     [acme]
     sha256 = "9f86d081..."                 # of the key's text
-    may = ["verdicts", "publish"]          # also "metrics"; left out: these two
-    agents = ["acme-*"]                    # globs; left out: all
+    may = ["verdicts", "publish"]          # also "metrics"; default: these two
+    agents = ["acme-*"]                    # globs; default: all
     sessions = ["acme-*"]
     missions = ["acme-*"]
-    requests_per_minute = 600              # left out: no limit
-    max_body_bytes = 262144                # left out: what the intake takes at most
+    requests_per_minute = 600              # default: no limit
+    max_body_bytes = 262144                # default: the intake's own limit
 """
 
 import hashlib
@@ -35,10 +35,10 @@ _SHA256: Final = re.compile("[0-9a-f]{64}")
 
 
 class May(StrEnum):
-    """What a key can be for."""
+    """The permissions of a key."""
 
     VERDICTS = "verdicts"
-    """Ask about calls and turns, report their results, start and end sessions; LiteLLM's guardrail."""
+    """Request verdicts on calls and turns, report results, start and end sessions; LiteLLM's guardrail."""
     PUBLISH = "publish"
     """Publish events and spans."""
     METRICS = "metrics"
@@ -46,24 +46,24 @@ class May(StrEnum):
 
 
 class Scope(BaseModel):
-    """What one key is for, and how much of it."""
+    """The permissions and limits of one key."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     sha256: str = ""
-    """Of the key's text, 64 hex digits."""
+    """The SHA-256 of the key's text, 64 hex digits."""
     may: tuple[May, ...] = (May.VERDICTS, May.PUBLISH)
     agents: tuple[str, ...] = ("*",)
     sessions: tuple[str, ...] = ("*",)
     missions: tuple[str, ...] = ("*",)
     requests_per_minute: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
-    """As many are also taken at once, after a time without requests."""
+    """The rate limit; also the burst size after idle time."""
     max_body_bytes: Annotated[int, Field(ge=256, le=MAX_BODY_BYTES)] = MAX_BODY_BYTES
-    """Of a request, also after decompression."""
+    """The size limit of a request, also after decompression."""
 
 
 class Key:
-    """One key: what it may do, and what it has done lately."""
+    """One key, with its recent use."""
 
     def __init__(self, name: str, scope: Scope) -> None:
         self.name = name
@@ -73,7 +73,7 @@ class Key:
         self._bucket = None if rate is None else TokenBucket(per_s=rate / _MINUTE_S, burst=rate)
 
     def admit(self, may: May) -> None:
-        """One more request. Raises Bad (403) for what the key is not for, and TooOften beyond its rate."""
+        """Count a request. Raises Bad (403) if the key has no permission, and TooOften beyond its rate."""
         if may not in self._scope.may:
             raise Bad(403, f"key {self.name}: expected one for {may.value}, got one for {', '.join(self._scope.may)}")
         if self._bucket is not None and self._bucket.take() is None:
@@ -81,14 +81,14 @@ class Key:
             raise TooOften(f"key {self.name}: expected at most {rate} requests a minute, got more", _MINUTE_S / rate)
 
     def check_size(self, size: int) -> None:
-        """Raises Bad (413) for a body, or a message, of so many bytes."""
+        """Raise Bad (413) for a body or a message of more bytes than allowed."""
         if size > self.max_body_bytes:
             raise Bad(413, f"the body: expected at most {self.max_body_bytes} bytes, got more")
 
     def outside(
         self, *, agents: Iterable[object] = (), sessions: Iterable[object] = (), missions: Iterable[object] = ()
     ) -> str | None:
-        """What is not in the scope of the key, of values that are there; None: nothing."""
+        """Return what is outside the key's scope, of the values that are given; None: nothing."""
         named = (
             ("agent_id", agents, self._scope.agents),
             ("session_id", sessions, self._scope.sessions),
@@ -101,7 +101,7 @@ class Key:
         return None
 
     def outside_of_event(self, event: ActionEvent) -> str | None:
-        """The same of an event, and of the sessions above its own."""
+        """Return what is outside the key's scope in an event, and in its session's ancestors."""
         return self.outside(
             agents=(event.agent_id,),
             sessions=(event.session_id, event.parent_session_id, event.root_session_id),
@@ -109,7 +109,7 @@ class Key:
         )
 
     def check_request(self, fields: Mapping[str, Any], agent_ids: Iterable[object]) -> None:
-        """Raises Bad (403) for a request about a session that is not in the scope; `agent_ids` are its agents."""
+        """Raise Bad (403) for a request about a session outside the scope; `agent_ids` are its agents."""
         above = fields.get("ancestors")
         outside = self.outside(
             agents=agent_ids,
@@ -124,15 +124,15 @@ class Key:
 
 
 OPEN: Final = Key("none", Scope(may=tuple(May)))
-"""Who reaches an intake that has neither keys nor a token."""
+"""The key of every client of an intake without keys and token."""
 
 
 class BadKeys(ValueError):
-    """A file of keys that cannot be used: where, what was expected and what was given."""
+    """A file of keys cannot be used: where, what was expected and what was given."""
 
 
 class Keys:
-    """The keys of an intake; its token is one for everything."""
+    """The keys of an intake; its token is a key for everything."""
 
     def __init__(self, scopes: Mapping[str, Scope], token: str | None = None) -> None:
         self._by_digest = {scope.sha256: Key(name, scope) for name, scope in scopes.items()}
@@ -141,15 +141,18 @@ class Keys:
 
     @property
     def is_open(self) -> bool:
-        """Whether there are none, so that whoever reaches the address is admitted."""
+        """Return whether there are none, so that every client is admitted."""
         return not self._by_digest
 
     def of(self, authorization: str) -> Key:
-        """The key of an `Authorization`. Raises Bad (401) where keys are expected, and this is none of them."""
+        """Return the key of an `Authorization` header.
+
+        Raises Bad (401) if keys are required and it has none of them.
+        """
         if self.is_open:
             return OPEN
         given = authorization.removeprefix(_BEARER) if authorization.startswith(_BEARER) else ""
-        # Digests are compared, so the time that it takes tells nothing of a key.
+        # Digests are compared, so the duration reveals nothing about a key.
         key = self._by_digest.get(digest_of(given))
         if key is None:
             raise Bad(401, "Authorization: expected the bearer token or a key of this intake, got none or another")
@@ -157,12 +160,12 @@ class Keys:
 
 
 def digest_of(key: str) -> str:
-    """The SHA-256 of a key's text, in hex."""
+    """Return the SHA-256 of a key's text, in hex."""
     return hashlib.sha256(key.encode(errors="replace")).hexdigest()
 
 
 def read_keys(path: Path) -> dict[str, Scope]:
-    """The scopes of a file, by the names of their keys. Raises BadKeys, and OSError."""
+    """Return the scopes of a file by the names of their keys. Raises BadKeys, and OSError."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -177,7 +180,7 @@ def read_keys(path: Path) -> dict[str, Scope]:
         except ValidationError as error:
             problem = problem_of(error)
             raise BadKeys(f"{path}: {name}: {problem.place}: {problem.text}") from None
-        if _SHA256.fullmatch(scope.sha256) is None:  # it may be the key itself, which is to be in no log
+        if _SHA256.fullmatch(scope.sha256) is None:  # it may be the key itself, which must not be logged
             raise BadKeys(f"{path}: {name}: sha256: expected 64 hex digits, got {len(scope.sha256)} other characters")
         if scope.sha256 in named:
             raise BadKeys(f"{path}: {name}: sha256: expected a key of its own, got that of {named[scope.sha256]}")

@@ -1,8 +1,8 @@
-"""LiteLLM's generic guardrail API: its proxy asks before each turn of a model, and about the tools the model calls.
+"""LiteLLM's generic guardrail API: its proxy asks before each turn of a model, and about the model's tool calls.
 
 The session is the one that the agent names to LiteLLM in a header, which becomes `litellm_trace_id`; the agent is the
-key's alias, team or user. What the format has no place for: a single call cannot be taken out of a response, nor its
-arguments be changed, so such a response is blocked as a whole. docs/gateways.md is the page for users.
+key's alias, team or user. The format has limits: a single call cannot be removed from a response, nor its arguments
+changed, so such a response is blocked as a whole. docs/gateways.md is the page for users.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from haltline.streams.intake.problems import Bad
 from haltline.streams.intake.sessions import Sessions
 
 MAX_CALLS: Final = 128
-"""Of one response."""
+"""The most calls of one response."""
 MAX_ARGUMENTS_CHARS: Final = 1024 * 1024
-"""Of one call, as JSON."""
+"""The size limit of one call's arguments as JSON."""
 _MAX_REPLIES: Final = 4096
 NO_SESSION: Final = (
     "no_session: expected the header x-litellm-session-id (or x-litellm-trace-id) in each request of an agent with "
@@ -39,20 +39,20 @@ _HIDDEN: Final = "[present]"
 
 
 class LiteLLMGuardrail:
-    """Answers its requests. For the event loop alone."""
+    """Answers LiteLLM's requests. For the event loop only."""
 
     def __init__(self, sessions: Sessions, agent_id: str, count: Callable[[Refused | None], None]) -> None:
-        """`agent_id` is that of requests without a key; `count` gets the result of each call that was checked."""
+        """`agent_id` is for requests without a key; `count` gets the result of each checked call."""
         self._sessions = sessions
         self._agent_id = agent_id
         self._count = count
         self._replies: OrderedDict[tuple[str, str], tuple[str, dict[str, Any]]] = OrderedDict()
 
     async def answer(self, fields: Mapping[str, Any], key: Key = OPEN) -> dict[str, Any]:
-        """The action for a request or a response of a model. Raises Bad for what LiteLLM does not send.
+        """Return the action for a request or a response of a model. Raises Bad for what LiteLLM never sends.
 
-        What an agent can bring about is answered with BLOCKED, never with an error: for an error, LiteLLM can be set
-        to go on.
+        Everything that an agent can cause is answered with BLOCKED, never with an error, because LiteLLM can be
+        configured to continue after an error.
         """
         kind = fields.get("input_type")
         if kind not in {"request", "response"}:
@@ -68,18 +68,18 @@ class LiteLLMGuardrail:
         if session_id is None:
             if calls or fields.get("tools") or any(message.get("role") == "tool" for message in messages):
                 return _blocked(NO_SESSION)
-            session_id = f"{agent_id[: MAX_ID_CHARS - 16]}-without-session"  # kills of the agent hold for it as well
+            session_id = f"{agent_id[: MAX_ID_CHARS - 16]}-without-session"  # kills of the agent apply to it as well
         if (outside := key.outside(agents=(agent_id,), sessions=(session_id,))) is not None:
             return _blocked(f"{OUT_OF_SCOPE}: {outside}")
         try:
             session = self._sessions.of({"session_id": session_id, "agent_id": agent_id})
-            if session.guard.settings.agent_id != agent_id:  # else a kill of the agent would not hold for it there
+            if session.guard.settings.agent_id != agent_id:  # otherwise a kill of the agent would not apply to it there
                 return _blocked(
                     f"{OTHER_AGENT}: expected a session of {agent_id}, got {session_id}, one of another agent"
                 )
             turn_id = str(fields.get("litellm_call_id") or "")
             if kind == "request":
-                self._replies.pop((session_id, turn_id), None)  # an agent may give each of its turns the same id
+                self._replies.pop((session_id, turn_id), None)  # an agent may use the same id for each of its turns
                 return await self._turn(session, messages, texts)
             return await self._response(session, turn_id, calls)
         except Refused as refused:
@@ -91,7 +91,7 @@ class LiteLLMGuardrail:
     async def _turn(
         self, session: FrameworkSession, messages: Sequence[Mapping[str, Any]], texts: Sequence[str]
     ) -> dict[str, Any]:
-        """Before a turn: results of the calls of the one before are reported, and hints put behind them."""
+        """Handle the time before a turn: report the results of the previous turn's calls, and append hints to them."""
         changed = list(texts)
         for message in results_in(messages):
             content = text_in(message.get("content"))
@@ -104,7 +104,7 @@ class LiteLLMGuardrail:
     async def _response(
         self, session: FrameworkSession, turn_id: str, calls: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
-        """Behind a turn. Of a stream LiteLLM asks several times; its calls are proposed once."""
+        """Check a turn's calls. LiteLLM repeats the request for a stream; the calls are proposed once."""
         await session.before_turn_async()
         if not calls:
             return {"action": "NONE"}
@@ -121,7 +121,7 @@ class LiteLLMGuardrail:
     async def _propose(self, session: FrameworkSession, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if len(calls) > MAX_CALLS:
             raise Bad(400, f"tool_calls: expected at most {MAX_CALLS}, got {len(calls)}")
-        described = [described_call(call) for call in calls]  # all of them, before one is proposed
+        described = [described_call(call) for call in calls]  # all of them before the first is proposed
         allowed: list[str] = []
         try:
             for call_id, name, arguments in described:
@@ -132,7 +132,7 @@ class LiteLLMGuardrail:
                     return _blocked(verdict.text)
                 self._count(None)
                 allowed.append(verdict.call_id)
-        except BaseException:  # stopped, or the proxy went away: LiteLLM hands none of them to the agent
+        except BaseException:  # stopped, or the proxy disconnected: LiteLLM passes none of them to the agent
             self._not_made(session, allowed)
             raise
         return {"action": "NONE"}
@@ -144,10 +144,10 @@ class LiteLLMGuardrail:
 
 
 def session_of(fields: Mapping[str, Any]) -> str | None:
-    """The session that the agent has named; None: `litellm_trace_id` is an id that LiteLLM made for this request.
+    """Return the session named by the agent; None: `litellm_trace_id` is an id that LiteLLM made for this request.
 
     LiteLLM takes it from x-litellm-trace-id, x-litellm-session-id, x-VENDOR-session-id (such as Claude Code's), Codex's
-    session-id and x-session-id, in this order, and says of all but the first two only that they are there.
+    session-id and x-session-id, in this order, and reports only the presence of all but the first two.
     """
     trace_id, given = fields.get("litellm_trace_id"), fields.get("request_headers")
     if not isinstance(trace_id, str) or not trace_id or not isinstance(given, dict):
@@ -162,20 +162,20 @@ def session_of(fields: Mapping[str, Any]) -> str | None:
 
 
 def results_in(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The results of the last turn's calls: behind it. Those before it were reported with the turns before."""
+    """Return the results of the last turn's calls, which follow it. Earlier ones have already been reported."""
     last = max((number for number, message in enumerate(messages) if message.get("role") == "assistant"), default=-1)
     return [message for message in messages[last + 1 :] if message.get("role") == "tool"]
 
 
 def text_in(content: Any) -> str:
-    """The text of a message; of one in parts, that of its parts."""
+    """Return the text of a message, also of one in parts."""
     if isinstance(content, list):
         return "\n".join(str(part["text"]) for part in content if isinstance(part, dict) and part.get("text"))
     return content if isinstance(content, str) else ""
 
 
 def described_call(call: Mapping[str, Any]) -> tuple[str, str, Any]:
-    """The id of a call, its tool and its arguments as the model wrote them. Raises Bad for arguments without end."""
+    """Return the id of a call, its tool and its arguments as written by the model. Raises Bad for oversized ones."""
     function = call.get("function") or call.get("custom")
     described = function if isinstance(function, dict) else {}
     name, arguments = described.get("name"), described.get("arguments", described.get("input"))
@@ -193,7 +193,7 @@ def _objects(fields: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 
 def _put_behind(texts: list[str], content: str, hints: str) -> None:
-    """To the result's own text; where that is not among them (a message in parts), to the last one."""
+    """Append hints to the result's text, or if that is missing (a message in parts), to the last one."""
     own = next((number for number in reversed(range(len(texts))) if texts[number] == content), len(texts) - 1)
     if own >= 0:
         texts[own] = with_hints(texts[own], hints)

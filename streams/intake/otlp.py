@@ -1,6 +1,6 @@
 """OTLP/HTTP (https://opentelemetry.io/docs/specs/otlp/#otlphttp): requests for traces in JSON and in protobuf.
 
-Both become spans as OTLP/JSON has them. Protobuf needs opentelemetry-proto, of the extra `intake`.
+Both become spans in OTLP/JSON's form. Protobuf needs opentelemetry-proto, from the extra `intake`.
 """
 
 import base64
@@ -18,20 +18,20 @@ _INVALID_ARGUMENT: Final = 3  # google.rpc.Code
 _UNAVAILABLE: Final = 14
 _MAX_DEPTH: Final = 100
 MAX_SPANS: Final = 10_000
-"""Of one request; exporters send 512 by default."""
+"""The most spans of one request; exporters send 512 by default."""
 MAX_ATTRIBUTES: Final = 1024
-"""Of one span; SDKs keep 128 by default."""
+"""The most attributes of one span; SDKs keep 128 by default."""
 
 
 class NotOtlp(Exception):
-    """A body that is no request for traces: what was expected and what was given."""
+    """A body is not a request for traces: what was expected and what was given."""
 
 
 def spans_of(body: bytes, content_type: str) -> list[JsonObject]:
-    """The spans of a request.
+    """Return the spans of a request.
 
     Raises:
-        NotOtlp: it is none.
+        NotOtlp: it is not a request for traces.
         ModuleNotFoundError: protobuf cannot be read here.
 
     """
@@ -39,7 +39,7 @@ def spans_of(body: bytes, content_type: str) -> list[JsonObject]:
 
 
 def accepted(content_type: str, rejected: Iterable[str] = ()) -> bytes:
-    """The answer to a request: all was taken, or all but some spans, and why not these."""
+    """Return the answer to a request: everything was accepted, or all except some spans, and why."""
     why = list(rejected)
     if content_type != PROTOBUF:
         message = "; ".join(why[:5])
@@ -54,7 +54,7 @@ def accepted(content_type: str, rejected: Iterable[str] = ()) -> bytes:
 
 
 def failed(content_type: str, http_status: int, problems: Iterable[str]) -> bytes:
-    """The answer to a request of which nothing was taken: a google.rpc.Status."""
+    """Return the answer to a request of which nothing was accepted: a google.rpc.Status."""
     why = list(problems)
     code = _UNAVAILABLE if http_status == 503 else _INVALID_ARGUMENT
     if content_type != PROTOBUF:
@@ -63,7 +63,7 @@ def failed(content_type: str, http_status: int, problems: Iterable[str]) -> byte
         from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as pb  # noqa: PLC0415  # of an extra
     except ModuleNotFoundError:
         return b""
-    # A Status is of another package, and alike on the wire: a number (1), then a text (2).
+    # A Status is from another package, with the same wire format: a number (1), then a text (2).
     return pb.ExportTracePartialSuccess(rejected_spans=code, error_message="; ".join(why)).SerializeToString()
 
 
@@ -72,7 +72,7 @@ def _from_json(body: bytes) -> list[JsonObject]:
         request = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise NotOtlp(f"expected JSON, got {error}") from None
-    if request == {}:  # nothing to tell of
+    if request == {}:  # nothing to report
         return []
     try:
         spans = [
@@ -100,7 +100,7 @@ def _from_protobuf(body: bytes) -> list[JsonObject]:
     if body and not request.resource_spans:
         raise NotOtlp("expected an OTLP request in protobuf (resource_spans), got other fields")
     scopes = [scope for resource in request.resource_spans for scope in resource.scope_spans]
-    _require_few(sum(len(scope.spans) for scope in scopes))  # a span of two bytes is a kilobyte as a value
+    _require_few(sum(len(scope.spans) for scope in scopes))  # a span of two bytes takes a kilobyte as a value
     return [_span(span) for scope in scopes for span in scope.spans]
 
 
@@ -127,7 +127,7 @@ def _span(span: Any) -> JsonObject:
 
 
 def _value(value: Any, depth: int = 0) -> JsonObject:
-    """An AnyValue; deeper than anybody reads it is left out."""
+    """Return an AnyValue; values nested too deeply are left out."""
     kind = value.WhichOneof("value")
     if kind is None or depth > _MAX_DEPTH:
         return {}

@@ -1,7 +1,7 @@
 """OTLP over gRPC (https://opentelemetry.io/docs/specs/otlp/#otlpgrpc): `TraceService/Export`, beside OTLP/HTTP.
 
-The same token, checks, bounds and partial success; gzip; and gRPC's health service, whose answer is the broker's.
-Needs grpcio, of the extra `intake`.
+It has the same token, checks, limits and partial success; gzip; and gRPC's health service, which reports the broker's.
+It needs grpcio, from the extra `intake`.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ from haltline.streams.intake.topic_writer import TopicWriter
 TRACES: Final = "opentelemetry.proto.collector.trace.v1.TraceService"
 HEALTH: Final = "grpc.health.v1.Health"
 MAX_AT_ONCE: Final = 64
-"""Requests over gRPC at a time: each may hold a message of the largest size before it is looked at."""
+"""The most simultaneous gRPC requests: each may hold a message of the largest size before it is checked."""
 _GRACE_S: Final = 5.0
 _MAX_PORT: Final = 65_535
 _OPTIONS: Final = (
-    ("grpc.max_receive_message_length", MAX_BODY_BYTES),  # also of a packed message when it is unpacked
+    ("grpc.max_receive_message_length", MAX_BODY_BYTES),  # also for a compressed message when it is decompressed
     ("grpc.max_metadata_size", 16 * 1024),
     ("grpc.max_concurrent_streams", MAX_AT_ONCE),
     ("grpc.max_connection_idle_ms", 300_000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
-    ("grpc.so_reuseport", 0),  # else a second intake on the port would take half of the requests, silently
+    ("grpc.so_reuseport", 0),  # otherwise a second intake on the port would silently take half of the requests
 )
 _STATUS: Final = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
@@ -50,7 +50,7 @@ Count = Callable[[str, str], None]
 
 
 class TraceServer:
-    """One address on which traces are taken."""
+    """A server of one address that accepts traces."""
 
     def __init__(
         self,
@@ -64,9 +64,9 @@ class TraceServer:
     ) -> None:
         """`count` gets the route and the status of each request, such as `OK`. Port 0 takes a free one.
 
-        Raises ValueError for a port that is none.
+        Raises ValueError for an invalid port.
         """
-        if not 0 <= port <= _MAX_PORT:  # gRPC would take what is left of it in 16 bits
+        if not 0 <= port <= _MAX_PORT:  # gRPC would use its lowest 16 bits
             raise ValueError(f"--otlp-grpc-port: expected 0 to {_MAX_PORT}, got {port}")
         self._writer = writer
         self._admission = admission
@@ -74,19 +74,19 @@ class TraceServer:
         self._credentials = None if tls is None else tls.grpc_credentials()
         self._host = f"[{host}]" if ":" in host else host
         self.port = port
-        """Once it serves, the port that it has."""
+        """The bound port, once it serves."""
         self._server: aio.Server | None = None
 
     def beside(self, app: web.Application) -> None:
-        """Serves from the application's start to its end; what it has taken is published before that."""
+        """Serve from the application's start to its end; what was accepted is published before the end."""
         app.cleanup_ctx.append(self._serving)
 
     async def start(self) -> None:
-        """Raises OSError when the port cannot be had."""
+        """Start serving. Raises OSError when the port is not available."""
         self._server = aio.server(options=_OPTIONS, maximum_concurrent_rpcs=MAX_AT_ONCE)
         self._server.add_generic_rpc_handlers(
             (
-                # A stream of one message is on the wire what a single message is, and is read once it is admitted.
+                # A stream of one message has the wire format of a single message, and is read after admission.
                 _handler(TRACES, "Export", grpc.stream_unary_rpc_method_handler(self._export)),
                 _handler(HEALTH, "Check", grpc.unary_unary_rpc_method_handler(self._check)),
             )
@@ -102,7 +102,7 @@ class TraceServer:
         await self._server.start()
 
     async def stop(self) -> None:
-        """Ends; requests under way have five seconds."""
+        """Stop; active requests have five seconds."""
         if self._server is not None:
             await self._server.stop(_GRACE_S)
 
@@ -121,7 +121,7 @@ class TraceServer:
                 answer = await self._accept(await _first(messages), key)
         except Bad as bad:
             code, problems = _STATUS.get(bad.status, grpc.StatusCode.FAILED_PRECONDITION), bad.problems
-        except (Busy, Away, TooOften) as later:  # an exporter tries this again
+        except (Busy, Away, TooOften) as later:  # an exporter retries this
             code, problems = grpc.StatusCode.UNAVAILABLE, (str(later),)
         self._count(f"/{TRACES}/Export", code.name)
         if code is not grpc.StatusCode.OK:
@@ -136,7 +136,7 @@ class TraceServer:
         return otlp.accepted(otlp.PROTOBUF, bad_spans)
 
     async def _check(self, body: bytes, context: Context) -> bytes:
-        """Health of the whole server, and of the service of traces; asked without a token, as /healthz is."""
+        """Return the health of the server, and of the traces service; without a token, like /healthz."""
         try:
             service = health_pb2.HealthCheckRequest.FromString(body).service
         except DecodeError:
@@ -161,7 +161,7 @@ def _authorization(context: Context) -> str:
 
 
 async def _first(messages: AsyncIterator[bytes]) -> bytes:
-    """The message of the request. Raises Bad when there is none, or when it comes too slowly."""
+    """Return the message of the request. Raises Bad when there is none, or when it arrives too slowly."""
     try:
         async with asyncio.timeout(WITHIN_S):
             async for message in messages:

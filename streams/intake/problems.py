@@ -1,4 +1,4 @@
-"""What is answered in place of what was asked for."""
+"""The errors that requests are answered with."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 
 class Bad(Exception):
-    """What was sent cannot be used: an HTTP status, and where, what was expected and what was given."""
+    """A request cannot be used: an HTTP status, and where, what was expected and what was given."""
 
     def __init__(self, status: int, *problems: str) -> None:
         super().__init__(*problems)
@@ -16,7 +16,7 @@ class Bad(Exception):
 
 
 class TooOften(Exception):
-    """A key is used more often than it may be: why, and after how many seconds it may be used again."""
+    """A key exceeds its rate: why, and the seconds until it may be used again."""
 
     def __init__(self, why: str, after_s: float) -> None:
         super().__init__(why)
@@ -24,18 +24,18 @@ class TooOften(Exception):
 
 
 class Busy(Exception):
-    """As many requests are answered as there is room for."""
+    """The limit of simultaneous requests is reached."""
 
 
 def bad_values(error: ValueError, under: str = "") -> Bad:
-    """Of values that settings or a record do not take: each by its name."""
+    """Return a Bad for values that settings or a record refuse: each by its name."""
     if not isinstance(error, ValidationError):
         return Bad(400, str(error))
     return Bad(400, *(_problem(one, under) for one in error.errors(include_url=False, include_context=False)))
 
 
 def _problem(error: Mapping[str, Any], under: str) -> str:
-    """One of them; where they do not fit together, what the check says itself."""
+    """Return the text of one error; for values that do not fit together, the check's own message."""
     text = str(error["msg"]).removeprefix("Value error, ")
     if not error["loc"]:
         return text

@@ -1,8 +1,8 @@
-"""Requests that are sent again because their answer did not arrive: by their `Idempotency-Key` they are one.
+"""Requests that are repeated because their answer did not arrive, made idempotent by their `Idempotency-Key`.
 
-The key is one text for one request, with each try the same (draft-ietf-httpapi-idempotency-key-header). With
-`Prefer: wait=SECONDS` (RFC 7240) a request whose answer takes longer is answered 202 `{"waiting": true}`, and sent
-again with its key, so that no connection is held for as long as a person takes to approve a call.
+The key is one text for one request, the same in each try (draft-ietf-httpapi-idempotency-key-header). With `Prefer:
+wait=SECONDS` (RFC 7240), a request whose answer takes longer is answered 202 `{"waiting": true}`, and repeated with its
+key, so that no connection is held while a person decides on a call.
 """
 
 import asyncio
@@ -19,19 +19,19 @@ from aiohttp import web
 from haltline.streams.intake.problems import Bad, Busy
 
 MAX_KEPT: Final = 4096
-"""Requests; those that were answered longest ago are forgotten first, and what is not answered yet is kept."""
+"""The most requests kept; those answered longest ago are dropped first, and pending ones are kept."""
 MAX_UNANSWERED: Final = 64
-"""Requests of one session to one route: so one session does not take the room of all others."""
+"""The most requests of one session to one route, so that one session does not take the room of all others."""
 KEPT_S: Final = 900.0
-"""How long an answer is kept."""
+"""The time in seconds for which an answer is kept."""
 MAX_WAIT_S: Final = 60.0
 _KEY = re.compile(r"[A-Za-z0-9_-]{16,128}")
 _WAIT = re.compile(r"(?:^|[,;\s])wait=(\d{1,4})(?=$|[,;\s])", re.IGNORECASE)
 
 Reply: TypeAlias = tuple[int, dict[str, Any]]
-"""A status, and what is JSON."""
+"""A status, and a JSON object."""
 Again: TypeAlias = Callable[[Reply], Reply]
-"""The answer to a request that is sent again, from its first one. Raises Bad where that does not hold any more."""
+"""Returns the answer to a repeated request, from the first answer. Raises Bad if that is no longer valid."""
 
 
 class _Waiting(NamedTuple):
@@ -46,7 +46,7 @@ class _Answered(NamedTuple):
 
 
 class Repeated:
-    """The answers of one server. For its event loop alone. `clock` gives seconds that only grow."""
+    """The stored answers of one server. For its event loop only. `clock` returns monotonic seconds."""
 
     def __init__(self, most: int = MAX_KEPT, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
@@ -65,13 +65,13 @@ class Repeated:
         session_id: str = "",
         again: Again | None = None,
     ) -> Reply:
-        """The answer to a request, which is made once for all requests with its key; `digest` is that of its body.
+        """Return the answer to a request, computed once for all requests with its key; `digest` is its body's.
 
-        `session_id` is that of the request. `again` gives the answer to who sends it again; None: the same.
+        `session_id` is the request's. `again` returns the answer to a repetition; None: the same answer.
 
         Raises:
-            Bad: the key is none, or that of another request, or what was answered does not hold any more.
-            Busy: as many are not answered yet as there is room for, of all sessions or of this one.
+            Bad: the key is invalid, or belongs to another request, or its answer is no longer valid.
+            Busy: too many requests are pending, in all or in this session.
 
         """
         route = f"{request.path} {session_id}"
@@ -84,7 +84,7 @@ class Repeated:
             return await self._keyed(request, f"{request.path} {key}", digest, make, route=route, again=again)
 
     async def close(self) -> None:
-        """Waits for no answer any more."""
+        """Cancel all pending answers."""
         tasks = [waiting.task for waiting in self._waiting.values()]
         self._waiting.clear()
         self._answered.clear()
@@ -110,7 +110,7 @@ class Repeated:
             reply = known.reply
         else:
             task = self._begun(name, digest, make, route) if known is None else known.task
-            done, _ = await asyncio.wait({task}, timeout=_wait_s(request))  # it is made, whoever still waits for it
+            done, _ = await asyncio.wait({task}, timeout=_wait_s(request))  # computed even if no client waits
             if not done:
                 return 202, {"waiting": True}
             reply = task.result()
@@ -130,13 +130,13 @@ class Repeated:
             return await make()
 
     def _ended(self, name: str, digest: bytes, task: "asyncio.Task[Reply]") -> None:
-        """What failed is not kept: sent again, it is tried again."""
+        """Drop a failure, so that a repetition tries again."""
         self._waiting.pop(name, None)
         if not task.cancelled() and task.exception() is None:
             self._answered[name] = _Answered(digest, task.result(), self._clock())
 
     def _forget(self) -> None:
-        """What was answered long ago."""
+        """Drop old answers."""
         until_s = self._clock() - KEPT_S
         while self._answered and next(iter(self._answered.values())).at_s <= until_s:
             self._answered.popitem(last=False)
@@ -151,7 +151,7 @@ class Repeated:
 
 @contextmanager
 def _one_of_few(counted: Counter[str], route: str) -> Iterator[None]:
-    """Counts as one request that is not answered. Raises Busy when there are too many."""
+    """Count one pending request. Raises Busy when there are too many."""
     if counted[route] >= MAX_UNANSWERED:
         raise Busy(f"expected at most {MAX_UNANSWERED} requests of one session without an answer, got one more")
     counted[route] += 1
@@ -164,7 +164,7 @@ def _one_of_few(counted: Counter[str], route: str) -> Iterator[None]:
 
 
 def fingerprint(body: bytes) -> bytes:
-    """Tells one body from another."""
+    """Return a digest of a body."""
     return blake2b(body, digest_size=16).digest()
 
 

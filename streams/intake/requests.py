@@ -1,4 +1,4 @@
-"""What a request to the intake may be: who is admitted, how much of it, how many at a time; and what its JSON has."""
+"""The admission of requests to the intake, limits on their size and number, and their JSON."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -23,31 +23,31 @@ LITELLM: Final = "/beta/litellm_basic_guardrail_api"
 EVENTS: Final = "/v1/events"
 METRICS: Final = "/metrics"
 MAX_AT_ONCE: Final = 256
-"""Requests that are answered at a time; most of them wait for a verdict."""
+"""The most simultaneous requests; most of them wait for a verdict."""
 LARGE_BYTES: Final = 256 * 1024
 MAX_LARGE: Final = 2
-"""Large bodies that are read at a time: as values they are many times as large."""
+"""The most large bodies read at a time: as values they are many times as large."""
 WITHIN_S: Final = 30.0
-"""From the headers to the end of a body."""
+"""The time limit from the headers to the end of a body."""
 _MAY: Final = {EVENTS: May.PUBLISH, TRACES: May.PUBLISH, METRICS: May.METRICS}
-"""By path; all others are about calls."""
+"""Permissions by path; all others are about calls."""
 _KEY: Final[ContextVar[Key]] = ContextVar("key")
 _ENCODINGS: Final = frozenset({"identity", "gzip", "deflate"})
 
 
 class Admission:
-    """Who is admitted, and how much at a time; of all routes together, those over gRPC too."""
+    """The admission of requests, and its limits for all routes together, including gRPC."""
 
     def __init__(self, keys: Keys) -> None:
-        """Without keys whoever reaches the address is admitted."""
+        """Without keys, every client is admitted."""
         self._keys = keys
         self._at_once = 0
         self._large = asyncio.Semaphore(MAX_LARGE)
 
     def check(self, request: web.Request) -> None:
-        """Raises Bad for a request that is not to be read any further, and TooOften beyond its key's rate."""
+        """Raise Bad for a request that must not be read further, and TooOften beyond its key's rate."""
         given = request.headers.get("Authorization", "")
-        if not given and request.path == LITELLM:  # LiteLLM sends its `api_key` there, and has no other place
+        if not given and request.path == LITELLM:  # LiteLLM sends its `api_key` there, and offers no other place
             given = f"Bearer {request.headers.get('x-api-key', '')}"
         key = self.key(given, _MAY.get(request.path, May.VERDICTS))
         if self._keys.is_open and not _is_meant_for(request):
@@ -57,7 +57,7 @@ class Admission:
         _KEY.set(key)
         kind = request.content_type
         readable = "json" in kind or (kind == otlp.PROTOBUF and request.path == TRACES)
-        if request.method == "POST" and not readable:  # a page in a browser cannot send these without being asked
+        if request.method == "POST" and not readable:  # a page in a browser cannot send these without a preflight
             raise Bad(415, f"Content-Type: expected JSON, got {kind!r:.80}")
 
         encoding = _encoding(request)
@@ -66,14 +66,14 @@ class Admission:
         key.check_size(request.content_length or 0)
 
     def key(self, authorization: str, may: May) -> Key:
-        """The key of a request, which counts as used. Raises Bad and TooOften, as `Keys.of` and `Key.admit`."""
+        """Return the key of a request, and count its use. Raises Bad and TooOften, like `Keys.of` and `Key.admit`."""
         key = self._keys.of(authorization)
         key.admit(may)
         return key
 
     @asynccontextmanager
     async def room(self) -> AsyncIterator[None]:
-        """Counts as one request that is answered. Raises Busy when there are too many."""
+        """Count one active request. Raises Busy when there are too many."""
         if self._at_once >= MAX_AT_ONCE:
             raise Busy(f"expected at most {MAX_AT_ONCE} requests at a time, got one more")
         self._at_once += 1
@@ -84,13 +84,13 @@ class Admission:
 
     @asynccontextmanager
     async def few_large(self, size: int | None) -> AsyncIterator[None]:
-        """Of those that are large, or may be (None), few are read at a time."""
+        """Limit the number of bodies read at a time that are large, or may be (None)."""
         async with self._large if size is None or size > LARGE_BYTES else nullcontext():
             yield
 
     @asynccontextmanager
     async def body(self, request: web.Request) -> AsyncIterator[bytes]:
-        """The whole body; of those that may be large, few at a time. Raises Bad when it comes too slowly."""
+        """Yield the whole body; few possibly large ones at a time. Raises Bad when it arrives too slowly."""
         async with self.few_large(request.content_length if _encoding(request) == "identity" else None):
             try:
                 async with asyncio.timeout(WITHIN_S):
@@ -103,12 +103,12 @@ class Admission:
 
 
 def key_of_request() -> Key:
-    """The key with which the request that this task answers was admitted."""
+    """Return the key that admitted the request of this task."""
     return _KEY.get()
 
 
 async def _read(request: web.Request, key: Key) -> bytes:
-    """The whole body. Of `request.read()` the request would hold a copy until it is answered."""
+    """Return the whole body. `request.read()` would keep a copy in the request until it is answered."""
     body = bytearray()
     while part := await request.content.readany():
         body += part
@@ -117,7 +117,7 @@ async def _read(request: web.Request, key: Key) -> bytes:
 
 
 def loaded(body: bytes) -> Any:
-    """Its JSON. Raises Bad."""
+    """Return its JSON value. Raises Bad."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -125,14 +125,14 @@ def loaded(body: bytes) -> Any:
 
 
 def object_of(value: Any) -> dict[str, Any]:
-    """It, when it is an object. Raises Bad."""
+    """Return the value if it is an object. Raises Bad."""
     if not isinstance(value, dict):
         raise Bad(400, f"the body: expected an object, got {type(value).__name__}")
     return value
 
 
 def text_of(fields: Mapping[str, Any], name: str) -> str:
-    """A text that has to be there. Raises Bad."""
+    """Return a required text. Raises Bad."""
     value = fields.get(name)
     if not isinstance(value, str) or not value:
         raise Bad(400, f"{name}: expected a text, got {value!r:.80}")
@@ -140,7 +140,7 @@ def text_of(fields: Mapping[str, Any], name: str) -> str:
 
 
 def json_response(value: object, status: int, headers: Mapping[str, str] | None = None) -> web.Response:
-    """An answer in JSON."""
+    """Return an answer in JSON."""
     return web.Response(body=orjson.dumps(value), status=status, content_type="application/json", headers=headers)
 
 
@@ -149,7 +149,7 @@ def _encoding(request: web.Request) -> str:
 
 
 def _is_meant_for(request: web.Request) -> bool:
-    """Whether a request to loopback names it. A page in a browser whose own name was made to lead here does not."""
+    """Return whether a request to loopback names it. A page of a browser whose own name resolves to here does not."""
     address = request.transport.get_extra_info("sockname") if request.transport else None
     if not address or not _is_loopback(address[0]):
         return True

@@ -1,4 +1,4 @@
-"""An aiohttp application on a port until SIGTERM or Ctrl-C."""
+"""A server of an aiohttp application on a port, until SIGTERM or Ctrl-C."""
 
 import asyncio
 import contextlib
@@ -24,10 +24,10 @@ def serve(
     tls: ServerTls | None = None,
     until_stdin_ends: bool = False,
 ) -> None:
-    """Prints the address once it can be asked. Raises OSError when the port cannot be had.
+    """Serve, and print the address once it accepts requests. Raises OSError when the port is not available.
 
-    `path` is printed behind it. `cancels`: who closes the connection does not want the answer any more.
-    `until_stdin_ends`: the end of standard input stops it as well.
+    `path` is appended to the printed address. `cancels`: closing a connection cancels its request. `until_stdin_ends`:
+    the end of standard input stops it as well.
     """
     asyncio.run(_serve(app, host, port, path, cancels=cancels, tls=tls, until_stdin_ends=until_stdin_ends))
 
@@ -75,9 +75,9 @@ def _set_when_stdin_ends(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) 
     with contextlib.suppress(OSError):
         while os.read(
             sys.stdin.fileno(), 4096
-        ):  # unbuffered: a thread in a buffered read holds up the interpreter's end
+        ):  # unbuffered: a thread in a buffered read delays the interpreter's exit
             pass
-    with contextlib.suppress(RuntimeError):  # it has stopped already
+    with contextlib.suppress(RuntimeError):  # it has already stopped
         loop.call_soon_threadsafe(ended.set)
 
 
@@ -88,7 +88,7 @@ def _bounded(runner: web.AppRunner, connections: Connections) -> Bounded:
 
 
 def _tracking(connections: Connections) -> Middleware:
-    """Tells when a request is answered, and when its connection waits for the next one."""
+    """Report when a request is answered, and when its connection waits for the next one."""
 
     @web.middleware
     async def track(request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""The sessions that an intake is asked about: begun, found again, given up, ended."""
+"""The sessions of an intake: started, found again, evicted, ended."""
 
 import asyncio
 import logging
@@ -23,14 +23,14 @@ log: Final = logging.getLogger("haltline.intake")
 
 _IDLE_S: Final = 3600.0
 _MAX_KEPT: Final = 4096
-"""Counts of sessions that are not known any more."""
+"""The most counts kept of sessions that are no longer known."""
 _FIELDS: Final = ("agent_id", "parent_session_id", "root_session_id", "mission_id")
 _MODES: Final = ("async", "blocking", "local")
 _MAX_ANCESTORS: Final = 64
 
 
 class Sessions:
-    """All of one intake, the one that was asked about longest ago first. For its event loop alone."""
+    """The sessions of one intake, least recently used first. For its event loop only."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Sessions:
         holds_mode: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`holds_mode`: no request weakens the mode of the settings. `clock` gives seconds that only grow.
+        """`holds_mode`: no request weakens the mode of the settings. `clock` returns monotonic seconds.
 
         Raises ValueError for a policy that cannot be used.
         """
@@ -53,17 +53,17 @@ class Sessions:
         self._sessions: OrderedDict[str, FrameworkSession] = OrderedDict()
         self._used_at: dict[str, float] = {}
         self._kept: OrderedDict[str, tuple[float, Decider]] = OrderedDict()
-        """In mode local: who has decided for sessions that are not known any more, and until when it is kept."""
+        """In mode local: the deciders of sessions that are no longer known, with their expiry times."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def known(self, session_id: str) -> FrameworkSession | None:
-        """The session, if it was asked about."""
+        """Return the session, if it is known."""
         return self._sessions.get(session_id)
 
     def of(self, fields: Mapping[str, Any]) -> FrameworkSession:
-        """The session of a request; a new one where it was not asked about. Raises Bad."""
+        """Return the session of a request; a new one if it is not known. Raises Bad."""
         session_id = text_of(fields, "session_id")
         session = self._sessions.get(session_id)
         if session is None:
@@ -73,7 +73,7 @@ class Sessions:
                 raise bad_values(error) from None
             self._make_room()
             self._go_on(session_id, guard)
-            # Where an answer has a place for other arguments, `propose` is asked, which returns them.
+            # If an answer can carry changed arguments, `propose` is called, which returns them.
             session = FrameworkSession(guard, changes_arguments=False)
             self._sessions[session_id] = session
         self._sessions.move_to_end(session_id)
@@ -81,10 +81,10 @@ class Sessions:
         return session
 
     def mode_of(self, fields: Mapping[str, Any], name: str) -> str | None:
-        """The mode of a session or a call; None: that of the intake, also where that decides in its own process.
+        """Return the mode of a session or a call; None: the intake's, also if that decides in its own process.
 
-        `async` is not taken where the mode `blocking` is held to. Raises Bad for a mode that does not exist, and for
-        `local` where the intake does not decide itself.
+        `async` is refused if the mode `blocking` is enforced. Raises Bad for an unknown mode, and for `local` if the
+        intake does not decide itself.
         """
         mode, own = fields.get(name), self._settings.mode
         if mode is None:
@@ -100,14 +100,14 @@ class Sessions:
         return None if self._holds_mode and own == "blocking" else str(mode)
 
     async def end(self, session_id: str) -> bool:
-        """Ends the session. False: it was not asked about, or has ended."""
+        """End the session. Returns False if it is not known, or has ended."""
         if session_id not in self._sessions:
             return False
         await self._given_up(session_id).end_async()
         return True
 
     async def close(self) -> None:
-        """Ends them all."""
+        """End all sessions."""
         sessions, self._sessions = list(self._sessions.values()), OrderedDict()
         await asyncio.gather(*(session.end_async() for session in sessions))
 
@@ -122,17 +122,17 @@ class Sessions:
             given["mode"] = mode
         given["session_id"] = session_id
         parent = given.get("parent_session_id")
-        above = self._sessions.get(parent) if isinstance(parent, str) else None  # what is no text the settings refuse
+        above = self._sessions.get(parent) if isinstance(parent, str) else None  # the settings refuse what is not text
         if above is not None:
             given["ancestors"] = (*above.guard.settings.lineage, *given.get("ancestors", ()))
         options = cast("GuardOptions", given)  # the settings check the values
         return self._make_guard(self._settings.changed(**options)) if above is None else above.guard.subagent(**options)
 
     def _make_room(self) -> None:
-        """Gives up the session that was asked about longest ago; one with open calls only where all have some.
+        """Evict the least recently used session; one with open calls only if all have some.
 
-        What its author's rules count is lost with it, so where there are rules it must have been idle for long. What
-        mode local counts is kept for as long; kills stay known in any case.
+        The counts of its author's rules are lost, so with such rules it must have been idle for long. Counts of mode
+        local are kept for as long; kills stay known in any case.
         """
         if len(self._sessions) < self._max_sessions:
             return
@@ -149,7 +149,7 @@ class Sessions:
         threading.Thread(target=self._given_up(chosen).end, daemon=True).start()
 
     def _given_up(self, session_id: str) -> FrameworkSession:
-        """The session, which is not known any more; in mode local its counts are kept for the next of its id."""
+        """Remove and return the session; in mode local its counts are kept for the next one with its id."""
         del self._used_at[session_id]
         session = self._sessions.pop(session_id)
         decider = session.guard.decider
@@ -161,7 +161,7 @@ class Sessions:
         return session
 
     def _go_on(self, session_id: str, guard: Guard) -> None:
-        """With the counts of the session of this id that has ended, or was given up, not long ago."""
+        """Restore the counts of a recently ended or evicted session with this id."""
         now_s = self._clock()
         while self._kept and next(iter(self._kept.values()))[0] <= now_s:
             self._kept.popitem(last=False)

@@ -1,7 +1,7 @@
-"""TLS of the intake's ports, by the settings that Kafka's clients here are given.
+"""TLS of the intake's ports, with the setting names of Kafka's clients.
 
-A file of `name=value` lines: `ssl.certificate.location`, `ssl.key.location`, `ssl.key.password`, and with
-`ssl.ca.location` only clients with a certificate of that authority are admitted.
+A file of `name=value` lines: `ssl.certificate.location`, `ssl.key.location`, `ssl.key.password`; with
+`ssl.ca.location`, only clients with a certificate of that authority are admitted.
 """
 
 import ssl
@@ -20,12 +20,12 @@ AUTHORITY: Final = "ssl.ca.location"
 PROTOCOL: Final = "security.protocol"
 _KNOWN: Final = (PROTOCOL, CERTIFICATE, KEY, PASSWORD, AUTHORITY)
 HANDSHAKE_WITHIN_S: Final = 10.0
-"""From a connection's beginning to the end of its handshake."""
+"""The time limit from a connection's start to the end of its handshake."""
 
 
 @dataclass(frozen=True)
 class ServerTls:
-    """The files of a server's certificate, and of the authority of its clients' certificates."""
+    """The files of a server's certificate, and of its clients' certificate authority."""
 
     certificate: Path
     key: Path
@@ -35,7 +35,7 @@ class ServerTls:
 
     @classmethod
     def of(cls, settings: Mapping[str, str], source: object) -> "ServerTls":
-        """Of settings that were read from `source`. Raises ValueError for what is unknown or missing."""
+        """Return the TLS of settings that were read from `source`. Raises ValueError for unknown or missing ones."""
         if unknown := sorted(settings.keys() - set(_KNOWN)):
             raise ValueError(f"{source}: expected settings of {', '.join(_KNOWN)}, got {', '.join(unknown)} too")
         if (protocol := settings.get(PROTOCOL, "ssl")).lower() != "ssl":
@@ -45,15 +45,15 @@ class ServerTls:
         certificate, authority = settings[CERTIFICATE], settings.get(AUTHORITY)
         key = Path(settings.get(KEY, certificate))
         made = cls(Path(certificate), key, settings.get(PASSWORD), None if authority is None else Path(authority))
-        made.context()  # what cannot be used is refused at the start
+        made.context()  # unusable files are refused at the start
         return made
 
     def context(self) -> ssl.SSLContext:
-        """For a server of asyncio's. Raises ValueError for files that do not fit, and OSError."""
+        """Return the context of an asyncio server. Raises ValueError for inconsistent files, and OSError."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
-            # Without a password a key that needs one is refused; OpenSSL would ask at the terminal.
+            # Without a password, an encrypted key is refused; OpenSSL would ask at the terminal.
             context.load_cert_chain(self.certificate, self.key, self.password or "")
         except ssl.SSLError as error:
             raise ValueError(
@@ -68,7 +68,7 @@ class ServerTls:
         return context
 
     def grpc_credentials(self) -> "grpc.ServerCredentials":
-        """For a server of gRPC's. Raises ValueError for a key that cannot be read, and OSError."""
+        """Return the credentials of a gRPC server. Raises ValueError for an unreadable key, and OSError."""
         import grpc  # noqa: PLC0415 - only where the port is served
 
         authority = None if self.authority is None else self.authority.read_bytes()
@@ -79,7 +79,7 @@ class ServerTls:
         )
 
     def _plain_key(self) -> bytes:
-        """The private key in PEM; gRPC takes none with a password."""
+        """Return the decrypted private key in PEM; gRPC accepts no password."""
         pem = self.key.read_bytes()
         if self.password is None:
             return pem

@@ -1,4 +1,4 @@
-"""Writes what came to the intake to the topic `actions`, and waits until the broker has it."""
+"""The writer of the intake's events to the topic `actions`, which waits for the broker's confirmation."""
 
 import asyncio
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ _SPAN: Final = [("content-type", otel.CONTENT_TYPE.encode())]
 
 
 class TopicWriter:
-    """Events and spans; without secrets, and within the bounds of the settings."""
+    """Writes events and spans, redacted, and within the limits of the settings."""
 
     def __init__(self, settings: GuardSettings, accepted: Counter) -> None:
         """`accepted` counts the events that the broker has confirmed. Raises KafkaException."""
@@ -32,7 +32,10 @@ class TopicWriter:
         self._publisher = None if settings.bootstrap is None else Publisher(settings)
 
     async def publish(self, events: Iterable[ActionEvent]) -> int:
-        """Returns how many there were, when all are confirmed. Raises Away when one is not; Bad without a broker."""
+        """Publish events.
+
+        Returns their number when all are confirmed. Raises Away if one is not; Bad without a broker.
+        """
         if self._publisher is None:
             raise Bad(501, f"expected {OWN_ROUTES}, as this intake decides in its own process and has no broker")
         published = [asyncio.wrap_future(one) for one in self._publisher.publish(events)]
@@ -43,10 +46,10 @@ class TopicWriter:
         return len(published)
 
     def spans_of(self, body: bytes, kind: str, key: Key) -> tuple[list[ActionEvent], list[str]]:
-        """The events of an OTLP request, and what is wrong with its other spans.
+        """Return the events of an OTLP request, and the problems of its other spans.
 
-        Spans outside of the key's scope are wrong; those that are not of generative AI are in neither. Raises Bad when
-        it is no request.
+        Spans outside of the key's scope are problems; those without generative AI are in neither. Raises Bad for an
+        invalid request.
         """
         try:
             spans = otel.of_agents(otlp.spans_of(body, kind))
@@ -69,16 +72,16 @@ class TopicWriter:
         return good, bad_spans
 
     def checked(self, value: bytes, headers: list[tuple[str, bytes]]) -> ActionEvent:
-        """One record as it may be published. Raises InvalidRecord."""
+        """Return one record as it may be published. Raises InvalidRecord."""
         return cleaned(wire.decode_event(value, headers), self._settings, self._seen)
 
     async def healthy(self) -> bool | None:
-        """Whether the broker answers and has the topic; None: there is none, as it is decided here."""
+        """Return whether the broker answers and has the topic; None: there is no broker in mode local."""
         if self._publisher is None:
             return None
         return await asyncio.to_thread(self._publisher.healthy)
 
     async def close(self) -> None:
-        """Waits for what is under way, and ends."""
+        """Wait for pending records, and close."""
         if self._publisher is not None:
             await asyncio.to_thread(self._publisher.close)

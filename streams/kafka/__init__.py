@@ -1,1 +1,1 @@
-"""Clients of Kafka: settings, topics, access rights, reading, producing."""
+"""Kafka clients: settings, topics, access rights, reading, producing."""

@@ -1,9 +1,9 @@
-"""Who may do what on a cluster: so that no agent can release itself, whatever it does.
+"""The access rights on a cluster, which prevent an agent from releasing itself.
 
-An agent writes what it does and what it answers, and reads what is decided. Only the worker writes what stands
-(`control`) and what is decided (`interventions`, beside what rules in shadow would have decided); only operators, and
-the worker for a session's descendants, write `commands`. The names of principals are the cluster's; a principal of
-several agents is as good as one for each, as sessions are not distinguished by it.
+An agent writes its actions and feedback, and reads decisions. Only the worker writes what is in force (`control`) and
+what is decided (`interventions`, beside what rules in shadow would have decided). Only operators, and the worker for a
+session's descendants, write `commands`. The names of principals are the cluster's. Several agents may share a
+principal, because sessions are not distinguished by it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,11 +21,11 @@ from haltline.streams.engine.groups import Runs
 _APPLIED_WITHIN_S = 30.0
 AGENT_GROUP = "haltline-agent"
 READER_GROUP = "haltline-reader"
-"""Groups that are named and never joined: librdkafka looks for their coordinator all the same."""
+"""Groups that are configured and never joined: librdkafka looks up their coordinator nevertheless."""
 
 
 class Role(StrEnum):
-    """Who connects."""
+    """The role of a client."""
 
     AGENT = "agent"
     WORKER = "worker"
@@ -37,7 +37,7 @@ class Role(StrEnum):
 
 
 class May(StrEnum):
-    """What a role may do with a resource, in the words of kafka-acls."""
+    """An operation on a resource, as named by kafka-acls."""
 
     READ = "Read"
     WRITE = "Write"
@@ -55,14 +55,14 @@ class Grant:
     name: str
 
     def command(self, bootstrap: str) -> str:
-        """As a line of shell, for Kafka's own tool."""
+        """Return the shell command of Kafka's own tool that grants it."""
         return (
             f"kafka-acls.sh --bootstrap-server {bootstrap} --add --allow-principal '{self.principal}' "
             f"--operation {self.may} --{self.resource} '{self.name}'"
         )
 
     def binding(self) -> AclBinding:
-        """For the cluster's admin interface."""
+        """Return the ACL for the cluster's admin interface."""
         return AclBinding(
             ResourceType.TOPIC if self.resource == "topic" else ResourceType.GROUP,
             self.name,
@@ -77,7 +77,7 @@ class Grant:
 def grants(
     principals: Mapping[Role, str], topics: Topics, *, changelogs: tuple[str, str], group: str, audit_group: str
 ) -> list[Grant]:
-    """Every permission that these principals need, and no more; once, where a principal has several roles.
+    """Return exactly the permissions that these principals need, without duplicates.
 
     `changelogs`: of the workers, and of those that run rules in shadow.
     """
@@ -90,7 +90,7 @@ def grants(
 
 
 def apply(admin: AdminClient, grants_to_make: list[Grant]) -> None:
-    """Makes them on the cluster; those that are there stay. Raises RuntimeError for one that it refuses."""
+    """Create the permissions on the cluster; existing ones stay. Raises RuntimeError for one that it refuses."""
     futures = admin.create_acls([grant.binding() for grant in grants_to_make], request_timeout=_APPLIED_WITHIN_S)
     for binding, made in futures.items():
         try:
@@ -106,11 +106,11 @@ def _needed(
     t, sources, shadow = topics, topics.session_sources, Runs.SHADOW.group(group)
     opinions = (t.interventions, t.actions, t.policies, t.opinions)
     by_worker = (t.detections, t.interventions, t.incidents, t.control, t.signals, t.commands, t.dead_letter)
-    # By role: the topics that it writes and reads, and the groups that it joins and asks for.
+    # By role: topics to write and read, and groups to join and describe.
     needed: Mapping[Role, tuple[Sequence[str], Sequence[str], Sequence[str], Sequence[str]]] = {
         Role.AGENT: ((t.actions, t.feedback), (t.interventions, t.control), (), (AGENT_GROUP,)),
         Role.WORKER: ((*by_worker, changelog), (*sources, t.policies, t.control, changelog), (group,), (READER_GROUP,)),
-        # Whatever becomes of it, it stops nobody and releases nobody.
+        # A failure of this role stops nobody and releases nobody.
         Role.SHADOW: (
             (t.detections, t.interventions, shadow_changelog),
             (*sources, t.policies, shadow_changelog),
@@ -118,7 +118,7 @@ def _needed(
             (READER_GROUP,),
         ),
         Role.AUDIT: ((), t.all, (audit_group,), (READER_GROUP,)),
-        # Its lag is seen by what it commits in the console's group.
+        # Its lag is computed from its commits in the console's group.
         Role.OPERATOR: (
             (t.commands, t.policies),
             t.all,
@@ -131,7 +131,7 @@ def _needed(
             (f"{group}-notify",),
             (READER_GROUP,),
         ),
-        # It talks to a model: whatever that makes of it, it decides and commands nothing.
+        # It talks to a model: whatever the model answers, it may not decide or command anything.
         Role.OPINION: ((t.opinions,), opinions, (f"{group}-opinion",), (READER_GROUP,)),
     }
     writes, reads, joins, asks = needed[role]

@@ -1,6 +1,6 @@
-"""Says that the broker of a consumer is away: once, then at intervals, and once that it answers again.
+"""Logs of a broker outage: at its start, then at intervals, and at its end.
 
-librdkafka tells when a connection ends, not when it is back: so the broker is asked, by whoever reads.
+librdkafka reports the end of a connection, not its return, so the reader polls the broker.
 """
 
 import logging
@@ -14,27 +14,27 @@ from haltline.streams.system import REAL, System
 IS_AWAY: Final = frozenset(
     {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
 )
-"""What librdkafka says of a broker that cannot be reached; it goes on by itself when that is over."""
+"""librdkafka's errors for an unreachable broker; librdkafka itself reconnects."""
 
 _ANSWER_WITHIN_S: Final = 0.5
 
 
 class BrokerOutage:
-    """What one reader says of its broker."""
+    """The broker outages that one reader logs."""
 
     def __init__(self, log: logging.Logger, who: str, *, system: System = REAL) -> None:
         self._outage = Outage(log, f"{who}: the broker", now_s=system.monotonic)
         self._suspect = False
 
     def is_outage(self, error: KafkaError) -> bool:
-        """Takes in an error of the client, from any thread. Whether it is one of a broker that is away."""
+        """Record an error of the client, from any thread. Returns whether it means a broker outage."""
         if error.code() not in IS_AWAY:
             return False
         self._suspect = True
         return True
 
     def look(self, consumer: Consumer, topic: str) -> None:
-        """In the loop of the reader: while something speaks against the broker, it is asked for a topic."""
+        """Request the metadata of a topic during an outage. Call it in the reader's loop."""
         if not self._suspect:
             return
         try:

@@ -1,4 +1,4 @@
-"""Asks a broker again while it chooses leaders and coordinators, which ends by itself and is no failure."""
+"""Retries of requests while the broker elects leaders and coordinators, which is temporary and no failure."""
 
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -15,8 +15,8 @@ _MOVING: Final = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,  # also of a broker that does not know a new topic yet
-        KafkaError._UNKNOWN_PARTITION,  # and of a client that has just begun
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # also from a broker that does not know a new topic yet
+        KafkaError._UNKNOWN_PARTITION,  # and from a client that has just started
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.NOT_COORDINATOR,
@@ -31,11 +31,11 @@ AWAY: Final = frozenset(
         KafkaError._ALL_BROKERS_DOWN,
     }
 )
-"""The errors of a broker that starts again. Callers that wait for that pass these as `also`."""
+"""The errors of a broker that restarts. Callers that wait for its return pass these as `also`."""
 
 
 def answered(ask: Callable[[], T], *, within_s: float, also: frozenset[int] = frozenset(), system: System = REAL) -> T:
-    """What the broker answers. Raises KafkaException for what does not pass, and for what has not in time."""
+    """Return the broker's answer. Raises KafkaException for a permanent error, and at the time limit."""
     deadline = system.monotonic() + within_s
     while True:
         try:

@@ -1,4 +1,4 @@
-"""librdkafka's settings, as every client of this package takes them."""
+"""The type of librdkafka's settings, which every client of this package takes."""
 
 ClientSetting = str | int | float | bool
-"""A value; names are librdkafka's, such as `security.protocol`."""
+"""A setting's value; the names are librdkafka's, such as `security.protocol`."""

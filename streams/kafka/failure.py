@@ -1,5 +1,8 @@
-"""What ends a process for a reason that is known."""
+"""The exception that ends a process for a known reason."""
 
 
 class KnownFailure(RuntimeError):
-    """Its message tells the operator all: where, what was expected, what was given. No traceback adds to it."""
+    """A failure whose message is complete: where, what was expected, what was given.
+
+    It is shown without a traceback.
+    """

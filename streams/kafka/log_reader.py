@@ -1,4 +1,4 @@
-"""Reads topics from outside of any group: to their end as it is now, then on as records arrive."""
+"""A reader of topics outside of any group: to their current end, then further as records arrive."""
 
 import logging
 import time
@@ -21,19 +21,20 @@ from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.system import REAL, System
 
 ANSWER_WITHIN_S: Final = 5.0
-"""How long a broker has to answer a first question."""
+"""The time limit of a broker's first answer, in seconds."""
 
 SHORT_WAIT_MS: Final = 20
-"""A short command must not sit in a long poll; the embedded broker does not wake one."""
+"""The fetch wait of a short command, which must not block in a long poll; the embedded broker does not end one
+early."""
 
 _POLL_S = 0.2
 _ASK_FOR_S: Final = 0.2
 _OTHERS_MAY_TAKE_S: Final = 1.0
 
 _REFUSALS: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})
-"""A certificate or a password that one side does not take: the next attempt would end alike."""
+"""Errors of a certificate or password that one side rejects: a retry would fail too."""
 
-# What librdkafka says of lost connections; the caller gets an exception instead.
+# librdkafka's logs of lost connections are suppressed; the caller gets an exception instead.
 _log = logging.getLogger(__name__)
 _log.addHandler(logging.NullHandler())
 _log.propagate = False
@@ -48,7 +49,7 @@ class NoSuchTopic(LookupError):
 
 
 class Gone(LookupError):
-    """Records that are asked for were deleted by the broker before they could be read."""
+    """The requested records were deleted by the broker before they could be read."""
 
 
 def open_consumer(
@@ -62,12 +63,12 @@ def open_consumer(
     offset_reset: Literal["earliest", "error"] = "earliest",
     system: System = REAL,
 ) -> Consumer:
-    """A consumer that joins no group and commits nothing, with a broker that has answered.
+    """Return a consumer that joins no group and commits nothing, after a broker has answered.
 
-    `client` are librdkafka's settings for encryption and credentials; `fetch_wait_ms` is how long the broker may
-    hold a fetch when nothing is there. `on_error` is called with the client's errors, by the thread that polls.
-    `offset_reset` is what follows where the records to be read next are gone: reading goes on with the first that is
-    there, or the poll returns the error `_AUTO_OFFSET_RESET`.
+    `client` are librdkafka's settings for encryption and credentials. `fetch_wait_ms` is how long the broker may hold a
+    fetch without data. `on_error` is called with the client's errors, by the polling thread. `offset_reset` applies
+    when the next records were deleted: reading continues with the first existing one, or the poll returns the error
+    `_AUTO_OFFSET_RESET`.
 
     Raises:
         Unreachable: no broker answers in time.
@@ -79,7 +80,7 @@ def open_consumer(
         nonlocal refusal, complaint
         on_error(error)
         reason = f"{error.name()}: {error.str()}"
-        # What the broker says against our certificate comes as the end of a connection.
+        # A rejection of our certificate by the broker arrives as a closed connection.
         if error.code() in _REFUSALS or "SSL routines" in error.str():
             refusal = reason
         else:
@@ -99,15 +100,15 @@ def open_consumer(
         logger=_log,
     )
     began = system.monotonic()
-    # One of several brokers may have another certificate than the rest.
+    # Of several brokers, one may have a different certificate.
     refused_after_s = 0.0 if "," not in bootstrap else min(_OTHERS_MAY_TAKE_S, within_s)
     waited_s = 0.0
     while True:
         try:
-            # Each question is a new one, so a broker that is far away has to be given more time by and by.
+            # Each request is a new one, so the time limit grows for a distant broker.
             consumer.list_topics(timeout=min(max(_ASK_FOR_S, waited_s), within_s - waited_s))
         except KafkaException as failed:
-            consumer.poll(0)  # brings what librdkafka has to complain of
+            consumer.poll(0)  # receives librdkafka's errors
             waited_s = system.monotonic() - began
             if waited_s < within_s and not (refusal and waited_s >= refused_after_s):
                 continue
@@ -118,10 +119,10 @@ def open_consumer(
 
 
 def partitions_of(consumer: Consumer, topic: str) -> list[TopicPartition]:
-    """The partitions of a topic.
+    """Return the partitions of a topic.
 
     Raises:
-        NoSuchTopic: there is none of this name.
+        NoSuchTopic: there is no topic of this name.
         Unreachable: no broker answers in time.
 
     """
@@ -136,7 +137,7 @@ def partitions_of(consumer: Consumer, topic: str) -> list[TopicPartition]:
 
 
 def bounds(consumer: Consumer, partition: TopicPartition, *, system: System = REAL) -> tuple[int, int]:
-    """The first offset that is kept, and the one that the next record will get.
+    """Return the first offset that is kept, and the end offset.
 
     Raises:
         Unreachable: no broker answers in time.
@@ -158,11 +159,11 @@ def bounds(consumer: Consumer, partition: TopicPartition, *, system: System = RE
 
 
 class LogReader(AbstractContextManager["LogReader", None]):
-    """Every partition of some topics, from the beginning or from now on. Use it in a `with` block.
+    """A reader of every partition of some topics, from the beginning or from now on. Use it in a `with` block.
 
-    `since_ms` leaves out what is older, by the records' own times; the embedded broker cannot, and gives all.
+    `since_ms` skips older records, by their own times; the embedded broker cannot do that, and returns all.
 
-    Raises Unreachable or NoSuchTopic when it is made.
+    Raises Unreachable or NoSuchTopic in the constructor.
     """
 
     def __init__(
@@ -180,9 +181,9 @@ class LogReader(AbstractContextManager["LogReader", None]):
             partitions = [tp for topic in topics for tp in partitions_of(self._consumer, topic)]
             ends = {(tp.topic, tp.partition): bounds(self._consumer, tp) for tp in partitions}
             starts = {} if since_ms is None else _offsets_since(self._consumer, partitions, since_ms)
-            # -1 where all is older.
+            # -1 if all are older.
             starts = {place: offset if offset >= 0 else ends[place][1] for place, offset in starts.items()}
-            # Offsets, not "the end": what is written from now on is read, even before the first poll.
+            # Offsets, not "the end": later records are read even if they are written before the first poll.
             self._consumer.assign(
                 [
                     TopicPartition(
@@ -201,7 +202,7 @@ class LogReader(AbstractContextManager["LogReader", None]):
         self._behind = {place: end for place, (low, end) in ends.items() if from_beginning and low < end}
 
     def to_end(self, *, within_s: float = 60.0) -> Iterator[Message]:
-        """The records up to the ends as they were when this reader was made.
+        """Yield the records up to the ends at the time when this reader was made.
 
         Raises:
             Unreachable: not all of them arrived in time.
@@ -218,10 +219,10 @@ class LogReader(AbstractContextManager["LogReader", None]):
                 )
 
     def poll(self, timeout_s: float) -> Message | None:
-        """The next record, or None when there is none in time.
+        """Return the next record, or None on a timeout.
 
         Raises:
-            KafkaException: the broker refuses for good.
+            KafkaException: a permanent error of the broker.
 
         """
         message = self._consumer.poll(timeout_s)
@@ -234,7 +235,7 @@ class LogReader(AbstractContextManager["LogReader", None]):
                 self._behind.pop(place, None)
             return message
         if error.code() == KafkaError._PARTITION_EOF:
-            self._behind.pop(place, None)  # also where compaction took the last records away
+            self._behind.pop(place, None)  # also if compaction removed the last records
         elif error.fatal() or not passes(error):
             raise KafkaException(error)
         return None
@@ -243,12 +244,12 @@ class LogReader(AbstractContextManager["LogReader", None]):
         self.close()
 
     def close(self) -> None:
-        """Ends the reading."""
+        """Close the consumer."""
         self._consumer.close()
 
 
 def _offsets_since(consumer: Consumer, partitions: list[TopicPartition], since_ms: int) -> dict[tuple[str, int], int]:
-    """The first offset of each partition that is not older; none where the broker cannot tell."""
+    """Return the first offset of each partition that is not older; empty if the broker cannot tell."""
     metadata = consumer.list_topics(timeout=ANSWER_WITHIN_S)
     if metadata.controller_id not in metadata.brokers:  # the embedded one
         return {}
@@ -261,7 +262,7 @@ def _offsets_since(consumer: Consumer, partitions: list[TopicPartition], since_m
 
 
 def passes(error: KafkaError) -> bool:
-    """Whether librdkafka goes on by itself: the broker is away for a while."""
+    """Return whether librdkafka itself retries: the broker is temporarily away."""
     return error.retriable() or error.code() in {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
 
 

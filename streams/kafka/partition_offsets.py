@@ -1,4 +1,4 @@
-"""Where partitions begin and end, as their leaders know it."""
+"""The first and end offsets of partitions, as requested from their leaders."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -15,28 +15,28 @@ _log = logging.getLogger(__name__)
 
 
 class PartitionOffsets:
-    """Asks with one client until that fails; for one thread at a time. Raises KafkaException."""
+    """Requests offsets with one client, until it fails; for one thread at a time. Raises KafkaException."""
 
     def __init__(self, client: Mapping[str, ClientSetting], within_s: float, *, system: System = REAL) -> None:
-        """`within_s` bounds one request."""
+        """`within_s` is the time limit of one request."""
         self._system = system
         self._client = dict(client)
         self._within_s = within_s
         self._admin = self._system.admin(self._client, logger=_log)
 
     def ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        """The offset that each partition's next record will get."""
+        """Return each partition's end offset."""
         return self._ask(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # its stubs miss it
 
     def begins(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        """The offset of the first record that each partition keeps."""
+        """Return the first offset that each partition keeps."""
         return self._ask(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # as above
 
     def _ask(self, partitions: Collection[Partition], which: OffsetSpec) -> dict[Partition, int]:
         try:
             return offsets_of(self._admin, partitions, which, self._within_s)
         except KafkaException:
-            # This client would name the leaders' epochs of before the crash of a broker, and be refused.
+            # This client would send leader epochs from before the broker's crash, and be refused.
             self._admin = self._system.admin(self._client, logger=_log)
             raise
 
@@ -44,7 +44,7 @@ class PartitionOffsets:
 def offsets_of(
     admin: AdminClient, partitions: Collection[Partition], which: OffsetSpec, within_s: float
 ) -> dict[Partition, int]:
-    """By partition, the offset that is asked for; none are asked for without a request. Raises KafkaException."""
+    """Return the requested offset by partition; without partitions, sends no request. Raises KafkaException."""
     if not partitions:
         return {}
     answers = admin.list_offsets({TopicPartition(*at): which for at in partitions}, request_timeout=within_s)

@@ -1,4 +1,4 @@
-"""One record to a topic, confirmed by the broker."""
+"""Produces one record, confirmed by the broker."""
 
 import logging
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from haltline.streams.kafka.log_reader import Unreachable
 
 CONFIRM_WITHIN_S: Final = 10.0
 
-# What librdkafka says of lost connections; the caller gets an exception instead.
+# librdkafka's logs of lost connections are suppressed; the caller gets an exception instead.
 _log = logging.getLogger(__name__)
 _log.addHandler(logging.NullHandler())
 _log.propagate = False
@@ -20,9 +20,9 @@ _log.propagate = False
 def produce_confirmed(
     bootstrap: str, topic: str, *, key: bytes, value: bytes, client: Mapping[str, ClientSetting] | None = None
 ) -> TopicPartition:
-    """Returns where the record now is.
+    """Produce the record and return its position.
 
-    Not by an idempotent producer: it takes half a second before its first record. The record may come twice.
+    The producer is not idempotent, as that delays its first record by half a second: the record may be written twice.
 
     Raises:
         Unreachable: it was not confirmed in time.

@@ -1,4 +1,4 @@
-"""One set of librdkafka settings for all clients: and what Faust's own client needs of it."""
+"""The security settings of all clients in librdkafka's form, and their translation for Faust's client."""
 
 import ssl
 from collections.abc import Mapping
@@ -26,10 +26,10 @@ _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def faust_credentials(client: Mapping[str, ClientSetting]) -> CredentialsT | None:
-    """Credentials for Faust out of librdkafka's settings; None for plain text.
+    """Return credentials for Faust from librdkafka's settings; None for plain text.
 
-    Raises ValueError for a setting of encryption or credentials that cannot be carried over: a
-    worker must not join with fewer settings than it was given.
+    Raises ValueError for a security setting that cannot be translated: a worker must not join with fewer settings than
+    it was given.
     """
     options = {name: str(value) for name, value in client.items() if name.startswith(("security.", "sasl.", "ssl."))}
     if unknown := options.keys() - _KNOWN:

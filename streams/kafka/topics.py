@@ -1,4 +1,4 @@
-"""Make the topics on a cluster, and check the topics of a cluster that is already there."""
+"""Creation of topics on a cluster, and checks of existing ones."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,20 +17,20 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented 
 from haltline.schemas.topics import LAYOUT, Cleanup, TopicLayout, Topics
 
 DEFAULT_CHANGELOG: Final = "haltline-sessions-changelog"
-"""Where a worker keeps the state of sessions; Faust's name for table `sessions` of app `haltline`."""
+"""The changelog of a worker's sessions; Faust's name for table `sessions` of app `haltline`."""
 
 DEFAULT_CHANGELOGS: Final = (DEFAULT_CHANGELOG, "haltline-shadow-sessions-changelog")
-"""The same, and that of the group that runs rules in shadow."""
+"""The changelogs of the default group, and of the group that runs rules in shadow."""
 
 CHANGELOG_MAX_MESSAGE_BYTES: Final = 8 * 1024 * 1024
-"""The largest encoded state of one session that the changelog topic takes."""
+"""The largest encoded state of one session that the changelog topic accepts, in bytes."""
 
 _REQUEST_WITHIN_S = 30.0
 _VISIBLE_WITHIN_S = 30.0
 _POLL_S = 0.05
 _HOUR_MS = 3_600_000
 
-# The broker never compacts the segment that it is writing. With its defaults (1 GiB, 7 days) a
+# The broker never compacts the segment to which it is writing. With its defaults (1 GiB, 7 days) a
 # compacted topic would keep a week of old values, and a worker would read them all at its start.
 _COMPACTED = {
     "segment.ms": str(_HOUR_MS // 6),
@@ -39,16 +39,16 @@ _COMPACTED = {
 }
 
 _CHANGELOG_LAG_MS: Final = _HOUR_MS // 6
-"""What a replaced worker writes late is superseded within this time: `haltline.streams.runtime.changelog`."""
+"""Late records of a replaced worker are superseded within this time: `haltline.streams.runtime.changelog`."""
 
 
 class NoAdminApiError(RuntimeError):
-    """The cluster cannot be asked to make or describe topics: it has no controller."""
+    """The cluster cannot create or describe topics: it has no controller."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """One setting of one topic that is not as it must be."""
+    """One setting of one topic that differs from the layout."""
 
     topic: str
     setting: str
@@ -61,7 +61,7 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True)
 class TopicReport:
-    """What was done and found for one topic. `partitions` is 0 when the topic is missing."""
+    """The result for one topic. `partitions` is 0 when the topic is missing."""
 
     topic: str
     what: str
@@ -71,13 +71,13 @@ class TopicReport:
 
     @property
     def ok(self) -> bool:
-        """Whether the topic is there and as it must be."""
+        """Whether the topic exists and matches the layout."""
         return not self.differences
 
 
 @dataclass(frozen=True)
 class _ExpectedTopic:
-    """A topic under its full name, with the layout that it must have."""
+    """A topic by its full name, with its required layout."""
 
     topic: str
     layout: TopicLayout
@@ -106,12 +106,11 @@ def create_topics(
     *,
     changelogs: Sequence[str] = DEFAULT_CHANGELOGS,
 ) -> list[TopicReport]:
-    """Make every topic of the layout and the workers' changelogs that is not there yet.
+    """Create every missing topic of the layout and the workers' changelogs.
 
-    A topic that is there is left as it is, and its report names what differs; so a second
-    call changes nothing. Returns one report per topic, in the order of the layout, when every
-    topic can be seen by clients. Raises NoAdminApiError for an embedded broker, and
-    RuntimeError when the cluster refuses a topic.
+    An existing topic is left unchanged, and its report names the differences; so a second call changes nothing. Returns
+    one report per topic, in the order of the layout, when every topic is visible to clients. Raises NoAdminApiError for
+    an embedded broker, and RuntimeError when the cluster refuses a topic.
     """
     expected = _expected_topics(topics, changelogs)
     there = _metadata(admin).topics
@@ -139,9 +138,8 @@ def check_topics(
 ) -> list[TopicReport]:
     """Compare the topics of a cluster with the layout; changes nothing.
 
-    Every topic must have the same number of partitions: `partitions`, or as many as the
-    topic of actions has. Retention may be longer and messages larger than the layout says.
-    Raises NoAdminApiError for an embedded broker.
+    Every topic must have `partitions` partitions, by default as many as the topic of actions. Retention may be longer
+    and messages larger than in the layout. Raises NoAdminApiError for an embedded broker.
     """
     expected = _expected_topics(topics, changelogs)
     if partitions is None:
@@ -183,7 +181,7 @@ def _was_created(topic: str, future: Future[None]) -> bool:
         future.result()
     except KafkaException as refused:
         error = refused.args[0]
-        if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:  # made by another in the meantime
+        if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:  # created by another process meanwhile
             return False
         raise RuntimeError(
             f"topic {topic}: expected the cluster to make it, got {error.name()}: {error.str()}"
@@ -192,7 +190,7 @@ def _was_created(topic: str, future: Future[None]) -> bool:
 
 
 def _wait_until_visible(admin: AdminClient, names: set[str]) -> None:
-    """The answer to a create comes from the controller; brokers learn of the topic a moment later."""
+    """Wait until brokers know the topics: the controller confirms a creation a moment earlier."""
     deadline = time.monotonic() + _VISIBLE_WITHIN_S
     while missing := names - _with_leaders(_metadata(admin)):
         if time.monotonic() > deadline:
@@ -266,5 +264,5 @@ def _differences(
         retention_ms = int(settings["retention.ms"])
         if 0 <= retention_ms < layout.retention_hours * _HOUR_MS:
             yield differs("retention.ms", f"at least {layout.retention_hours * _HOUR_MS}", str(retention_ms))
-        if int(settings["retention.bytes"]) >= 0:  # drops records before their time
+        if int(settings["retention.bytes"]) >= 0:  # drops records before their retention time
             yield differs("retention.bytes", "-1, no limit", settings["retention.bytes"])

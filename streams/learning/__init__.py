@@ -1,1 +1,1 @@
-"""Learning the points of `stagnation` from sessions that people judged."""
+"""Training of the `stagnation` model from sessions that people judged."""

@@ -1,4 +1,4 @@
-"""What `haltline doctor` says of a calibration: how many sessions the audit table has, and what they vouch for."""
+"""The calibration check of `haltline doctor`: the audit table's number of sessions, and the budget they can prove."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -13,13 +13,13 @@ from haltline.streams.replay.label_precision import CONFIRMED, MISSED
 
 WHAT: Final = "sessions for a calibration"
 BUDGET: Final = Fraction(1, 500)
-"""The budget that an installation is measured by."""
+"""The budget by which an installation is measured."""
 _LEAST_EVENTS: Final = 2
-"""As many as `haltline calibrate` takes a session from."""
+"""The least events of a session, as in `haltline calibrate`."""
 
 
 def calibration_sessions(table: str, storage_options: Mapping[str, str]) -> Check:
-    """How many sessions count as fine, and the budget that they vouch for with no stop among them."""
+    """Check how many sessions count as sound, and which budget they prove if none of them is stopped."""
     archive = Archive(table, storage_options)
     try:
         sessions = archive.sessions(least_events=_LEAST_EVENTS)

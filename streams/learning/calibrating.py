@@ -1,7 +1,7 @@
-"""Thresholds of the rules of judgement by a budget for false stops, from recorded sessions. Pure.
+"""The calibration of judgement rules: thresholds by a budget for false stops, from recorded sessions. Pure.
 
-Sessions that operators labelled as runaways are no part of the budget. All others count as fine, also those that nobody
-labelled: what would be stopped among them counts against the budget until somebody has judged it.
+Sessions that operators labelled as runaways are not part of the budget. All others count as sound, also unlabelled
+ones: a stop among them counts against the budget until somebody has judged it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,61 +41,61 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """One rule, and the sessions that each of its steps stops."""
+    """One rule, and the sessions stopped at each of its steps."""
 
     rule: str
     settings: tuple[dict[str, Any], ...]
-    """Of each step, from the strictest."""
+    """The settings of each step, strictest first."""
     as_set: int
-    """The number of the step that the policy has."""
+    """The number of the policy's step."""
     stops: tuple[Mapping[str, Stop], ...]
-    """Of each step, by session; one more than `settings`: in shadow there are none."""
+    """The stops of each step, by session; one entry more than `settings`: in shadow there are none."""
 
     def among(self, sessions: frozenset[str]) -> tuple[frozenset[str], ...]:
-        """Of each step, which of these sessions it stops."""
+        """Return which of these sessions each step stops."""
         return tuple(sessions & stops.keys() for stops in self.stops)
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What is proposed, and what it does to the sessions."""
+    """A proposal, and its effect on the sessions."""
 
     policy: Policy
     budget: float
     fine: frozenset[str]
     runaways: frozenset[str]
     judged: frozenset[str]
-    """Of `fine`, those that operators labelled as false alarms."""
+    """Those of `fine` that operators labelled as false alarms."""
     ladders: tuple[Ladder, ...]
     chosen: Mapping[str, int]
-    """By rule: the number of the proposed step."""
+    """The number of the proposed step, by rule."""
 
     @property
     def needed(self) -> int:
-        """How many fine sessions the budget takes at least."""
+        """The least number of sound sessions that the budget requires."""
         return sessions_needed(self.budget)
 
     @property
     def is_enough(self) -> bool:
-        """Whether there are as many."""
+        """Whether there are enough."""
         return len(self.fine) >= self.needed
 
     @property
     def stays_in_shadow(self) -> bool:
-        """Whether the policy holds rules of judgement back, and there are too few sessions to end that."""
+        """Whether the policy keeps judgement rules in shadow, and there are too few sessions to end that."""
         return self.policy.judgement is not None and not self.is_enough
 
     def in_force(self, ladder: Ladder) -> Mapping[str, Stop]:
-        """By session: what a rule stops under the policy as it is."""
+        """Return the stops of a rule under the present policy, by session."""
         return {} if self.policy.judgement is not None else ladder.stops[ladder.as_set]
 
     def then(self, ladder: Ladder) -> Mapping[str, Stop]:
-        """By session: what a rule stops under what is proposed, once it is enforced."""
+        """Return the stops of a rule under the proposal, once it is enforced, by session."""
         return ladder.stops[self.chosen[ladder.rule]]
 
     @property
     def proposed(self) -> Policy:
-        """The policy that is in force next: as it is while there are too few sessions to end its `judgement`."""
+        """Return the next policy: unchanged while there are too few sessions to end its `judgement`."""
         return next_version(self.policy, self.policy.rules) if self.stays_in_shadow else self.enforced
 
     @cached_property
@@ -114,13 +114,13 @@ class Calibration:
         return next_version(Policy(**fields), rules)
 
     def counts(self, ladder: Ladder) -> tuple[int, int, int, int]:
-        """The fine sessions that a rule stops in force and with what is proposed, and so the labelled runaways."""
+        """Return how many sound sessions a rule stops now and under the proposal, and likewise labelled runaways."""
         before, after = self.in_force(ladder).keys(), self.then(ladder).keys()
         fine, runaways = self.fine, self.runaways
         return len(before & fine), len(after & fine), len(before & runaways), len(after & runaways)
 
     def setting(self, ladder: Ladder) -> str:
-        """What is proposed of a rule, in a few words."""
+        """Return the proposal for a rule in a few words."""
         step = self.chosen[ladder.rule]
         if step == len(ladder.settings):
             return "shadow"
@@ -132,14 +132,14 @@ class Calibration:
         return ", ".join(changed) or "as it is"
 
     def examples(self, ladder: Ladder, most: int) -> list[Stop]:
-        """Stops of sessions that nobody labelled: those that are proposed first, then those under the step as set."""
+        """Return stops of unlabelled sessions: those of the proposal first, then those of the present step."""
         stops = {**self.then(ladder)}
         stops |= {name: stop for name, stop in ladder.stops[ladder.as_set].items() if name not in stops}
         return [stop for name, stop in stops.items() if name in self.fine - self.judged][:most]
 
 
 def ladders(policy: Policy, sessions: Sequence[Recorded]) -> Iterator[Ladder]:
-    """Each rule of judgement that may stop a session, by itself, in each of its steps.
+    """Yield each judgement rule that may stop a session, alone, in each of its steps.
 
     Raises:
         ValueError: a setting of the policy is wrong.
@@ -158,7 +158,7 @@ def ladders(policy: Policy, sessions: Sequence[Recorded]) -> Iterator[Ladder]:
         remaining = finding[name]
         stops = []
         for settings in steps:
-            # `agreement` is about the findings of the others, as many as there may be.
+            # `agreement` uses the findings of all others.
             others = hints if name == Agreement.id else {}
             core = Core(only(policy, {**others, name: _rule(policy, name, settings, Mode.ENFORCE)}))
             found = {s.session_id: stop for s in remaining if (stop := _stop(core, s, name)) is not None}
@@ -170,9 +170,9 @@ def ladders(policy: Policy, sessions: Sequence[Recorded]) -> Iterator[Ladder]:
 def calibrate(
     policy: Policy, sessions: Sequence[Recorded], found: Sequence[Ladder], budget: float, plugins: Plugins = NO_PLUGINS
 ) -> Calibration:
-    """The strictest steps with which all rules together keep the budget, or stop nothing where it takes more sessions.
+    """Return the strictest steps with which all rules together keep the budget; none stop if it needs more sessions.
 
-    Raises ValueError: the proposed policy cannot be used.
+    Raises ValueError when the proposed policy cannot be used.
     """
     runaways = frozenset(session.session_id for session in sessions if session.label in _RUNAWAY)
     fine = frozenset(session.session_id for session in sessions) - runaways
@@ -186,7 +186,7 @@ def calibrate(
 
 
 def stopped_together(policy: Policy, sessions: Sequence[Recorded], plugins: Plugins = NO_PLUGINS) -> frozenset[str]:
-    """The sessions that some rule of judgement stops under a whole policy."""
+    """Return the sessions that some judgement rule stops under a whole policy."""
     core = Core(policy, plugins)
     return frozenset(
         session.session_id
@@ -196,9 +196,9 @@ def stopped_together(policy: Policy, sessions: Sequence[Recorded], plugins: Plug
 
 
 def pinned(policy: Policy) -> Policy:
-    """The policy with the model and the thresholds of its rules of judgement written out, whatever a release brings.
+    """Return the policy with the model and thresholds of its judgement rules pinned across releases.
 
-    Where it has another model than this release already, that of the release is tried in shadow beside it.
+    If its model differs from this release's, the release's model is tried in shadow beside it.
     """
     rules = dict(policy.rules)
     for name in calibrated_rules(policy):
@@ -209,7 +209,7 @@ def pinned(policy: Policy) -> Policy:
     settings = {"model": dump(SHIPPED, mode="json"), **rule.settings}
     rules[Stagnation.id] = rule.model_copy(update={"settings": settings})
     if TypeAdapter(Model).validate_python(settings["model"]) != SHIPPED and StagnationCandidate.id not in rules:
-        # By its own name the candidate would not run, as `stagnation` has the model of the release by default.
+        # Under its own name the candidate would not run, because `stagnation` has the release's model by default.
         tried = {**dump(SHIPPED, mode="json"), "name": f"{SHIPPED.name} candidate"}
         rules[StagnationCandidate.id] = Rule(mode=Mode.SHADOW, settings={**settings, "model": tried})
     return policy.model_copy(update={"rules": rules})

@@ -1,4 +1,4 @@
-"""A learned model in a policy document: first beside the one in force, then in its place. Pure."""
+"""A learned model in a policy document: first beside the one in force, then replacing it. Pure."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ _IN_FORCE, _TRIED = Stagnation.id, StagnationCandidate.id
 
 
 def with_candidate(policy: Policy, model: Model) -> Policy:
-    """The policy, with the model in shadow beside the one in force: same thresholds, same levels."""
+    """Return the policy with the model in shadow beside the one in force: same thresholds, same levels."""
     rule = policy.rules.get(_IN_FORCE, Rule())
     settings = rule.settings | {"model": TypeAdapter(Model).dump_python(model, mode="json")}
     tried = Rule(mode=Mode.SHADOW, settings=settings, **({"levels": rule.levels} if rule.levels else {}))
@@ -23,7 +23,7 @@ def with_candidate(policy: Policy, model: Model) -> Policy:
 
 
 def promoted(policy: Policy) -> Policy:
-    """The policy, with the candidate's model in place of the one in force; the candidate is gone.
+    """Return the policy with the candidate's model in force, and without the candidate.
 
     Raises:
         ValueError: the document has no candidate with a model.
@@ -39,12 +39,12 @@ def promoted(policy: Policy) -> Policy:
 
 
 def document(policy: Policy) -> str:
-    """The policy as YAML: only what it sets."""
+    """Return the policy as YAML, with only the fields that are set."""
     fields: dict[str, Any] = policy.model_dump(mode="json", exclude_unset=True, exclude={"published", "preset"})
     return yaml.safe_dump(fields, sort_keys=False, default_flow_style=None, width=120)
 
 
 def next_version(policy: Policy, rules: dict[str, Rule]) -> Policy:
-    """With these rules, and the next version where the document says one: each published document has its own."""
+    """Return the policy with these rules, and the next version if it has one: each published document has its own."""
     version = {"version": policy.version + 1} if "version" in policy.model_fields_set else {}
     return policy.model_copy(update={**version, "rules": rules})

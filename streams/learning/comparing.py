@@ -1,4 +1,4 @@
-"""What a learned model would have done with sessions that it was not learned from, beside the one before it."""
+"""The comparison of a learned model with the one before it, on sessions that it was not trained on."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,10 +23,10 @@ from haltline.streams.replay.whatif import SAME, change_of
 
 RULE = Stagnation.id
 ROUNDS = 60
-"""Splits on top of the prior: few, as few sessions are labelled."""
+"""The number of splits added to the prior: few, because few sessions are labelled."""
 FOLDS = 5
 EARLY = 5
-"""Events after the signal within which a stop is early."""
+"""The number of events after the signal within which a stop is early."""
 BINS = 10
 
 
@@ -36,58 +36,58 @@ class Change:
 
     session_id: str
     word: str
-    """What is known of it; empty: nothing."""
+    """Its label; empty: none."""
     before: Result
     after: Result
 
     @property
     def what(self) -> str:
-        """`same`, `appears`, `vanishes` or `moves`: what becomes of its first stop."""
+        """The change of its first stop: `same`, `appears`, `vanishes` or `moves`."""
         return change_of(self.after, self.before)
 
 
 @dataclass(slots=True)
 class Counts:
-    """How one model did in sessions that are labelled."""
+    """The counts of one model in labelled sessions."""
 
     runaways: int = 0
     sound: int = 0
     located: int = 0
-    """Runaways of which the place is known."""
+    """Runaways with a known place."""
     quiet: int = 0
-    """Sessions that nobody labelled."""
+    """Unlabelled sessions."""
     caught: int = 0
-    """Runaways that it stops, from where they begin."""
+    """Runaways that it stops after their beginning."""
     early: int = 0
-    """Of those whose place is known: no more than `EARLY` events after the signal."""
+    """Those with a known place: stopped at most `EARLY` events after the signal."""
     too_soon: int = 0
     """Runaways that it stops before they begin."""
     false_stops: int = 0
     """Sound sessions that it stops."""
     warned: int = 0
-    """Runaways in which it says anything."""
+    """Runaways in which it finds anything."""
     early_warned: int = 0
-    """Of those whose place is known: the same, by then."""
+    """Those with a known place: found within the same limit."""
     false_hints: int = 0
-    """Sound sessions in which it says anything."""
+    """Sound sessions in which it finds anything."""
     quiet_stops: int = 0
     quiet_hints: int = 0
 
     @property
     def precision(self) -> float | None:
-        """Of the labelled sessions that it stops, the part that ran away by then; None: it stops none."""
+        """The part of the stopped labelled sessions that were runaways by then; None: it stops none."""
         stops = self.caught + self.too_soon + self.false_stops
         return self.caught / stops if stops else None
 
     @property
     def recall(self) -> float | None:
-        """Of the runaways, the part that it stops; None: there is none."""
+        """The part of the runaways that it stops; None: there are none."""
         return self.caught / self.runaways if self.runaways else None
 
 
 @dataclass(slots=True)
 class Calibration:
-    """How often steps of a score were fruitless, by bin of what the score predicts; steps count by their weight."""
+    """The observed share of fruitless steps by bin of the predicted one; steps count by weight."""
 
     weights: list[float] = field(default_factory=lambda: [0.0] * BINS)
     predicted: list[float] = field(default_factory=lambda: [0.0] * BINS)
@@ -95,7 +95,7 @@ class Calibration:
     squares: float = 0.0
 
     def add(self, score: float, fruitless: float, weight: float) -> None:
-        """Counts a step."""
+        """Add a step."""
         share = 1 / (1 + exp(-max(-30.0, min(30.0, score))))
         number = min(BINS - 1, int(share * BINS))
         self.weights[number] += weight
@@ -105,12 +105,12 @@ class Calibration:
 
     @property
     def brier(self) -> float:
-        """The mean squared difference: 0 is best; 0.25 is what always predicting a half gives."""
+        """The mean squared difference (Brier score): 0 is best; a constant prediction of one half gives 0.25."""
         return self.squares / (sum(self.weights) or 1.0)
 
     @property
     def rows(self) -> list[tuple[int, float, float, float]]:
-        """Of each bin with steps: its number, part of the steps, mean of what is predicted, and what was observed."""
+        """Return number, share of steps, mean prediction and observation of each bin with steps."""
         total = sum(self.weights)
         return [
             (n, weight / total, self.predicted[n] / weight, self.fruitless[n] / weight)
@@ -121,23 +121,23 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The model before and the learned one."""
+    """The previous and the learned model."""
 
     before: Counts
     after: Counts
     calibration_before: Calibration
     calibration_after: Calibration
     changes: tuple[Change, ...]
-    """Every session, in the order of their ids."""
+    """Every session, ordered by id."""
 
     @property
     def differing(self) -> list[Change]:
-        """The sessions that differ."""
+        """Return the sessions that differ."""
         return [change for change in self.changes if change.what != SAME]
 
 
 def examples_of(lessons: Sequence[Lesson], policy: Policy) -> list[Example]:
-    """The steps of each session, measured under the policy's tools, and how much each counts."""
+    """Return the steps of each session, measured under the policy's tools, with their weights."""
     return [
         _example(lesson, steps)
         for lesson, steps in zip(lessons, steps_of((one.session for one in lessons), policy), strict=True)
@@ -145,7 +145,7 @@ def examples_of(lessons: Sequence[Lesson], policy: Policy) -> list[Example]:
 
 
 def learn(examples: Sequence[Example], prior: Model, *, seed: int, trained: Values | None = None) -> Model:
-    """The prior, and what these sessions add to it. Raises ValueError: they have steps of one kind only."""
+    """Return the prior, extended by these sessions. Raises ValueError if their steps are of one kind only."""
     version = prior.version + 1
     return fit(
         *arrays(examples), seed=seed, name="learned", version=version, trained=trained, prior=prior, rounds=ROUNDS
@@ -161,9 +161,9 @@ def compare(
     *,
     seed: int,
 ) -> Compared:
-    """Both models in every session by themselves: of the labelled ones a model that has not seen them.
+    """Compare both models in every session alone; labelled sessions get a model that was not trained on them.
 
-    `others` are sessions of which nothing is known: what the learned model changes in them.
+    `others` are unlabelled sessions, for changes by the learned model.
     """
     prior = prior_of(policy)
     before = Core(alone(policy, prior))
@@ -190,7 +190,7 @@ def compare(
 
 
 def folds(lessons: Sequence[Lesson], seed: int) -> dict[str, int]:
-    """By session: which of `FOLDS` it is left out with; each has its part of the runaways."""
+    """Return, by session, the one of `FOLDS` that leaves it out; each fold has its part of the runaways."""
     found: dict[str, int] = {}
     for kind in ("runaway", "labelled sound", "quiet"):
         ids = [one.session_id for one in lessons if _kind(one) == kind]
@@ -200,13 +200,13 @@ def folds(lessons: Sequence[Lesson], seed: int) -> dict[str, int]:
 
 
 def prior_of(policy: Policy) -> Model:
-    """The model that the policy's rule has: its own, or that of this release."""
+    """Return the model of the policy's rule: its own, or this release's."""
     model = policy.rules.get(RULE, Rule()).settings.get("model")
     return SHIPPED if model is None else TypeAdapter(Model).validate_python(model)
 
 
 def alone(policy: Policy, model: Model) -> Policy:
-    """The policy with `stagnation` only, enforced, with this model: another rule's stop would come before its own."""
+    """Return the policy with only `stagnation`, enforced, with this model: another rule could stop earlier."""
     rule = policy.rules.get(RULE, Rule())
     settings = rule.settings | {"model": TypeAdapter(Model).dump_python(model, mode="json")}
     enforced = rule.model_copy(update={"enabled": True, "mode": Mode.ENFORCE, "settings": settings})
@@ -214,7 +214,7 @@ def alone(policy: Policy, model: Model) -> Policy:
 
 
 def with_quality(model: Model, compared: Compared) -> Model:
-    """The model, with how well it did."""
+    """Return the model with its measured quality."""
     with_labels: Values = {}
     for name, of in (("prior", compared.before), ("learned", compared.after)):
         with_labels |= {
@@ -269,7 +269,7 @@ def _count(of: Counts, lesson: Lesson, result: Result) -> None:
 
 
 def models_differ(before: Model, after: Model) -> list[tuple[str, Mapping[str, float]]]:
-    """By feature that changed, how the points moved, by bins of either model; the largest change first."""
+    """Return, by changed feature, how the points moved, by bins of either model; the largest change first."""
     found = []
     for old, new in zip(before.features, after.features, strict=True):
         edges = sorted({*old.edges, *new.edges})

@@ -1,4 +1,4 @@
-"""Judged sessions as what is learned from: which steps came to nothing, and how much each counts."""
+"""Training examples from judged sessions: which steps were fruitless, and their weights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,23 +11,24 @@ from haltline.streams.learning.spans import Span
 from haltline.streams.learning.steps import Steps
 
 _LENGTH_EXPONENT = 0.35
-"""A step counts the length of its session to minus this: a long session counts more, but not in proportion."""
+"""Each step is weighted by its session's length to the power of minus this, so that long sessions count more, but not
+in proportion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One session, and what was judged of it."""
+    """One session, with its judgement."""
 
     steps: Steps
     runaway: Span | None = None
-    """None: it was sound."""
+    """The runaway span; None: it was sound."""
     sound_weight: float = 1.0
-    """How much the steps of sound work count."""
+    """The weight of the steps of sound work."""
     runaway_weight: float = 1.0
 
 
 def arrays(examples: Sequence[Example]) -> tuple[Floats, Floats, Floats]:
-    """Values, whether a step was fruitless, and weights, of all steps: as `fit` takes them."""
+    """Return values, fruitless flags and weights of all steps, as input of `fit`."""
     values: list[tuple[float, ...]] = []
     fruitless: list[float] = []
     weights: list[float] = []
@@ -46,6 +47,6 @@ def _judged(example: Example, number: int) -> tuple[bool, float]:
     span = example.runaway
     if span is None or number < span.begins:
         return False, example.sound_weight
-    if span.signal - 1 <= number <= span.ends:  # one step earlier: a hint is worth more than a stop
+    if span.signal - 1 <= number <= span.ends:  # one step earlier: a hint is better than a stop
         return True, example.runaway_weight
     return False, 0.0

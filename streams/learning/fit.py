@@ -1,8 +1,8 @@
-"""Boosted single splits, added up into points by feature and bin.
+"""The training of a model: boosted single splits, added up into points by feature and bin.
 
-Each tree has one split, so the sum of all trees is a sum of step functions of one feature each: the additive model.
-More of a feature that means less progress can only add points (monotone constraints), which keeps a model of few
-sessions readable. With a prior, its scores are where boosting begins, and what is learned is added to its points.
+Each tree has one split, so the sum of all trees is a sum of step functions of one feature each: an additive model. More
+of a feature that means less progress can only add points (monotone constraints), which keeps a model of few sessions
+readable. With a prior, boosting starts from its scores, and the result is added to its points.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _PARAMETERS = {
     "bagging_fraction": 0.7,
     "bagging_freq": 1,
     "monotone_constraints_method": "basic",
-    # The same points for the same steps, on every machine.
+    # Deterministic: the same points for the same steps, on every machine.
     "deterministic": True,
     "force_row_wise": True,
     "num_threads": 1,
@@ -52,21 +52,21 @@ def fit(
     prior: Model | None = None,
     rounds: int = ROUNDS,
 ) -> Model:
-    """Learns the points of each feature.
+    """Learn the points of each feature.
 
     Args:
-        values: a row a step, a column a feature, as `novelty.VALUES`.
+        values: a row per step, a column per feature, as `novelty.VALUES`.
         fruitless: 1 for a step of a runaway, 0 for one of sound work.
-        weights: how much a step counts; a step with 0 is left out.
+        weights: of the steps; steps with 0 are left out.
         seed: of the sampling; the same seed and steps give the same model.
         name: of the model.
         version: of the model.
-        trained: on what, for the reader of the model.
-        prior: a model to begin with.
-        rounds: how many splits are added up.
+        trained: a description of the training data, for the model's reader.
+        prior: a model to start from.
+        rounds: the number of splits added up.
 
     Raises:
-        ValueError: there are no steps of one of both kinds.
+        ValueError: there are no steps of one of the kinds.
 
     """
     used = weights > 0
@@ -89,12 +89,12 @@ def fit(
 
 
 def scores_of(model: Model, values: Sequence[tuple[float, ...]]) -> list[float]:
-    """The score of each step."""
+    """Return the score of each step."""
     return [model.score(row) for row in values]
 
 
 def _splits(booster: lightgbm.Booster) -> tuple[float, dict[int, list[tuple[float, float, float]]]]:
-    """What every score begins with, and by feature: `(edge, points below or at it, points above it)`."""
+    """Return the base score, and by feature: `(edge, points below or at it, points above it)`."""
     base, found = 0.0, dict[int, list[tuple[float, float, float]]]()
     for tree in booster.dump_model()["tree_info"]:
         root = tree["tree_structure"]
@@ -107,7 +107,7 @@ def _splits(booster: lightgbm.Booster) -> tuple[float, dict[int, list[tuple[floa
 
 
 def _feature(name: str, splits: list[tuple[float, float, float]], prior: Feature | None) -> Feature:
-    """The sum of the splits as bins; next to one another, bins of the same points are one."""
+    """Return the sum of the splits as bins; adjacent bins with equal points are merged."""
     edges = sorted({round(edge, 6) for edge, _, _ in splits} | set(prior.edges if prior is not None else ()))
     middles = [edges[0] - 1, *((a + b) / 2 for a, b in pairwise(edges)), edges[-1] + 1] if edges else [0.0]
     points = [
@@ -118,6 +118,6 @@ def _feature(name: str, splits: list[tuple[float, float, float]], prior: Feature
         for middle in middles
     ]
     kept = [number for number in range(len(edges)) if points[number] != points[number + 1]]
-    while len(kept) >= MAX_BINS:  # of a prior that was learned on a prior: its least step is given up
+    while len(kept) >= MAX_BINS:  # for a prior trained on a prior: its smallest step is merged
         kept.remove(min(pairwise(kept), key=lambda pair: abs(points[pair[0]] - points[pair[1]]))[0])
     return Feature(name, tuple(edges[n] for n in kept), (*(points[n] for n in kept), points[-1]))

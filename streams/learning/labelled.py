@@ -1,16 +1,16 @@
-"""Sessions that operators labelled as what a model of `stagnation` is learned from. Pure.
+"""Labelled sessions as training data of `stagnation`. Pure.
 
-- A decision of a rule about loops that was confirmed: the session ran away. The event of the decision is the signal;
-  what leads up to it, `LEADS` events, is left out, and so is what comes more than `LASTS` events after it.
-- `haltline missed` with such a rule: the session ran away, nobody marked where. Its last third counts as fruitless,
-  with little weight; of the rest nothing is assumed.
-- A false alarm: the session was sound. It counts less where the rule was another one, of which less is known.
-- Labels of other rules' decisions that were confirmed (a destructive one, a budget) say nothing of progress: such a
-  session is left out.
-- Sessions that a recording calls solved, and sessions of the table that nobody labelled and in which no rule came to a
-  pause, are taken for sound with little weight.
+- A confirmed decision of a rule about loops: the session ran away. The decision's event is the signal; the `LEADS`
+  events before it are left out, and so is what comes more than `LASTS` events after it.
+- `haltline missed` with such a rule: the session ran away at an unknown place. Its last third counts as fruitless,
+  with little weight; nothing is assumed about the rest.
+- A false alarm: the session was sound. It counts less if the rule was another one, about which less is known.
+- Confirmed decisions of other rules (a destructive one, a budget) show nothing about progress: such a session is left
+  out.
+- Sessions that a recording calls solved, and unlabelled sessions of the table in which no rule reached a pause, count
+  as sound with little weight.
 
-Of a session with several labels, a runaway counts.
+If a session has several labels, a runaway takes precedence.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -25,28 +25,28 @@ from haltline.streams.replay.backtest import Recorded
 from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM, MISSED
 
 LOOPS = NO_PROGRESS - {"invented_data", "monologue"} | {"stagnation_candidate"}
-"""Rules about steps that bring nothing new."""
+"""Rules about steps without new results."""
 
 LEADS = 6
-"""Events before the signal with which a runaway begins: three calls and their results."""
+"""The events before the signal with which a runaway begins: three calls and their results."""
 LASTS = 20
-"""Events after the last confirmed decision: later ones may be of a session that found its way back."""
+"""The events after the last confirmed decision: later ones may be of a session that recovered."""
 LEAST = 5
-"""Runaways, and as many sound sessions, without which nothing is learned."""
+"""The least number of runaways, and of sound sessions, for training."""
 
 _SOLVED = frozenset({"resolved", "solved"})
-"""What a recording says of a session that reached its goal."""
+"""The label in a recording of a session that reached its goal."""
 
 
 class Word(StrEnum):
-    """Where it is known from how a session went."""
+    """The source of the judgement of a session."""
 
     CONFIRMED = CONFIRMED
     MISSED = MISSED
     FALSE_ALARM = FALSE_ALARM
     SOLVED = "solved"
     QUIET = "quiet"
-    """Nobody labelled it, and no rule came to a pause."""
+    """Unlabelled, and no rule reached a pause."""
 
     @property
     def runaway(self) -> bool:
@@ -59,25 +59,25 @@ class SessionLabel:
     """The operators' labels of one session."""
 
     confirmed: list[str] = field(default_factory=list)
-    """The events of decisions of `LOOPS` that were right."""
+    """The event ids of confirmed decisions of `LOOPS`."""
     missed: bool = False
-    """One of `LOOPS` should have found something."""
+    """Whether one of `LOOPS` should have found something."""
     false_alarms: set[str] = field(default_factory=set)
-    """Rules that were wrong."""
+    """Rules with false alarms."""
     otherwise: bool = False
-    """Another rule was right, or should have found something."""
+    """Whether another rule was right, or should have found something."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """One session, and what is taken from it."""
+    """One session as training data."""
 
     session: Recorded
     word: Word
     span: Span | None
-    """Where it ran away; None: it was sound."""
+    """The span in which it ran away; None: it was sound."""
     sound_weight: float
-    """How much the steps of sound work count."""
+    """The weight of the steps of sound work."""
     runaway_weight: float = 0.0
 
     @property
@@ -87,7 +87,7 @@ class Lesson:
 
 
 def labels_by_session(labels: Iterable[Command], decisions: Iterable[Decision]) -> dict[str, SessionLabel]:
-    """By session, its labels; of a decision the last label counts."""
+    """Return labels by session; a decision's last label counts."""
     known = {decision.decision_id: decision for decision in decisions}
     found: dict[str, SessionLabel] = {}
     last: dict[str, str] = {}
@@ -115,9 +115,9 @@ def labels_by_session(labels: Iterable[Command], decisions: Iterable[Decision]) 
 
 
 def lesson_of(session: Recorded, label: SessionLabel | None, *, quiet: bool = False) -> Lesson | None:
-    """What is taken from a session; None: what is known of it says nothing of its progress.
+    """Return a session as training data; None: its labels show nothing about its progress.
 
-    None for `label`: nobody labelled it. `quiet`: nor would a rule have paused it.
+    `label` None: unlabelled. `quiet`: no rule would have paused it either.
     """
     if label is None:
         if session.label in _SOLVED:
@@ -136,19 +136,19 @@ def lesson_of(session: Recorded, label: SessionLabel | None, *, quiet: bool = Fa
 def lessons_of(
     sessions: Iterable[Recorded], labels: Mapping[str, SessionLabel], quiet: Collection[str] = ()
 ) -> list[Lesson]:
-    """What is taken from sessions, in the order of their ids; `quiet` are those that no rule would have paused."""
+    """Return sessions as training data, ordered by id; `quiet` are those that no rule would have paused."""
     found = (lesson_of(one, labels.get(one.session_id), quiet=one.session_id in quiet) for one in sessions)
     return sorted((one for one in found if one is not None), key=lambda one: one.session_id)
 
 
 def counts_of(lessons: Iterable[Lesson]) -> dict[Word, int]:
-    """How many sessions of each kind there are."""
+    """Return the number of sessions by source of judgement."""
     words = [lesson.word for lesson in lessons]
     return {word: words.count(word) for word in Word}
 
 
 def too_few(lessons: Iterable[Lesson]) -> str | None:
-    """What is missing to learn from it, and how to say it; None: there is enough."""
+    """Return what is missing for training, and how to add it; None: there is enough."""
     of = counts_of(lessons)
     runaways = of[Word.CONFIRMED] + of[Word.MISSED]
     sound = of[Word.FALSE_ALARM] + of[Word.SOLVED]
@@ -164,6 +164,6 @@ def too_few(lessons: Iterable[Lesson]) -> str | None:
 
 
 def _confirmed(session: Recorded, event_ids: list[str]) -> Span | None:
-    """From a few events before the first confirmed decision to some after the last; None: none is of its events."""
+    """Return the span from before the first confirmed decision to after the last; None: there is no such event."""
     numbers = [number for number, event in session.events if event.event_id in event_ids]
     return Span(max(0, numbers[0] - LEADS), numbers[0], numbers[-1] + LASTS) if numbers else None

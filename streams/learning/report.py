@@ -1,4 +1,4 @@
-"""What was learned, for the operator who decides about it: as Markdown, and as plain values. Pure."""
+"""The report on a learned model for the operator who decides about it: as Markdown, and as plain values. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from haltline.streams.replay.backtest import Result
 
 _SHOWN = 100
 _MOVED = 8
-"""Bins of one feature that are shown: those that moved the most."""
+"""The most shown bins of one feature: those that moved the most."""
 
 _LEARNED_FROM = (
     f"A confirmed decision is the signal of its session: the {LEADS} events before it, and what comes more than "
@@ -44,7 +44,7 @@ _CALIBRATED = (
 def markdown(
     model: Model, prior: Model, words: Mapping[Word, int], compared: Compared, next_steps: Sequence[tuple[str, str]]
 ) -> str:
-    """The whole report."""
+    """Return the whole report."""
     before, after = compared.before, compared.after
     names = f"{prior.name} {prior.version}", f"{model.name} {model.version}"
     parts = [
@@ -75,7 +75,7 @@ def markdown(
 
 
 def to_dict(model: Model, prior: Model, words: Mapping[Word, int], compared: Compared) -> dict[str, Any]:
-    """The numbers of the report, for scripts."""
+    """Return the numbers of the report, for scripts."""
     return {
         "model": f"{model.name} {model.version}",
         "prior": f"{prior.name} {prior.version}",
@@ -114,12 +114,12 @@ def to_dict(model: Model, prior: Model, words: Mapping[Word, int], compared: Com
 
 
 def story(result: Result) -> str:
-    """What becomes of a session: `PAUSE at 14`, or the highest level without a stop."""
+    """Return the outcome of a session: `PAUSE at 14`, or the highest level without a stop."""
     return result.level if result.first is None else f"{result.first.level} at {result.first.seq}"
 
 
 def trained_of(words: Mapping[Word, int], times: Sequence[int], *, table: str, steps: int, seed: int) -> dict[str, Any]:
-    """What the model says of where it comes from; `times` are those of the labels."""
+    """Return the model's description of its training data; `times` are those of the labels."""
     return {
         "on": f"labels of operators in {table}",
         "first_label": rfc3339(min(times)) if times else "-",
@@ -202,6 +202,6 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text of a table on one line, whatever a session is called."""
+    """Return a table cell in one line, with any session's name."""
     shown = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
     return shown.replace("|", "\\|").replace("<", "&lt;")

@@ -1,4 +1,4 @@
-"""Where a session ran away."""
+"""The place where a session ran away."""
 
 from dataclasses import dataclass
 from math import inf
@@ -6,11 +6,11 @@ from math import inf
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where a session ran away, as numbers of events in the source."""
+    """The span in which a session ran away, as numbers of events in the source."""
 
     begins: int
-    """The first fruitless step: what comes before is sound; what comes from here to the signal is left out."""
+    """The first fruitless step: earlier ones are sound, and those from here to the signal are left out."""
     signal: int
-    """The first at which the events up to there were reason enough to step in."""
+    """The first event at which the events so far justified an intervention."""
     ends: float = inf
-    """The last fruitless step: what comes after it is left out."""
+    """The last fruitless step: later ones are left out."""

@@ -1,4 +1,4 @@
-"""The steps of recorded sessions as the detector sees them: what is learned from."""
+"""The steps of recorded sessions as the detector sees them, for training."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Steps:
 
 
 def steps_of(sessions: Iterable[Recorded], policy: Policy | None = None) -> list[Steps]:
-    """Measures each session by itself, as the worker would under this policy's tools."""
+    """Return the steps of each session alone, as a worker would measure them with this policy's tools."""
     classifier = Classifier(policy or Policy())
     return [_steps(session, classifier) for session in sessions]
 

@@ -1,1 +1,1 @@
-"""Kafka and the system on one machine, for the demo, `haltline up` and tests."""
+"""Kafka and haltline's processes on one machine, for the demo, `haltline up` and tests."""

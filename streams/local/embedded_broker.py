@@ -1,10 +1,9 @@
-"""A broker inside this process: for a first try, the demo and tests, from pip alone.
+"""An embedded broker in this process, for a first try, the demo and tests, without further software.
 
-It is the mock cluster that librdkafka carries for its own tests, reached through a public
-setting of its producer. It speaks Kafka's protocol on loopback to clients of any process
-on the machine, but it is not Kafka: it keeps the newest 5 MiB of each partition in memory
-and nothing after the process ends, has no admin API, cannot seek by time, and its
-transactions isolate nothing. Use a real Kafka for work that matters.
+It is the mock cluster that librdkafka contains for its own tests, enabled by a public setting of its producer. It
+speaks Kafka's protocol on loopback to clients of any process on the machine, but it is not Kafka: it keeps the newest 5
+MiB of each partition in memory and nothing after the process ends, has no admin API, cannot seek by time, and its
+transactions isolate nothing. Use a real Kafka for production.
 """
 
 import logging
@@ -18,18 +17,16 @@ from haltline.schemas.topics import Topics
 from haltline.streams.kafka.topics import DEFAULT_CHANGELOGS
 
 PARTITIONS: Final = 4
-"""How many partitions every topic of an embedded broker has; it cannot be chosen."""
+"""The number of partitions of every topic of an embedded broker, which is fixed."""
 
 FETCH_WAIT_MS: Final = 10
-"""What consumers of an embedded broker should wait for a fetch (`fetch.wait.max.ms`).
+"""The fetch wait (`fetch.wait.max.ms`) for consumers of an embedded broker.
 
-The broker does not wake a waiting fetch when a record arrives, so the wait itself is the
-latency that a consumer sees.
-"""
+The broker does not answer a waiting fetch when a record arrives, so the wait is the latency that a consumer sees."""
 
 _ANSWER_WITHIN_S = 10.0
 
-# librdkafka tells at every start that it ignores the bootstrap address; that is the point.
+# librdkafka logs at every start that it ignores the bootstrap address, as intended.
 _log = logging.getLogger(__name__)
 
 
@@ -45,7 +42,7 @@ class EmbeddedBroker(AbstractContextManager["EmbeddedBroker", None]):
     def __init__(self) -> None:
         self._host: Producer | None = Producer(
             {
-                "bootstrap.servers": "ignored",  # must be set; the mock cluster puts its own in its place
+                "bootstrap.servers": "ignored",  # required; the mock cluster replaces it
                 "test.mock.num.brokers": 1,
             },
             logger=_log,
@@ -60,15 +57,15 @@ class EmbeddedBroker(AbstractContextManager["EmbeddedBroker", None]):
         self.bootstrap = f"{broker.host}:{broker.port}"
 
     def ensure_topics(self, topics: Topics, *, changelogs: Sequence[str] = DEFAULT_CHANGELOGS) -> None:
-        """Make every topic and the workers' changelogs appear, each with `PARTITIONS` partitions.
+        """Create every topic and the workers' changelogs, each with `PARTITIONS` partitions.
 
-        Topics that are there stay as they are. Raises RuntimeError when one does not appear.
+        Existing topics stay unchanged. Raises RuntimeError when one does not appear.
         """
         for name in (*topics.all, *changelogs):
             self.ensure_topic(name)
 
     def ensure_topic(self, name: str) -> None:
-        """Make one topic appear by asking for it, which is how this broker creates topics."""
+        """Create one topic by requesting its metadata, which is how this broker creates topics."""
         if self._host is None:
             raise RuntimeError(f"embedded broker: asked for topic {name} after it was closed")
         found = self._host.list_topics(name, timeout=_ANSWER_WITHIN_S).topics[name]
@@ -82,7 +79,7 @@ class EmbeddedBroker(AbstractContextManager["EmbeddedBroker", None]):
         self.close()
 
     def close(self) -> None:
-        """End the broker; its records are gone. Closing twice does nothing."""
+        """End the broker; its records are lost. A second call is a no-op."""
         if self._host is not None:
             self._host.close()
             self._host = None

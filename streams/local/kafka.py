@@ -1,7 +1,7 @@
-"""A real Kafka on this machine without a container engine: one process of Java.
+"""A real Kafka on this machine without a container engine: one Java process.
 
-One node that is broker and controller, on loopback, for a desk, the tests and the
-benchmarks. `haltline kafka` runs it in the foreground; `python -m haltline.streams.local.kafka` only fetches it.
+One node that is broker and controller, on loopback, for developer machines, the tests and the benchmarks. `haltline
+kafka` runs it in the foreground; `python -m haltline.streams.local.kafka` only fetches it.
 """
 
 import base64
@@ -38,8 +38,8 @@ _ANSWER_WITHIN_S = 120.0
 _STOP_WITHIN_S = 60.0
 _POLL_S = 0.1
 
-# Below the ports that the system hands out by itself (from 32768 on Linux, 49152 on macOS). A client
-# that keeps dialling a port of that range while the broker restarts can connect to itself, and then
+# Below the ephemeral ports of the system (from 32768 on Linux, 49152 on macOS). A client
+# that keeps dialling such a port while the broker restarts can connect to itself, and then
 # the broker cannot have its port back.
 _FREE_PORTS = range(10_000, 32_768)
 
@@ -47,9 +47,9 @@ _log = logging.getLogger(__name__)
 
 
 def remember_classes(jars: Path) -> None:
-    """Keep Kafka's classes as Java has read them, which halves the work of every start from now on.
+    """Store Kafka's classes as parsed by Java, which halves the work of every later start.
 
-    Takes one start and stop. Raises LocalKafkaError as they do; Java leaves out by itself what it cannot use.
+    Takes one start and stop. Raises LocalKafkaError as they do; Java itself skips what it cannot use.
     """
     archive = classes_of(jars)
     if archive.is_file():
@@ -65,11 +65,11 @@ def remember_classes(jars: Path) -> None:
 class LocalKafka:
     """One Kafka node on loopback with a data folder of its own.
 
-    Nothing runs before `start` (or the `with` block). `port` None takes a free one, and keeps
-    it over restarts. `partitions` is what a topic gets that does not say. Kafka's log is
-    `data_dir/kafka.log`. A folder is formatted when it is new; one that holds data is used as
-    it is. One folder serves one node at a time. `properties` are more lines for its server.properties, which come
-    last and so count; $port, $controller_port and $log_dir are filled in. `java_options` are Java's own.
+    Nothing runs before `start` (or the `with` block). `port` None takes a free one, and keeps it over restarts.
+    `partitions` is the default for topics. Kafka's log is `data_dir/kafka.log`. A new folder is formatted; one with
+    data is used unchanged. One folder serves one node at a time. `properties` are added at the end of its
+    server.properties and so take precedence; $port, $controller_port and $log_dir are replaced. `java_options` are
+    Java's own.
     """
 
     def __init__(
@@ -125,8 +125,8 @@ class LocalKafka:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                pass_fds=[lock.fileno()],  # the lock is Java's from here on, and ends with it
-                start_new_session=True,  # Ctrl-C is for us: we stop Kafka in order
+                pass_fds=[lock.fileno()],  # Java holds the lock from here on, and its end releases it
+                start_new_session=True,  # only we receive Ctrl-C, and stop Kafka in order
             )
         try:
             self._wait_until_it_answers()
@@ -150,7 +150,7 @@ class LocalKafka:
             self._kill()
 
     def kill(self) -> None:
-        """End Kafka at once with SIGKILL, as a crash would; what it acknowledged is in its files."""
+        """End Kafka at once with SIGKILL, like a crash; acknowledged records are in its files."""
         self._started()
         self._kill()
 
@@ -186,15 +186,15 @@ class LocalKafka:
 
     def _kill(self) -> None:
         if self._java is not None:
-            self._java.kill()  # does nothing when it has ended
+            self._java.kill()  # a no-op if it has ended
             self._java.wait()
             self._java = None
 
     def _lock(self, file: IO[bytes]) -> None:
-        """Take the folder for one node.
+        """Lock the folder for one node.
 
-        Kafka's own lock comes too late: a second node on the folder writes into the metadata of the
-        cluster before it finds out, and the first never recovers.
+        Kafka's own lock comes too late: a second node in the folder writes to the cluster's metadata before it notices,
+        and the first never recovers.
         """
         import fcntl  # noqa: PLC0415 - not on Windows, where the command line can still be imported
 
@@ -250,7 +250,7 @@ class LocalKafka:
                 )
 
     def _answers(self, admin: AdminClient) -> bool:
-        if _is_free(self.port):  # nobody listens yet; librdkafka's own retries back off and are slower
+        if _is_free(self.port):  # not listening yet; librdkafka's own retries back off and are slower
             time.sleep(_POLL_S)
             return False
         try:
@@ -260,7 +260,7 @@ class LocalKafka:
         return metadata.controller_id in metadata.brokers
 
     def _log_excerpt(self) -> str:
-        """What this start logged of errors, or else its last lines."""
+        """Return the errors that this start logged, or else its last lines."""
         with self.log_file.open("rb") as log:
             log.seek(self._log_begins_at)
             lines = log.read().decode(errors="replace").splitlines()
@@ -278,7 +278,7 @@ def _free_port() -> int:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        # As Kafka does: connections that were just closed do not keep the port.
+        # Like Kafka: connections that were just closed do not block the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -290,8 +290,7 @@ def _is_free(port: int) -> bool:
 def run_foreground(data_dir: Path, port: int = DEFAULT_PORT, partitions: int = DEFAULT_PARTITIONS) -> None:
     """Run Kafka with haltline's topics until Ctrl-C or SIGTERM, and stop it in order.
 
-    Says on standard output what it does. Raises LocalKafkaError when Kafka cannot be
-    started, or ends by itself.
+    Prints its progress. Raises LocalKafkaError when Kafka cannot be started, or ends by itself.
     """
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -313,7 +312,7 @@ def run_foreground(data_dir: Path, port: int = DEFAULT_PORT, partitions: int = D
 
 
 def main() -> int:
-    """Fetch Kafka's jars, and keep its classes; returns the exit code."""
+    """Fetch Kafka's jars, and store its classes. Returns the exit code."""
     try:
         jars = fetch()
         remember_classes(jars)

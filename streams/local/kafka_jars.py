@@ -1,4 +1,4 @@
-"""How Kafka comes onto this machine, and how Java runs what is in it: jars by Maven, once."""
+"""The installation of Kafka's jars by Maven, and Java commands that use them."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ _FETCH_WITHIN_S = 600.0
 _PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 
 BRIEF: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""For a process that ends before more would pay."""
+"""Options for a short process, for which more optimization does not pay."""
 
 
 class LocalKafkaError(RuntimeError):
@@ -24,7 +24,7 @@ class LocalKafkaError(RuntimeError):
 
 
 def missing_tools(pom: Traversable = _POM) -> list[str]:
-    """What must be installed before Kafka can run here, in words; empty when nothing is missing."""
+    """Return what must be installed before Kafka can run here; empty if nothing is missing."""
     missing = []
     if shutil.which("java") is None:
         missing.append("java (17 or newer: openjdk-17-jre-headless on Debian, temurin or openjdk elsewhere)")
@@ -34,11 +34,11 @@ def missing_tools(pom: Traversable = _POM) -> list[str]:
 
 
 def fetch(pom: Traversable = _POM) -> Path:
-    """The folder with the jars of a pom, by default Kafka's; Maven fetches them on the first call (43 MB, seconds).
+    """Return the folder of a pom's jars, by default Kafka's; Maven fetches them on the first call (43 MB, seconds).
 
-    In a checkout that is a folder under `.kafka/libs`, else under `~/.cache/haltline/kafka`,
-    named after the content of the pom, so that another version is another folder. Raises
-    LocalKafkaError when Java or Maven is missing, or Maven fails.
+    In a checkout that is a folder under `.kafka/libs`, else under `~/.cache/haltline/kafka`, named after the pom's
+    content, so that another version is another folder. Raises LocalKafkaError when Java or Maven is missing, or Maven
+    fails.
     """
     if missing := missing_tools(pom):
         raise LocalKafkaError(f"Kafka: expected {' and '.join(missing)}; got no such command on PATH")
@@ -56,20 +56,20 @@ def fetch(pom: Traversable = _POM) -> Path:
             within_s=_FETCH_WITHIN_S,
         )
         try:
-            jars.rename(folder)  # in one step: a folder that is there is complete
+            jars.rename(folder)  # atomic: an existing folder is complete
         except OSError:
-            if not folder.is_dir():  # no other process was faster
+            if not folder.is_dir():  # no other process has created it meanwhile
                 raise
     return folder
 
 
 def classes_of(jars: Path) -> Path:
-    """Where Kafka's classes are kept as Java has read them, when they are."""
+    """Return the path of Kafka's stored classes, which may not exist."""
     return jars.with_suffix(".jsa")
 
 
 def java(jars: Path, *options: str) -> list[str]:
-    """The beginning of a command that runs a class of these jars."""
+    """Return the start of a command that runs a class of these jars."""
     archive = classes_of(jars)
     kept = [f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
     return ["java", *kept, *options, "-cp", f"{jars}/*"]
@@ -85,7 +85,7 @@ def _jars_folder(pom: Traversable = _POM) -> Path:
 
 
 def run_to_end(command: Sequence[str], *, what: str, within_s: float) -> None:
-    """Run a command that ends by itself. Raises LocalKafkaError with its last lines when it fails or is late."""
+    """Run a short command. Raises LocalKafkaError with its last lines when it fails or times out."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=within_s, check=False)
     except subprocess.TimeoutExpired as late:

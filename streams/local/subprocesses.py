@@ -1,4 +1,4 @@
-"""Processes that one command starts, watches, and ends with itself."""
+"""Child processes of one command, which end with it."""
 
 import os
 import signal
@@ -13,22 +13,22 @@ from types import FrameType
 from typing import Final
 
 STOP_WITHIN_S: Final = 25.0
-"""How long a process has to end in order; a worker may take 20 s for its last checkpoint."""
+"""The seconds in which a process has to end in order; a worker may take 20 for its last checkpoint."""
 
 _POLL_S = 0.05
 _ENDING_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 class ChildDied(RuntimeError):
-    """A process that had to run has ended. The message holds the last lines of its output."""
+    """A required process has ended. The message has the last lines of its output."""
 
 
 class TimedOut(RuntimeError):
-    """What was waited for did not happen in time."""
+    """A condition did not become true in time."""
 
 
 class Child:
-    """One process whose output goes to a file."""
+    """One process with its output in a file."""
 
     def __init__(
         self, name: str, arguments: Sequence[str], log_file: Path, env: Mapping[str, str], *, must_run: bool
@@ -44,26 +44,26 @@ class Child:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**_without_settings(os.environ), **env},
-                start_new_session=True,  # Ctrl-C is for us: we end our processes in order
+                start_new_session=True,  # only we receive Ctrl-C, and end our processes in order
             )
 
     @property
     def pid(self) -> int:
-        """The process id."""
+        """Return the process id."""
         return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs."""
+        """Return the exit code; None while it runs."""
         return self._process.poll()
 
     def last_lines(self, count: int = 15) -> str:
-        """The end of what it printed, indented."""
+        """Return the end of its output, indented."""
         lines = self.log_file.read_text(encoding="utf-8", errors="replace").splitlines()[-count:]
         return "\n".join(f"    {line}" for line in lines or ["(nothing was printed)"])
 
     def require_running(self) -> None:
-        """Raises ChildDied when it has ended."""
+        """Raise ChildDied if it has ended."""
         if (code := self.exit_code) is not None:
             raise ChildDied(
                 f"{self.name}: expected it to run, got its end with exit code {code}. "
@@ -71,7 +71,7 @@ class Child:
             )
 
     def stop(self, *, within_s: float) -> int:
-        """Ends it in order, or by force when that takes too long; returns its exit code."""
+        """End it in order, or by force after a timeout. Returns its exit code."""
         if self._process.poll() is None:
             self._process.terminate()
         try:
@@ -82,9 +82,9 @@ class Child:
 
 
 class Children(AbstractContextManager["Children", None]):
-    """The processes of one command: in the end of the `with` block none of them runs, the youngest ended first.
+    """The processes of one command: the end of the `with` block ends them all, the youngest first.
 
-    Each gets the variables of `env`, and of the environment those that are not haltline's own.
+    Each gets the variables of `env`, and the environment without haltline's own.
     """
 
     def __init__(
@@ -104,27 +104,27 @@ class Children(AbstractContextManager["Children", None]):
         env: Mapping[str, str] | None = None,
         must_run: bool = True,
     ) -> Child:
-        """Starts a Python module with this interpreter; its output goes to a file of its name.
+        """Start a Python module with this interpreter; its output goes to a file of its name.
 
         `must_run`: its end is a failure of the whole.
         """
-        # -u: what it prints is in the file at once
+        # -u: its output is in the file at once
         command = [sys.executable, "-u", "-m", module, *arguments]
         child = Child(name, command, self._logs / f"{name}.log", self._env | dict(env or {}), must_run=must_run)
         self._children.append(child)
         return child
 
     def require_running(self) -> None:
-        """Raises ChildDied when one of them that must run has ended."""
+        """Raise ChildDied if a required process has ended."""
         for child in self._children:
             if child.must_run:
                 child.require_running()
 
     def wait_until(self, condition: Callable[[], object], what: str, *, within_s: float) -> None:
-        """Waits for a condition.
+        """Wait for a condition.
 
         Raises:
-            TimedOut: it did not come about.
+            TimedOut: it did not become true.
             ChildDied: a process ended meanwhile.
 
         """
@@ -139,38 +139,38 @@ class Children(AbstractContextManager["Children", None]):
         self.close()
 
     def close(self) -> None:
-        """Ends them all."""
+        """End all processes."""
         with _undisturbed():
             while self._children:
                 self._children.pop().stop(within_s=self._stop_within_s)
 
 
 def _without_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without HALTLINE_* and haltline.toml: those are about the cluster of every day, not what is started here."""
+    """Return the environment without HALTLINE_* and haltline.toml, which refer to another cluster."""
     variables = {name: value for name, value in environment.items() if not name.startswith("HALTLINE_")}
     return variables | {"HALTLINE_CONFIG": ""}  # empty: no file is read
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Within it SIGTERM and SIGHUP end a command as Ctrl-C does, so that its processes are ended too."""
+    """Have SIGTERM and SIGHUP end a command like Ctrl-C within the block, so that its processes are ended too."""
     with _handlers(_interrupt):
         yield
 
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Within it Ctrl-C waits: what we started must not be left behind half ended."""
+    """Delay Ctrl-C within the block: started processes must not be left half ended."""
     with _handlers(signal.SIG_IGN):
         yield
 
 
 @contextmanager
 def _handlers(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():  # only there can handlers be set
+    if threading.current_thread() is not threading.main_thread():  # handlers can be set only there
         yield
         return
-    # What is ignored stays ignored: nohup, and a shell's background processes, mean it.
+    # Ignored signals stay ignored, as nohup and background processes of a shell require.
     numbers = [number for number in _ENDING_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
     before = [signal.signal(number, handler) for number in numbers]
     try:

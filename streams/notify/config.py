@@ -1,4 +1,4 @@
-"""The document of a notifier: channels, routes, where links lead. Read and checked, with the line that is wrong."""
+"""The configuration of a notifier: channels, routes, links. Errors name the line."""
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,19 +24,19 @@ _WEEK_MS: Final = 7 * 86_400_000
 
 
 class BadConfig(ValueError):
-    """A document that cannot be used: which file and line, what was expected, what is there."""
+    """A document cannot be used: which file and line, what was expected, what was found."""
 
 
 class Kind(StrEnum):
-    """What a notification is about: the change of an incident, as routes choose by it."""
+    """The kind of a notification: the change of an incident, by which routes select."""
 
     OPENED = "opened"
-    """It was opened, or has become what a route matches."""
+    """The incident was opened, or now matches the route."""
     ESCALATED = "escalated"
     APPROVAL_WANTED = "approval_wanted"
-    """A call waits for a person."""
+    """A call waits for a person's approval."""
     APPROVAL_CLOSED = "approval_closed"
-    """It was answered, or has expired."""
+    """The approval request was answered, or has expired."""
     ACKNOWLEDGED = "acknowledged"
     RESOLVED = "resolved"
     ASSIGNED = "assigned"
@@ -45,7 +45,7 @@ class Kind(StrEnum):
 
 
 USUAL: Final = (Kind.OPENED, Kind.APPROVAL_WANTED, Kind.ACKNOWLEDGED, Kind.RESOLVED)
-"""The changes of a route that does not name any."""
+"""The kinds of a route that names none."""
 
 
 def _named(text: str) -> str:
@@ -56,9 +56,9 @@ def _named(text: str) -> str:
 
 Name = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_named)]
 Length = Annotated[timedelta, BeforeValidator(length_of_time), Field(gt=timedelta(0), le=timedelta(days=30))]
-"""Such as 90s, 15m or 1h30m."""
+"""A duration such as 90s, 15m or 1h30m."""
 Patterns = Annotated[tuple[str, ...], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
-"""One or several, with * and ?."""
+"""One or several glob patterns with * and ?."""
 
 
 class _Part(BaseModel):
@@ -66,26 +66,26 @@ class _Part(BaseModel):
 
 
 class Channel(_Part):
-    """What every channel has. Addresses of hooks are secrets, and are in files as keys and passwords are."""
+    """The common fields of channels. Addresses of hooks are secrets, and are in files like keys and passwords."""
 
     timeout: Length = timedelta(seconds=10)
-    """Of one attempt."""
+    """The time limit of one attempt."""
     give_up_after: Length = timedelta(hours=1)
-    """From when a message was to be sent; it becomes a dead letter then, after three attempts at least."""
+    """The time after its due time at which a message becomes a dead letter, after at least three attempts."""
 
     @property
     def keeps_state(self) -> bool:
-        """The receiver has incidents of its own, which follow ours: it takes no digest, and is notified of the end."""
+        """Whether the receiver has its own incidents that follow ours: no digests, but the end of incidents."""
         return False
 
 
 class Webhook(Channel):
-    """A CloudEvent, signed as Standard Webhooks says."""
+    """A CloudEvent to a URL, signed according to Standard Webhooks."""
 
     kind: Literal["webhook"]
     url_file: Path
     secret_file: Path
-    """`whsec_` and Base64, one a line: several while receivers change from one to the next."""
+    """`whsec_` and Base64, one a line: several during a key rotation."""
 
 
 class Slack(Channel):
@@ -108,11 +108,11 @@ class PagerDuty(Channel):
     kind: Literal["pagerduty"]
     routing_key_file: Path
     url: str = "https://events.pagerduty.com/v2/enqueue"
-    """Another in another service region."""
+    """The address, which differs in other service regions."""
 
     @property
     def keeps_state(self) -> bool:
-        """It has."""
+        """True."""
         return True
 
 
@@ -125,7 +125,7 @@ class Email(Channel):
     tls: Literal["starttls", "implicit", "none"] = "starttls"
     """How the connection is encrypted; `none` is for a relay on this machine."""
     ca_file: Path | None = None
-    """Certificates that the server's is checked with; left out: the system's."""
+    """CA certificates for the server's; default: the system's."""
     user: str | None = None
     password_file: Path | None = None
     sender: Annotated[str, Field(alias="from", min_length=3)]
@@ -145,22 +145,22 @@ class Alertmanager(Channel):
 
     kind: Literal["alertmanager"]
     url: str
-    """Such as http://alertmanager:9093."""
+    """The address, such as http://alertmanager:9093."""
     token_file: Path | None = None
-    """Sent as bearer token."""
+    """A file with the bearer token."""
     labels: dict[str, str] = Field(default_factory=dict)
-    """More of each alert."""
+    """Additional labels of each alert."""
     repeat: Length = timedelta(minutes=5)
-    """How often alerts of open incidents are sent again: Alertmanager keeps them in memory only."""
+    """The interval of repeated alerts for open incidents: Alertmanager keeps them in memory only."""
 
     @property
     def keeps_state(self) -> bool:
-        """It has."""
+        """True."""
         return True
 
 
 class Apprise(Channel):
-    """Whatever else apprise can send to."""
+    """Any other receiver that apprise supports."""
 
     kind: Literal["apprise"]
     urls_file: Path
@@ -173,19 +173,19 @@ AnyChannel = Annotated[
 
 
 class AtLeast(_Part):
-    """From a level or a severity on; either is enough."""
+    """At least a level or a severity; either suffices."""
 
     level: Level | None = None
     severity: Severity | None = None
 
 
 class Match(_Part):
-    """Which incidents; all given conditions must hold."""
+    """A condition on incidents; all given fields must match."""
 
     level: Level | None = None
-    """The highest so far, or above."""
+    """The least highest level."""
     severity: Severity | None = None
-    """As the level."""
+    """The least severity, like the level."""
     cause: Patterns = ()
     agent: Patterns = ()
     mission: Patterns = ()
@@ -198,24 +198,24 @@ class Digest(_Part):
 
     every: Length
     by: tuple[Literal["agent", "mission", "cause", "session", "level"], ...] = ()
-    """A message for each value of these; none: one for all."""
+    """The fields by whose values messages are separate; empty: one for all."""
 
 
 class Route(_Part):
-    """Who is notified of which changes, and when."""
+    """A route: which channels are notified of which changes, and when."""
 
     name: Name
     match: Match = Match()
     changes: Annotated[tuple[Kind, ...], Field(min_length=1)] = USUAL
     channels: tuple[Name, ...] = ()
-    """None: nobody is notified, and later routes are not tried unless it goes on."""
+    """Empty: nobody is notified, and later routes are not tried unless `continue` is set."""
     digest: Digest | None = None
     quiet: tuple[Hours, ...] = ()
-    """What happens then is held back, and sent as a digest when they are over."""
+    """The quiet hours, in which changes are held back, and sent as a digest when they are over."""
     at_once: AtLeast = AtLeast(level=Level.KILL, severity=Severity.CRITICAL)
-    """From here on neither waits for a digest nor for the end of quiet hours."""
+    """Changes at or above this are not delayed by a digest or quiet hours."""
     go_on: Annotated[bool, Field(alias="continue")] = False
-    """Whether later routes are asked too."""
+    """Whether later routes are tried too."""
 
     @model_validator(mode="after")
     def _ends(self) -> Self:
@@ -225,21 +225,21 @@ class Route(_Part):
 
 
 class Config(_Part):
-    """The whole document."""
+    """The configuration document."""
 
     console: str | None = None
-    """What links begin with, such as https://haltline.example.org."""
+    """The prefix of links, such as https://haltline.example.org."""
     link_key_file: Path | None = None
-    """Signs links to approvals; the console has the same (`--link-key`)."""
+    """The key that signs links to approvals; the console has the same (`--link-key`)."""
     link_lasts: Length = timedelta(hours=24)
     oldest: Length = timedelta(hours=24)
-    """A change that was older when it was first read is not sent: after a long stop, and at the very first start."""
+    """The age from which a change is not sent when it is first read: after a long stop, and at the very first start."""
     channels: Annotated[dict[Name, AnyChannel], Field(min_length=1)]
     routes: Annotated[tuple[Route, ...], Field(min_length=1)]
 
     @property
     def gathers(self) -> bool:
-        """Whether changes of several incidents can be one message."""
+        """Return whether one message can have changes of several incidents."""
         held = (route for route in self.routes if route.digest is not None or route.quiet)
         return any(not self.channels[name].keeps_state for route in held for name in route.channels)
 
@@ -262,7 +262,7 @@ class Config(_Part):
 
 
 def load_config(path: Path) -> Config:
-    """Reads and checks a document, YAML or TOML by its name; relative paths in it are beside it.
+    """Read and check a document, YAML or TOML by its name; relative paths are relative to it.
 
     Raises:
         BadConfig: it cannot be used.
@@ -278,10 +278,10 @@ def load_config(path: Path) -> Config:
         return Config.model_validate(_beside(document, path.parent))
     except ValidationError as error:
         problem = problem_of(error)
-        # A problem of the whole document names its part in front.
+        # A problem of the whole document starts with its position.
         steps = problem.steps or (problem.text.partition(":")[0],)
         place = f"{problem.place}: " if problem.steps else ""
-        # What stands in a channel may be a secret that somebody has put there.
+        # A channel's values may contain a secret.
         text = problem.message if steps[0] == "channels" and problem.kind != "value_error" else problem.text
         raise BadConfig(f"{path}{_line(root, steps)}: {place}{text}") from None
 
@@ -305,14 +305,14 @@ def _read(text: str, path: Path) -> tuple[yaml.Node | None, dict[str, Any]]:
 
 
 def _line(node: yaml.Node | None, steps: Sequence[str]) -> str:
-    """`:` and the line of the innermost of the steps that the document has."""
+    """Return `:` and the line of the innermost existing step."""
     if node is None:
         return ""
     line = node.start_mark.line
     for step in steps:
         below = next((value for name, key, value in _children(node) if name == step and (line := key) >= 0), None)
         if below is None:
-            continue  # pydantic names the kind of a channel between its name and its field
+            continue  # pydantic inserts the kind of a channel between its name and its field
         node = below
     return f":{line + 1}"
 
@@ -325,7 +325,7 @@ def _children(node: yaml.Node) -> Iterator[tuple[str, int, yaml.Node]]:
 
 
 def _beside(content: Any, folder: Path) -> Any:
-    """The same, with the paths of `..._file` made of the document's folder."""
+    """Return the content with paths of `..._file` resolved in the document's folder."""
     if isinstance(content, dict):
         return {
             name: str(folder / value)
@@ -338,7 +338,7 @@ def _beside(content: Any, folder: Path) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class NotifierSettings:
-    """Where a notifier reads."""
+    """The settings of a notifier."""
 
     bootstrap: str
     topics: Topics = field(default_factory=Topics)
@@ -347,4 +347,4 @@ class NotifierSettings:
     """librdkafka settings of every connection, for encryption and credentials."""
     fetch_wait_ms: int = 500
     session_timeout_s: float = 10.0
-    """A notifier that is silent for longer loses its partitions."""
+    """A notifier without heartbeats for longer loses its partitions."""

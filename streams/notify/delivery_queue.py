@@ -1,4 +1,4 @@
-"""What waits to be sent through one channel: in order, digests together, held back until it is due. No I/O."""
+"""The delivery queue of one channel: in order, digests grouped, held back until due. No I/O."""
 
 import heapq
 from collections.abc import Callable, Iterator
@@ -13,29 +13,29 @@ _P = TypeVar("_P")
 
 @dataclass(frozen=True, kw_only=True)
 class Item(Generic[_P]):
-    """One change that is to be sent, and where it is from."""
+    """One change to send, with its origin."""
 
     planned: Planned
     record: IncidentRecord
     at_ms: int
-    """The time of the record on its topic."""
+    """The time of its record."""
     origin: _P
 
 
 class DeliveryQueue(Generic[_P]):
-    """The items of one channel. Not for several threads at once.
+    """The items of one channel. Not thread-safe.
 
-    Changes of one incident are sent in their order: one that is sent at once takes with it what is held back of the
-    same incident, and what only follows an incident waits for what is held back of it.
+    Changes of one incident are sent in order: an urgent one also releases held-back changes of its incident, and a
+    follow-up waits for them.
     """
 
     def __init__(self) -> None:
         self._items: dict[str, Item[_P]] = {}
-        """By notification id, in the order in which they arrived."""
+        """Items by notification id, in order of arrival."""
         self._number = 0
         self._numbers: dict[str, int] = {}
         self._heap: list[tuple[int, int, str]] = []
-        """Due, number and id; an entry whose item is gone or has another time says nothing."""
+        """Due time, number and id; entries of removed or rescheduled items are ignored."""
         self._held: dict[str, set[str]] = {}
         """Ids by incident."""
 
@@ -43,7 +43,7 @@ class DeliveryQueue(Generic[_P]):
         return len(self._items)
 
     def add(self, item: Item[_P], *, settled: bool = False) -> None:
-        """Takes an item in; one that is `settled` already only takes with it what is held back of its incident."""
+        """Add an item; one that is `settled` already only releases held-back items of its incident."""
         planned = item.planned
         held = [self._items[other] for other in self._held.get(item.record.incident_id, ())]
         if planned.route == FOLLOWED:
@@ -59,12 +59,12 @@ class DeliveryQueue(Generic[_P]):
             self._put(item)
 
     def next_due_ms(self) -> int | None:
-        """When the first of them is due."""
+        """The due time of the first item."""
         self._clean()
         return self._heap[0][0] if self._heap else None
 
     def take(self, now_ms: int, most: int) -> list[Item[_P]]:
-        """What is one message and due now, at most so many; empty: nothing is due."""
+        """Return the items of the next due message, at most `most`; empty: none is due."""
         self._clean()
         if not self._heap or self._heap[0][0] > now_ms:
             return []
@@ -79,7 +79,7 @@ class DeliveryQueue(Generic[_P]):
         return taken
 
     def drop(self, chosen: Callable[[_P], bool]) -> None:
-        """Forgets the items from there."""
+        """Drop the items with chosen origins."""
         for item in [item for item in self._items.values() if chosen(item.origin)]:
             self._remove(item)
 

@@ -1,4 +1,4 @@
-"""Hours of the week in a time zone: whether a moment is within them, and when they end. Pure."""
+"""Hours of the week in a time zone: whether a time is within them, and when they end. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ DAYS: Final[tuple[Day, ...]] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 _TIME: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)|24:00")
 _MAX_TURNS: Final = 64
-"""Hours that end where others begin; more than a week's worth of them never end."""
+"""The most consecutive hours: more than a week of them never end."""
 
 
 def _clock_time(text: str) -> str:
@@ -36,12 +36,12 @@ Zone = Annotated[str, AfterValidator(_zone)]
 
 
 class Hours(BaseModel):
-    """From one time of day to another on some days. Where `to` is not after `from` they last into the next day."""
+    """Hours between two times of day on some days. If `to` is not after `from`, they end on the next day."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     days: Annotated[tuple[Day, ...], Field(min_length=1)] = DAYS
-    """The days on which they begin."""
+    """The days on which they start."""
     begin: Annotated[ClockTime, Field(alias="from")] = "00:00"
     end: Annotated[ClockTime, Field(alias="to")] = "24:00"
     time_zone: Zone = "UTC"
@@ -51,7 +51,7 @@ class Hours(BaseModel):
         return _minutes(self.begin), _minutes(self.end)
 
     def ends(self, at_ms: int) -> int | None:
-        """When those end that a moment is in, in epoch milliseconds; None: it is in none."""
+        """Return when the hours around a time end, in epoch milliseconds; None: it is outside."""
         zone = ZoneInfo(self.time_zone)
         local = datetime.fromtimestamp(at_ms / 1000, zone)
         begin, end = self._span
@@ -65,7 +65,7 @@ class Hours(BaseModel):
             return None
         midnight = datetime(local.year, local.month, local.day) + timedelta(days=later, minutes=end)  # noqa: DTZ001  # wall clock
         moment = midnight.replace(tzinfo=zone)
-        # Where clocks go back, the time of day comes twice: the first may be over.
+        # When clocks go back, a time of day occurs twice: the first may be over.
         for one in (moment, moment.replace(fold=1)):
             if (ends_ms := round(one.astimezone(UTC).timestamp() * 1000)) > at_ms:
                 return ends_ms
@@ -73,14 +73,14 @@ class Hours(BaseModel):
 
 
 def within(hours: Sequence[Hours], at_ms: int) -> bool:
-    """Whether a moment is in any of them."""
+    """Return whether a time is in any of the hours."""
     return any(one.ends(at_ms) is not None for one in hours)
 
 
 def over_at(hours: Sequence[Hours], at_ms: int) -> int:
-    """The first moment from `at_ms` on that is in none of them.
+    """Return the first time from `at_ms` on that is in none of the hours.
 
-    Raises ValueError where they never end.
+    Raises ValueError if they never end.
     """
     moment = at_ms
     for _ in range(_MAX_TURNS):

@@ -1,4 +1,4 @@
-"""Lengths of time as documents say them: 90s, 15m, 1h30m. Pure."""
+"""Durations in documents: 90s, 15m, 1h30m. Pure."""
 
 import re
 from datetime import timedelta
@@ -9,7 +9,7 @@ _UNIT: Final = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 
 
 def length_of_time(value: object) -> timedelta:
-    """What a text such as `1h30m` says. Raises ValueError."""
+    """Return the duration of a text such as `1h30m`. Raises ValueError."""
     if isinstance(value, timedelta):
         return value
     parts = _PART.findall(value) if isinstance(value, str) else []

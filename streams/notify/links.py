@@ -1,7 +1,7 @@
-"""Links of notifications into the console. That to an approval is signed and expires; it opens the page, no more.
+"""The links of notifications to the console. A link to an approval is signed and expires; it only opens the page.
 
-Whoever follows it still signs in, and answers there: neither a program that previews links nor an agent that reads
-the chat can release anything with it. The signature keeps others from making links that look like ours.
+Its user still has to sign in and answer there: neither a program that previews links nor an agent that reads the chat
+can release anything with it. The signature prevents forged links.
 """
 
 import time
@@ -20,7 +20,7 @@ _LEAST_CHARS: Final = 32
 
 
 class BadLink(ValueError):
-    """A link that was not signed with this key, or whose time is over."""
+    """A link was not signed with this key, or has expired."""
 
 
 class LinkKey:
@@ -31,18 +31,18 @@ class LinkKey:
 
     @classmethod
     def read(cls, file: Path) -> "LinkKey":
-        """Of a file with 32 random characters or more. Raises ValueError, OSError."""
+        """Read the key from a file with at least 32 random characters. Raises ValueError, OSError."""
         key = file.read_text(encoding="utf-8").strip()
         if len(key) < _LEAST_CHARS:
             raise ValueError(f"{file}: expected a key of at least {_LEAST_CHARS} characters, got {len(key)}")
         return cls(key)
 
     def token(self, request_id: str, until_ms: int) -> str:
-        """Opens the approval until then."""
+        """Return a token that opens the approval until then."""
         return str(self._signer.dumps([request_id, until_ms // 1000]))
 
     def request_of(self, token: str, now_s: float | None = None) -> str:
-        """The id of the approval request that a token opens. Raises BadLink."""
+        """Return the id of a token's approval request. Raises BadLink."""
         try:
             request_id, until_s = self._signer.loads(token)
         except (BadSignature, ValueError, TypeError):
@@ -53,7 +53,7 @@ class LinkKey:
 
 
 class Links:
-    """Where the links of one notifier lead."""
+    """The link targets of one notifier."""
 
     def __init__(self, console: str | None, key: LinkKey | None, lasts_ms: int) -> None:
         self._console = None if console is None else console.rstrip("/")
@@ -61,13 +61,13 @@ class Links:
         self._lasts_ms = lasts_ms
 
     def session(self, record: IncidentRecord) -> str | None:
-        """The page of the session."""
+        """Return the link to the session's page."""
         if self._console is None or record.session_id is None:
             return None
         return f"{self._console}/sessions/{quote(record.session_id, safe='')}"
 
     def approval(self, record: IncidentRecord, at_ms: int) -> str | None:
-        """The page of the approval request that is open; of a record with the same time always the same."""
+        """Return the link to the open approval request; always the same for a record with the same time."""
         if self._console is None or record.request_id is None:
             return None
         if self._key is None:
@@ -76,7 +76,7 @@ class Links:
 
 
 def links_of(config: Config) -> Links:
-    """Where the links of a configuration lead. Raises ValueError when the key's file cannot be used."""
+    """Return the links of a configuration. Raises ValueError when the key's file cannot be used."""
     try:
         key = None if config.link_key_file is None else LinkKey.read(config.link_key_file)
     except (OSError, ValueError) as error:

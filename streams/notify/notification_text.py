@@ -40,23 +40,23 @@ class Change:
 
     @property
     def kind(self) -> Kind:
-        """What it is to routes."""
+        """The kind of change, for routes."""
         return kind_of(self.record)
 
     @property
     def title(self) -> str:
-        """One line, such as `Approval wanted: repetition in session s1 (PAUSE, high)`."""
+        """The title in one line, such as `Approval wanted: repetition in session s1 (PAUSE, high)`."""
         record = self.record
         severity = "" if record.severity is None else f", {record.severity}"
         return f"{_WORDS[self.kind]}: {record.cause} in {record.scope} {record.scope_id} ({record.level}{severity})"
 
     @property
     def text(self) -> str:
-        """Why: the reason of the decision with the highest level, or the comment."""
+        """The reason of the decision with the highest level, or the comment."""
         return cut(self.record.comment or self.record.summary)
 
     def facts(self) -> list[tuple[str, str]]:
-        """Name and value of what people look for."""
+        """Return names and values of the main facts."""
         record = self.record
         facts = [
             ("Agent", record.agent_id),
@@ -75,7 +75,7 @@ class Change:
         return [(name, cut(value, 200)) for name, value in facts if value]
 
     def data(self) -> dict[str, Any]:
-        """For programs: the record, the kind of change and the links."""
+        """Return the data for programs: the record, the kind of change and the links."""
         links = {"session": self.session_link, "approval": self.approval_link}
         return {
             "kind": self.kind.value,
@@ -87,16 +87,16 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """What is sent at once: one change, or a digest of several, the worst first."""
+    """One message: one change, or a digest of several, the worst first."""
 
     message_id: str
     changes: tuple[Change, ...]
     at_ms: int
-    """Of the latest of them."""
+    """The time of the latest change."""
 
     @classmethod
     def of(cls, changes: Sequence[Change], at_ms: int) -> "Message":
-        """A message of its own for one; a digest of several has an id that is made of theirs."""
+        """Return the message of one change, or a digest of several with an id derived from theirs."""
         if len(changes) == 1:
             return cls(message_id=changes[0].notification_id, changes=tuple(changes), at_ms=at_ms)
         ids = "|".join(sorted(change.notification_id for change in changes))
@@ -105,12 +105,12 @@ class Message:
 
     @property
     def single(self) -> Change | None:
-        """The one change, where it is no digest."""
+        """The only change; None for a digest."""
         return self.changes[0] if len(self.changes) == 1 else None
 
     @property
     def title(self) -> str:
-        """One line."""
+        """The title in one line."""
         if (single := self.single) is not None:
             return single.title
         incidents = len({change.record.incident_id for change in self.changes})
@@ -120,13 +120,13 @@ class Message:
         )
 
     def lines(self) -> list[str]:
-        """Of a digest: a line for each change, the worst; and how many more there are."""
+        """Return the lines of a digest: one for each of the worst changes, and the number of others."""
         lines = [change.title for change in self.changes[:_MAX_LINES]]
         more = len(self.changes) - len(lines)
         return [*lines, f"and {more} more"] if more > 0 else lines
 
     def plain(self) -> str:
-        """All of it as plain text."""
+        """Return the message as plain text."""
         single = self.single
         if single is None:
             return "\n".join(self.lines())
@@ -139,7 +139,7 @@ class Message:
         return "\n".join([single.text, "", *facts, *([""] if links else []), *links])
 
     def cloud_event(self) -> dict[str, Any]:
-        """A structured CloudEvent."""
+        """Return a structured CloudEvent."""
         single = self.single
         event: dict[str, Any] = {
             "specversion": "1.0",
@@ -155,7 +155,7 @@ class Message:
 
 
 def severity_of(record: IncidentRecord) -> Severity:
-    """Its severity; where it has none, one by its level."""
+    """Return the severity of an incident; if it has none, one derived from its level."""
     if record.severity is not None:
         return record.severity
     return (Severity.LOW, Severity.LOW, Severity.LOW, Severity.MEDIUM, Severity.HIGH, Severity.HIGH)[
@@ -164,5 +164,5 @@ def severity_of(record: IncidentRecord) -> Severity:
 
 
 def cut(text: str, most: int = _MAX_CHARS) -> str:
-    """The text within a length."""
+    """Return the text, truncated to a length."""
     return text if len(text) <= most else f"{text[: most - 1]}\N{HORIZONTAL ELLIPSIS}"

@@ -42,7 +42,7 @@ _GATHER_MS: Final = 1000
 
 
 class Notifier:
-    """Reads until `stop`. Raises ValueError for a channel whose files cannot be used."""
+    """The notifier, which runs until `stop`. Raises ValueError for a channel whose files cannot be used."""
 
     def __init__(self, settings: NotifierSettings, config: Config, metrics: Metrics) -> None:
         self._settings = settings
@@ -53,7 +53,7 @@ class Notifier:
         self._stands_by = False
         """Whether this process stands by while another one has all partitions, because a digest needs one process."""
         self._partitions = 0
-        self._lock = threading.RLock()  # the producer may report while it is asked for room
+        self._lock = threading.RLock()  # the producer may report deliveries while it waits for room
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         self._last_round_s = time.monotonic()
@@ -82,10 +82,10 @@ class Notifier:
         self._recorder = Recorder(settings, metrics, stop=self._stop, on_failure=self._fail)
 
     def run(self) -> None:
-        """Until `stop`.
+        """Run until `stop`.
 
         Raises:
-            NoSuchTopic, Unreachable, KafkaException: the cluster cannot be worked with.
+            NoSuchTopic, Unreachable, KafkaException: the cluster cannot be used.
             RuntimeError: a channel's thread has failed with an unexpected error.
 
         """
@@ -124,11 +124,11 @@ class Notifier:
             raise RuntimeError(f"notify: {type(self._failure).__name__}: {self._failure}") from self._failure
 
     def stop(self) -> None:
-        """Ends after the messages under way. Safe in other threads and in signal handlers."""
+        """Stop after the messages being sent. Safe in other threads and in signal handlers."""
         self._stop.set()
 
     def verdict(self) -> Verdict:
-        """Alive while the main loop runs; ready while partitions are assigned, too."""
+        """Return a verdict: alive while the main loop runs; ready while partitions are assigned too."""
         notes = []
         for name, channel in self._channels.items():
             number, oldest_s = channel.load()
@@ -139,7 +139,7 @@ class Notifier:
 
     @property
     def waiting(self) -> int:
-        """Changes that wait to be sent, those of digests and quiet hours included."""
+        """The number of waiting changes, including digests and quiet hours."""
         return sum(self._measure(name) for name in self._channels)
 
     def _consumer_settings(self) -> dict[str, ClientSetting]:
@@ -157,7 +157,7 @@ class Notifier:
         }
 
     def _require_topics(self) -> None:
-        """A notification is in the partition of its incident, so there must be as many."""
+        """Check the topics: a notification is in the partition of its incident, so both must have as many."""
         settings = self._settings
         consumer = open_consumer(settings.bootstrap, client=settings.client)
         try:
@@ -174,11 +174,11 @@ class Notifier:
                 f"as {settings.topics.incidents} has, got {notifications}"
             )
 
-    # Partitions come and go, all at once; from the consumer's own thread.
+    # Assignments change as a whole; called by the consumer's thread.
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         settings = self._settings
-        if self._config.gathers:  # whoever gets the first partition takes them all
+        if self._config.gathers:  # the owner of the first partition takes all
             leads = any(place.partition == 0 for place in partitions)
             self._stands_by = not leads
             names = range(self._partitions if leads else 0)
@@ -228,7 +228,7 @@ class Notifier:
             return
         owned = self._owned.get(int(message.partition() or 0))
         if owned is None:
-            return  # read before the partition went to another
+            return  # read before the partition was revoked
         origin = Origin(owned, int(message.offset() or 0), message.timestamp()[1], message.key(), message.value())
         try:
             record = decode(IncidentRecord, origin.value)
@@ -277,7 +277,7 @@ class Notifier:
             approval_link=self._links.approval(item.record, item.at_ms),
         )
 
-    # What became of them; from any thread.
+    # Outcomes; from any thread.
 
     def _settled(self, settled: Settled) -> None:
         origin = settled.item.origin
@@ -304,7 +304,7 @@ class Notifier:
         self._failure = failure
         self._stop.set()
 
-    # Now and then.
+    # Periodic tasks.
 
     def _commit(self, consumer: Consumer, of: list[Owned] | None = None) -> None:
         with self._lock:
@@ -319,14 +319,14 @@ class Notifier:
         places = [TopicPartition(topic, owned.partition, position) for owned, position in moved]
         try:
             consumer.commit(offsets=places, asynchronous=False)
-        except KafkaException as failed:  # what is recorded is not sent again, whatever is committed
+        except KafkaException as failed:  # recorded changes are not sent again, whatever is committed
             _log.warning("notify: offsets could not be committed: %s", failed.args[0].str())
             return
         for owned, position in moved:
             owned.committed = position
 
     def _look(self, consumer: Consumer) -> None:
-        """Updates the metrics, and pauses or resumes reading by the number of changes in memory."""
+        """Update the metrics, and pause or resume reading by the number of changes in memory."""
         waiting = self.waiting
         for place in consumer.position(consumer.assignment()):
             _, end = consumer.get_watermark_offsets(place, cached=True)
@@ -348,7 +348,7 @@ class Notifier:
 
 
 def _gathered(item: Item[Owner], now_ms: int) -> Item[Owner]:
-    """The item; one of a digest that is due waits a moment, so that changes read after it are in the digest, too."""
+    """Return the item; one of a due digest waits a moment, so that changes read after it are included."""
     planned, least_ms = item.planned, now_ms + _GATHER_MS
     if planned.digest is None or planned.due_ms >= least_ms:
         return item

@@ -1,4 +1,4 @@
-"""What became of each change, on the topics: a notification or a dead letter, confirmed by the broker."""
+"""The recorded outcome of each change: a notification or a dead letter, confirmed by the broker."""
 
 import logging
 import threading
@@ -28,7 +28,7 @@ Then = Callable[[], None]
 
 @dataclass(frozen=True)
 class Origin:
-    """A record of the incidents topic; its partition says whether it is still this process's."""
+    """A record of the incidents topic, with whether this process still owns its partition."""
 
     partition: Owned
     offset: int
@@ -38,12 +38,15 @@ class Origin:
 
     @property
     def owned(self) -> bool:
-        """Whether its partition is still this process's."""
+        """Whether this process still owns its partition."""
         return self.partition.owned
 
 
 class Recorder:
-    """Writes to the topics of notifications and of dead letters. Thread safe; `on_failure` when that cannot be done."""
+    """Writes to the topics of notifications and of dead letters.
+
+    Thread-safe; calls `on_failure` when that is impossible.
+    """
 
     def __init__(
         self,
@@ -62,22 +65,22 @@ class Recorder:
                 **settings.client,
                 "bootstrap.servers": settings.bootstrap,
                 **CONFIRMED,
-                "message.timeout.ms": 0,  # what was sent is recorded, however long the broker is away
+                "message.timeout.ms": 0,  # what was sent is recorded, however long the broker is unreachable
                 "linger.ms": 2,
             },
             logger=_log,
         )
 
     def poll(self) -> None:
-        """Calls what waits for confirmations that have come."""
+        """Run the callbacks of received confirmations."""
         self._producer.poll(0)
 
     def flush(self) -> None:
-        """Waits for the confirmations of what was written, for 15 s at most."""
+        """Wait for pending confirmations, for 15 s at most."""
         self._producer.flush(_FLUSH_S)
 
     def record(self, settled: Settled, origin: Origin, incident: IncidentRecord | None, then: Then) -> None:
-        """Writes a notification; `incident` is the record itself where the channel repeats it."""
+        """Write a notification; `incident` is the record itself if the channel repeats it."""
         record, planned = settled.item.record, settled.item.planned
         notification = NotificationRecord(
             notification_id=planned.notification_id,
@@ -111,7 +114,7 @@ class Recorder:
         )
 
     def letter(self, origin: Origin, reason: BadRecord, detail: str, then: Then) -> None:
-        """Writes a dead letter of the record of incidents."""
+        """Write a dead letter of the incident record."""
         letter = DeadLetter(
             reason=reason,
             detail=detail,
@@ -138,7 +141,7 @@ class Recorder:
         while True:
             try:
                 self._producer.produce(topic, **record)
-            except BufferError:  # the broker is away: as long as it takes, for nothing of this may be lost
+            except BufferError:  # the broker is unreachable: wait without limit, because nothing may be lost
                 if self._stop.is_set():
                     return
                 self._producer.poll(_POLL_S)

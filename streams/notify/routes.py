@@ -12,41 +12,41 @@ from haltline.streams.notify.config import AtLeast, Config, Kind, Match, Route
 from haltline.streams.notify.hours import over_at, within
 
 FOLLOWED: Final = ""
-"""The route of what a channel receives because it was notified of the incident before."""
+"""The route name of follow-ups, which a channel receives because it was notified of the incident before."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """One change to one channel."""
+    """One planned notification: a change to a channel."""
 
     notification_id: str
     channel: str
     route: str
     due_ms: int
-    """When it is to be sent; at or before the moment of the change: at once."""
+    """The due time; at or before the time of the change: at once."""
     digest: str | None = None
-    """What is due with the same one is one message; None: a message of its own."""
+    """The group: items of one group with the same due time are one message; None: a separate message."""
 
 
 def kind_of(record: IncidentRecord) -> Kind:
-    """What the change is to routes."""
+    """Return the kind of the change, for routes."""
     if record.change is IncidentChange.APPROVAL:
         return Kind.APPROVAL_WANTED if record.request_id is not None else Kind.APPROVAL_CLOSED
     return Kind(record.change.value)
 
 
 def notification_id(record: IncidentRecord, channel: str) -> str:
-    """Of this change to this channel, whatever route it takes."""
+    """Return the id of this change to this channel, independent of its route."""
     identity = f"{record.incident_id}|{record.revision}|{channel}"
     return f"ntf_{hashlib.sha256(identity.encode()).hexdigest()[:32]}"
 
 
 def plan(record: IncidentRecord, at_ms: int, config: Config, already: Sequence[str] = ()) -> tuple[Planned, ...]:
-    """Each channel once, by the first route that leads to it.
+    """Plan the change for each channel once, by the first route that leads to it.
 
-    `at_ms` is the time of the record on its topic, so that a restart plans alike. `already` are the channels that were
-    notified of this incident: those that keep a state of their own receive its acknowledgement and its end, whatever
-    the routes say by then.
+    `at_ms` is the time of the record on its topic, so that the plan is the same after a restart. `already` are the
+    channels notified of this incident before: those that keep a state of their own receive its acknowledgement and its
+    end, whatever the routes are by then.
     """
     kind, found = kind_of(record), dict[str, Planned]()
     for route in _matching(record, at_ms, config):
@@ -84,7 +84,7 @@ def _matching(record: IncidentRecord, at_ms: int, config: Config) -> Iterator[Ro
 
 
 def _is_new_to(record: IncidentRecord, at_ms: int, match: Match) -> bool:
-    """Whether the change has made it what the route matches. A release that does not say what it was escalates only."""
+    """Return whether the incident now newly matches. Records without a previous state only escalate."""
     if record.before is None:
         return record.change is IncidentChange.ESCALATED
     return not _holds(record.model_copy(update=dict(record.before)), at_ms, match)
@@ -113,7 +113,7 @@ def _reaches(record: IncidentRecord, least: AtLeast) -> bool:
 
 
 def _due(record: IncidentRecord, at_ms: int, route: Route) -> tuple[int, str | None]:
-    """When, and with what else."""
+    """Return the due time and the group."""
     if _reaches(record, route.at_once):
         return at_ms, None
     due_ms = at_ms

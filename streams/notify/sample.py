@@ -1,4 +1,4 @@
-"""A message that says that it is a test."""
+"""Test messages, marked as such."""
 
 import uuid
 
@@ -12,7 +12,7 @@ from haltline.streams.notify.routes import notification_id
 
 
 def samples(config: Config, route: Route, channel: str, links: Links, at_ms: int) -> list[Message]:
-    """What a test of a route sends to one of its channels; where the receiver keeps incidents, also the end of it."""
+    """Return the messages of a test of a route to one channel; for receivers with incidents, also their end."""
     opened = IncidentRecord(
         incident_id=f"test-{uuid.uuid4().hex[:12]}",
         revision=1,

@@ -1,4 +1,4 @@
-"""A thread for each channel: sends what is due, in order, and again where it fails, until there is no more time."""
+"""The sender threads, one per channel: due messages in order, with retries until a time limit."""
 
 import logging
 import threading
@@ -20,27 +20,27 @@ from haltline.streams.runtime.metrics import Metrics
 _log = logging.getLogger(__name__)
 
 DIGEST_MOST: Final = 500
-"""Changes of one message."""
+"""The most changes of one message."""
 _ATTEMPTS_LEAST: Final = 3
 _LOOK_EVERY_S: Final = 0.1
 _BACK_OFF: Final = tenacity.wait_exponential_jitter(initial=1.0, max=60.0, jitter=1.0)
 
 
 class Owner(Protocol):
-    """Where items are from: a record of a partition."""
+    """The origin of items: a record of a partition."""
 
     @property
     def owned(self) -> bool:
-        """Whether the partition still is this process's."""
+        """Whether this process still owns the partition."""
 
 
 class Abandoned(Exception):
-    """The process ends, or the partition is another's now: whoever has it then sends."""
+    """The process ends, or the partition was revoked: its next owner sends."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settled:
-    """What became of one item."""
+    """The outcome of one item."""
 
     item: Item[Owner]
     message_id: str
@@ -50,14 +50,14 @@ class Settled:
 
 
 def now_ms() -> int:
-    """The wall clock."""
+    """Return the wall clock's time in epoch milliseconds."""
     return time.time_ns() // 1_000_000
 
 
 class ChannelThread:
-    """One channel. `settled` is called with each item, from its thread; `change_of` gives the text of one.
+    """The thread of one channel. `settled` is called with each item, by this thread; `change_of` gives its text.
 
-    An unexpected exception ends the thread, and is given to `on_failure`.
+    An unexpected exception ends the thread, and is passed to `on_failure`.
     """
 
     def __init__(
@@ -82,33 +82,33 @@ class ChannelThread:
         self._waiting: DeliveryQueue[Owner] = DeliveryQueue()
         self._sending: list[Item[Owner]] = []
         self._open: dict[str, Item[Owner]] = {}
-        """By incident: the last message about it, where it is repeated."""
+        """The last message by incident, if it is repeated."""
         self._repeated_s = time.monotonic()
         self._stopping = threading.Event()
         self._changed = threading.Condition()
         self._outcomes = metrics.counter("notifications_total")
         self._seconds = metrics.histogram("notification_seconds").labels(name)
         for outcome in (*NotificationOutcome, "retried"):
-            self._outcomes.labels(name, str(outcome)).inc(0)  # so that the first one is an increase
+            self._outcomes.labels(name, str(outcome)).inc(0)  # so that the first one shows as an increase
         self._thread = threading.Thread(target=self._run, name=f"notify-{name}", daemon=True)
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start sending."""
         self._thread.start()
 
     def add(self, item: Item[Owner], *, settled: bool = False) -> None:
-        """As Waiting.add."""
+        """Add an item, like `DeliveryQueue.add`."""
         with self._changed:
             self._waiting.add(item, settled=settled)
             self._changed.notify_all()
 
     def follow(self, item: Item[Owner]) -> None:
-        """Say this again from now on, or no more, where its incident is resolved."""
+        """Repeat this from now on, or stop repeating it if its incident is resolved."""
         with self._changed:
             self._follow(item)
 
     def disown(self, within_s: float) -> None:
-        """Forget the items of partitions that are another's now; waits for an attempt that is under way."""
+        """Drop the items of revoked partitions; waits for a running attempt."""
         with self._changed:
             self._waiting.drop(lambda origin: not origin.owned)
             self._open = {key: item for key, item in self._open.items() if item.origin.owned}
@@ -116,7 +116,7 @@ class ChannelThread:
             self._changed.wait_for(lambda: all(item.origin.owned for item in self._sending), within_s)
 
     def load(self) -> tuple[int, float]:
-        """How many wait, and how long the oldest of those that are due has been due, in seconds."""
+        """Return the number of waiting items, and for how many seconds the oldest due one has been due."""
         at_ms = now_ms()
         with self._changed:
             due = [item.planned.due_ms for item in self._sending]
@@ -126,7 +126,7 @@ class ChannelThread:
         return number, max(0.0, (at_ms - min(due)) / 1000) if due else 0.0
 
     def stop(self) -> None:
-        """Ends after an attempt that is under way."""
+        """Stop after the running attempt."""
         self._stopping.set()
         with self._changed:
             self._changed.notify_all()
@@ -149,7 +149,7 @@ class ChannelThread:
             self._on_failure(failure)
 
     def _next(self) -> list[Item[Owner]]:
-        """The items of the next message; none after a while without."""
+        """Return the items of the next message; none after a timeout."""
         with self._changed:
             due_ms = self._waiting.next_due_ms()
             wait_s = 1.0 if due_ms is None else min(1.0, (due_ms - now_ms()) / 1000)
@@ -231,7 +231,7 @@ class ChannelThread:
             self._sender.send(message)
         except Failed:
             raise
-        except Exception as error:  # of a library; its text may have a secret
+        except Exception as error:  # from a library; its text may contain a secret
             raise Failed(f"unexpected {type(error).__name__}", again=False) from None
 
     def _repeat(self) -> None:
@@ -244,5 +244,5 @@ class ChannelThread:
         if items:
             try:
                 sender.repeat([self._change_of(item) for item in items])
-            except Failed as failed:  # the next time
+            except Failed as failed:  # retried the next time
                 _log.warning("channel %s: open incidents could not be repeated: %s", self.name, failed.detail)

@@ -14,29 +14,28 @@ from haltline.streams.kafka.log_reader import Unreachable, bounds, open_consumer
 _POLL_S: Final = 0.5
 _SILENT_POLLS: Final = 60
 _KEPT_MS: Final = 31 * 86_400_000
-"""As long as the topics keep records: what is older can not be read again."""
+"""As long as the topics' retention: older records cannot be read again."""
 _CLEAR_EVERY: Final = 10_000
 
 
 class Owned:
-    """One partition while it is this process's.
+    """One partition while this process owns it.
 
-    `position` is where a restart begins: the first offset of which not all is settled. Not for several threads at
-    once.
+    `position` is the offset at which a restart begins: the first one that is not completely settled. Not thread-safe.
     """
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
         self.owned = True
         self.closed = False
-        """Nothing more is recorded: whoever has the partition now sends what is not, and records it."""
+        """Whether recording has stopped: the partition's next owner sends and records the rest."""
         self.committed: int | None = None
         self._known: dict[str, int] = {}
-        """Notification ids that are settled or under way, with the time of it; the oldest first."""
+        """Notification ids that are settled or in flight, with their times; oldest first."""
         self._notified: dict[str, dict[str, IncidentRecord | None]] = {}
-        """By incident that is not resolved: the channels that were notified of it, and what they repeat."""
+        """By open incident: the notified channels, and what they repeat."""
         self._unsettled: dict[int, int] = {}
-        """By offset, in order: how many of its notifications are not settled."""
+        """The number of unsettled notifications by offset, in order."""
         self._next: int | None = None
 
     @property
@@ -45,7 +44,7 @@ class Owned:
         return next(iter(self._unsettled), self._next)
 
     def recall(self, record: NotificationRecord) -> None:
-        """Takes in what the topic says."""
+        """Apply a record of the topic."""
         self._remember(record.notification_id, record.at)
         if record.outcome is NotificationOutcome.SENT:
             self.record(record.incident_id, record.channel, record.state, record.incident)
@@ -53,7 +52,7 @@ class Owned:
     def record(
         self, incident_id: str, channel: str, state: IncidentState, incident: IncidentRecord | None = None
     ) -> None:
-        """A channel was notified of the state of an incident."""
+        """Record that a channel was notified of the state of an incident."""
         if state is not IncidentState.RESOLVED:
             self._notified.setdefault(incident_id, {})[channel] = incident
         elif incident_id in self._notified:
@@ -62,29 +61,29 @@ class Owned:
                 del self._notified[incident_id]
 
     def channels_of(self, incident_id: str) -> tuple[str, ...]:
-        """The channels that know of an incident that is open."""
+        """Return the channels notified of an open incident."""
         return tuple(self._notified.get(incident_id, ()))
 
     def repeated(self) -> Iterator[tuple[str, IncidentRecord]]:
-        """Channels and what they say again."""
+        """Yield the channels with their repeated incidents."""
         for channels in self._notified.values():
             yield from ((channel, incident) for channel, incident in channels.items() if incident is not None)
 
     def claim(self, notification_id: str, now_ms: int) -> bool:
-        """Whether nobody has, as far as is known; from now on somebody has."""
+        """Claim a notification. Returns False if it is already claimed, as far as known."""
         if notification_id in self._known:
             return False
         self._remember(notification_id, now_ms)
         return True
 
     def read(self, offset: int, notifications: int) -> None:
-        """So many notifications of this offset are to be settled."""
+        """Set the number of notifications to settle for this offset."""
         self._next = offset + 1
         if notifications:
             self._unsettled[offset] = notifications
 
     def settle(self, offset: int) -> None:
-        """One of them is."""
+        """Settle one notification of this offset."""
         self._unsettled[offset] -= 1
         if not self._unsettled[offset]:
             del self._unsettled[offset]
@@ -98,7 +97,7 @@ class Owned:
 def recalled(
     bootstrap: str, topic: str, partition: int, *, client: Mapping[str, ClientSetting], fetch_wait_ms: int
 ) -> Owned:
-    """A partition with all that its topic says, up to its end as it is now.
+    """Return a partition with all records of its topic, up to its present end.
 
     Raises:
         Unreachable: not all of it arrived in time.
@@ -132,7 +131,7 @@ def recalled(
             low = int(message.offset() or 0) + 1
             try:
                 owned.recall(decode(NotificationRecord, message.value()))
-            except InvalidRecord:  # nobody but notifiers writes here; what is not theirs says nothing of what was sent
+            except InvalidRecord:  # only notifiers write here; other records contain nothing about sent messages
                 continue
     finally:
         consumer.close()

@@ -1,1 +1,1 @@
-"""What operators do and ask from outside the worker."""
+"""The operations and queries of operators, outside the worker."""

@@ -1,4 +1,4 @@
-"""The approvals that wait for a person: read from the decisions, answered by commands."""
+"""The pending approvals: read from the decisions, answered by commands."""
 
 import time
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from haltline.streams.operator.ids import resolve
 from haltline.streams.operator.incidents import Incidents
 
 LONGEST_S: Final = 86_400
-"""No request lives longer: older decisions need not be read."""
+"""The lifetime limit of a request, in seconds: older decisions need not be read."""
 
 _OPEN = frozenset({ApprovalState.PENDING, ApprovalState.INFO_REQUESTED})
 _POLL_S = 0.1
@@ -22,59 +22,59 @@ _POLL_S = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One approval request, as its last decision tells it."""
+    """One approval request, as in its latest decision."""
 
     approval: Approval
     session_id: str
     agent_id: str
     reason: str
-    """Why it was stopped, for the operator."""
+    """The reason of the stop, for the operator."""
     incident_id: str | None = None
 
     def is_open(self, now_ms: int) -> bool:
-        """Whether it can be answered still."""
+        """Return whether it can still be answered."""
         return self.approval.state in _OPEN and now_ms < self.approval.expires
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnsweredRequest:
-    """What became of an operator's answer."""
+    """The result of an operator's answer."""
 
     command: Command | None
-    """None: nothing was sent, as the operator has answered the same before."""
+    """None if nothing was sent, because the operator has given the same answer before."""
     before: Request
     after: Request | None
-    """As the worker published it; None: not in time."""
+    """As the worker published it; None after a timeout."""
 
 
 class Closed(NotAllowed):
-    """A request that cannot be answered any more."""
+    """A request can no longer be answered."""
 
 
 class ApprovalClient(Incidents):
-    """What an operator sees of approvals and incidents, and says to them."""
+    """The operator's client for approvals and incidents."""
 
     def requests(self) -> list[Request]:
-        """Every request of the last day, the most urgent and then the longest waiting first."""
+        """Return every request of the last day, the most urgent first, then the longest waiting."""
         with self._reader(self._topics.interventions, since_ms=now_ms() - LONGEST_S * 1000) as reader:
             found = fold(message.value() for message in reader.to_end())
         return sorted(found, key=lambda r: (-r.approval.priority.rank, r.approval.since))
 
     def pending(self) -> list[Request]:
-        """Those that can be answered now."""
+        """Return the requests that can be answered now."""
         at_ms = now_ms()
         return [request for request in self.requests() if request.is_open(at_ms)]
 
     def answer(self, kind: CommandKind, request_id: str, *, by: str, reason: str) -> AnsweredRequest:
-        """Approves or rejects a request, or asks for more; `request_id` may be its beginning.
+        """Approve or reject a request, or ask for more information; `request_id` may be a prefix.
 
-        Raises NotFound when there is none, Closed when it is no longer open, Ambiguous when several begin so.
+        Raises NotFound when there is none, Closed when it is no longer open, Ambiguous when several have the prefix.
         """
         (answered,) = self._answer(kind, [self._open(kind, request_id, by)], by=by, reason=reason)
         return answered
 
     def answer_identical(self, kind: CommandKind, request_id: str, *, by: str, reason: str) -> list[AnsweredRequest]:
-        """The same answer to all open requests, of any session, about the same call as this one. Raises as `answer`."""
+        """Give one answer to all open requests, of any session, for the same call as this one. Raises as `answer`."""
         first = self._open(kind, request_id, by)
         same = [r for r in self.pending() if r.approval.parameters == first.approval.parameters]
         return self._answer(kind, same or [first], by=by, reason=reason)
@@ -82,7 +82,10 @@ class ApprovalClient(Incidents):
     def answer_all(
         self, kind: CommandKind, request_ids: Iterable[str], *, by: str, reason: str
     ) -> tuple[list[AnsweredRequest], dict[str, str]]:
-        """The same answer to several requests, by their whole ids; and why, for those that cannot be answered."""
+        """Give one answer to several requests, by full ids.
+
+        Returns also the reasons for those that cannot be answered.
+        """
         known, at_ms = {r.approval.request_id: r for r in self.requests()}, now_ms()
         taken: list[Request] = []
         refused: dict[str, str] = {}
@@ -138,7 +141,7 @@ class ApprovalClient(Incidents):
 
 
 def fold(values: Iterable[bytes | None]) -> list[Request]:
-    """The last word on each request, of encoded decisions in their order."""
+    """Return the latest state of each request, from encoded decisions in order."""
     found: dict[str, Request] = {}
     for value in values:
         if value is None or b'"approval"' not in value:
@@ -159,7 +162,7 @@ def fold(values: Iterable[bytes | None]) -> list[Request]:
 
 
 def _shows(approval: Approval, command: Command) -> bool:
-    """Whether the request shows that the answer was taken in, or cannot be any more."""
+    """Return whether the request shows that the answer was applied, or no longer can be."""
     if approval.state is ApprovalState.EXPIRED:
         return True
     if command.kind is CommandKind.ASK:
@@ -168,13 +171,13 @@ def _shows(approval: Approval, command: Command) -> bool:
 
 
 def _command_of(by: str, kind: CommandKind, approval: Approval) -> bool:
-    """Whether the operator has approved it, or rejected it, before."""
+    """Return whether the operator has approved it, or rejected it, before."""
     names = {CommandKind.APPROVE: approval.approved_by, CommandKind.REJECT: approval.rejected_by}
     return by in names.get(kind, ())
 
 
 def _closed(kind: CommandKind, approval: Approval, by: str) -> str:
-    """Why it cannot be answered any more."""
+    """Return why it can no longer be answered."""
     words = {CommandKind.APPROVE: "already approved by you; ", CommandKind.REJECT: "already rejected by you; "}
     already = words[kind] if _command_of(by.strip(), kind, approval) else ""
     state = ApprovalState.EXPIRED if approval.state in _OPEN else approval.state

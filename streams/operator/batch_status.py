@@ -1,4 +1,4 @@
-"""The batches that operators declared lately, and how much of each is used: from commands and decisions."""
+"""The recently declared batches, with the number of covered actions: from commands and decisions."""
 
 import time
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from haltline.streams.operator.client import Operator
 
 @dataclass(frozen=True, kw_only=True)
 class BatchStatus:
-    """One batch."""
+    """The status of one batch."""
 
     command_id: str
     session_id: str
@@ -21,14 +21,14 @@ class BatchStatus:
     time: int
     batch: Batch
     used: int
-    """How many acts it has covered."""
+    """The number of actions that it has covered."""
 
 
 class Batches(Operator):
-    """What an operator sees of declared batches."""
+    """The operator's client for declared batches."""
 
     def declared(self) -> list[BatchStatus]:
-        """Every one that may hold still, the latest first."""
+        """Return every batch that may still be in force, the latest first."""
         since_ms = time.time_ns() // 1_000_000 - round(LONGEST.total_seconds() * 1000)
         commands: dict[str, tuple[Command, Batch]] = {}
         used: dict[str, int] = {}

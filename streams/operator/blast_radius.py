@@ -1,8 +1,8 @@
-"""The sessions that a kill would stop: those that were active lately and have not ended, read from `actions`.
+"""The sessions that a kill would stop: recently active ones that have not ended, read from `actions`.
 
-What is counted is what was published: a session that was silent for longer than the time looked back on is not seen,
-nor one that publishes nothing; one that ended without a record is counted. Of a session, what it started counts too, as
-far as its own events say who started whom.
+It counts published records. A session that was silent for longer than the window is not seen, nor one that publishes
+nothing; one that ended without a record is counted. For a session, its descendants count too, as far as their own
+events name their ancestors.
 """
 
 import time
@@ -20,26 +20,26 @@ from haltline.streams.kafka.log_reader import LogReader
 from haltline.streams.operator.known_sessions import event_of
 
 _MAX_NAMES = 1000
-"""Tools, and targets, of one session that are remembered."""
+"""The most tools, and the most targets, kept for one session."""
 _POLL_S = 0.1
 
 
 @dataclass
 class Seen:
-    """One session, as its events tell it."""
+    """One session, as known from its events."""
 
     session_id: str
     agent_id: str = "unknown"
     mission_id: str | None = None
     above: set[str] = field(default_factory=set)
-    """Who started it, and who is at the root, as it says."""
+    """Its parent and root sessions, from its own events."""
     last_ms: int = 0
     ended: bool = False
     tools: set[str] = field(default_factory=set)
     targets: set[str] = field(default_factory=set)
 
     def note(self, event: ActionEvent) -> None:
-        """Takes in its next event."""
+        """Apply its next event."""
         if event.agent_id != "unknown":
             self.agent_id = event.agent_id
         self.mission_id = event.mission_id or self.mission_id
@@ -59,11 +59,11 @@ class BlastRadius:
     scope: ScopeKind
     scope_id: str
     sessions: tuple[Seen, ...]
-    """The last active first."""
+    """The most recently active first."""
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """Whose they are."""
+        """The agents of the sessions."""
         return tuple(sorted({seen.agent_id for seen in self.sessions}))
 
 
@@ -72,13 +72,13 @@ class Stopped:
     """The acknowledgements of a kill by the agents' side."""
 
     by_session: Mapping[str, int | None]
-    """Sessions that have stopped: how long after the decision, ms."""
+    """Stopped sessions, with the delay after the decision in milliseconds."""
     silent: tuple[str, ...]
-    """Sessions that were to stop, and have not acknowledged it."""
+    """Sessions that should stop, and have not acknowledged it."""
 
 
 def blast_radius_of(scope: ScopeKind, scope_id: str, events: Iterable[ActionEvent]) -> BlastRadius:
-    """The sessions that a kill would stop, by these events."""
+    """Return the sessions that a kill would stop, by these events."""
     sessions: dict[str, Seen] = {}
     for event in events:
         seen = sessions.get(event.session_id)
@@ -100,7 +100,7 @@ def preview(
     lookback: timedelta,
     client: Mapping[str, ClientSetting] | None = None,
 ) -> BlastRadius:
-    """The sessions that a kill would stop now. Reads `actions` of that time; raises Unreachable and NoSuchTopic."""
+    """Return the sessions that a kill would stop now, from recent `actions`. Raises Unreachable and NoSuchTopic."""
     since_ms = int((time.time() - lookback.total_seconds()) * 1000)
     with LogReader(bootstrap, [topics.actions], client=client, since_ms=since_ms) as reader:
         return blast_radius_of(scope, scope_id, _events(reader, since_ms))
@@ -116,7 +116,7 @@ def wait_for_stops(
     within_s: float,
     client: Mapping[str, ClientSetting] | None = None,
 ) -> Stopped:
-    """Who says, in time, that it has stopped because of this decision; ends as soon as all who are expected have."""
+    """Return the sessions that acknowledge a stop by this decision in time; ends early when all expected ones have."""
     waiting, stopped = set(expected), dict[str, int | None]()
     deadline = time.monotonic() + within_s
     with LogReader(bootstrap, [topics.feedback], client=client, since_ms=since_ms) as reader:
@@ -139,12 +139,12 @@ def wait_for_stops(
 def _events(reader: LogReader, since_ms: int) -> Iterable[ActionEvent]:
     for message in reader.to_end():
         event = event_of(message)
-        if event is not None and event.time >= since_ms:  # the embedded broker gives all
+        if event is not None and event.time >= since_ms:  # the embedded broker returns all
             yield event
 
 
 def _family(sessions: Mapping[str, Seen], root: str) -> set[str]:
-    """A session and what it started, at any depth."""
+    """Return a session and its descendants."""
     family = {root}
     while True:
         more = {s.session_id for s in sessions.values() if s.session_id not in family and s.above & family}

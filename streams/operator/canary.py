@@ -1,10 +1,10 @@
-"""A session that must be killed: proof that the whole loop works, from an agent's call to the acknowledged stop.
+"""A session that must be killed, to prove that the whole loop works, from an agent's call to the acknowledged stop.
 
-The canary is a real guard with a session of its own. It proposes to destroy one thing again and again, which the loop
-guard must stop; nothing is ever executed. It passes when a call is refused with a kill, when the kill stands on the
-`control` topic for a session without other records, and when the worker has taken in that it has stopped. Then it
-releases its session, without probation, so that nothing of it stays. Each has an agent and a target of its own:
-one agent that is stopped again and again would stay stopped, as it should.
+The canary is a real guard with its own session. It proposes to destroy one thing repeatedly, which the loop guard must
+stop; nothing is executed. It passes when a call is refused with a kill, the kill is in force on the `control` topic for
+a session without other records, and the worker has received its acknowledgement. Then it resets its session, without
+probation, so that nothing remains. Each canary has its own agent and target, because an agent that is stopped
+repeatedly stays stopped, as intended.
 """
 
 import re
@@ -25,9 +25,9 @@ from haltline.streams.operator.client import Operator
 
 BY: Final = "haltline canary"
 SESSIONS: Final = "haltline-canary-"
-"""How the id of each canary's session begins."""
+"""The prefix of a canary session's id."""
 ATTEMPTS: Final = 10
-"""Calls after which a loop guard that has not killed does not work."""
+"""The number of calls after which the loop guard must have killed."""
 
 _POLL_S = 0.1
 _GOAL: Final = "prove that a runaway is stopped"
@@ -35,28 +35,28 @@ _AGAIN: Final = re.compile(re.escape(_GOAL) + r", every ([0-9.]+) s")
 
 
 def goal_of(every_s: float | None) -> str:
-    """What a canary's session says that it does; `every_s`: how long until the next."""
+    """Return the goal of a canary's session; `every_s` is the time until the next canary, in seconds."""
     return _GOAL if every_s is None else f"{_GOAL}, every {every_s:.3f} s"
 
 
 def every_s_of(goal: str) -> float | None:
-    """The other way round. None: nothing says that there is a next one."""
+    """Return the `every_s` of such a goal; None if it announces no next canary."""
     found = _AGAIN.fullmatch(goal)
     return None if found is None else float(found[1])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Flight:
-    """What became of one canary."""
+    """The result of one canary."""
 
     session_id: str
     killed: bool
-    """A call was refused with a kill."""
+    """Whether a call was refused with a kill."""
     acknowledged: bool
-    """The kill stands, and the worker knows that the agent's side has stopped."""
+    """Whether the kill is in force, and the worker knows that the agent's side has stopped."""
     attempts: int
     seconds: float
-    """From the first call to the kill that stands and is acknowledged."""
+    """Seconds from the first call to the acknowledged kill."""
     time_to_stop_ms: int | None
     problem: str = ""
     """What was expected and what was received."""
@@ -76,16 +76,16 @@ def fly(
     verify_key: str | None = None,
     every_s: float | None = None,
 ) -> Flight:
-    """Sends one canary, and clears up after it.
+    """Run one canary, and clean up after it.
 
-    `every_s` is the time from one to the next, where it is run again and again: who watches knows then when one is
-    missing. `verify_key` is as in GuardSettings.
+    `every_s` is the interval of repeated canaries, so that a monitor notices a missing one. `verify_key` is as in
+    GuardSettings.
 
-    Raises Unreachable when no broker answers, ValueError for a key that is none.
+    Raises Unreachable when no broker answers, ValueError for an invalid key.
     """
     session = f"{SESSIONS}{uuid.uuid4().hex[:12]}"
     operator = Operator(bootstrap, topics=topics, group="haltline-canary", answer_within_s=within_s, client=client)
-    operator.standing()  # says at once when nobody is there
+    operator.standing()  # fails at once when no broker answers
     began = time.monotonic()
     guard = Guard(
         session_id=session,
@@ -97,7 +97,7 @@ def fly(
         budget_s=within_s,
         start_budget_s=within_s,
         close_budget_s=1.0,
-        approval_wait_s=0.0,  # nobody approves what a canary asks for; the next attempt shows whether a kill follows
+        approval_wait_s=0.0,  # nobody approves a canary's request; the next attempt shows whether a kill follows
         kafka=dict(client or {}),
         verify_key=verify_key,
     )
@@ -126,12 +126,12 @@ def fly(
 
 
 def _provoke(guard: Guard, target: str) -> tuple[int, str, bool]:
-    """How many calls it took, what the last one was refused with, and whether that is a kill."""
+    """Return the number of calls, the code of the last refusal, and whether it is a kill."""
     code = ""
     for attempt in range(1, ATTEMPTS + 1):
         try:
             with guard.action("delete_asset", args={"asset_id": target}, targets=[f"asset_id={target}"]):
-                pass  # nothing is there to delete
+                pass  # there is nothing to delete
         except Refused as refused:
             code = refused.code
             kill = refused.decision is not None and refused.decision.level is Level.KILL

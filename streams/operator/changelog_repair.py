@@ -1,13 +1,13 @@
-"""What readers of a changelog partition drop because its eras went down, and what of it can be brought back.
+"""The analysis of changelog records that readers drop because eras went down, and of states that can be restored.
 
 Releases before claims ordered the owners of a partition by their epochs (`haltline.streams.runtime.changelog`). Such an
-owner could begin with an era below one that it had not read: all that it wrote from then on is dropped by every reader,
-although it was the owner, and has committed offsets over it. The records are in the log until they are compacted.
+owner could start with an era below one that it had not read. Every reader drops all its later records, although it was
+the owner, and has committed offsets after them. The records stay in the log until compaction.
 
-A dropped state comes back where it includes all that the state that counts does. Offsets alone do not tell: an owner
-that had not read all began with older states, and one that came later goes on from the committed offsets, past the
-dropped events. So the ids of the last events, which states remember, are compared too. Two states of which each has
-events that the other has not cannot be merged: what counts stays.
+A dropped state is restored if it includes everything in the state that counts. Offsets alone do not show that: an owner
+that had not read everything began with older states, and a later one continues from the committed offsets, after the
+dropped events. So the ids of the last events, which states contain, are compared too. Two states with events that the
+other lacks cannot be merged: the one that counts stays.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,54 +33,55 @@ _NOBODY: Final = Epoch(0, 0)
 
 
 class Outcome(StrEnum):
-    """What becomes of a dropped state that includes events which the one that counts does not."""
+    """The outcome for a dropped state with events that the one that counts lacks."""
 
     BRING_BACK = "can be brought back"
     WENT_ON = "went on without"
-    """Both have events that the other has not."""
+    """Each has events that the other lacks."""
     OTHER_TOPICS = "of other topics"
-    """One of the topics that its offsets count in was recreated: the two cannot be compared."""
+    """A topic of its offsets was recreated: the two cannot be compared."""
     UNREADABLE = "not readable"
 
 
 class Encoded(NamedTuple):
-    """A state as it is in the log."""
+    """An encoded state from the log."""
 
     value: bytes
     logs: bytes
-    """The mark of the logs that its offsets count in; empty: not known."""
+    """The mark of the logs of its offsets; empty if unknown."""
     offset: int = -1
 
 
 @dataclass(frozen=True)
 class DroppedState:
-    """The state of one key that readers drop."""
+    """A state of one key that readers drop."""
 
     key: bytes
     outcome: Outcome
     dropped: Encoded
     dropped_offsets: Mapping[str, int]
-    """By source topic: the last offset that it includes."""
+    """The last offset that it includes, by source topic."""
     counted_offsets: Mapping[str, int]
-    """The same of the state that counts; empty where none does."""
+    """The same for the state that counts; empty if there is none."""
 
     @property
     def name(self) -> str:
-        """The session's id, or scope and id of what is no session."""
+        """The session's id, or scope and id of another state."""
         return self.key.removeprefix(SCOPE_KEY).decode(errors="replace")
 
 
 @dataclass
 class DroppedRecords:
-    """Those that one owner wrote behind an owner with a greater epoch."""
+    """The records that one owner wrote after an owner with a greater epoch."""
 
     above: Epoch
-    """The greater one."""
+    """The greater epoch."""
     epoch: Epoch
     late: bool
-    """Whether the owner had been replaced, as it stands before the other; else it was the owner, and eras went down."""
+    """Whether the owner had been replaced, as it precedes the other in the log; otherwise it was the owner, and eras
+    went down."""
     first: int
-    """Its first record, by offset."""
+    """The offset of its first record."""
     first_ms: int
     last: int
     last_ms: int
@@ -90,19 +91,20 @@ class DroppedRecords:
 
 @dataclass(frozen=True)
 class PartitionReport:
-    """What was found in one partition."""
+    """The findings in one partition."""
 
     records: int
     dropped: Sequence[DroppedRecords]
-    """What readers drop of releases before claims, by owner, in the order of the log."""
+    """The records of releases before claims that readers drop, by owner, in log order."""
     states: Sequence[DroppedState]
     behind_claim: Sequence[int]
-    """Offsets of what an older release wrote behind a claim, and nothing has let count."""
+    """Offsets of records that an older release wrote after a claim, and no release marker accepts."""
     fenced_keys: int
-    """Keys whose last record is late, or of an older release before a claim: the next owner writes them anew."""
+    """The number of keys whose last record is late, or from an older release before a claim: the next owner rewrites
+    them."""
 
     def having(self, outcome: Outcome) -> Sequence[DroppedState]:
-        """The states of which that becomes."""
+        """Return the states with this outcome."""
         return [state for state in self.states if state.outcome is outcome]
 
 
@@ -111,7 +113,7 @@ class PartitionReading:
 
     def __init__(self, partition: int) -> None:
         self.states = PartitionState(partition)
-        """What counts."""
+        """The records that count."""
         self._records = 0
         self._behind_claim: list[int] = []
         self._highest = _NOBODY
@@ -121,7 +123,7 @@ class PartitionReading:
         self._removed: dict[bytes, Encoded] = {}
 
     def report(self) -> PartitionReport:
-        """What was found so far."""
+        """Return the findings so far."""
         return PartitionReport(
             self._records,
             list(self._dropped.values()),
@@ -144,7 +146,7 @@ class PartitionReading:
                 self._highest = epoch
                 self._counted.add(epoch)
         if key in self._candidates and key in states.values:
-            self._removed[key] = self._counts(key)  # should the record remove it
+            self._removed[key] = self._counts(key)  # in case the record removes it
         states.apply((record,), begins=states.position, following=record.offset + 1)
         if states.older_release is None:
             self._behind_claim.clear()
@@ -159,9 +161,9 @@ class PartitionReading:
         found.records += 1
         found.keys.add(key)
         if late:
-            return  # what it had processed was processed again
+            return  # its events were processed again
         candidates = self._candidates.setdefault(key, {})
-        candidates.pop(epoch, None)  # the newest stands last
+        candidates.pop(epoch, None)  # the newest is last
         if record.value is not None:
             logs = next((value for name, value in record.headers if name == TOPIC_IDS_HEADER), None)
             candidates[epoch] = Encoded(record.value, logs or b"", offset)
@@ -182,7 +184,7 @@ def _compared(key: bytes, candidates: list[Encoded], counted: Encoded | None) ->
         counts = None if counted is None else decoded(key, counted.value)
     except CorruptState:
         return DroppedState(key, Outcome.UNREADABLE, candidates[-1], {}, {})
-    # The newest first, unless it began with a state that another one goes beyond.
+    # The newest first, unless it began with a state that another one includes.
     states.reverse()
     states.sort(key=lambda one: sum(not includes_offsets(one[1], other) for _, other in states))
     for encoded, state in states:
@@ -200,6 +202,6 @@ def _outcome(dropped: State, counts: State) -> Outcome | None:
     most = MAX_SEEN if isinstance(dropped, SessionState) else cross_session.MAX_SEEN
     if includes_offsets(counts, dropped) and remembers_ids(counts, dropped, most):
         return None
-    # Ids that are not remembered any more may have been forgotten: then it is the state with many more events.
+    # Missing ids may have been dropped: then it is the state with many more events.
     includes = includes_offsets(dropped, counts) and remembers_ids(dropped, counts, most) is not False
     return Outcome.BRING_BACK if includes else Outcome.WENT_ON

@@ -1,4 +1,4 @@
-"""The changelogs of a group on a cluster, read whole beside the workers, or written to while there are none."""
+"""The changelogs of a group on a cluster, read as a whole beside the workers, or written while there are none."""
 
 import logging
 import os
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class WorkersRunning(KnownFailure):
-    """A changelog may not be written from outside while a group that owns it has members."""
+    """A changelog must not be written from outside while a group that owns it has members."""
 
 
 class NotBroughtBack(KnownFailure):
@@ -44,20 +44,20 @@ class NotBroughtBack(KnownFailure):
 
 
 class Span(NamedTuple):
-    """A partition of a changelog as it was when it was asked for."""
+    """The extent of a changelog partition at the time of the request."""
 
     topic: str
     partition: int
     begin: int
     """The first offset that is kept."""
     end: int
-    """The offset that the next record will get."""
+    """The end offset."""
 
 
 class Changelogs(AbstractContextManager["Changelogs", None]):
     """The changelogs of these names. Use it in a `with` block.
 
-    Raises Unreachable when it is made, and NoSuchTopic when none of them is there.
+    The constructor raises Unreachable, and NoSuchTopic when none of them exists.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
         self._client = client or {}
         self.missing: list[NoSuchTopic] = []
         self.spans: list[Span] = []
-        """The partitions of those that are there."""
+        """The partitions of existing changelogs."""
         self._consumer = open_consumer(bootstrap, client=client)
         try:
             self._find(names)
@@ -79,7 +79,7 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
         for name in names:
             try:
                 found = partitions_of(self._consumer, name)
-            except NoSuchTopic as error:  # a group whose workers never ran has none
+            except NoSuchTopic as error:  # a group whose workers never ran has no changelog
                 self.missing.append(error)
             else:
                 self.spans += (Span(name, tp.partition, *bounds(self._consumer, tp)) for tp in found)
@@ -87,7 +87,10 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
             raise self.missing[0]
 
     def require_no_members(self, groups: Collection[str]) -> None:
-        """Raises WorkersRunning while one of these groups has members, NoAdminApiError for an embedded broker."""
+        """Check that none of these groups has members.
+
+        Raises WorkersRunning, or NoAdminApiError for an embedded broker.
+        """
         admin = AdminClient({**self._client, "bootstrap.servers": self._bootstrap}, logger=_log)
         metadata = admin.list_topics(timeout=ANSWER_WITHIN_S)
         if metadata.controller_id not in metadata.brokers:
@@ -109,7 +112,7 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
     def read(
         self, span: Span, step: Callable[[], object] = lambda: None, *, until_s: float = float("inf")
     ) -> PartitionReading:
-        """A partition from its beginning to its end, or to where the clock `time.monotonic` is at `until_s`.
+        """Read a partition to its end, or until the clock `time.monotonic` reaches `until_s`.
 
         Calls `step` for each record.
         """
@@ -145,7 +148,10 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
         return () if first is None else (first, *self._consumer.consume(_BATCH, timeout=0))
 
     def write_release_markers(self) -> Mapping[tuple[str, int], int]:
-        """Write one to each partition; returns their offsets by topic and partition. Raises DeliveryFailed."""
+        """Write a release marker to each partition.
+
+        Returns their offsets by topic and partition. Raises DeliveryFailed.
+        """
         producer, marker = self._producer(), Claim(b"")
         offsets: dict[tuple[str, int], int] = {}
         for span in self.spans:
@@ -161,9 +167,9 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
         return offsets
 
     def bring_back(self, span: Span, reading: PartitionReading) -> Sequence[DroppedState]:
-        """Write the states of a partition that can be brought back as its owner; returns those that were written.
+        """Write the restorable states of a partition as its owner. Returns those written.
 
-        `reading` is what was read of it. Raises OlderRelease, ForeignWrite, DeliveryFailed, NotBroughtBack.
+        `reading` is the result of reading it. Raises OlderRelease, ForeignWrite, DeliveryFailed, NotBroughtBack.
         """
         producer, part = self._producer(), reading.states
         send = partial(producer.send, span.topic, partition=span.partition)
@@ -207,7 +213,7 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
 
 
 def _is_record(message: Message) -> bool:
-    """False at the end of a partition, and where librdkafka goes on by itself. Raises KafkaException for the rest."""
+    """Return False at the end of a partition, and for temporary errors. Raises KafkaException for others."""
     error = message.error()
     if error is not None and error.code() != KafkaError._PARTITION_EOF and (error.fatal() or not passes(error)):
         raise KafkaException(error)

@@ -1,7 +1,7 @@
-"""What an operator does to a running system: command it, wait for the worker's answer, see what holds.
+"""The operator's client: sends commands, waits for the worker's answer, and reads what is in force.
 
-Nothing here prints. Every act is a Command on the `commands` topic, whose delivery is confirmed; it
-stays there, and so is carried out later when no worker runs now.
+It prints nothing. Every operation is a Command on the `commands` topic with confirmed delivery. It stays there, and is
+applied later if no worker runs now.
 """
 
 import time
@@ -42,37 +42,37 @@ _POLL_S = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class CommandResult:
-    """What became of a command."""
+    """The result of a command."""
 
     command: Command
     answered: bool
-    """Whether a worker has carried it out; False: not in time, it stays on the topic."""
+    """Whether a worker has applied it; False after a timeout: it stays on the topic."""
     before: ControlRecord | None = None
-    """What held for the scope before."""
+    """The previous control record of the scope."""
     after: ControlRecord | None = None
-    """What holds now; None after a reset, and where the command concerns no control record."""
+    """The control record now; None after a reset, and if the command does not concern one."""
     second_wanted: bool = False
-    """It is noted, and nothing has happened: it takes another operator."""
+    """Whether it is recorded without effect, because it requires a second operator."""
     waited_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionLag:
-    """How far the workers of a group are on one partition of a source."""
+    """The progress of a group's workers in one partition of a source."""
 
     topic: str
     partition: int
     committed: int | None
-    """The next offset to be read; None: nothing was committed yet."""
+    """The next offset to read; None if nothing was committed yet."""
     end: int
     lag_records: int
 
 
 class Operator:
-    """An operator's hands on one cluster.
+    """The client of an operator for one cluster.
 
-    Every method raises Unreachable when no broker answers, NoSuchTopic when haltline's topics are not
-    there, and NotAllowed for a command that may not be given, such as a reset without a reason.
+    Every method raises Unreachable when no broker answers, NoSuchTopic when haltline's topics do not exist, and
+    NotAllowed for an invalid command, such as a reset without a reason.
     """
 
     def __init__(
@@ -91,9 +91,9 @@ class Operator:
         self._within_s = answer_within_s
 
     def find(self, scope: ScopeKind, given: str, *, hint: str = HINT) -> str:
-        """The whole id of what is known, by its beginning; of a tool, a target or the fleet as it is given.
+        """Return the full id for a prefix; a tool, a target or the fleet is returned unchanged.
 
-        Raises NotFound when no events of it were found, Ambiguous when several begin so.
+        Raises NotFound when no events of it were found, Ambiguous when several have the prefix.
         """
         known = KnownSessions(
             bootstrap=self._bootstrap, topics=self._topics, client=self._client, within_s=self._within_s
@@ -111,16 +111,16 @@ class Operator:
         until_stopped: bool = False,
         **fields: Any,
     ) -> CommandResult:
-        """Kills, freezes, contains, lifts or resets what a scope covers; `fields` are those of such a Command.
+        """Kill, freeze, contain, lift or reset a scope; `fields` are those of such a Command.
 
-        Answered when the worker's entry in the `control` topic says so, of a kill with `until_stopped` when the agent's
-        side has acknowledged the stop. What the fleet is stopped by takes two operators: the first one's result is
-        `second_wanted`. So does a reset with `force` within the lockout: the first one's is not answered.
+        It is answered when the worker's entry in the `control` topic shows it; a kill with `until_stopped`, when the
+        agent's side has acknowledged the stop. Lifting a stop of the fleet takes two operators: the first one's result
+        is `second_wanted`. So does a reset with `force` within the lockout: the first one's is not answered.
 
-        Raises NotAllowed for what cannot be done to what stands, such as to freeze what is killed.
+        Raises NotAllowed for what conflicts with the control in force, such as a freeze after a kill.
         """
         command = make_command(kind, scope, scope_id, by=by, reason=reason, **fields)
-        if kind is not CommandKind.KILL and not command.force:  # a kill waits for nothing
+        if kind is not CommandKind.KILL and not command.force:  # a kill never waits
             key = control_key(scope, scope_id)
             require_possible(command, next((record for record in self.standing() if record.key == key), None))
         return self._act(command, lambda record: is_done(command, record, until_stopped=until_stopped))
@@ -136,7 +136,7 @@ class Operator:
         by: str,
         reason: str,
     ) -> CommandResult:
-        """Declares many destructive acts of a session beforehand. Answered when the worker has taken it in."""
+        """Declare many destructive actions of a session in advance. Answered when the worker has applied it."""
         if not timedelta(0) < lasts <= LONGEST:
             raise NotAllowed(f"batch of {session_id}: expected it to last up to {LONGEST}, got {lasts}")
         expires_ms = now_ms() + int(lasts.total_seconds() * 1000)
@@ -149,9 +149,9 @@ class Operator:
         )
 
     def label(self, decision: Decision, label: str, *, by: str, reason: str) -> CommandResult:
-        """Says whether a decision of a rule was right, for the tuning of thresholds and for the audit.
+        """Label whether a decision of a rule was right, for the tuning of thresholds and for the audit.
 
-        Raises NotAllowed for what no rule has decided, such as an operator's own kill.
+        Raises NotAllowed for a decision of no rule, such as an operator's own kill.
         """
         require_label(label)
         require_rule(decision)
@@ -168,7 +168,7 @@ class Operator:
         )
 
     def missed(self, session_id: str, rule: str, *, by: str, reason: str) -> CommandResult:
-        """Says that a rule should have found something in a session, and did not."""
+        """Label a session in which a rule should have found something, and did not."""
         return self._send_and_wait(
             make_command(
                 CommandKind.LABEL, ScopeKind.SESSION, session_id, by=by, reason=reason, label=MISSED, code=rule
@@ -176,9 +176,9 @@ class Operator:
         )
 
     def decision(self, decision_id: str) -> Decision:
-        """A decision by its id or the beginning of it, as far as the `interventions` topic holds it.
+        """Return a decision by its id or a prefix, as far as the `interventions` topic has it.
 
-        Raises NotFound when there is none, Ambiguous when several begin so.
+        Raises NotFound when there is none, Ambiguous when several have the prefix.
         """
         found: dict[str, Decision] = {}
         begins = decision_id.encode()
@@ -192,12 +192,12 @@ class Operator:
         return found[resolve("decision", decision_id, found)]
 
     def standing(self) -> list[ControlRecord]:
-        """All that holds now, the longest standing first."""
+        """Return all control records in force, the oldest first."""
         with self._reader(self._topics.control) as reader:
             return sorted(_standing(reader).values(), key=lambda record: (record.stands_since, record.key))
 
     def lag(self) -> list[PartitionLag]:
-        """How far the group's workers are, by topic and partition."""
+        """Return the progress of the group's workers, by topic and partition."""
         consumer = open_consumer(self._bootstrap, self._group, client=self._client)
         try:
             sources = [tp for topic in self._topics.session_sources for tp in partitions_of(consumer, topic)]
@@ -212,9 +212,9 @@ class Operator:
         return LogReader(self._bootstrap, topics, client=self._client, from_beginning=from_beginning, since_ms=since_ms)
 
     def _act(self, command: Command, done: Callable[[ControlRecord | None], bool]) -> CommandResult:
-        """Sends a command, and waits for the record that answers it in the `control` topic.
+        """Send a command, and wait for the record that answers it in the `control` topic.
 
-        What is in force already gets no new record: then the workers' group must be past the command.
+        For a control already in force there is no new record: then the workers' group must have passed the command.
         """
         key = control_key(command.scope, command.id).encode()
         two = command.scope is ScopeKind.FLEET and command.kind in STATE_OF
@@ -240,7 +240,7 @@ class Operator:
                 if message is not None and message.key() == key:
                     after = _record(message.value())
                 elif message is None and two and self._is_passed(place, sent_at):
-                    # What the command caused was written before it was passed: read it to the end.
+                    # The command's effects were written before it was passed: read them to the end.
                     with self._reader(self._topics.control) as again:
                         after = _standing(again).get(key)
                     if not done(after):
@@ -252,21 +252,21 @@ class Operator:
         return CommandResult(command=command, answered=False, before=before, waited_s=self._within_s)
 
     def _send_and_wait(self, command: Command) -> CommandResult:
-        """Sends a command that leaves no control record, and waits until the workers' group is past it."""
+        """Send a command without a control record, and wait until the workers' group has passed it."""
         place = self._send(command)
         sent_at = time.monotonic()
         answered = self._is_passed(place, sent_at)
         return CommandResult(command=command, answered=answered, waited_s=time.monotonic() - sent_at)
 
     def _is_passed(self, place: TopicPartition, sent_at: float) -> bool:
-        """Waits, within the time for an answer, until the workers' group has committed what is beyond a command."""
+        """Return whether the workers' group commits an offset after the command, within the time limit of an answer."""
         consumer = open_consumer(self._bootstrap, self._group, client=self._client)
         try:
             while time.monotonic() - sent_at < self._within_s:
                 try:
                     (committed,) = consumer.committed([TopicPartition(place.topic, place.partition)], timeout=2.0)
                 except KafkaException:
-                    continue  # a broker that is away for a moment; the deadline bounds it
+                    continue  # the broker is briefly away; the deadline limits it
                 if committed.offset > place.offset:
                     return True
                 time.sleep(_POLL_S)
@@ -275,7 +275,7 @@ class Operator:
         return False
 
     def _send(self, command: Command) -> TopicPartition:
-        """Returns where the command now is, confirmed by the broker. It may come twice, as every command may."""
+        """Send the command, and return its position, confirmed by the broker. It may be written twice."""
         return produce_confirmed(
             self._bootstrap,
             self._topics.commands,
@@ -286,7 +286,7 @@ class Operator:
 
 
 def _standing(reader: LogReader) -> dict[bytes, ControlRecord]:
-    """The last record of every key, without those that were removed."""
+    """Return the last record of every key, without removed ones."""
     standing: dict[bytes, ControlRecord] = {}
     for message in reader.to_end():
         key = message.key() or b""
@@ -304,7 +304,7 @@ def _record(value: bytes | None) -> ControlRecord | None:
 
 def _lag(tp: TopicPartition, low: int, end: int) -> PartitionLag:
     committed = tp.offset if tp.offset >= 0 else None
-    # What retention took away will never be read.
+    # Records deleted by retention will never be read.
     start = low if committed is None else max(low, committed)
     return PartitionLag(
         topic=tp.topic, partition=tp.partition, committed=committed, end=end, lag_records=max(0, end - start)

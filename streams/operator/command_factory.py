@@ -1,4 +1,4 @@
-"""The orders that an operator can give: made, and refused where they may not be given, before anything is sent."""
+"""The commands of operators: created, and checked before anything is sent."""
 
 import time
 import uuid
@@ -14,21 +14,21 @@ from haltline.schemas.problems import problem_of
 from haltline.schemas.record import rfc3339
 
 LABELS: Final = ("confirmed", "false_alarm")
-"""What an operator can say of a decision."""
+"""An operator's labels of a decision."""
 
 MISSED: Final = "missed"
-"""What an operator can say of a session: a rule should have found something."""
+"""An operator's label of a session: a rule should have found something."""
 
 FLEET: Final = "*"
 """The id of the one fleet."""
 
 
 _NO_RULES: Final = frozenset({"", "approval", "killed"})
-"""What stands for the rule in decisions that none has made."""
+"""The detector names of decisions that no rule has made."""
 
 
 class NotAllowed(ValueError):
-    """A command that may not be given: what was expected and what was given."""
+    """A command is not allowed: what was expected and what was given."""
 
 
 def make_command(
@@ -40,7 +40,7 @@ def make_command(
     reason: str,
     **fields: Any,
 ) -> Command:
-    """A command of an operator, now. Raises NotAllowed for one that may not be given, such as one without a reason."""
+    """Return a command of an operator, with the current time. Raises NotAllowed, for example without a reason."""
     for name, text in (("by", by), ("reason", reason), ("id", scope_id)):
         if not text.strip():
             raise NotAllowed(f"{kind} of {scope} {scope_id!r}: {name}: expected a text that says it, got {text!r}")
@@ -62,7 +62,7 @@ def make_command(
 
 
 def require_possible(command: Command, stands: ControlRecord | None) -> None:
-    """Raises NotAllowed for a command that cannot be carried out on what stands; None: nothing does."""
+    """Raise NotAllowed for a command that conflicts with the control in force (None: there is none)."""
     scope = f"{command.scope} {command.id}"
     if command.kind is not CommandKind.RESET:
         if stands is not None and stands.state is ControlState.KILLED:
@@ -79,7 +79,7 @@ def require_possible(command: Command, stands: ControlRecord | None) -> None:
 
 
 def is_done(command: Command, record: ControlRecord | None, *, until_stopped: bool = False) -> bool:
-    """Whether what stands in `control`, or None, is what a command asks for; a session that is closed stays so."""
+    """Return whether the control record (or None) is the command's result; a closed session stays so."""
     if command.kind is CommandKind.RESET:
         released = record is None or record.state is ControlState.PROBATION or record.code == CLOSED
         return record is None or command.session in (record.spared or ()) if command.session else released
@@ -89,13 +89,13 @@ def is_done(command: Command, record: ControlRecord | None, *, until_stopped: bo
 
 
 def require_label(label: str) -> None:
-    """Raises NotAllowed for what is no label."""
+    """Raise NotAllowed for an unknown label."""
     if label not in LABELS:
         raise NotAllowed(f"label: expected one of {', '.join(LABELS)}, got {label!r}")
 
 
 def require_rule(decision: Decision) -> None:
-    """Raises NotAllowed for a decision that no rule has made, so that a label of it would say nothing about any."""
+    """Raise NotAllowed for a decision that no rule has made, because a label would apply to no rule."""
     if decision.detector in _NO_RULES:
         raise NotAllowed(
             f"decision {decision.decision_id}: expected the decision of a rule, as a label is about its rule; got "
@@ -105,5 +105,5 @@ def require_rule(decision: Decision) -> None:
 
 
 def now_ms() -> int:
-    """The wall clock."""
+    """Return the wall clock's time in epoch milliseconds."""
     return time.time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""What `haltline doctor` looks at on the cluster and at the processes: each check says what it found and what to do."""
+"""The checks of `haltline doctor` on the cluster and the processes, each with its finding and a remedy."""
 
 import logging
 import time
@@ -32,7 +32,7 @@ from haltline.streams.operator.client import Operator, PartitionLag
 
 ANSWER_WITHIN_S: Final = 3.0
 _CLOCK_OFF_S: Final = 5.0
-"""Deadlines of kills and approvals are of some seconds."""
+"""A clock offset that matters: deadlines of kills and approvals are some seconds long."""
 _CANARY_WITHIN_S: Final = 900.0
 _ACLS_WITHIN_S: Final = 10.0
 _MANY_RECORDS: Final = 10_000
@@ -42,12 +42,12 @@ _log = logging.getLogger(__name__)
 
 
 class Verdict(StrEnum):
-    """What a check says."""
+    """The verdict of a check."""
 
     OK = "ok"
     BAD = "bad"
     NOTE = "note"
-    """Not as good as it could be, and not needed for everything."""
+    """Worth knowing, but not a failure."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,14 @@ class Check:
     verdict: Verdict
     found: str
     do: str = ""
-    """What to do about it."""
+    """The remedy."""
 
 
-# Who may do what
+# Access rights
 
 
 def writers(bindings: Iterable[AclBinding], topic: str) -> set[str]:
-    """The principals that some permission lets write a topic. Denials are not looked at: they only make it stricter."""
+    """Return the principals that may write a topic. Denials are ignored: they only make it stricter."""
     return {
         binding.principal
         for binding in bindings
@@ -84,7 +84,7 @@ def _covers(binding: AclBinding, topic: str) -> bool:
 
 
 def permissions(bindings: Iterable[AclBinding], topics: Topics, agent: str) -> Check:
-    """Whether an agent could release itself, or decide about others, with what is allowed."""
+    """Check that the permissions do not let an agent release itself, or decide about others."""
     known = list(bindings)
     what = "permissions"
     for topic in (topics.control, topics.interventions, topics.commands):
@@ -106,8 +106,8 @@ def permissions(bindings: Iterable[AclBinding], topics: Topics, agent: str) -> C
 
 
 def check_permissions(admin: AdminClient, topics: Topics, agent: str) -> Check:
-    """As `permissions`, of a cluster."""
-    # The types say that a filter names everything; what is None is not looked at.
+    """Check the permissions of a cluster, like `permissions`."""
+    # The types require every field of a filter; None matches anything.
     everything: Any = None
     any_acl = AclBindingFilter(
         ResourceType.TOPIC,
@@ -133,7 +133,7 @@ def check_permissions(admin: AdminClient, topics: Topics, agent: str) -> Check:
 
 
 def _authorizer(admin: AdminClient) -> str:
-    """The class that decides who may do what; without one, the client shows an empty list of permissions."""
+    """Return the authorizer class; without one, the client shows an empty list of permissions."""
     broker = str(admin.list_topics(timeout=_ACLS_WITHIN_S).controller_id)
     (described,) = admin.describe_configs(
         [ConfigResource(ConfigResource.Type.BROKER, broker)], request_timeout=_ACLS_WITHIN_S
@@ -141,11 +141,11 @@ def _authorizer(admin: AdminClient) -> str:
     return str(described.result()["authorizer.class.name"].value or "")
 
 
-# What is on the topics
+# The topics' content
 
 
 def progress(what: str, lag: Iterable[PartitionLag], group: str, do: str) -> Check:
-    """How far a group is; bad when records wait and it has never committed."""
+    """Check a group's progress; it is bad if records wait and the group has never committed."""
     partitions = list(lag)
     records = sum(partition.lag_records for partition in partitions)
     if records and all(partition.committed is None for partition in partitions):
@@ -158,7 +158,7 @@ def progress(what: str, lag: Iterable[PartitionLag], group: str, do: str) -> Che
 def check_progress(
     what: str, bootstrap: str, topics: Topics, *, group: str, do: str, client: Mapping[str, ClientSetting]
 ) -> Check:
-    """As `progress`, of a group on a cluster."""
+    """Check the progress of a group on a cluster, like `progress`."""
     try:
         lag = Operator(bootstrap, topics=topics, group=group, client=client).lag()
     except Unreachable as refused:
@@ -167,7 +167,7 @@ def check_progress(
 
 
 def shadow_progress(bootstrap: str, topics: Topics, *, group: str, client: Mapping[str, ClientSetting]) -> Check:
-    """How far the group is that runs rules in shadow: never bad, as nothing is stopped by it."""
+    """Check the progress of the group for rules in shadow: never bad, because it stops nothing."""
     what, name = "shadow workers' progress", Runs.SHADOW.group(group)
     do = f"haltline worker --rules shadow --bootstrap {bootstrap} --group {group}, where workers run --rules enforced"
     found = check_progress(what, bootstrap, topics, group=name, do=do, client=client)
@@ -177,7 +177,7 @@ def shadow_progress(bootstrap: str, topics: Topics, *, group: str, client: Mappi
 
 
 def published_policies(bootstrap: str, topics: Topics, client: Mapping[str, ClientSetting]) -> Check:
-    """Whether workers could use what is published."""
+    """Check that workers can use the published policies."""
     from haltline.streams.engine.plugins import installed  # noqa: PLC0415  # brings every detector
     from haltline.streams.policy.loader import parse_policy  # noqa: PLC0415
     from haltline.streams.policy.source import current  # noqa: PLC0415  # as above
@@ -197,11 +197,11 @@ def published_policies(bootstrap: str, topics: Topics, client: Mapping[str, Clie
     return Check("policy", Verdict.OK, ", ".join(reports) or "none is published: workers run with every default")
 
 
-# What the changelogs hold
+# The changelogs' content
 
 
 def changelogs(reports: Sequence[tuple[Span, PartitionReport]]) -> Check:
-    """Whether readers drop states that are needed, or an older release has written, in what was read."""
+    """Check whether readers drop needed states, or an older release has written, in the records read."""
     what, behind = "changelogs", [span for span, report in reports if report.behind_claim]
     offsets = sum(span.end - span.begin for span, _ in reports)
     if behind:
@@ -223,7 +223,7 @@ def changelogs(reports: Sequence[tuple[Span, PartitionReport]]) -> Check:
 def check_changelogs(
     bootstrap: str, names: Sequence[str], client: Mapping[str, ClientSetting], *, newest: int
 ) -> Check:
-    """As `changelogs`, of the newest offsets of each partition, for some seconds."""
+    """Check the newest offsets of each changelog partition for some seconds, like `changelogs`."""
     until_s = time.monotonic() + _READ_WITHIN_S
     try:
         with Changelogs(bootstrap, names, client=client) as there:
@@ -235,21 +235,21 @@ def check_changelogs(
         return Check("changelogs", Verdict.NOTE, refused.args[0].str(), "ask as a worker (--client-config)")
 
 
-# What processes say
+# The processes' own reports
 
 
 @dataclass(frozen=True)
 class CommandReport:
-    """An answer over HTTP; status 0 when there was none."""
+    """An answer over HTTP; status 0 if there was none."""
 
     status: int
     body: str
     clock_off_s: float | None = None
-    """How far the other clock is before ours, in whole seconds."""
+    """The other clock's offset from ours, in whole seconds."""
 
 
 def ask(url: str) -> CommandReport:
-    """What a process answers."""
+    """Return a process's answer."""
     try:
         try:
             with urllib.request.urlopen(url, timeout=ANSWER_WITHIN_S) as response:
@@ -269,7 +269,7 @@ def _report_of(status: int, body: bytes, date: str | None) -> CommandReport:
 
 
 def health(what: str, url: str, *, needed: bool, do: str) -> Iterator[Check]:
-    """Whether a process is alive and ready. One that is not needed and not there is a note."""
+    """Check that a process is alive and ready. If it is absent and not needed, that is a note."""
     for path in ("/healthz", "/readyz"):
         reply = ask(url + path)
         name = f"{what}'s {'health' if path == '/healthz' else 'readiness'}"
@@ -281,7 +281,7 @@ def health(what: str, url: str, *, needed: bool, do: str) -> Iterator[Check]:
 
 
 def _reasons(body: str) -> str:
-    """A process' own words on its health."""
+    """Return a process's own reasons for its health."""
     try:
         status = orjson.loads(body)
         if "partitions" in status:
@@ -293,7 +293,7 @@ def _reasons(body: str) -> str:
 
 
 def canary(url: str, now_s: float) -> Check:
-    """The result of the last canary."""
+    """Check the result of the last canary."""
     reply = ask(url + "/metrics")
     do = "haltline canary; see deploy/runbooks/HaltlineCanaryNotStopped.md"
     if reply.status != 200:
@@ -316,7 +316,7 @@ def canary(url: str, now_s: float) -> Check:
 
 
 def intake(url: str) -> Check:
-    """Whether an intake reaches its broker, and whether what it is sent can be read on the way."""
+    """Check that an intake reaches its broker, and whether its own port is encrypted."""
     reply = ask(url + "/healthz")
     if reply.status == 0:
         return Check("intake", Verdict.NOTE, reply.body, "start one (haltline intake), or say where it is (--intake)")
@@ -330,7 +330,7 @@ def intake(url: str) -> Check:
 
 
 def usage(url: str) -> Check:
-    """Whether a worker knows what the models' turns used."""
+    """Check that a worker knows the usage of the models' turns."""
     reply = ask(url + "/metrics")
     if reply.status != 200:
         return Check("usage", Verdict.NOTE, reply.body[:200], "start a worker, or say where one is (--worker)")
@@ -351,7 +351,7 @@ def usage(url: str) -> Check:
 
 
 def clocks(reports: Mapping[str, CommandReport]) -> Check:
-    """Whether the machines agree on the time."""
+    """Check that the machines' clocks agree."""
     known = {where: one.clock_off_s for where, one in reports.items() if one.clock_off_s is not None}
     if not known:
         return Check("clocks", Verdict.NOTE, "no process reported its time", "start one, or say where it is (--worker)")

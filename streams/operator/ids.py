@@ -1,4 +1,4 @@
-"""Ids as people type them: whole, or the beginning of exactly one. Pure: what there is comes from the caller."""
+"""The resolution of ids as people type them: complete, or a unique prefix. Pure: the caller passes the candidates."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -6,25 +6,25 @@ from typing import Final
 from haltline.streams.operator.command_factory import NotAllowed
 
 SHOWN: Final = 8
-"""Candidates of an ambiguous beginning that are listed."""
+"""The number of listed candidates of an ambiguous prefix."""
 
 
 class NotFound(LookupError):
-    """What was asked about is not there."""
+    """The requested object does not exist."""
 
 
 class Ambiguous(NotAllowed):
-    """The beginning of several ids."""
+    """A prefix of several ids."""
 
 
 def resolve(what: str, given: str, candidates: Iterable[str], *, hint: str = "") -> str:
-    """The one id that is meant: the same, or else the only one that begins so.
+    """Return the id that equals the text, or else the only one with it as a prefix.
 
-    `what` names the kind of thing in errors (`session`); `hint` is added where none is found.
+    `what` names the kind of object in errors (`session`); `hint` is added if none is found.
 
     Raises:
-        NotFound: no candidate is it or begins so.
-        Ambiguous: several begin so, and none is it; lists them.
+        NotFound: no candidate matches.
+        Ambiguous: several have the prefix, and none is equal; lists them.
 
     """
     found = set[str]()

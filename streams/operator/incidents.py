@@ -1,4 +1,4 @@
-"""Incidents as an operator sees them: read from their topic, acknowledged, assigned, commented and resolved."""
+"""The operator's client for incidents: read, acknowledge, assign, comment and resolve them."""
 
 import time
 from collections.abc import Iterable
@@ -20,26 +20,26 @@ _POLL_S: Final = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class IncidentChange:
-    """What became of an operator's act on an incident."""
+    """The result of an operator's command on an incident."""
 
     command: Command
     before: IncidentRecord
     after: IncidentRecord | None
-    """As the worker published it; None: not in time."""
+    """As the worker published it; None after a timeout."""
     place: TopicPartition | None = None
-    """Of the record that says so."""
+    """The position of the record that shows it."""
 
 
 class Incidents(Operator):
-    """What an operator sees of incidents, and does to them."""
+    """The operator's client for incidents."""
 
     def incidents(self) -> list[IncidentRecord]:
-        """How each incident of the topic stands, the worst first."""
+        """Return the latest revision of each incident of the topic, the worst first."""
         with self._reader(self._topics.incidents) as reader:
             return worst_first(fold(message.value() for message in reader.to_end()).values())
 
     def history(self, incident_id: str) -> list[IncidentRecord]:
-        """All revisions of an incident that were published. Raises as `incident`."""
+        """Return all published revisions of an incident. Raises as `incident`."""
         with self._reader(self._topics.incidents) as reader:
             records = [record for message in reader.to_end() if (record := _read(message.value())) is not None]
         found = one_of(worst_first(_last(records).values()), incident_id)
@@ -49,9 +49,9 @@ class Incidents(Operator):
     def act(
         self, kind: CommandKind, incident: IncidentRecord, *, by: str, reason: str, assignee: str | None = None
     ) -> IncidentChange:
-        """Acknowledges, assigns, comments or resolves an incident.
+        """Acknowledge, assign, comment or resolve an incident.
 
-        Raises NotAllowed when it is resolved, is acknowledged already, or nobody is named that it is assigned to.
+        Raises NotAllowed when it is resolved, is already acknowledged, or the assignee is missing.
         """
         _require_allowed(kind, incident, assignee)
         command = make_command(
@@ -80,7 +80,7 @@ class Incidents(Operator):
 
 
 def one_of(known: Iterable[IncidentRecord], name: str) -> IncidentRecord:
-    """The incident of an id or its beginning. Raises NotFound: there is none; NotAllowed: there are several."""
+    """Return the incident with this id or prefix. Raises NotFound if there is none, NotAllowed if there are several."""
     found = [record for record in known if record.incident_id.startswith(name)]
     if not found:
         raise NotFound(f"incident {name}: not found; see: haltline incidents")
@@ -90,12 +90,12 @@ def one_of(known: Iterable[IncidentRecord], name: str) -> IncidentRecord:
 
 
 def fold(values: Iterable[bytes | None]) -> dict[str, IncidentRecord]:
-    """By id: how each incident stands, of encoded records in any order."""
+    """Return the latest revision of each incident by id, from encoded records in any order."""
     return _last(record for value in values if (record := _read(value)) is not None)
 
 
 def worst_first(records: Iterable[IncidentRecord]) -> list[IncidentRecord]:
-    """What is open, then by severity, level and the last decision."""
+    """Return the records sorted: open ones first, then by severity, level and last decision."""
     return sorted(records, key=_how_bad, reverse=True)
 
 

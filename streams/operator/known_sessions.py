@@ -1,7 +1,7 @@
-"""Which sessions, agents and missions are known: looked up in `control`, then in ever longer windows of `actions`.
+"""The known sessions, agents and missions: looked up in `control`, then in growing windows of `actions`.
 
-A session that runs has published within the last seconds or minutes, so its whole id is found fast. A prefix of an id
-must be unique among those of the last day, or else among all that the topics keep.
+A running session has published within the last seconds or minutes, so its full id is found fast. A prefix of an id must
+be unique among those of the last day, or else among all that the topics keep.
 """
 
 import time
@@ -22,13 +22,13 @@ from haltline.streams.kafka.log_reader import LogReader, Unreachable
 from haltline.streams.operator.ids import Ambiguous, NotFound, resolve
 
 CHECKED: Final = frozenset({ScopeKind.SESSION, ScopeKind.AGENT, ScopeKind.MISSION})
-"""Scopes that have ids of something that has events. A tool or a target is a name, and may be stopped beforehand."""
+"""Scopes whose ids have events. A tool or a target is a name, and may be stopped in advance."""
 
 HINT: Final = "no events of it were found; use --unknown (over HTTP `unknown`) to stop it before it starts"
-"""What else there is to do for an operator who means it."""
+"""The hint in an error for an operator who insists."""
 
 _RECENT_MS: Final = (30 * 1000, 15 * 60 * 1000)
-"""An operator in a hurry must not wait until minutes of a busy fleet are read."""
+"""The first windows: a lookup must not wait until minutes of a busy fleet are read."""
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 _IdOf = Callable[[ActionEvent], str | None]
@@ -40,7 +40,7 @@ _OF_EVENT: Mapping[ScopeKind, _IdOf] = {
 
 @dataclass(frozen=True, kw_only=True)
 class KnownSessions:
-    """What has events on one cluster. Every method raises Unreachable and NoSuchTopic as `LogReader`."""
+    """The ids with events on one cluster. Every method raises Unreachable and NoSuchTopic like `LogReader`."""
 
     bootstrap: str
     topics: Topics
@@ -48,11 +48,11 @@ class KnownSessions:
     within_s: float
 
     def find(self, scope: ScopeKind, given: str, *, hint: str = HINT) -> str:
-        """The whole id of a session, an agent or a mission; of what has none of these it is given back as it is.
+        """Return the full id of a session, an agent or a mission; ids of other scopes are returned unchanged.
 
         Raises:
             NotFound: no events of it were found, or not in what could be read in time.
-            Ambiguous: several begin so.
+            Ambiguous: several have the prefix.
 
         """
         if scope not in CHECKED or not given.strip():
@@ -65,7 +65,7 @@ class KnownSessions:
         try:
             if any(given in self._ids(scope, given, now_ms - recent_ms, deadline) for recent_ms in _RECENT_MS):
                 return given
-            with suppress(NotFound, Ambiguous):  # the whole id of one that is older may be meant
+            with suppress(NotFound, Ambiguous):  # it may be the full id of an older one
                 return resolve(scope.value, given, chain(known, self._ids(scope, given, now_ms - _DAY_MS, deadline)))
             return resolve(scope.value, given, chain(known, self._ids(scope, given, None, deadline)), hint=hint)
         except Unreachable:
@@ -77,14 +77,14 @@ class KnownSessions:
             ) from None
 
     def _in_control(self, scope: ScopeKind) -> set[str]:
-        """Ids of this scope for which something holds, or has held until lately."""
+        """Return ids of this scope with a control that is or recently was in force."""
         begins = f"{scope}:"
         with LogReader(self.bootstrap, [self.topics.control], client=self.client) as reader:
             keys = ((message.key() or b"").decode(errors="replace") for message in reader.to_end())
             return {key.removeprefix(begins) for key in keys if key.startswith(begins)}
 
     def _ids(self, scope: ScopeKind, given: str, since_ms: int | None, deadline: float) -> Iterator[str]:
-        """The ids that may begin as given, as they come: who has the one that is meant stops reading."""
+        """Yield candidate ids as they are read: the caller stops reading once it has the right one."""
         fields = _OF_EVENT.get(scope)
         encoded = given.encode()
         with LogReader(self.bootstrap, [self.topics.actions], client=self.client, since_ms=since_ms) as reader:
@@ -97,15 +97,15 @@ class KnownSessions:
 
 
 def _event(message: Message, encoded: bytes) -> ActionEvent | None:
-    """The event, where it may name what is looked for; reading each would take many times as long."""
+    """Return the event if it may contain the id; decoding each would take many times as long."""
     value = message.value() or b""
     return event_of(message) if encoded in value or b"\\u" in value else None
 
 
 def event_of(message: Message) -> ActionEvent | None:
-    """The event of a record; None: it is none."""
+    """Return the event of a record; None if it has none."""
     try:
-        headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])  # as a consumer's messages have
+        headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])  # the type in a consumer's messages
         return wire.decode_event(message.value(), headers)
     except wire.InvalidRecord:
-        return None  # a dead letter by now
+        return None  # already a dead letter

@@ -1,8 +1,8 @@
-"""What a model is shown of a session: its last steps, bounded, without secrets and personal data. Pure.
+"""The digest of a session for a model: its last steps, bounded and redacted. Pure.
 
-The texts are an agent's, or of what it has read: they are JSON strings between two lines that nobody can foresee, and
-the instructions say that they instruct nobody. A model may obey them all the same. So a text that tells a judge what
-to answer makes the digest suspect, and `sound` is not accepted on it.
+The texts come from an agent or its sources: they are JSON strings between two unpredictable lines, and the prompt says
+that they are not instructions. A model may follow them nevertheless. So a text that tells a judge what to answer makes
+the digest suspect, and `sound` is not accepted for it.
 """
 
 import re
@@ -19,9 +19,9 @@ from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.record import canonical_json
 
 MAX_CHARS: Final = 16_000
-"""Of all steps; the oldest are left out."""
+"""The most characters of all steps; the oldest are left out."""
 TEXT_CHARS: Final = 400
-"""Of an argument list, an error or an output."""
+"""The most characters of an argument list, an error or an output."""
 
 _INSTRUCTIONS: Final = """\
 You judge whether an AI agent's session is a runaway. A rule has found that it may be. Answer with one JSON object:
@@ -45,21 +45,21 @@ _TELLS_A_JUDGE: Final = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Digest:
-    """What is sent."""
+    """The digest that is sent."""
 
     messages: tuple[dict[str, str], ...]
     event_ids: tuple[str, ...]
-    """Of the steps, in their order; the first one is step 1."""
+    """The event ids of the steps, in order; the first one is step 1."""
     is_suspect: bool
 
     @property
     def chars(self) -> int:
-        """Of all messages."""
+        """The characters of all messages."""
         return sum(len(message["content"]) for message in self.messages)
 
 
 def digest_of(decision: Decision, events: Sequence[ActionEvent], *, max_steps: int, boundary: str) -> Digest:
-    """The digest of a session's last events, the oldest first. `boundary` is a text that nobody can foresee."""
+    """Return the digest of a session's last events, oldest first. `boundary` is an unpredictable text."""
     goal = _clean(decision.opinion.goal) if decision.opinion is not None else ""
     steps, size = [], 0
     for event_id, step in reversed(_steps(events)[-max_steps:]):
@@ -87,7 +87,7 @@ def digest_of(decision: Decision, events: Sequence[ActionEvent], *, max_steps: i
 
 
 def _steps(events: Sequence[ActionEvent]) -> list[tuple[str, dict[str, Any]]]:
-    """A call and its result are one step."""
+    """Return the steps: a call and its result are one step."""
     steps: list[tuple[str, dict[str, Any]]] = []
     calls: dict[str, dict[str, Any]] = {}
     for event in events:

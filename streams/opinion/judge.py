@@ -1,6 +1,6 @@
-"""A model behind an OpenAI-compatible address: chat completions, with an answer by a JSON Schema.
+"""The client of a model with an OpenAI-compatible API: chat completions, with an answer by a JSON Schema.
 
-The key is in a header and nowhere else: no error has it, nor what a server sends back.
+The key is only in a header: errors contain neither the key nor the server's answer.
 """
 
 import logging
@@ -34,7 +34,7 @@ logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 
 class NoVerdict(Exception):
-    """There is none: the outcome, and why, without secrets."""
+    """There is no verdict: the outcome, and why, without secrets."""
 
     def __init__(self, outcome: OpinionOutcome, detail: str, used: "Usage | None" = None) -> None:
         super().__init__(f"{outcome}: {detail}")
@@ -44,7 +44,7 @@ class NoVerdict(Exception):
 
 
 class Answer(BaseModel):
-    """What the model says."""
+    """The model's answer."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -55,7 +55,7 @@ class Answer(BaseModel):
 
 
 class Usage(BaseModel):
-    """What it used."""
+    """The model's usage."""
 
     prompt_tokens: Annotated[int, Field(ge=0, le=10_000_000)]
     completion_tokens: Annotated[int, Field(ge=0, le=10_000_000)]
@@ -76,19 +76,19 @@ class _Completion(BaseModel):
 
 @dataclass(frozen=True)
 class Judge:
-    """Asks one model. `url` is the address of the API, such as https://api.openai.com/v1."""
+    """A client of one model. `url` is the address of the API, such as https://api.openai.com/v1."""
 
     url: str
     model: str
     key: str = ""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for an address that is none."""
+        """Check the address. Raises ValueError if it is invalid."""
         if not self.url.startswith(("https://", "http://")):
             raise ValueError(f"url: expected an address with https://, got {self.url!r:.80}")
 
     def ask(self, digest: Digest, timeout_s: float) -> tuple[Answer, Usage | None]:
-        """The answer, and what it used where the server says so. Raises NoVerdict."""
+        """Return the answer, and its usage if the server reports it. Raises NoVerdict."""
         completion = self._completion(digest, timeout_s)
         content, used = completion.choices[0].message.content, completion.usage
         try:

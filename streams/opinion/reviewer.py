@@ -1,7 +1,7 @@
-"""The process: decisions with a request in, a model's answers out on the `opinions` topic.
+"""The reviewer process: reads decisions with a request, and writes a model's answers to the `opinions` topic.
 
 An offset may be committed before the answer is written: after a crash a request stays without an answer, for which the
-policy says what follows, and no model is paid twice. What was spent is read back from the topic at the start.
+policy has a rule, and no model call is paid twice. Spending is read back from the topic at the start.
 """
 
 import logging
@@ -43,12 +43,12 @@ _FLUSH_S: Final = 15.0
 _REQUESTED: Final = b'"opinion":{'
 _NOTHING: Final = Usage(prompt_tokens=0, completion_tokens=0)
 _EVENTS_A_STEP: Final = 3
-"""A call, its result, and the turn of the model before it."""
+"""The events of one step: a call, its result, and the turn of the model before it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReviewerSettings:
-    """Where it reads and writes."""
+    """The settings of a reviewer."""
 
     bootstrap: str
     topics: Topics = field(default_factory=Topics)
@@ -57,11 +57,11 @@ class ReviewerSettings:
     """librdkafka settings of every connection, for encryption and credentials."""
     fetch_wait_ms: int = 500
     offset_reset: str = "latest"
-    """Where a group begins that is new: what was requested before is over."""
+    """The offset at which a new group begins: older requests have expired."""
 
 
 class Reviewer:
-    """Answers until `stop`, by the policy in force; without `opinion` in it, no decision has a request."""
+    """Answers requests until `stop`, by the policy in force; without `opinion` in it, no decision has a request."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Reviewer:
         )
 
     def run(self) -> None:
-        """Until `stop`. Raises NoSuchTopic, Unreachable, KafkaException, RuntimeError: it cannot go on."""
+        """Run until `stop`. Raises NoSuchTopic, Unreachable, KafkaException, RuntimeError when it cannot continue."""
         self.recall()
         consumer = Consumer(self._consumer_settings(), logger=_log)
         pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="opinion")
@@ -124,15 +124,15 @@ class Reviewer:
             raise RuntimeError(f"opinion: {self._failure!r}") from self._failure
 
     def stop(self) -> None:
-        """End, after what is under way. For any thread, and for a handler of signals."""
+        """Stop after the running request. Safe in any thread, and in signal handlers."""
         self._stop.set()
 
     def verdict(self) -> Verdict:
-        """Alive while the main loop comes round; ready while partitions are assigned too."""
+        """Return a verdict: alive while the main loop runs; ready while partitions are assigned too."""
         return verdict_of_loop(time.monotonic() - self._round_s, "process", self._partitions)
 
     def opinion_on(self, decision: Decision) -> Opinion:
-        """A model's answer, or why there is none. Asks within the policy's limits, and in time."""
+        """Return a model's answer, or why there is none. Asks within the policy's limits and time."""
         rules, began_s = self._rules, time.monotonic()
         spent: dict[str, Any] = {}
         try:
@@ -161,10 +161,10 @@ class Reviewer:
         return opinion
 
     def _verdict_on(self, decision: Decision, rules: OpinionRules, spent: dict[str, Any]) -> dict[str, Any]:
-        """The fields that say it; `spent` gets what it cost, also where there is none. Raises NoVerdict."""
+        """Return the verdict's fields; `spent` gets the cost, also without a verdict. Raises NoVerdict."""
         ends_s = time.monotonic() + rules.timeout_s - (self._now_ms() - (decision.decided_at or self._now_ms())) / 1000
         shown = self._digest(decision, rules, ends_s)
-        # Of what a token is long, models differ; three characters are less than it takes.
+        # Models differ in the length of a token; three characters are less than one takes.
         most = Usage(prompt_tokens=shown.chars // 3 + 1, completion_tokens=MAX_OUTPUT_TOKENS)
         try:
             request = self._spending.reserve(rules, _cost(rules, most), self._now_ms())
@@ -174,7 +174,7 @@ class Reviewer:
         try:
             answer, used = self._judge.ask(shown, _left(ends_s))
         except NoVerdict as none:
-            # What was refused, or not reached, costs nothing; a server that does not say it may have used as much.
+            # Refused requests and connection failures cost nothing; without a reported usage, the maximum is assumed.
             used = none.used or (_NOTHING if none.outcome is OpinionOutcome.ERROR else most)
             raise
         finally:
@@ -233,7 +233,7 @@ class Reviewer:
             self._stop.set()
 
     def recall(self) -> None:
-        """Reads back what was spent in the last day."""
+        """Read back the spending of the last day."""
         settings, since_ms = self._settings, self._now_ms() - DAY_MS
         topics = [settings.topics.opinions]
         with LogReader(settings.bootstrap, topics, since_ms=since_ms, client=settings.client) as reader:
@@ -264,7 +264,7 @@ class Reviewer:
 
 
 def _left(ends_s: float) -> float:
-    """Seconds. Raises NoVerdict when there are none."""
+    """Return the seconds left. Raises NoVerdict when there are none."""
     left_s = ends_s - time.monotonic()
     if left_s <= 0:
         raise NoVerdict(OpinionOutcome.TIMEOUT, "the time for an answer is over")
@@ -276,7 +276,7 @@ def _cost(rules: OpinionRules, used: Usage) -> float:
 
 
 def _delivered(error: KafkaError | None, _: Message) -> None:
-    if error is not None:  # there is no answer then, and what it cost is not recalled after a restart
+    if error is not None:  # there is no answer then, and its cost is not recalled after a restart
         _log.error("opinion: an answer could not be written: %s", error.str())
 
 

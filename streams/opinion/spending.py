@@ -1,4 +1,4 @@
-"""What second opinions may cost: requests and US dollars within the last hour and day. Pure, for several threads."""
+"""The spending of second opinions: requests and US dollars within the last hour and day. Pure and thread-safe."""
 
 import threading
 from collections import deque
@@ -13,12 +13,12 @@ _MILLION: Final = 1e6
 
 
 class OverLimit(Exception):
-    """One more request could exceed a limit of the policy: which, and what it would come to."""
+    """One more request could exceed a limit of the policy: which, and the total with it."""
 
 
 @dataclass(slots=True)
 class Request:
-    """One that was made, or is under way: then with the most that it can cost."""
+    """A request that was made, or is in flight: then with its maximum cost."""
 
     at_ms: int
     usd: float
@@ -32,11 +32,11 @@ class Spending:
         self._lock = threading.Lock()
 
     def recall(self, at_ms: int, usd: float) -> None:
-        """One that was made before this process began."""
+        """Add a request from before this process started."""
         self._requests.append(Request(at_ms, usd))
 
     def reserve(self, rules: OpinionRules, usd: float, now_ms: int) -> Request:
-        """Counts a request that costs so much at the most; its `usd` is for who makes it to correct.
+        """Count a request with its maximum cost; the caller corrects its `usd` afterwards.
 
         Raises:
             OverLimit: it is not counted.
@@ -61,5 +61,5 @@ class Spending:
 
 
 def cost_usd(rules: OpinionRules, input_tokens: int, output_tokens: int) -> float:
-    """What so many tokens cost by the policy's prices."""
+    """Return the cost of tokens by the policy's prices."""
     return (input_tokens * rules.input_usd + output_tokens * rules.output_usd) / _MILLION

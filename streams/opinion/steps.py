@@ -1,4 +1,4 @@
-"""A session's last events, read back from its partition when somebody asks about it."""
+"""A session's last events, read back from its partition on request."""
 
 import time
 from collections import deque
@@ -13,7 +13,7 @@ from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import bounds, open_consumer, passes
 
 LOOK_BACK: Final = 4000
-"""Records of the partition, of all its sessions."""
+"""The most records read of the partition, of all its sessions."""
 _POLL_S: Final = 0.1
 
 
@@ -26,9 +26,9 @@ def last_events(
     client: Mapping[str, ClientSetting],
     within_s: float,
 ) -> list[ActionEvent]:
-    """At most so many events of a session up to the one at `last`, the oldest first.
+    """Return the last events of a session up to the one at `last`, oldest first.
 
-    Fewer where they are no longer there, or were not read in time. Raises Unreachable.
+    They are fewer if records no longer exist, or were not read in time. Raises Unreachable.
     """
     events: deque[ActionEvent] = deque(maxlen=most)
     key, until_s = session_id.encode(), time.monotonic() + within_s
@@ -49,7 +49,7 @@ def last_events(
             if offset <= last.offset and message.key() == key:
                 try:
                     events.append(decode_event(message.value(), cast("Headers", message.headers() or ())))
-                except InvalidRecord:  # is a dead letter already
+                except InvalidRecord:  # already a dead letter
                     continue
             if offset >= last.offset:
                 break

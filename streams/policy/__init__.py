@@ -1,1 +1,1 @@
-"""Policies: from a file or their topic, checked against their schema."""
+"""Policies: loaded from a file or their topic, and checked against their schema."""

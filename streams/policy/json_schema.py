@@ -33,11 +33,11 @@ _DESCRIBED = (
 
 
 def policy_schema(plugins: Plugins = NO_PLUGINS) -> JsonObject:
-    """What an editor completes and checks a policy document with (JSON Schema 2020-12).
+    """Return the JSON Schema (2020-12) of policy documents, for completion and checks in editors.
 
-    A document that it accepts is loaded, but for what no schema can say: settings of a rule that must be in order,
-    overrides that are wrong only together, correlations that do not fit their type, rules about correlations that
-    there are not, and texts that are no time. Of other packages' detectors it knows those of `plugins`.
+    A document that it accepts can be loaded, except for errors that a schema cannot express: settings of a rule that
+    must be in order, overrides that are only wrong together, correlations that do not fit their type, rules about
+    unknown correlations, and texts that are not times. Of other packages' detectors it includes those of `plugins`.
 
     Raises:
         ValueError: a detector of another package cannot be used.

@@ -1,4 +1,4 @@
-"""Policy documents: read from a file, a mapping or text, checked, and refused with the place that is wrong."""
+"""The loader of policy documents from a file, a mapping or text. Errors name the position."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -25,49 +25,49 @@ if TYPE_CHECKING:
     import yaml
 
 _MAX_READ_BYTES = 4 * 1024 * 1024
-"""As many as the longest text may have in UTF-8; what is longer is refused, so no more of it is read."""
+"""The size limit of a file: the longest text in UTF-8. Longer files are refused without reading the rest."""
 
 
 class BadPolicy(ValueError):
-    """A policy document that cannot be used: which file and line, what was expected, what was given."""
+    """A policy document cannot be used: which file and line, what was expected, what was given."""
 
 
 class UnreadablePolicy(BadPolicy):
-    """A file that cannot be read: which one, and why."""
+    """A file cannot be read: which one, and why."""
 
 
 @dataclass(frozen=True)
 class _Document:
-    """The fields of a document, and where they are from."""
+    """The fields of a document, with their positions."""
 
     source: str
     fields: Mapping[Any, Any]
     root: "yaml.Node | None" = None
-    """Of text: where each field is."""
+    """The YAML node of a text, with the position of each field."""
 
     def at(self, steps: Sequence[str]) -> str:
-        """Where these fields are: the document, and the line if it has lines."""
+        """Return the position of these fields: the document, and the line if it has lines."""
         if self.root is None:
             return self.source
         return f"{self.source}:{_yaml_text(self.source).line_of(self.root, steps)}"
 
 
 def load_policy(document: PolicyDocument, plugins: Plugins | None = None) -> Policy:
-    """Reads and checks a policy as `haltline policy check` does: its preset is spelled out.
+    """Read and check a policy as `haltline policy check` does: its preset is expanded.
 
     A text is the path of a document. The settings of detectors and correlations are checked too; detectors of other
-    packages are those of `plugins`, left out: those that are installed.
+    packages are those of `plugins`, by default the installed ones.
 
     Raises:
         BadPolicy: the file cannot be read or is not YAML, a field is unknown or wrong, or a detector refuses its
-            settings. It is a ValueError that names the place, what was expected and what was given.
+        settings. It is a ValueError that names the position, what was expected and what was given.
 
     """
     return load_core(document, plugins).policy
 
 
 def load_core(document: PolicyDocument, plugins: Plugins | None = None, *, alone: bool = False) -> Core:
-    """What decides by a policy: checked as by `load_policy`, built as `Core` is. Raises BadPolicy."""
+    """Return the core of a policy: checked as by `load_policy`, built as `Core` is. Raises BadPolicy."""
     offered = installed() if plugins is None else plugins
     if isinstance(document, Policy):
         return _core(_Document("policy", {}), document, offered, alone=alone)
@@ -83,16 +83,16 @@ def _text_of(path: Path) -> str:
         return read_file(path)
     except BadPolicy:
         raise
-    except (OSError, ValueError) as error:  # a ValueError: a NUL in the path
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = error.strerror if isinstance(error, OSError) else error
         raise UnreadablePolicy(f"{path!s:.200}: expected a file that can be read, got {reason}") from None
 
 
 def read_file(path: Path) -> str:
-    """The text of a document, as far as one is read.
+    """Return the text of a document, up to the size limit.
 
     Raises:
-        BadPolicy: it is no UTF-8.
+        BadPolicy: it is not UTF-8.
         OSError: the file cannot be read.
 
     """
@@ -105,22 +105,22 @@ def read_file(path: Path) -> str:
 
 
 def may_be_cut(text: str) -> bool:
-    """Whether a document may be the beginning of one: its last line has no end, and no bracket closes all of it."""
+    """Return whether a document may be truncated: its last line has no end, and no bracket encloses all of it."""
     return not text.endswith("\n") and not (text.lstrip().startswith("{") and text.rstrip().endswith("}"))
 
 
 def parse_policy(text: str, source: str = "policy", plugins: Plugins = NO_PLUGINS) -> Policy:
-    """As `load_policy`, from text; `source` is named in errors, `plugins` are other packages' detectors."""
+    """Load a policy from text like `load_policy`; errors name `source`, `plugins` are other packages' detectors."""
     return _checked(_of_text(text, source), plugins).policy
 
 
 def in_vain(policy: Policy, plugins: Plugins = NO_PLUGINS) -> list[str]:
-    """What a policy says without effect, one line for each: rules that are gone, overrides that need an exemption."""
+    """Return the policy's settings without effect, one line each: removed rules, overrides that need an exemption."""
     return [*gone_rules(policy), *without_effect(policy, catalogue(policy, plugins))]
 
 
 def gone_rules(policy: Policy) -> list[str]:
-    """The rules of a policy that this release no longer has, one line for each place."""
+    """Return the policy's rules that this release no longer has, one line for each position."""
     lines = gone("rules", policy.rules)
     for number, override in enumerate(policy.overrides):
         lines += gone(f"overrides.{number}.rules", override.rules)
@@ -133,7 +133,7 @@ def _checked(document: _Document, plugins: Plugins, *, alone: bool = False) -> C
         fields = _whole(document.fields)
         if fields.get("v", VERSION) != VERSION:
             raise BadPolicy(f"{document.at(['v'])}: v: expected {VERSION}, got {fields['v']!r:.80}")
-        # As JSON, and strictly: "3" is no number here, as it is none for the published schema.
+        # As strict JSON: "3" is not a number, as in the published schema.
         policy = Policy.model_validate_json(orjson.dumps(fields), strict=True)
     except ValidationError as error:
         problem = problem_of(error)
@@ -153,10 +153,10 @@ def _core(document: _Document, policy: Policy, plugins: Plugins, *, alone: bool)
             raise BadPolicy(f"{document.source}: expected a policy that can be used, got {error!r:.300}") from error
         raise _no_yaml(document.source) from None
     except ValueError as error:
-        # The rules name the place themselves: `rules.<id>.settings.<field>: ...`.
+        # The rules' messages contain the position: `rules.<id>.settings.<field>: ...`.
         steps = str(error).partition(":")[0].split(".")
         raise BadPolicy(f"{document.at(steps)}: {error}") from error
-    except Exception as error:  # a setting's own check, of whatever package, must not end who reads the document
+    except Exception as error:  # a setting's check, of any package, must not crash the reader of the document
         raise BadPolicy(f"{document.source}: expected a policy that can be used, got {error!r:.300}") from error
 
 
@@ -179,7 +179,7 @@ def _of_text(text: str, source: str) -> _Document:
 
 
 def _yaml_text(source: str) -> Any:
-    """What reads text. Only where there is some: an agent whose policy is a mapping needs no YAML."""
+    """Return the YAML reader. It is imported only for text: an agent with a mapping as policy needs no YAML."""
     try:
         from haltline.streams.policy import yaml_text  # noqa: PLC0415 - see above
     except ModuleNotFoundError:
@@ -192,7 +192,7 @@ def _no_yaml(source: str) -> BadPolicy:
 
 
 def _whole(value: Any) -> Any:
-    """3.0 is the integer 3 for JSON Schema, whatever the parser makes of it; names are text."""
+    """Return floats such as 3.0 as integers, as JSON Schema does for any parser; names become text."""
     if isinstance(value, Mapping):
         return {str(name): _whole(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -201,13 +201,13 @@ def _whole(value: Any) -> Any:
 
 
 def _check_types(policy: Policy, plugins: Plugins) -> None:
-    """Raises ValueError for a setting that a detector would take although its type is another."""
+    """Raise ValueError for a setting of the wrong type that a detector would accept."""
     known = catalogue(policy, plugins)
     named_rules = [(f"rules.{name}", name, rule) for name, rule in policy.rules.items()]
     for number, override in enumerate(policy.overrides):
         named_rules += [(f"overrides.{number}.rules.{name}", name, rule) for name, rule in override.rules.items()]
     for place, name, rule in named_rules:
-        checks = adapters(known[name]) if name in known else {}  # what is not known is reported by the core
+        checks = adapters(known[name]) if name in known else {}  # the core reports unknown rules
         for setting, value in rule.settings.items():
             if setting not in checks:
                 continue

@@ -1,4 +1,4 @@
-"""Policy documents to the topic that workers follow."""
+"""Publishing of policy documents to the topic that workers follow."""
 
 import re
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ from haltline.streams.policy.loader import BadPolicy
 from haltline.streams.policy.source import PolicyRecord, current
 
 BUILT_IN_VERSION = Policy().version
-"""The version of every name without a document: the defaults."""
+"""The version of a name without a document: the defaults."""
 
 _NOT_IN_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""What JSON may have in a text as it is, and YAML refuses or takes for a line break."""
+"""Characters that are valid unescaped in JSON, and that YAML refuses or takes for a line break."""
 
 
 def publish(
@@ -30,12 +30,12 @@ def publish(
     time_ms: int,
     client: Mapping[str, ClientSetting] | None = None,
 ) -> tuple[Policy, TopicPartition]:
-    """Writes a checked policy, for every worker that follows its name; returns it as written, and where.
+    """Write a checked policy, for every worker that follows its name. Returns it as written, and its position.
 
-    A version that it does not say is the next one.
+    Without a version, it gets the next one.
 
     Raises:
-        BadPolicy: its version is not above that of the document that is there.
+        BadPolicy: its version is not above that of the current document.
         Unreachable, NoSuchTopic: it cannot be written.
 
     """
@@ -44,7 +44,7 @@ def publish(
     if "version" not in policy.model_fields_set:
         policy = policy.model_copy(update={"version": above + 1})
     elif policy.version <= above:
-        # Decisions name the version: two documents of one version could not be distinguished.
+        # Decisions name the version: two documents with one version could not be distinguished.
         raise BadPolicy(
             f"version: expected more than {above}, which is there under {policy.name!r}, got {policy.version}"
         )
@@ -55,13 +55,13 @@ def publish(
 
 
 def encoded(policy: Policy) -> bytes:
-    """As it is written: JSON that a reader of YAML takes as well, whatever somebody gave as the reason."""
-    # Only what is set: what is left out stays each release's default, and an override changes only what it sets.
+    """Return the written form: JSON that is also valid YAML, whatever text was given as the reason."""
+    # Only fields that are set: other fields keep each release's default, and an override changes only its own.
     return _NOT_IN_YAML.sub(lambda sign: f"\\u{ord(sign[0]):04x}", policy.model_dump_json(exclude_unset=True)).encode()
 
 
 def version_of(record: PolicyRecord) -> int:
-    """The version that a document on the topic says; 0 when it cannot be read."""
+    """Return the version of a document on the topic; 0 if it cannot be read."""
     try:
         document = orjson.loads(record.value or b"")
     except orjson.JSONDecodeError:

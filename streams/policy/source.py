@@ -1,7 +1,7 @@
-"""The policy of a running worker: read at its start, followed while it runs, from a file or from the topic.
+"""The policy source of a running worker: read at the start, then followed, from a file or the topic.
 
-A document that cannot be used is refused, logged and counted, and the one before stays in force. Documents are
-checked in a thread of their own; the main path takes what is new between two micro-batches.
+A document that cannot be used is refused, logged and counted, and the previous one stays in force. Documents are
+checked in their own thread; the main path applies news between two micro-batches.
 """
 
 import logging
@@ -27,7 +27,7 @@ from haltline.streams.policy.loader import BadPolicy, in_vain, may_be_cut, parse
 
 DEFAULT_NAME: Final = Policy().name
 LOOK_EVERY_S: Final = 1.0
-"""How often a file is looked at. One that was changed is read when it stayed the same for so long."""
+"""The interval in seconds of checking a file. A changed file is read once it is unchanged for that long."""
 
 _POLL_S = 0.5
 _AGAIN_AFTER_S = 2.0
@@ -50,35 +50,35 @@ class PolicyRecord:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A document that cannot be used: where, what was expected, what was given."""
+    """A refused document: where, what was expected, what was given."""
 
     detail: str
     record: PolicyRecord | None = None
-    """What is to be kept; None for a file, which is kept where it is."""
+    """The record to keep; None for a file, which stays where it is."""
 
 
 News = Core | Refusal
-"""What is in force from now on, or what was refused."""
+"""A new core that is in force from now on, or a refusal."""
 
 
 class PolicySource(Protocol):
-    """Where a worker has its policy from."""
+    """The source of a worker's policy."""
 
     core: Core
-    """What holds at the start."""
+    """The core at the start."""
 
     def take(self) -> list[News]:
-        """What is new since the last call, the oldest first. From any thread, and quick.
+        """Return the news since the last call, oldest first. Thread-safe, and fast.
 
-        Raises RuntimeError when the source cannot be followed any longer.
+        Raises RuntimeError when the source can no longer be followed.
         """
 
     def close(self) -> None:
-        """Ends the following."""
+        """Stop following."""
 
 
 class _Followed:
-    """What the sources share: a thread that looks, and a queue of what it found."""
+    """The common part of the sources: a thread that checks, and a queue of its news."""
 
     def __init__(self, plugins: Plugins, runs: Runs) -> None:
         self._plugins = plugins
@@ -89,7 +89,7 @@ class _Followed:
         self._thread = threading.Thread(target=self._run, name="policies", daemon=True)
 
     def take(self) -> list[News]:
-        """What is new since the last call, the oldest first."""
+        """Return the news since the last call, oldest first."""
         if self._failure is not None:
             raise RuntimeError(f"policies: expected to follow them, got {self._failure!r}") from self._failure
         return [self._news.popleft() for _ in range(len(self._news))]
@@ -119,10 +119,10 @@ class _Followed:
 
 
 class PolicyFile(_Followed):
-    """A policy document on disk, read again when it has changed, or when `look` is called."""
+    """A policy document on disk, read again after a change, or when `look` is called."""
 
     def __init__(self, path: Path, plugins: Plugins = NO_PLUGINS, runs: Runs = Runs.ALL) -> None:
-        """Reads it; its rules may be about detectors of `plugins`.
+        """Read the file; its rules may refer to detectors of `plugins`.
 
         Raises:
             BadPolicy: it cannot be used.
@@ -135,16 +135,16 @@ class PolicyFile(_Followed):
         self._read = self._seen = self._stat()
         text = read_file(path)
         self._ends = not may_be_cut(text)
-        """What is in force ends as a whole document does: so one that does not was cut."""
+        """Whether the current text ends as a complete document does: then one that does not was truncated."""
         self.core = self._core(parse_policy(text, str(path), plugins))
         self._thread.start()
 
     def look(self) -> None:
-        """Reads it again at once, changed or not. Safe in a signal handler."""
+        """Read it again at once, changed or not. Safe in a signal handler."""
         self._wake.set()
 
     def close(self) -> None:
-        """Ends the following."""
+        """Stop following."""
         self._stop.set()
         self._wake.set()
         self._thread.join()
@@ -154,7 +154,7 @@ class PolicyFile(_Followed):
         self._wake.clear()
         before, self._seen = self._seen, self._stat()
         if self._stop.is_set() or not (woken or before == self._seen != self._read):
-            return  # the same, or still being written
+            return  # unchanged, or still being written
         self._read = self._seen
         try:
             text = read_file(self._path)
@@ -177,7 +177,7 @@ class PolicyFile(_Followed):
 
 
 class PolicyTopic(_Followed):
-    """The documents of one name on the compacted topic; none there: every default."""
+    """The documents of one name on the compacted topic; the defaults if there are none."""
 
     def __init__(
         self,
@@ -190,10 +190,10 @@ class PolicyTopic(_Followed):
         client: Mapping[str, ClientSetting] | None = None,
         fetch_wait_ms: int = 500,
     ) -> None:
-        """Reads the topic to its end; the rules may be about detectors of `plugins`.
+        """Read the topic to its end; the rules may refer to detectors of `plugins`.
 
         Raises:
-            BadPolicy: there are documents of this name, and none that can be used.
+            BadPolicy: there are documents of this name, but no usable one.
             Unreachable, NoSuchTopic: the topic cannot be read.
 
         """
@@ -203,7 +203,7 @@ class PolicyTopic(_Followed):
             LogReader, bootstrap, [topic], client=client, fetch_wait_ms=fetch_wait_ms
         )
         self._seen = -1
-        """Offset of the last record of this name; all of them are on one partition."""
+        """The offset of the last record of this name; all of them are in one partition."""
         self._outage = Outage(log, "policy: the topic")
         self._reader: LogReader | None = self._open()
         try:
@@ -214,7 +214,7 @@ class PolicyTopic(_Followed):
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the following."""
+        """Stop following."""
         self._stop.set()
         self._thread.join()
         if self._reader is not None:
@@ -262,7 +262,7 @@ class PolicyTopic(_Followed):
 
     def _parse(self, record: PolicyRecord) -> Policy:
         source = f"{record.topic} {record.partition}:{record.offset}"
-        if record.value is None:  # taken away
+        if record.value is None:  # removed
             return Policy(name=self._name)
         try:
             policy = parse_policy(record.value.decode(), source, self._plugins)
@@ -276,7 +276,7 @@ class PolicyTopic(_Followed):
 def current(
     bootstrap: str, topic: str, *, client: Mapping[str, ClientSetting] | None = None
 ) -> dict[str, PolicyRecord]:
-    """The last record of each name on the topic that was not taken away. Raises Unreachable, NoSuchTopic."""
+    """Return the last record of each name on the topic, without removed ones. Raises Unreachable, NoSuchTopic."""
     found: dict[str, PolicyRecord] = {}
     with LogReader(bootstrap, [topic], client=client) as reader:
         for message in reader.to_end():

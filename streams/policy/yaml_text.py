@@ -1,7 +1,7 @@
-"""YAML from outside, read within bounds: no aliases, so deep, so many values, so many characters.
+"""A YAML reader for untrusted text with limits: no aliases, and bounded depth, values and characters.
 
-A document of 300 bytes whose aliases name each other is gigabytes as a value; one of a million brackets takes a minute.
-What is refused is refused where it is read, before anything is built: so reading ends, in whatever thread it is done.
+A document of 300 bytes with recursive aliases takes gigabytes as a value; one of a million brackets takes a minute.
+Invalid text is refused during reading, before any value is built, so reading ends, in any thread.
 """
 
 import threading
@@ -11,20 +11,20 @@ from typing import Any, Final
 import yaml
 
 MAX_CHARS: Final = 1024 * 1024
-"""The longest text that is read."""
+"""The length limit of a text, in characters."""
 MAX_DEPTH: Final = 32
 MAX_NODES: Final = 10_000
-"""Keys and values of one document. PyYAML reads some thousands of them in a second."""
+"""The most keys and values of one document. PyYAML reads some thousands of them in a second."""
 MAX_NUMBER_CHARS: Final = 64
-"""Of a number, a date or whatever else is no text: YAML has numbers to the base of 60, of any length."""
+"""The longest scalar that is not text, such as a number or a date: YAML has base-60 numbers of any length."""
 
 _READING: Final = threading.Lock()
-"""One text at a time: PyYAML is Python, and several would take the interpreter from whatever else a process does."""
+"""Serializes reading: PyYAML is Python code, and parallel reads would block the process's other work."""
 _TEXT: Final = "tag:yaml.org,2002:str"
 
 
 class BadYaml(ValueError):
-    """A text that is not read: why, and in which line, where that is known."""
+    """A text cannot be read: why, and in which line if known."""
 
     def __init__(self, problem: str, line: int | None = None) -> None:
         super().__init__(problem if line is None else f"line {line}: {problem}")
@@ -33,10 +33,10 @@ class BadYaml(ValueError):
 
 
 def read(text: str) -> tuple[yaml.Node | None, Any]:
-    """The document of a text, and its value; of an empty one both are None.
+    """Return the document node of a text, and its value; both are None for an empty text.
 
     Raises:
-        BadYaml: it is not YAML, or beyond the bounds of this module.
+        BadYaml: it is not YAML, or exceeds the limits of this module.
 
     """
     if len(text) > MAX_CHARS:
@@ -49,18 +49,18 @@ def read(text: str) -> tuple[yaml.Node | None, Any]:
     except yaml.MarkedYAMLError as error:
         line = None if error.problem_mark is None else error.problem_mark.line + 1
         raise BadYaml(error.problem or str(error), line) from None
-    # PyYAML's constructors raise what they happen to: `!!bool x` a KeyError, `!!int ""` an IndexError.
+    # PyYAML's constructors raise various exceptions: `!!bool x` a KeyError, `!!int ""` an IndexError.
     except Exception as error:
         raise BadYaml(f"expected values that YAML has, got {error!r:.200}") from None
 
 
 def value_of(text: str) -> Any:
-    """As `read`, the value alone."""
+    """Return only the value, like `read`."""
     return read(text)[1]
 
 
 def refuse_doubles(node: yaml.Node | None) -> None:
-    """YAML would take the last of two values with one name, without an error. Raises BadYaml."""
+    """Raise BadYaml for repeated names, of which YAML would silently take the last value."""
     if isinstance(node, yaml.MappingNode):
         keys = set()
         for key, value in node.value:
@@ -75,7 +75,7 @@ def refuse_doubles(node: yaml.Node | None) -> None:
 
 
 def line_of(node: yaml.Node, steps: Sequence[str]) -> int:
-    """The line, from 1, of the deepest node on the way that is there."""
+    """Return the line, from 1, of the deepest existing node on the path."""
     line: int = node.start_mark.line + 1
     for step in steps:
         if isinstance(node, yaml.MappingNode):
@@ -93,7 +93,7 @@ def line_of(node: yaml.Node, steps: Sequence[str]) -> int:
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes within the bounds."""
+    """A loader that composes nodes within the limits."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -118,5 +118,5 @@ class _Loader(yaml.SafeLoader):
 
 
 def _refused(problem: str, event: yaml.Event) -> yaml.MarkedYAMLError:
-    mark: Any = event.start_mark  # types-pyyaml knows of two classes of marks
+    mark: Any = event.start_mark  # types-pyyaml has two classes of marks
     return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)

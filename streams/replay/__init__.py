@@ -1,1 +1,1 @@
-"""What was recorded, once more: through the core and compared with what was decided then, or onto another topic."""
+"""Replays of recorded records: through the core with a comparison of decisions, or onto another topic."""

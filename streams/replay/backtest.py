@@ -1,4 +1,4 @@
-"""What a policy would have done with recorded sessions."""
+"""The backtest: what a policy would have done with recorded sessions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,17 +18,17 @@ from haltline.streams.engine.local_fleet import Fleet, decisions_of
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One recorded session: its events in order, each with its number in the source (two events can share one)."""
+    """One recorded session: its events in order, each with its number in the source, which two events can share."""
 
     session_id: str
     events: Sequence[tuple[int, ActionEvent]]
     label: str | None = None
     clock: str = "real"
-    """`real`, or `steps` where the source has no times and each event was given a fixed step."""
+    """`real`, or `steps` if the source has no times and each event got a fixed step."""
 
     @property
     def length(self) -> int:
-        """How many events the source has of it."""
+        """The number of its events in the source."""
         return len({seq for seq, _ in self.events})
 
 
@@ -55,7 +55,7 @@ class DecidedAt:
 
 @dataclass(frozen=True, slots=True)
 class FirstStop:
-    """The first decision at PAUSE or above that is no ask."""
+    """The first decision at PAUSE or above that is not an approval request."""
 
     seq: int
     event_id: str
@@ -65,30 +65,30 @@ class FirstStop:
 
 @dataclass(slots=True)
 class Result:
-    """What would have happened in one session."""
+    """The result of one session."""
 
     session_id: str
     events: int
     label: str | None = None
     clock: str = "real"
     level: str = Level.ALLOW.value
-    """The hardest that was decided, asks left out."""
+    """The highest level decided, without approval requests."""
     first: FirstStop | None = None
     findings: list[FoundAt] = field(default_factory=list)
     decisions: list[DecidedAt] = field(default_factory=list)
     asks: int = 0
-    """Decisions that ask a person about an act. Nobody answers here: the call is taken to be made."""
+    """The number of approval requests. Nobody answers here: the call counts as executed."""
     cost_prevented_usd: float = 0.0
-    """What refused calls would have cost, where the policy has prices."""
+    """The cost of refused calls, if the policy has prices."""
     cost_after_stop_usd: float = 0.0
-    """What the session spent after `first`, as it was recorded."""
+    """The recorded cost of the session after `first`."""
 
     def found(self, seq: int, finding: Finding) -> None:
-        """Adds a finding."""
+        """Add a finding."""
         self.findings.append(FoundAt(seq, finding.detector, finding.severity.value, finding.confidence, finding.reason))
 
     def decided(self, seq: int, decision: Decision) -> None:
-        """Adds a decision, unless it is the plain verdict on an event."""
+        """Add a decision, unless it is the plain verdict on an event."""
         if not decision.detector and decision.level is not Level.KILL:
             return
         self.decisions.append(DecidedAt(seq, decision.level.value, decision.detector, decision.reason))
@@ -101,25 +101,25 @@ class Result:
             self.first = FirstStop(seq, decision.event_id, decision.detector, decision.level.value)
 
     def to_dict(self) -> dict[str, object]:
-        """As plain values, for JSON."""
+        """Return plain values, for JSON."""
         return asdict(self)
 
 
 def only(policy: Policy, rules: Mapping[str, Rule], **update: Any) -> Policy:
-    """The policy with these rules and no others, whose decisions would stand before theirs."""
+    """Return the policy with only these rules: decisions of others would take precedence."""
     disabled = {name: Rule(enabled=False) for name in PATTERNS}
     return policy.model_copy(update={"rules": {**disabled, **rules}, "correlations": (), "overrides": (), **update})
 
 
 def backtest(core: Core, session: Recorded) -> Result:
-    """Runs one session by itself through the core, to its end or to the kill."""
+    """Run one session alone through the core, to its end or to the kill."""
     return together(core, [session])[0]
 
 
 def together(core: Core, sessions: Sequence[Recorded]) -> list[Result]:
-    """Runs sessions beside each other, in the order of their times, with what looks across them.
+    """Run sessions together, in time order, with the rules across them.
 
-    Each to its end or to its kill. Returns one result for each, in their order.
+    Each runs to its end or to its kill. Returns one result for each, in their order.
     """
     fleet = Fleet(core)
     runs = {s.session_id: Result(s.session_id, s.length, s.label, s.clock) for s in sessions}
@@ -147,7 +147,7 @@ def together(core: Core, sessions: Sequence[Recorded]) -> list[Result]:
 
 
 def related(sessions: Sequence[Recorded]) -> list[list[Recorded]]:
-    """The sessions in groups, each of one tree: those that name a parent or a root, with it. In order of the first."""
+    """Return the sessions grouped by tree: sessions with their parents and roots. In order of the first."""
     group_of: dict[str, str] = {}
 
     def first_of(name: str) -> str:
@@ -169,7 +169,7 @@ def related(sessions: Sequence[Recorded]) -> list[list[Recorded]]:
 
 
 def _spent_after(session: Recorded, event_id: str) -> float:
-    """What was spent by events behind the one that stopped it; by none where another session's did."""
+    """Return the cost of events after the one that stopped the session; 0 if another session's event did."""
     stopped = False
     spent = 0.0
     for _, event in session.events:

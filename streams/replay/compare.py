@@ -1,12 +1,12 @@
-"""Decisions made then beside decisions made again: the first that differs, by session and overall. Pure.
+"""The comparison of recorded and replayed decisions: the first difference, by session and overall. Pure.
 
-A decision's id is a hash of what led to it, so that the same one made twice has the same id, and what is compared
-is what stands under it. `decided_at` is the worker's clock and no part of a decision.
+A decision's id is a hash of its causes, so the same decision has the same id when it is made twice, and the records
+under an id are compared. `decided_at` is the worker's clock and not part of a decision.
 
 Left out on both sides, and counted:
 - what workers did because time had passed, as a replay has no clock;
-- what answers something that is not within the range, or was not chosen;
-- with a choice of sessions, what looks across sessions: it would need all of them.
+- answers to records that are not within the range, or were not chosen;
+- with a choice of sessions, the decisions across sessions, which would need all of them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -22,7 +22,7 @@ from haltline.streams.replay.compare_incidents import ComparedIncidents
 Json = dict[str, Any]
 
 CLEAR: Final = ("level", "code", "detector")
-"""What a decision comes to: who differs in these differs."""
+"""The fields that make a clear difference between decisions."""
 
 _APPROVAL: Final = "approval"
 _BRIEF: Final = ("decision_id", "event_id", "time", *CLEAR, "reason", "policy", "policy_version")
@@ -30,16 +30,16 @@ _BRIEF: Final = ("decision_id", "event_id", "time", *CLEAR, "reason", "policy", 
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """One decision that is not the same."""
+    """One differing decision."""
 
     session_id: str
     decision_id: str
     time: int
     """Event time of the decision, epoch milliseconds."""
     what: str
-    """`missing`: not made again; `extra`: not made then; `changed`."""
+    """`missing`: not replayed; `extra`: not recorded; `changed`."""
     fields: tuple[str, ...] = ()
-    """What is different in one that is changed."""
+    """The differing fields of a changed one."""
     recorded: Json | None = None
     replayed: Json | None = None
 
@@ -61,13 +61,13 @@ class Compared:
     """The result."""
 
     recorded: int = 0
-    """Decisions of then that were compared."""
+    """The recorded decisions that were compared."""
     replayed: int = 0
     same: int = 0
     reworded: int = 0
-    """Of the same: with other text or values, but the same level, code and rule."""
+    """Those of `same` with other text or values, but the same level, code and rule."""
     by_clock: int = 0
-    """Decisions of then that were left out; so are the next two."""
+    """The recorded decisions that were left out; so are the next two."""
     outside: int = 0
     across: int = 0
     first_by_session: dict[str, Divergence] = field(default_factory=dict)
@@ -76,16 +76,16 @@ class Compared:
 
     @property
     def ok(self) -> bool:
-        """Nothing diverges."""
+        """Whether nothing differs."""
         return not self.first_by_session and not self.incidents.different
 
     @property
     def first(self) -> Divergence | None:
-        """The first of all, by the decisions' own time."""
+        """The first difference of all, by the decisions' own time."""
         return min(self.first_by_session.values(), key=lambda d: (d.time, d.session_id), default=None)
 
     def to_dict(self) -> Json:
-        """As plain values, for JSON."""
+        """Return plain values, for JSON."""
         first = self.first
         return {
             "recorded": self.recorded,
@@ -101,7 +101,7 @@ class Compared:
 
 
 class Comparison:
-    """Collects the decisions of then, learns what is in the range, and compares with those that are made again."""
+    """Collects the recorded decisions and the causes in the range, and compares with the replayed decisions."""
 
     def __init__(
         self,
@@ -111,10 +111,10 @@ class Comparison:
         partial: bool = False,
         within: Callable[[int], bool] | None = None,
     ) -> None:
-        """`chosen` says which decisions count; `exact`: every field must be the same; `partial`: not all is taken in.
+        """`chosen` returns whether a decision counts; `exact`: all fields must be equal; `partial`: not all is read.
 
-        `within` says of a record's time whether it is in the range, for answers to approvals, which name the call
-        and not the command.
+        `within` returns whether a record's time is in the range, for answers to approvals, which name the call and not
+        the command.
         """
         self._chosen = chosen
         self._exact = exact
@@ -123,12 +123,12 @@ class Comparison:
         self._then: dict[str, dict[str, list[Json]]] = {}
         self._now: dict[str, dict[str, list[Json]]] = {}
         self._topics_by_cause: dict[str, set[str]] = {}
-        """By cause: on which topics it was seen; only causes that some decision of then names."""
+        """The topics of each cause; only causes that some recorded decision names."""
         self._late: set[str] = set()
         self._found = Compared()
 
     def then(self, decision: Json, timestamp: int) -> None:
-        """A decision as it was recorded; before any input."""
+        """Add a recorded decision; before any input."""
         left_out = self._left_out(decision)
         self._found.by_clock += left_out == "by_clock"
         self._found.across += left_out == "across"
@@ -141,21 +141,21 @@ class Comparison:
 
     @property
     def causes(self) -> Collection[str]:
-        """What the decisions of then answer."""
+        """Return the causes that the recorded decisions name."""
         return self._topics_by_cause.keys()
 
     def add_cause(self, cause: str | None, topic: str) -> None:
-        """Something that a decision can answer is in the range."""
+        """Add a cause in the range."""
         if cause in self._topics_by_cause:
             self._topics_by_cause[cause].add(topic)
 
     def now(self, decision: Json) -> None:
-        """A decision as it was made again."""
+        """Add a replayed decision."""
         if not self._left_out(decision):
             _keep(self._now, decision)
 
     def result(self, signals: str) -> Compared:
-        """The result; `signals` is the topic that the causes of what looks across sessions are on."""
+        """Return the result; `signals` is the topic of the causes of decisions across sessions."""
         found = self._found
         for session_id in sorted(self._then.keys() | self._now.keys()):
             mine = {
@@ -198,7 +198,7 @@ class Comparison:
 
     def _difference(self, session_id: str, old: Json | None, new: Json | None) -> Divergence | None:
         decision = new if old is None else old
-        assert decision is not None  # one of them is there
+        assert decision is not None  # one of them is not None
         what = "changed"
         fields: tuple[str, ...] = ()
         if old is None or new is None:
@@ -229,7 +229,7 @@ class Comparison:
 
 
 def is_by_clock(decision: Mapping[str, Any]) -> bool:
-    """Whether a worker decided it because time had passed: a kill sent again or given up, an approval expired."""
+    """Return whether a worker decided it because time had passed: a kill repeated or given up, an expired approval."""
     if decision.get("detector") == kill_acknowledgement.DETECTOR:
         return "issued" in (decision.get("values") or {})
     approval = decision.get("approval") or {}
@@ -237,14 +237,14 @@ def is_by_clock(decision: Mapping[str, Any]) -> bool:
 
 
 def plain(decision: Mapping[str, Any]) -> Json:
-    """A decision without what is no part of it."""
+    """Return a decision without the fields that are not part of it."""
     return {name: value for name, value in decision.items() if name != "decided_at"}
 
 
 def chosen_of(
     sessions: Iterable[str], agents: Iterable[str], detectors: Iterable[str] = ()
 ) -> Callable[[Json], bool] | None:
-    """Which decisions count, of a choice of sessions, agents and rules; None: all of them."""
+    """Return the filter for a choice of sessions, agents and rules; None: all decisions."""
     named = {"session_id": frozenset(sessions), "agent_id": frozenset(agents), "detector": frozenset(detectors)}
     filters = [(name, of) for name, of in named.items() if of]
     if not filters:
@@ -253,24 +253,24 @@ def chosen_of(
 
 
 def _is_verdict_in_shadow(decision: Json) -> bool:
-    """Whether it is of a release in which the decision of a rule in shadow was the verdict on its event, too."""
+    """Return whether it is from a release in which a shadow rule's decision was also the verdict on its event."""
     return decision.get("mode") == Mode.SHADOW and decision.get("scope_id") is None
 
 
 def _is_plain(decision: Json, answered: Collection[object]) -> bool:
-    """Whether it is the verdict that stands beside such a decision now."""
+    """Return whether it is the verdict that now accompanies such a decision."""
     return decision.get("code") == ALLOWED and not decision.get("detector") and decision.get("event_id") in answered
 
 
 def _as_then(decision: Json, answered: Collection[object]) -> Json:
-    """A decision of a rule in shadow as it was published where it was the verdict, too."""
+    """Return a shadow rule's decision as it was published when it was also the verdict."""
     if decision.get("mode") != Mode.SHADOW or decision.get("event_id") not in answered:
         return decision
     return {name: value for name, value in decision.items() if name != "scope_id"}
 
 
 def _keep(kept: dict[str, dict[str, list[Json]]], decision: Json) -> bool:
-    """Keeps a decision unless it was kept already: it is delivered at least once."""
+    """Keep a decision unless it is a duplicate: delivery is at least once."""
     fields = plain(decision)
     same_id = kept.setdefault(str(fields.get("session_id")), {}).setdefault(str(fields.get("decision_id")), [])
     if fields in same_id:

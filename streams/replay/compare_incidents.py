@@ -1,8 +1,8 @@
-"""Incidents of then beside those of a replay: the first revision of each that differs. Pure.
+"""The comparison of recorded and replayed incidents: the first differing revision of each. Pure.
 
-A replay gives each revision its number again, so what is compared is what stands under id and revision. Left out on
-both sides, and counted: incidents that the clock changed (an approval that expired, a kill that nobody acknowledged),
-and those of a session or scope of which one was open before the range.
+A replay numbers the revisions again, so records with equal id and revision are compared. Left out on both sides, and
+counted: incidents that the clock changed (an approval that expired, an unacknowledged kill), and those of a session or
+scope with an incident that was open before the range.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,14 +16,14 @@ from haltline.schemas.incidents import IncidentChange, IncidentRecord
 
 _CLEAR: Final = ("change", "state", "cause", "causes", "level", "severity", "count", "resolution")
 _IDLE: Final = "idle"
-"""Told by a checkpoint after the time was over; a replay may be at its end before."""
+"""Published by a checkpoint after the idle time; a replay may end before."""
 
 _Revisions = dict[int, IncidentRecord]
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentDivergence:
-    """One incident that is not the same."""
+    """One differing incident."""
 
     incident_id: str
     key: str
@@ -31,7 +31,7 @@ class IncidentDivergence:
     time: int
     """Event time of the change, epoch milliseconds."""
     what: str
-    """`missing`: not told again; `extra`: not told then; `changed`."""
+    """`missing`: not replayed; `extra`: not recorded; `changed`."""
     revision: int
     fields: tuple[str, ...] = ()
 
@@ -42,7 +42,7 @@ class IncidentDivergence:
 
 @dataclass(slots=True)
 class ComparedIncidents:
-    """The result."""
+    """Return the result."""
 
     recorded: int = 0
     replayed: int = 0
@@ -51,36 +51,36 @@ class ComparedIncidents:
     different: list[IncidentDivergence] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Return plain values, for JSON."""
         return asdict(self)
 
 
 class IncidentComparison:
-    """Collects the incidents of then and of now."""
+    """Collects recorded and replayed incidents."""
 
     def __init__(
         self, *, chosen: Callable[[dict[str, Any]], bool] | None = None, exact: bool = False, partial: bool = False
     ) -> None:
-        """As of a `Comparison`; `chosen` by session and agent."""
+        """As in `Comparison`; `chosen` by session and agent."""
         self._chosen = chosen
         self._exact = exact
         self._partial = partial
         self._then: dict[str, _Revisions] = {}
         self._now: dict[str, _Revisions] = {}
         self._required: dict[str, int] = {}
-        """By incident: the last revision of then that is within the range."""
+        """The last recorded revision within the range, by incident."""
 
     def then(self, record: IncidentRecord, *, within: bool) -> None:
-        """A revision as it was recorded; `within`: before the end of the range."""
+        """Add a recorded revision; `within`: before the end of the range."""
         if self._keep(self._then, record) and within and record.resolution != _IDLE:
             self._required[record.incident_id] = max(record.revision, self._required.get(record.incident_id, 0))
 
     def now(self, record: IncidentRecord) -> None:
-        """A revision as it is told again."""
+        """Add a replayed revision."""
         self._keep(self._now, record)
 
     def result(self) -> ComparedIncidents:
-        """The result."""
+        """Return the result."""
         found = ComparedIncidents()
         earlier = {_key(ones) for ones in self._then.values() if min(ones) > 1 and not _opens(ones)}
         for name in dict.fromkeys((*self._then, *self._now)):

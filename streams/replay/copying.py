@@ -1,7 +1,7 @@
-"""Recorded records onto another topic, for a consumer downstream: as they were, with headers that say where from.
+"""Copying of recorded records to another topic, for a downstream consumer: unchanged, with headers for their origin.
 
-Delivered at least once: what was written behind the last saved state is written again after a crash, with the same
-headers, by which a consumer can tell.
+Delivery is at least once: after a crash, records after the last saved state are written again, with the same headers,
+by which a consumer can detect them.
 """
 
 import logging
@@ -36,29 +36,29 @@ _log.propagate = False
 
 
 class NotThere(ValueError):
-    """A topic that nothing may be replayed onto, or a saved state that is another replay's."""
+    """A topic is not allowed as a target, or a saved state is from a different replay."""
 
 
 @dataclass
 class Progress:
-    """How far a replay is: what is written to the file of `--resume`."""
+    """The progress of a replay, which is saved in the file of `--resume`."""
 
     id: str
     source: str
     target: str
     spans: list[Span]
     next: dict[str, int] = field(default_factory=dict)
-    """By `topic[partition]`: the first offset that was not looked at yet."""
+    """The first offset not read yet, by `topic[partition]`."""
     written: int = 0
     choice: str = ""
-    """What of it is written, for people; one that goes on must want the same."""
+    """A description of the written records; a resumed replay must have the same."""
 
     def left(self) -> list[Span]:
-        """What is still to be read."""
+        """Return the parts that are still to be read."""
         return [Span(s.topic, s.partition, max(s.start, self.next.get(_place(s), 0)), s.end) for s in self.spans]
 
     def save(self, file: Path) -> None:
-        """Writes it, whole or not at all."""
+        """Save it atomically."""
         fields = {**vars(self), "spans": [span.to_dict() for span in self.spans]}
         beside = file.with_name(f"{file.name}.new")
         beside.write_bytes(orjson.dumps(fields, option=orjson.OPT_INDENT_2))
@@ -66,7 +66,7 @@ class Progress:
 
     @classmethod
     def load(cls, file: Path) -> "Progress":
-        """Reads it. Raises NotThere, OSError."""
+        """Load it. Raises NotThere, OSError."""
         try:
             fields = orjson.loads(file.read_bytes())
             return cls(**{**fields, "spans": [Span(**span) for span in fields["spans"]]})
@@ -75,7 +75,7 @@ class Progress:
 
 
 class Pace:
-    """Waits until a record's turn has come: as it was in time, times `speed`; or so many a second."""
+    """Paces the records: in their original timing divided by `speed`, or so many per second."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Pace:
         self._count = 0
 
     def wait(self, timestamp: int) -> None:
-        """Returns when the record of this time (epoch milliseconds) is to be written."""
+        """Wait until the record with this time (epoch milliseconds) is due."""
         if self._speed is None and self._rate is None:
             return
         if self._begun is None:
@@ -109,7 +109,7 @@ class Pace:
 
 @dataclass(slots=True)
 class Counted:
-    """What a dry run would write."""
+    """The records that a dry run would write."""
 
     records: int = 0
     by_partition: Counter[str] = field(default_factory=Counter)
@@ -117,13 +117,13 @@ class Counted:
     last_ms: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Return plain values, for JSON."""
         times = {"first_ms": self.first_ms, "last_ms": self.last_ms}
         return {"records": self.records, "by_partition": dict(sorted(self.by_partition.items())), **times}
 
 
 def count(records: Iterable[LogRecord], choice: Choice, step: Callable[[], object] = lambda: None) -> Counted:
-    """What would be written."""
+    """Return what would be written."""
     found = Counted()
     for record in records:
         step()
@@ -142,11 +142,11 @@ def require_target(
     topics: Topics,
     client: Mapping[str, ClientSetting] | None = None,
 ) -> None:
-    """Refuses a topic that a replay must not or cannot go onto.
+    """Check that a replay may be written to a topic.
 
     Raises:
         NotThere: it is the source, one of haltline's own topics, or has too few partitions to keep those of the source.
-        NoSuchTopic, Unreachable: it is not there.
+        NoSuchTopic, Unreachable: it does not exist, or no broker answers.
 
     """
     if target in {span.topic for span in spans} or target in topics.all:
@@ -154,7 +154,7 @@ def require_target(
     consumer = open_consumer(bootstrap, client=client)
     try:
         there = len(partitions_of(consumer, target))
-        partitions_of(consumer, topics.commands)  # which takes the note of it, for the audit
+        partitions_of(consumer, topics.commands)  # which receives the record of it, for the audit
     finally:
         consumer.close()
     needed = max((span.partition for span in spans), default=0) + 1
@@ -173,10 +173,10 @@ def copy(
     client: Mapping[str, ClientSetting] | None = None,
     step: Callable[[], object] = lambda: None,
 ) -> Progress:
-    """Writes the chosen records; `progress` says where it begins, and is saved to `state` as it goes on.
+    """Write the chosen records, from `progress` on, which is saved to `state` regularly.
 
     Raises:
-        Unreachable: the broker does not confirm what was written; the state is that of the last confirmed record.
+        Unreachable: the broker does not confirm a record; the state is that of the last confirmed one.
         KafkaException: it refuses a record.
 
     """
@@ -237,7 +237,7 @@ def _write(producer: Producer, progress: Progress, record: LogRecord, delivered:
                 headers=headers,
                 on_delivery=delivered,
             )
-        except BufferError:  # the local queue is full: wait for some of it to go
+        except BufferError:  # the local queue is full: wait until it has room
             producer.poll(0.1)
         else:
             producer.poll(0)

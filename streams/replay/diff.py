@@ -1,4 +1,4 @@
-"""A source through the core, with what was decided then beside it."""
+"""The replay of a source through the core, compared with the recorded decisions."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -24,19 +24,19 @@ class Replayed:
 
     compared: Compared
     records: Counter[str] = field(default_factory=Counter)
-    """By topic."""
+    """The number of records by topic."""
     decisions: list[Json] = field(default_factory=list)
-    """As made now, without the worker's clock; only where there is nothing to compare them with."""
+    """The replayed decisions, without the worker's clock; only if there is nothing to compare them with."""
     levels: Counter[str] = field(default_factory=Counter)
     policies: dict[str, int] = field(default_factory=dict)
-    """Policies that decided then, as name and version, with how many decisions each."""
+    """The recorded policies, as name and version, with the number of decisions of each."""
     unreadable: int = 0
     failures: int = 0
     begun_before: list[str] = field(default_factory=list)
-    """Of the sessions that diverge, those that began before the range: what they did then is not in it."""
+    """Differing sessions that began before the range, which lacks their earlier events."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {
             "records": dict(self.records),
             "levels": dict(self.levels),
@@ -50,10 +50,11 @@ class Replayed:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayFilter:
-    """Whose decisions are compared; all of them by default.
+    """A filter for the compared decisions; by default all of them.
 
-    Of `sessions` only the records are taken in, and no signals. Otherwise everything is taken in, and compared are the
-    decisions on `agents` and by `detectors`, of them only those on calls of `tools` and records where `where` holds.
+    With `sessions`, only their records are applied, and no signals. Otherwise all records are applied, and the
+    decisions on `agents` and by `detectors` are compared, limited to calls of `tools` and records for which `where`
+    holds.
     """
 
     sessions: Collection[str] = ()
@@ -63,16 +64,16 @@ class ReplayFilter:
     where: str | None = None
 
     def decisions(self) -> Callable[[Json], bool] | None:
-        """Which decisions count; None: all."""
+        """Return the filter of decisions; None: all."""
         return chosen_of(self.sessions, self.agents, self.detectors)
 
     @property
     def narrows(self) -> bool:
-        """Whether decisions are chosen that are but a part of an incident."""
+        """Return whether the chosen decisions can be only a part of an incident."""
         return bool(self.detectors or self.tools or self.where)
 
     def records(self, topics: Topics) -> Choice | None:
-        """On which records; None: all. Raises ValueError: `where` is no condition."""
+        """Return the filter of records; None: all. Raises ValueError if `where` is not a valid condition."""
         return chosen(topics, tools=self.tools, where=self.where) if self.tools or self.where else None
 
 
@@ -85,9 +86,10 @@ def replay_and_compare(
     step: Callable[[], object] = lambda: None,
     **filters: Any,
 ) -> Replayed:
-    """Replays a source and compares; `filters` are the fields of a `ReplayFilter`.
+    """Replay a source and compare; `filters` are the fields of a `ReplayFilter`.
 
-    With `follow` (see `Replay`) there is nothing of then, and nothing is compared. `step` is called for each record.
+    With `follow` (see `Replay`) there are no recorded decisions, and nothing is compared. `step` is called for each
+    record.
     """
     topics, record_filter = source.topics, ReplayFilter(**filters)
     comparison = Comparison(
@@ -133,7 +135,7 @@ def _decided_again(
     note_incident: Callable[[IncidentRecord], None],
     step: Callable[[], object],
 ) -> Iterator[Json]:
-    """The decisions that count.
+    """Yield the decisions that count.
 
     `result` counts the records, and gets all sessions whose first event here is not their first one.
     """

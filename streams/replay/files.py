@@ -1,4 +1,4 @@
-"""A file of events as a source: one partition, in the order of their times, with nothing that was decided then."""
+"""A file of events as a source: one partition, in time order, without recorded decisions."""
 
 from collections.abc import Iterator, Sequence
 from heapq import merge
@@ -21,19 +21,19 @@ class FileRange(FrozenRange):
         self.spans = [Span(topics.actions, 0, 0, len(self._events))]
 
     def within(self, timestamp: int) -> bool:  # noqa: ARG002  # a file has no end
-        """Whether a time is before the end of the range."""
+        """Return whether a time is before the end of the range."""
         return True
 
     def spans_of(self, topic: str) -> list[Span]:
-        """All of it; a file has actions only."""
+        """Return all of it; a file has actions only."""
         return [span for span in self.spans if span.topic == topic]
 
     def missing(self, spans: Sequence[Span]) -> Missing:  # noqa: ARG002  # a file has all that it has
-        """Nothing is known to be."""
+        """Return that nothing is known to be missing."""
         return Missing()
 
     def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
-        """The events of a part of it, as they would stand on the topic of actions."""
+        """Yield the events of a part of it, as records of the topic of actions."""
         for span in spans:
             for offset, event in enumerate(self._events[span.start : span.end], span.start):
                 key = event.session_id.encode()

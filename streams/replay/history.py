@@ -1,4 +1,4 @@
-"""A recorded part of a log as sessions, for a backtest: what each did, and the operators' labels."""
+"""Sessions from a recorded part of a log, for a backtest: events, and the operators' labels."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,11 +17,11 @@ _STRENGTH = {FALSE_ALARM: 0, MISSED: 1, CONFIRMED: 2}
 
 
 def sessions_of(source: Source, step: Callable[[], object] = lambda: None) -> list[Recorded]:
-    """The sessions of a source, in the order of their first events; what cannot be read is passed over.
+    """Return the sessions of a source, in the order of their first events; unreadable records are skipped.
 
-    Events are numbered from 0 in each session. Their label is the operators' last label of each decision on them:
-    `confirmed` where any was right, else `missed` where a rule should have found something, else `false_alarm`.
-    `step` is called for each record.
+    Events are numbered from 0 in each session. The label combines the operators' last labels of its decisions:
+    `confirmed` if any was right, else `missed` if a rule should have found something, else `false_alarm`. `step` is
+    called for each record.
     """
     events: dict[str, dict[str, ActionEvent]] = {}
     labels: list[Command] = []
@@ -44,7 +44,7 @@ def sessions_of(source: Source, step: Callable[[], object] = lambda: None) -> li
 
 
 def labels_of(commands: Iterable[Command]) -> dict[str, str]:
-    """By session: its labels."""
+    """Return labels by session."""
     last = {(command.id, command.decision_id or command.code): command.label for command in commands}
     return _strongest((session, label) for (session, _), label in last.items())
 
@@ -57,11 +57,11 @@ class _Answer(msgspec.Struct):
 
 
 def labels_in(file: Path) -> dict[str, str]:
-    """By session: its labels in a labels.jsonl of the page of `haltline scan`.
+    """Return labels by session from a labels.jsonl of the page of `haltline scan`.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: a line is no label, with its place.
+        ValueError: a line is not a label; says where.
 
     """
     answers = []

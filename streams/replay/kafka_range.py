@@ -1,4 +1,4 @@
-"""A range of a running Kafka, read beside the workers: assigned and never joined, nothing is committed."""
+"""A range of a running Kafka, read beside the workers: without joining a group or committing."""
 
 import time
 from collections import deque
@@ -22,18 +22,18 @@ _POLL_S: Final = 0.2
 _SILENT_S: Final = 60.0
 
 _End = int | None
-"""A time at which a partition is cut; None: as far as there is something."""
+"""The time at which a partition is cut; None: not cut."""
 
 
 class KafkaRange(FrozenRange, AbstractContextManager["KafkaRange", None]):
     """Topics between two ends. Use it in a `with` block.
 
-    Both ends are offsets before the first record is read. A time is the first offset whose record is not older, as the
-    broker says it; the embedded broker cannot, and its partitions are read for it. Offsets are of the topic of actions:
-    the other topics of the partition are then cut at the time of the record at that offset, and partitions that are
-    not named are left out. Of the policies of each name the last document is there for certain, older ones by luck.
+    Both ends are offsets before the first record is read. A time means the first offset whose record is not older, as
+    reported by the broker; the embedded broker cannot do that, and its partitions are read instead. Offsets refer to
+    the topic of actions: other topics of the partition are cut at the time of the record at that offset, and partitions
+    that are not named are left out. Of each policy's documents, only the last one is certain to exist.
 
-    Raises Unreachable or NoSuchTopic when it is made, BadMoment for an offset that is not there.
+    The constructor raises Unreachable or NoSuchTopic, and BadMoment for an offset that does not exist.
     """
 
     def __init__(
@@ -61,25 +61,25 @@ class KafkaRange(FrozenRange, AbstractContextManager["KafkaRange", None]):
             raise
 
     def within(self, timestamp: int) -> bool:
-        """Whether a time is before the end of the range."""
+        """Return whether a time is before the end of the range."""
         latest = max((ms for ms in self._ends.values() if ms is not None), default=None)
         return latest is None or timestamp < latest
 
     def spans_of(self, topic: str) -> list[Span]:
-        """The parts of a topic's partitions that are in the range, frozen now. Raises NoSuchTopic."""
+        """Return the parts of a topic's partitions in the range, frozen now. Raises NoSuchTopic."""
         return list(self.freeze(topic))
 
     def missing(self, spans: Sequence[Span]) -> Missing:  # noqa: ARG002  # what retention took away ends the range
-        """Nothing is known to be."""
+        """Return that nothing is known to be missing."""
         return Missing()
 
     def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
-        """The records of frozen parts of partitions, in the order of `in_order`."""
+        """Yield the records of frozen parts of partitions, in the order of `in_order`."""
         with _Streams(self._open(), [span for span in spans if span.count]) as streams:
             yield from in_order(streams.all(), self.topics)
 
     def freeze(self, topic: str, *, to_now: bool = False, whole: bool = False) -> Iterator[Span]:
-        """The parts of a topic's partitions that are in the range; `to_now`: without its end; `whole`: all of it."""
+        """Yield the parts of a topic's partitions in the range; `to_now`: without its end; `whole`: all of it."""
         for tp in partitions_of(self._consumer, topic):
             low, high = bounds(self._consumer, tp)
             first, last = low, high
@@ -96,11 +96,11 @@ class KafkaRange(FrozenRange, AbstractContextManager["KafkaRange", None]):
         self.close()
 
     def close(self) -> None:
-        """Ends the reading."""
+        """Close the consumer."""
         self._consumer.close()
 
     def _moments(self, start: Moment, end: Moment) -> tuple[dict[int, _End], dict[int, _End]]:
-        """By partition: the time, or None for as far as there is something, at which other topics are cut."""
+        """Return, by partition, the times at which other topics are cut; None: not cut."""
         named = start.offsets.keys() | end.offsets.keys()
         if missing := [partition for partition in named if partition >= self.partitions]:
             raise BadMoment(f"partition {min(missing)}: expected one of {self.partitions} of {self.topics.actions}")
@@ -111,7 +111,7 @@ class KafkaRange(FrozenRange, AbstractContextManager["KafkaRange", None]):
         return begins, ends
 
     def _time_at(self, partition: int, offset: int) -> _End:
-        """The time of the record of actions at an offset; None at the end of the partition."""
+        """Return the time of the actions record at an offset; None at the end of the partition."""
         tp = TopicPartition(self.topics.actions, partition)
         low, high = bounds(self._consumer, tp)
         if not low <= offset <= high:
@@ -131,7 +131,7 @@ class KafkaRange(FrozenRange, AbstractContextManager["KafkaRange", None]):
         return high if found < 0 else found
 
     def _by_time(self, tp: TopicPartition, moment: int) -> int | None:
-        """The first offset that is not older, -1 where all are; None: the broker cannot tell."""
+        """Return the first offset that is not older, -1 if all are older; None if the broker cannot tell."""
         metadata = self._consumer.list_topics(timeout=ANSWER_WITHIN_S)
         if metadata.controller_id not in metadata.brokers:  # the embedded one
             return None
@@ -148,7 +148,7 @@ class KafkaRange(FrozenRange, AbstractContextManager["KafkaRange", None]):
 
 @dataclass
 class _Stream:
-    """One partition on its way in."""
+    """One partition that is being read."""
 
     next: int
     """The next expected offset."""
@@ -159,7 +159,7 @@ class _Stream:
 
 
 class _Streams(AbstractContextManager["_Streams", None]):
-    """Several partitions of one consumer, each of which can be asked for its next record. Memory is bounded."""
+    """Several partitions of one consumer, each with its own iterator. Memory is bounded."""
 
     def __init__(self, consumer: Consumer, spans: Sequence[Span]) -> None:
         self._consumer = consumer
@@ -168,7 +168,7 @@ class _Streams(AbstractContextManager["_Streams", None]):
             consumer.assign([TopicPartition(span.topic, span.partition, span.start) for span in spans])
 
     def all(self) -> list[Iterator[LogRecord]]:
-        """Each partition, in the order of its offsets."""
+        """Return an iterator for each partition, in offset order."""
         return [self._of(place, stream) for place, stream in self._streams.items()]
 
     def _of(self, place: tuple[str, int], stream: _Stream) -> Iterator[LogRecord]:
@@ -224,7 +224,7 @@ class _Streams(AbstractContextManager["_Streams", None]):
             stream.paused = True
 
     def _require_kept(self, place: tuple[str, int], stream: _Stream, until: int) -> None:
-        """A gap may be of transactions or of compaction; what retention took away is missing. Raises Gone."""
+        """Check a gap: transactions and compaction cause some; raises Gone if retention deleted records."""
         if stream.next >= until:
             return
         low, _ = bounds(self._consumer, TopicPartition(*place))
@@ -238,7 +238,7 @@ class _Streams(AbstractContextManager["_Streams", None]):
         self.close()
 
     def close(self) -> None:
-        """Leaves the broker."""
+        """Close the consumer."""
         self._consumer.close()
 
 

@@ -1,7 +1,7 @@
-"""Operators' labels of decisions: how often each rule was right, and which thresholds would have been better. Pure.
+"""Operators' labels of decisions: the precision of each rule, and better thresholds. Pure.
 
-Nothing of it changes a policy. A suggestion is tried on the labelled sessions themselves, as `haltline backtest` would:
-it is one setting of one rule, and what it would have changed is counted beside it.
+Nothing here changes a policy. A suggestion is tried on the labelled sessions themselves, like a `haltline backtest`: it
+is one setting of one rule, with the changes it would have caused.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,10 +22,10 @@ from haltline.streams.replay.backtest import Recorded, backtest, only
 CONFIRMED: Final = "confirmed"
 FALSE_ALARM: Final = "false_alarm"
 MISSED: Final = "missed"
-"""Of a session, not of a decision: a rule should have found something."""
+"""The label of a session, not of a decision: a rule should have found something."""
 
 GOOD: Final = 0.7
-"""A precision or a recall below it asks for another threshold, as published."""
+"""The precision and recall below which another threshold is suggested, as published."""
 
 _FACTORS: Final = (1.25, 1.5, 2.0, 3.0)
 
@@ -39,24 +39,24 @@ class Labelled:
     """Sessions in which it was right, with the level of its decision under `enforce`."""
     false_alarms: dict[str, Level] = field(default_factory=dict)
     missed: dict[str, Level] = field(default_factory=dict)
-    """Sessions in which it should have found anything."""
+    """Sessions in which it should have found something."""
     decisions: dict[str, int] = field(default_factory=lambda: {CONFIRMED: 0, FALSE_ALARM: 0})
-    """Labelled decisions, by label."""
+    """The number of labelled decisions, by label."""
 
     @property
     def precision(self) -> float | None:
-        """Of its labelled decisions, the part that was right; None: none is labelled."""
+        """The part of its labelled decisions that was right; None: none is labelled."""
         right, wrong = self.decisions[CONFIRMED], self.decisions[FALSE_ALARM]
         return right / (right + wrong) if right + wrong else None
 
     @property
     def recall(self) -> float | None:
-        """Of the sessions that it is known to be right about, the part that it found; None: it is not known of any."""
+        """The part of the known runaway sessions that it found; None: none is known."""
         found, missed = len(self.confirmed), len(self.missed.keys() - self.confirmed.keys())
         return found / (found + missed) if found + missed else None
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {
             "rule": self.rule,
             **self.decisions,
@@ -68,7 +68,7 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """Another value of one setting, and what it would have changed in the labelled sessions."""
+    """Another value of one setting, and its effects in the labelled sessions."""
 
     rule: str
     setting: str
@@ -82,17 +82,17 @@ class Suggestion:
     missed: int
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Return plain values, for JSON."""
         return asdict(self)
 
     @property
     def policy(self) -> str:
-        """The document to try it with."""
+        """Return a policy document to try it with."""
         return f"rules: {{{self.rule}: {{settings: {{{self.setting}: {self.value:g}}}}}}}"
 
 
 def by_rule(labels: Iterable[Command], decisions: Iterable[Decision]) -> list[Labelled]:
-    """The labels of each rule; of a decision the last label counts. In the order of the rules' names."""
+    """Return the labels of each rule, ordered by rule; a decision's last label counts."""
     known = {decision.decision_id: decision for decision in decisions}
     last: dict[str, Command] = {}
     found: dict[str, Labelled] = {}
@@ -114,10 +114,10 @@ def by_rule(labels: Iterable[Command], decisions: Iterable[Decision]) -> list[La
 
 
 def suggest(labelled: Labelled, sessions: Mapping[str, Recorded], policy: Policy) -> Suggestion | None:
-    """The mildest other threshold that would have been better; None: there is none, or nothing is wrong.
+    """Return the least changed threshold that would have been better; None: there is none, or no error.
 
-    Better: fewer false alarms with all that was confirmed still found; or, for a rule that misses, more that was
-    missed and no more false alarms. Only built-in rules are tried, and only sessions that are given.
+    Better means fewer false alarms with all confirmed sessions still found, or, for a rule with misses, more of these
+    found without more false alarms. Only built-in rules and the given sessions are tried.
     """
     loosen = labelled.precision is not None and labelled.precision < GOOD
     tighten = labelled.recall is not None and labelled.recall < GOOD
@@ -155,7 +155,7 @@ def _rank(tried: tuple[int, int, int]) -> int:
 
 
 def _candidates(detector: type[Detector[Any]], policy: Policy, *, loosen: bool) -> Iterator[tuple[str, float, float]]:
-    """Setting, other value and present value: from near to far, those that the rule takes."""
+    """Yield setting, other value and present value: from near to far, those that the rule accepts."""
     settings = policy.rules.get(detector.id, Rule()).settings
     present = construct(detector, settings)
     steps: list[tuple[int, str, float, float]] = []
@@ -179,7 +179,7 @@ def _candidates(detector: type[Detector[Any]], policy: Policy, *, loosen: bool) 
 
 
 def moved(value: float, factor: float, *, up: bool) -> float:
-    """A value by a factor up or down, negative ones too; an integer by one at least."""
+    """Return a value changed by a factor, negative ones too; an integer by at least one."""
     moved = value * factor if up == (value >= 0) else value / factor
     if isinstance(value, int):
         return max(value + 1, ceil(moved)) if up else min(value - 1, floor(moved))
@@ -189,11 +189,11 @@ def moved(value: float, factor: float, *, up: bool) -> float:
 def _tried(
     labelled: Labelled, sessions: Mapping[str, Recorded], policy: Policy, other: tuple[str, float] | None
 ) -> tuple[int, int, int]:
-    """In how many confirmed, falsely alarmed and missed sessions the rule would have found something."""
+    """Return in how many confirmed, falsely alarmed and missed sessions the rule would have found something."""
     rule = policy.rules.get(labelled.rule, Rule())
     if other is not None:
         rule = rule.model_copy(update={"settings": {**rule.settings, other[0]: other[1]}})
-    # By itself and enforced: another rule's decision on the same event, or its mode, would stand before it.
+    # Alone and enforced: another rule's decision on the same event, or its mode, would take precedence.
     enforced = rule.model_copy(update={"mode": Mode.ENFORCE})
     core = Core(only(policy, {labelled.rule: enforced}, interventions=None))
     of = (labelled.confirmed, labelled.false_alarms, labelled.missed)
@@ -208,5 +208,5 @@ def _says(core: Core, session: Recorded | None, least: Level) -> bool:
 
 
 def recorded(session_id: str, events: Sequence[Any]) -> Recorded:
-    """A session of the audit table, as the backtest takes it."""
+    """Return a session of the audit table as input of the backtest."""
     return Recorded(session_id, list(enumerate(events)))

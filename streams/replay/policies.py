@@ -1,4 +1,4 @@
-"""Which policy was in force when, by what was published. Pure."""
+"""The policies in force over time, by their publication. Pure."""
 
 from collections.abc import Iterable
 
@@ -11,15 +11,15 @@ from haltline.streams.replay.replay_worker import InForce
 
 
 def one(policy: Policy, plugins: Plugins = NO_PLUGINS) -> list[InForce]:
-    """One policy, all the time."""
+    """Return one policy for the whole time."""
     return [InForce(0, Core(policy, plugins))]
 
 
 def published(records: Iterable[LogRecord], name: str, plugins: Plugins = NO_PLUGINS) -> list[InForce]:
-    """The documents of a name, each from its publication on; before the first one, every default.
+    """Return the documents of a name, each from its publication on; the defaults before the first one.
 
-    As a worker does: a document that cannot be used is passed over, and a removed one is every default again. A
-    worker takes a document some moments after it was published, which the log does not say.
+    As in a worker, a document that cannot be used is skipped, and after a removal the defaults apply. A worker applies
+    a document some moments after its publication, a delay that the log does not have.
     """
     found = one(Policy(name=name), plugins)
     for record in records:

@@ -1,4 +1,4 @@
-"""Which records are replayed onto another topic, and which records' decisions are compared. Pure."""
+"""The filter of records: for copying to another topic, and for comparing decisions. Pure."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
@@ -20,7 +20,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams.replay.records import LogRecord
 
 _MAX_CALLS: Final = 100_000
-"""Whose results are recognised; the oldest are forgotten first."""
+"""The most calls whose results are recognized; the oldest are dropped first."""
 
 _MODELS: Final[Mapping[str, type[Record]]] = {
     "actions": ActionEvent,
@@ -33,7 +33,7 @@ _MODELS: Final[Mapping[str, type[Record]]] = {
     "opinions": Opinion,
     "control": ControlRecord,
     "policies": Policy,
-    "dead-letter": ActionEvent,  # as far as it can be read at all
+    "dead-letter": ActionEvent,  # if it can be read
 }
 
 Choice = Callable[[LogRecord], bool]
@@ -49,13 +49,13 @@ def chosen(
     detectors: Collection[str] = (),
     where: str | None = None,
 ) -> Choice:
-    """Says of a record whether all that is given holds; a record that cannot be read is chosen only where nothing is.
+    """Return a filter for records that meet all given conditions; unreadable records pass only if there are none.
 
-    `where` is a condition as tripwires have them (`action == "delete_asset" and args.count > 10`), on the fields of the
-    records of `topic` (actions); where it cannot be evaluated on a record, it does not hold.
+    `where` is a condition as in tripwires (`action == "delete_asset" and args.count > 10`), on the fields of the
+    records of `topic` (actions); if it cannot be evaluated on a record, it does not hold.
 
     Raises:
-        ValueError: it is none; says where, what was expected and what was given.
+        ValueError: the condition is invalid; says where, what was expected and what was given.
 
     """
     model = _MODELS[(topic or topics.actions).removeprefix(topics.prefix)]
@@ -83,7 +83,7 @@ def chosen(
 
 
 class _Calls:
-    """Calls of some tools: a result names the call and not always the tool."""
+    """The calls of some tools: a result names the call and not always the tool."""
 
     def __init__(self, tools: Collection[str]) -> None:
         self._tools = frozenset(tools)

@@ -1,4 +1,4 @@
-"""Records as they stood in the log, and the one order in which several partitions are read. Pure."""
+"""Log records, and the fixed order in which several partitions are read. Pure."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,21 +15,21 @@ from haltline.streams.audit.reading import KafkaRecord
 
 
 class LogRecord(NamedTuple):
-    """A record of the log, as the worker takes it (`RawRecord`)."""
+    """A log record, as the worker reads it (`RawRecord`)."""
 
     topic: str
     partition: int
     offset: int
     timestamp: int
-    """Epoch milliseconds, as the record itself says; 0 where it says none."""
+    """Epoch milliseconds of the record; 0 if it has no time."""
     key: bytes | None
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]] = ()
-    """All that it had, also those without a value, which say nothing to the worker."""
+    """All headers, also those without a value, which the worker ignores."""
 
     @classmethod
     def of(cls, record: KafkaRecord) -> "LogRecord":
-        """The same record."""
+        """Return the same record."""
         return cls(
             record.topic,
             record.partition,
@@ -42,13 +42,13 @@ class LogRecord(NamedTuple):
 
 
 def passing(topics: Topics, partition: int, timestamp: int) -> LogRecord:
-    """Stands for a record of actions of another session, of which only the time is known."""
+    """Return a substitute for another session's record of actions, of which only the time is known."""
     return LogRecord(topics.actions, partition, -1, timestamp, None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of one partition, frozen before it is read: from `start`, up to and without `end`."""
+    """A part of one partition, frozen before it is read: from `start` up to, not including, `end`."""
 
     topic: str
     partition: int
@@ -57,90 +57,90 @@ class Span:
 
     @property
     def count(self) -> int:
-        """How many offsets it has; compaction may have left fewer records."""
+        """The number of its offsets; compaction may have left fewer records."""
         return max(0, self.end - self.start)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Return plain values, for JSON."""
         return asdict(self)
 
 
 class Missing(NamedTuple):
-    """How many records were in a range and are not in its source."""
+    """The numbers of records in a range that its source no longer has."""
 
     erased: int = 0
-    """Their content was erased."""
+    """Records whose content was erased."""
     lost: int = 0
-    """The broker had deleted them before the audit read them."""
+    """Records that the broker deleted before the audit read them."""
 
     def __str__(self) -> str:
-        """As `12 whose content was erased, 3 that were lost before the audit read them`; empty where none is."""
+        """`12 whose content was erased, 3 that were lost before the audit read them`; empty if there are none."""
         what = ("whose content was erased", "that were lost before the audit read them")
         return ", ".join(f"{count} {how}" for count, how in zip(self, what, strict=True) if count)
 
 
 class Source(Protocol):
-    """A recorded part of a log, of which both ends are known before anything of it is read."""
+    """A recorded part of a log; both ends are known before anything is read."""
 
     @property
     def name(self) -> str:
-        """What it is, for people."""
+        """A human-readable name."""
 
     @property
     def topics(self) -> Topics:
-        """The topics that its records were on."""
+        """The topics of its records."""
 
     @property
     def partitions(self) -> int:
-        """How many each topic has."""
+        """The number of partitions of each topic."""
 
     @property
     def spans(self) -> Sequence[Span]:
-        """Of the topics that a worker reads."""
+        """The parts of the topics that a worker reads."""
 
     def within(self, timestamp: int) -> bool:
-        """Whether a time is before the end of the range."""
+        """Return whether a time is before the end of the range."""
 
     def inputs(self) -> Iterable[LogRecord]:
-        """What a worker read, in the order of `in_order`."""
+        """Yield what a worker read, in the order of `in_order`."""
 
     def decided(self) -> Iterable[LogRecord]:
-        """What workers wrote to the topic of interventions, from the beginning of the range up to now."""
+        """Yield what workers wrote to the topic of interventions, from the beginning of the range up to now."""
 
     def incidents(self) -> Iterable[LogRecord]:
-        """What workers wrote to the topic of incidents, as `decided`."""
+        """Yield what workers wrote to the topic of incidents, like `decided`."""
 
     def policies(self) -> Iterable[LogRecord]:
-        """What is known of the topic of policies, in the order of its partitions."""
+        """Yield the known records of the topic of policies, in the order of its partitions."""
 
 
 class FrozenRange(ABC):
-    """The reading of a Source whose parts of partitions were frozen when it was made."""
+    """The reading part of a Source whose spans are frozen at its creation."""
 
     spans: Sequence[Span]
     decided_spans: Sequence[Span] = ()
     incident_spans: Sequence[Span] = ()
-    """Of interventions and incidents: up to the newest when the range was frozen."""
+    """The spans of interventions and incidents: up to the newest record at the time of freezing."""
     policy_spans: Sequence[Span] = ()
 
     @abstractmethod
     def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
-        """The records of frozen parts of partitions, in the order of `in_order`."""
+        """Yield the records of frozen parts of partitions, in the order of `in_order`."""
 
     def inputs(self) -> Iterator[LogRecord]:
-        """What a worker read, in the order of `in_order`."""
+        """Yield what a worker read, in the order of `in_order`."""
         return self.read(self.spans)
 
     def decided(self) -> Iterator[LogRecord]:
-        """What workers wrote to the topic of interventions."""
+        """Yield what workers wrote to the topic of interventions."""
         return self.read(self.decided_spans)
 
     def incidents(self) -> Iterator[LogRecord]:
-        """What workers wrote to the topic of incidents."""
+        """Yield what workers wrote to the topic of incidents."""
         return self.read(self.incident_spans)
 
     def policies(self) -> Iterator[LogRecord]:
-        """The documents of the topic of policies."""
+        """Yield the documents of the topic of policies."""
         return self.read(self.policy_spans)
 
 
@@ -148,10 +148,10 @@ _RANK: Final = {layout.name: rank for rank, layout in enumerate(LAYOUT)}
 
 
 def in_order(streams: Iterable[Iterable[LogRecord]], topics: Topics) -> Iterator[LogRecord]:
-    """Partitions as one stream: each in the order of its offsets, between them by time.
+    """Merge partitions into one stream: each in offset order, between them by time.
 
-    Records of the same millisecond are in the order of the layout (actions before what answers them), then of
-    their partitions, so that the order is always the same.
+    Records of the same millisecond are in the order of the layout (actions before their answers), then of their
+    partitions, so that the order is always the same.
     """
     ranks = {topics.prefix + name: rank for name, rank in _RANK.items()}
 
@@ -162,16 +162,16 @@ def in_order(streams: Iterable[Iterable[LogRecord]], topics: Topics) -> Iterator
 
 
 class Cause(NamedTuple):
-    """What a decision can answer."""
+    """A possible cause of a decision."""
 
     id: str | None
-    """By which the decision names it; None: the record says none."""
+    """The id by which the decision names it; None: the record has none."""
     begins: bool = True
-    """Whether nothing of its session was before it, as far as an event tells."""
+    """Whether nothing precedes it in its session, as far as an event shows."""
 
 
 def cause_of(record: LogRecord, topics: Topics) -> Cause:
-    """What of a record a decision can name."""
+    """Return the cause in a record."""
     try:
         if record.topic == topics.actions and record.headers:
             event = wire.decode_event(record.value, record.headers)

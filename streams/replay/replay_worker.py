@@ -1,4 +1,4 @@
-"""The worker's own main path over recorded inputs, without a broker, a clock or a metric of its own."""
+"""The worker's own main path over recorded inputs, without a broker, a clock or metrics."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.processor import SessionProcessor
 
 MAX_LIVE: Final = 20_000
-"""States that are held as objects; the rest is held as the worker would write it."""
+"""The most states held as objects; the rest is held encoded, as the worker would write it."""
 
 _LIVE: Final = b""
-"""Stands for a state that is held as an object."""
+"""A marker for a state that is held as an object."""
 _PUT_AWAY_AT_A_TIME: Final = 500
 _IDLE_AT_A_TIME: Final = 1_000
 
@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class InForce:
-    """A policy, and since when it is in force; the first one since ever."""
+    """A policy, and since when it is in force; the first one has no start."""
 
     since_ms: int
     core: Core
@@ -39,25 +39,25 @@ class InForce:
 
 @dataclass(slots=True)
 class ReplayOutput:
-    """What one input led to, as it would have gone to the topics; encoded JSON, decoded."""
+    """The outputs of one input, as they would have been published; JSON, decoded."""
 
     decisions: list[Json] = field(default_factory=list)
     detections: list[Json] = field(default_factory=list)
     incidents: list[bytes] = field(default_factory=list)
     controls: list[tuple[str, Json | None]] = field(default_factory=list)
-    """Key and entry; None: it was removed."""
+    """Key and entry; None: it is removed."""
 
 
 class Replay:
     """Decides on recorded inputs as a worker would.
 
-    Signals and haltline's own kills are in the log: those that are made again are dropped. With `follow` they are
-    taken in at once instead, for a source that has none, such as a file of events.
+    Signals and haltline's own kills are in the log, so new ones are dropped. With `follow` they are applied at once
+    instead, for a source without them, such as a file of events.
 
-    Nothing is done by the clock: what a worker does because time has passed (a kill sent again, an approval that
-    nobody answered) is done only when a command comes, as the worker does before a command. What was idle for longer
-    than the policy's `session_ttl_h` is dropped as a worker drops it, by the time of the records of its partition: so
-    memory is bounded by what was active within that time.
+    The clock causes nothing: what a worker does because time has passed (a repeated kill, an expired approval) happens
+    only before a command, as in the worker. States idle for longer than the policy's `session_ttl_h` are dropped as in
+    a worker, by the time of the records of their partition: so memory is bounded by the sessions active within that
+    time.
     """
 
     def __init__(self, in_force: Sequence[InForce], *, topics: Topics, partitions: int, follow: bool = False) -> None:
@@ -83,7 +83,7 @@ class Replay:
         )
 
     def record(self, record: LogRecord) -> ReplayOutput:
-        """Takes in the next one; what follows from it."""
+        """Apply the next record. Returns its outputs."""
         self._out.output = output = ReplayOutput()
         self._take(record)
         while self._follow and self._out.inputs:
@@ -95,13 +95,13 @@ class Replay:
         return output
 
     def pass_time(self, record: LogRecord) -> None:
-        """Time passes in the partition of a record that is not taken in."""
+        """Advance the time of a partition by a record that is not applied."""
         self._now_ms = record.timestamp
         self._processor.pass_time(record)
         self._drop_idle(record.partition)
 
     def state(self, session_id: str) -> Json | None:
-        """What is remembered of a session now, by the names of its fields; None: nothing."""
+        """Return the present state of a session by field names; None if there is none."""
         key = session_id.encode()
         here = self._slice(partition_of(session_id, self._partitions))
         live = self._processor.let_go(key)
@@ -123,7 +123,7 @@ class Replay:
                 self._slice(partition).values[away] = state
 
     def _drop_idle(self, partition: int) -> None:
-        """As a checkpoint does, after each record: the worker's checkpoints are about a second apart."""
+        """Drop idle states after each record, like a checkpoint: a worker's checkpoints are about a second apart."""
         here = self._slice(partition)
         for key in here.take_idle(self._processor.idle_before_ms(partition), _IDLE_AT_A_TIME):
             encoded = self._processor.let_go(key) or here.values[key]
@@ -149,7 +149,7 @@ class Replay:
 
 
 class _Out:
-    """Keeps what the main path sends."""
+    """A Sender that keeps the outputs of the main path."""
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
@@ -164,7 +164,7 @@ class _Out:
         value: bytes | None,
         headers: Sequence[tuple[str, bytes | None]] = (),  # noqa: ARG002  # only dead letters have some
     ) -> None:
-        """Hands one record over."""
+        """Keep one record."""
         topics = self._topics
         if topic == topics.interventions:
             self.output.decisions.append(orjson.loads(value or b"{}"))
@@ -179,16 +179,16 @@ class _Out:
 
 
 class ReplayMeter(Meter):
-    """What of the main path is worth counting here; the rest was counted then."""
+    """A Meter of failures and bad records only; the rest was counted during the recording."""
 
     def __init__(self) -> None:
         self.unreadable = 0
         self.failures = 0
 
     def detector_error(self, detector: str) -> None:  # noqa: ARG002  # which one, the dead letter says
-        """A detector raised."""
+        """Count an exception of a detector."""
         self.failures += 1
 
     def dead_letter(self, reason: BadRecord) -> None:  # noqa: ARG002  # all are counted as one
-        """A record could not be used."""
+        """Count a record that could not be used."""
         self.unreadable += 1

@@ -1,4 +1,4 @@
-"""A range of the audit table, as it was when it was opened: sinks may go on writing."""
+"""A range of a snapshot of the audit table: sinks may continue writing."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,12 +19,12 @@ _MAX_PARTITIONS: Final = 10_000
 
 
 class TableRange(FrozenRange):
-    """The rows of one sink between two ends, as the records that they were.
+    """The rows of one sink between two ends, as log records.
 
-    One version of the table is read, whatever is written meanwhile. A time is, for each partition, the first offset
-    whose record is not older. Offsets as an end are for the running Kafka only.
+    One version of the table is read, whatever is written meanwhile. A time means, for each partition, the first offset
+    whose record is not older. Offsets as ends are possible for a running Kafka only.
 
-    Raises QueryFailed: there is no table, it has rows of several sinks and none is chosen, or no row.
+    Raises QueryFailed if there is no table, no row, or rows of several sinks and none is chosen.
     """
 
     def __init__(
@@ -57,15 +57,15 @@ class TableRange(FrozenRange):
         self.policy_spans = list(self._freeze(topics.policies, None, None))
 
     def within(self, timestamp: int) -> bool:
-        """Whether a time is before the end of the range."""
+        """Return whether a time is before the end of the range."""
         return self._end_ms is None or timestamp < self._end_ms
 
     def spans_of(self, topic: str) -> list[Span]:
-        """The parts of a topic's partitions that are in the range."""
+        """Return the parts of a topic's partitions in the range."""
         return list(self._freeze(topic, self._start_ms, self._end_ms))
 
     def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
-        """The records of frozen parts of partitions, in the order of `in_order`, without those that are `missing`."""
+        """Yield the records of frozen parts of partitions, in the order of `in_order`, without those `missing`."""
         yield from in_order([self._of(span) for span in spans if span.count], self.topics)
 
     def _of(self, span: Span) -> Iterator[LogRecord]:
@@ -80,7 +80,7 @@ class TableRange(FrozenRange):
                 yield record_of(row, span.topic, span.partition)
 
     def missing(self, spans: Sequence[Span]) -> Missing:
-        """What was in frozen parts of partitions, and is not in what is read of them."""
+        """Return the numbers of records in frozen parts of partitions that cannot be read."""
         within = {(span.topic, span.partition): span for span in spans if span.count}
         erased = lost = 0
         for row in self.rows(
@@ -94,7 +94,7 @@ class TableRange(FrozenRange):
             if row["kind"] == ERASED:
                 erased += 1
             else:
-                lost += last - max(first, span.start) + 1  # also where a part ends with a row that stands for several
+                lost += last - max(first, span.start) + 1  # also if a part ends with a row that covers several
         return Missing(erased, lost)
 
     def _freeze(self, topic: str, start_ms: int | None, end_ms: int | None) -> Iterator[Span]:
@@ -128,7 +128,7 @@ class TableRange(FrozenRange):
         return str(sink)
 
     def _count(self, least: int) -> int:
-        """How many partitions the topics have: the table says it nowhere, and keys are on theirs by a hash."""
+        """Return the topics' number of partitions, which follows only from the keys' hashes."""
         rows = self.rows(
             f'SELECT DISTINCT "key", "partition" FROM audit WHERE {whole(self.sink)} '
             f'AND "topic" = {literal(self.topics.actions)} AND "key" IS NOT NULL AND "key" = "session_id" '
@@ -141,22 +141,22 @@ class TableRange(FrozenRange):
         return least
 
     def rows(self, sql: str) -> Iterator[dict[str, Any]]:
-        """The answer to a SELECT on this version of the table. Raises QueryFailed."""
+        """Yield the answer to a SELECT on this version of the table. Raises QueryFailed."""
         return answer(self._table, sql).rows
 
 
 def whole(sink: str) -> str:
-    """The condition that a row is a sink's, and that its record is there."""
+    """Return the SQL condition for rows of a sink with a record."""
     return f'"sink" = {literal(sink)} AND ("kind" IS NULL OR "kind" NOT IN (\'{ERASED}\', \'{LOST}\'))'
 
 
 def at(sink: str, topic: str, partition: int) -> str:
-    """The condition that it is of this partition too."""
+    """Return the SQL condition for rows of a partition as well."""
     return f'{whole(sink)} AND "topic" = {literal(topic)} AND "partition" = {partition:d}'
 
 
 def record_of(row: Row, topic: str, partition: int) -> LogRecord:
-    """The record that a row was made of."""
+    """Return the record of a row."""
     key = row["key_bytes"] if row["key_bytes"] is not None else None if row["key"] is None else row["key"].encode()
     time_ms = row["timestamp_ms"] or 0
     return LogRecord(topic, partition, row["offset"], time_ms, key, row["raw"], headers_of(row["headers"]))

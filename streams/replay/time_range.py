@@ -1,4 +1,4 @@
-"""Where a range begins and ends: a moment, or an offset of each partition. Pure."""
+"""The ends of a range: a time, or an offset of each partition. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ _FORMS: Final = "a time (2026-11-20T10:00:00Z), how long ago (-90m), or offsets 
 
 
 class BadMoment(ValueError):
-    """A text that says no end of a range."""
+    """A text is not a valid end of a range."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """One end of a range: a time, or offsets of the topic of actions; neither: as far as there is something."""
+    """One end of a range: a time, or offsets of the topic of actions; neither: unbounded."""
 
     time_ms: int | None = None
     offsets: Mapping[int, int] = field(default_factory=dict)
@@ -28,10 +28,10 @@ OPEN: Final = Moment()
 
 
 def parse_range(since: str, until: str, now_ms: int) -> tuple[Moment, Moment]:
-    """Both ends.
+    """Return both ends.
 
     Raises:
-        BadMoment: one of them is none, or the end is not after the beginning.
+        BadMoment: one of them is invalid, or the end is not after the beginning.
 
     """
     start, end = parse_moment(since, now_ms), parse_moment(until, now_ms)
@@ -42,10 +42,10 @@ def parse_range(since: str, until: str, now_ms: int) -> tuple[Moment, Moment]:
 
 
 def parse_moment(text: str, now_ms: int) -> Moment:
-    """The end that a text says; a time without a zone is in UTC.
+    """Return the end given by a text; a time without a zone is in UTC.
 
     Raises:
-        BadMoment: it says none.
+        BadMoment: the text is invalid.
 
     """
     if not text:

@@ -1,13 +1,13 @@
 """Recorded sessions from files: recorded traces and plain ActionEvents, one JSON object a line, gzipped or not.
 
-A recorded trace has one line for each action: `session_id, seq, timestamp, action, args, args_sha1, targets,
-outcome, error, obs_len, obs_sha1, obs_head, tokens_in, tokens_out, cost_usd, duration_s`. It becomes what an
-agent would have published: the call proposed, then completed. Labels and tasks are read from the file of sessions
-beside it (`NAME.sessions.jsonl.gz` for `NAME.jsonl.gz`), if there is one. A session whose task is known begins with
-what says so (`session.started`), which has the number of the first action: numbers stay those of the source.
+A recorded trace has one line for each action: `session_id, seq, timestamp, action, args, args_sha1, targets, outcome,
+error, obs_len, obs_sha1, obs_head, tokens_in, tokens_out, cost_usd, duration_s`. It becomes the events that an agent
+would have published: the call proposed, then completed. Labels and tasks are read from the file of sessions beside it
+(`NAME.sessions.jsonl.gz` for `NAME.jsonl.gz`), if there is one. A session with a known task begins with an event for it
+(`session.started`), which has the number of the first action, so that numbers match the source.
 
-Where a session's results are recorded as a whole, or to `WHOLE_CHARS`, it is counted in them what is new, as the agent
-would have (`output_novelty`). Of results that are cut to a head nobody knows.
+If a session's results are recorded completely, or up to `WHOLE_CHARS`, their new words are counted as the agent would
+have (`output_novelty`). For truncated results that is unknown.
 """
 
 import gzip
@@ -26,22 +26,22 @@ from haltline.schemas.problems import problem_of
 from haltline.streams.replay.backtest import Recorded
 
 STEP_MS = 5_000
-"""How long after the end of one action the next begins where the source has no times."""
+"""Milliseconds between the end of one action and the next, if the source has no times."""
 
 WHOLE_CHARS = 1_000
-"""Of a result: what is recorded to so many characters is taken for the whole."""
+"""The characters of a result from which it counts as complete."""
 
-_START_MS = 1_735_689_600_000  # 2025-01-01: any moment does, where the source has none
+_START_MS = 1_735_689_600_000  # 2025-01-01: arbitrary, if the source has no times
 _OUTCOMES = frozenset({"ok", "error", "timeout", "refused"})
 _MAX_GOAL_CHARS = 16_384
 _CUT = re.compile(r"…\[\+\d+\]$")
-"""How many characters of a text were left out, which is none of its words."""
+"""The mark for omitted characters of a text, which is none of its words."""
 
 _Row = dict[str, Any]
 
 
 class _Known(NamedTuple):
-    """What the file of sessions says of one."""
+    """The data of one session in the file of sessions."""
 
     label: str | None = None
     """`resolved`, `unresolved`, `solved` or `unsolved`."""
@@ -52,13 +52,13 @@ _NOTHING = _Known()
 
 
 class UnreadableTrace(ValueError):
-    """A line that is neither a recorded action nor an ActionEvent: says where, what was expected and what was given."""
+    """A line is neither a recorded action nor an ActionEvent: says where, what was expected and what was given."""
 
 
 def read_traces(path: Path) -> Iterator[Recorded]:
-    """The sessions of a file, in the order of their first line; the lines of a session in the file's order.
+    """Yield the sessions of a file, in the order of their first line; a session's lines are in file order.
 
-    Reads the whole file first, since sessions may be mixed.
+    Reads the whole file first, because sessions may be interleaved.
 
     Raises:
         UnreadableTrace: a line cannot be used.
@@ -77,7 +77,7 @@ def read_traces(path: Path) -> Iterator[Recorded]:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
-    """Line number, from 1, and the object on it; empty lines are passed over."""
+    """Yield line numbers, from 1, with their objects; empty lines are skipped."""
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
@@ -98,7 +98,7 @@ def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], known: 
     for position, (number, row) in enumerate(rows):
         native = "kind" in row
         time = row.get("time" if native else "timestamp")
-        if time is None:  # nobody decides on the next action before the result of the last one is known
+        if time is None:  # the next action is decided only after the previous result is known
             clock, time = "steps", events[-1][1].time + STEP_MS if events else _START_MS
         seq = row.get("seq")
         seq = seq if isinstance(seq, int) else position
@@ -125,7 +125,7 @@ def _ms(time: int | str) -> int:
 
 
 def _started(row: _Row, time: int | str, task: Task) -> ActionEvent:
-    """What the agent would have published before its first action."""
+    """Return the event that the agent would have published before its first action."""
     return ActionEvent(
         event_id=f"{row['session_id']}/started",
         kind=Kind.SESSION_STARTED,
@@ -137,7 +137,7 @@ def _started(row: _Row, time: int | str, task: Task) -> ActionEvent:
 
 
 def _is_whole(row: _Row) -> bool:
-    """Whether a result is recorded as a whole, as far as matters; ActionEvents bring their own counts."""
+    """Return whether a result is recorded completely, as far as needed; ActionEvents have their own counts."""
     head, size = row.get("obs_head"), row.get("obs_len")
     if "kind" in row or not (isinstance(head, str) and isinstance(size, int)):
         return "kind" not in row and not size
@@ -145,7 +145,7 @@ def _is_whole(row: _Row) -> bool:
 
 
 def _pair(row: _Row, seq: int, time: int | str, seen: SeenWords | None) -> tuple[ActionEvent, ActionEvent]:
-    """What the agent would have published for one recorded action."""
+    """Return the events that the agent would have published for one recorded action."""
     session_id = row["session_id"]
     time_ms = _ms(time)
     common = {"session_id": session_id, "agent_id": row.get("agent_id") or "unknown", "call_id": f"call-{seq}"}
@@ -186,7 +186,7 @@ def _usage(row: _Row) -> Usage | None:
 
 
 def _known(path: Path) -> Mapping[str, _Known]:
-    """By session: its label and its task; sessions of which nothing is known are left out."""
+    """Return label and task by session; unknown sessions are left out."""
     name = path.name.removesuffix(".gz").removesuffix(".jsonl")
     beside = path.with_name(path.name.replace(name, f"{name}.sessions", 1))
     if not beside.exists():
@@ -209,7 +209,7 @@ def _label(labels: Any) -> str | None:
 
 
 def _task(task: Any) -> Task | None:
-    """A text is the goal; an object may also say which paths were expected, and which limits were declared."""
+    """Return the task: a text is the goal; an object may also have expected paths and declared limits."""
     if isinstance(task, str):
         task = {"goal": _CUT.sub("", task[:_MAX_GOAL_CHARS])} if task else None
     return None if task is None else Task.model_validate(task)

@@ -1,4 +1,4 @@
-"""Two policies on the same sessions, and one policy with several values of a setting: what would be different. Pure."""
+"""The comparison of two policies on the same sessions, or of several values of a setting. Pure."""
 
 import json
 import re
@@ -26,9 +26,9 @@ _SWEEP: Final = re.compile(r"(rules\.[\w.-]+?\.settings\.\w+)=([^,]+(?:,[^,]+)*)
 
 
 def change_of(new: Result, old: Result) -> str:
-    """What becomes of a session's trip: the first decision at PAUSE or above that is no ask.
+    """Return how a session's first decision at PAUSE or above changes, approval requests left out.
 
-    It moves too where there is none, and the level differs, or whether a person is asked.
+    Without one in both, it moves if the level differs, or whether a person is asked.
     """
     if (new.level, new.first, new.asks > 0) == (old.level, old.first, old.asks > 0):
         return SAME
@@ -39,33 +39,33 @@ def change_of(new: Result, old: Result) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How far a policy stops what the operators' labels would have stopped, by sessions that are labelled."""
+    """The agreement of a policy's stops with the operators' labels, by labelled sessions."""
 
     right: int
-    """Runaways that it stops: `confirmed` or `missed`."""
+    """Runaways (`confirmed` or `missed`) that it stops."""
     wrong: int
-    """Sessions that it stops though it was a `false_alarm`."""
+    """`false_alarm` sessions that it stops."""
     overlooked: int
     """Runaways that it does not stop."""
 
     @property
     def precision(self) -> float | None:
-        """Of the labelled sessions that it stops, the part that are runaways; None: it stops none."""
+        """The part of the labelled sessions it stops that are runaways; None: it stops none."""
         return self.right / (self.right + self.wrong) if self.right + self.wrong else None
 
     @property
     def recall(self) -> float | None:
-        """Of the runaways, the part that it stops; None: none is known."""
+        """The part of the runaways that it stops; None: none is known."""
         return self.right / (self.right + self.overlooked) if self.right + self.overlooked else None
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Return plain values, for JSON."""
         shares = {name: getattr(self, name) for name in ("precision", "recall")}
         return asdict(self) | {name: None if share is None else round(share, 4) for name, share in shares.items()}
 
 
 def quality_of(results: Sequence[Result]) -> Quality | None:
-    """By the labels of operators; None: no session has one."""
+    """Return the quality by the operators' labels; None: no session has one."""
     labelled = [r for r in results if r.label in _RUNAWAY or r.label == FALSE_ALARM]
     if not labelled:
         return None
@@ -75,28 +75,28 @@ def quality_of(results: Sequence[Result]) -> Quality | None:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a policy comes to over all sessions."""
+    """The totals of a policy over all sessions."""
 
     sessions: int
     stopped: int
     nudged: int
-    """Nudged, and not stopped."""
+    """Sessions nudged, but not stopped."""
     asks: int = 0
-    """In which a person would have been asked about an act; stopped or not."""
+    """Sessions with an approval request, stopped or not."""
     stopped_by_label: Mapping[str, int] = field(default_factory=dict)
     cost_prevented_usd: float = 0.0
-    """What refused calls would have cost, where the policy has prices."""
+    """The cost of refused calls, if the policy has prices."""
     cost_after_stop_usd: float = 0.0
-    """What stopped sessions went on to spend then, as recorded."""
+    """The recorded cost of stopped sessions after their stop."""
     quality: Quality | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {**asdict(self), "quality": None if self.quality is None else self.quality.to_dict()}
 
 
 def totals_of(results: Sequence[Result]) -> Totals:
-    """Counts and sums over sessions."""
+    """Return counts and sums over sessions."""
     stopped = [result for result in results if result.first is not None]
     return Totals(
         sessions=len(results),
@@ -118,7 +118,7 @@ class Sweep:
     values: tuple[Any, ...]
 
     def policy(self, policy: Policy, value: Any, plugins: Plugins = NO_PLUGINS) -> Policy:
-        """The policy with this value, checked. Raises BadPolicy."""
+        """Return the policy with this value, checked. Raises BadPolicy."""
         document = policy.model_dump(mode="json", exclude_unset=True)
         rule, _, setting = self.place.removeprefix("rules.").rpartition(".settings.")
         settings = document.setdefault("rules", {}).setdefault(rule, {}).setdefault("settings", {})
@@ -128,16 +128,16 @@ class Sweep:
     def run(
         self, policy: Policy, results: Callable[[Policy], Sequence[Result]], plugins: Plugins = NO_PLUGINS
     ) -> list[tuple[Any, Totals]]:
-        """What each value comes to. Raises BadPolicy before anything is run."""
+        """Return the totals of each value. Raises BadPolicy before anything is run."""
         policies = [(value, self.policy(policy, value, plugins)) for value in self.values]
         return [(value, totals_of(results(one))) for value, one in policies]
 
 
 def parse_sweep(text: str) -> Sweep:
-    """The setting and the values of `rules.NAME.settings.X=2,3,5`; values are JSON, or else text.
+    """Parse `rules.NAME.settings.X=2,3,5`; values are JSON, or else text.
 
     Raises:
-        BadPolicy: it says none.
+        BadPolicy: the text has another form.
 
     """
     found = _SWEEP.fullmatch(text)

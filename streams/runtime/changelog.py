@@ -1,36 +1,36 @@
-"""The encoded states of one partition, as the changelog topic tells them, and who may write it.
+"""The encoded states of one partition, as read from the changelog topic, and the rules of who may write it.
 
-A changelog partition has one writer at a time: the worker that the group has given the source partition. A worker that
-was taken for dead and is not (stopped, swapped out, cut off) may still write when another has its partitions; Kafka
-takes the record, it is the last for its key, and every event that the new owner had added would be gone from the state.
+A changelog partition has one writer at a time: the worker to which the group assigned the source partition. A worker
+that was considered dead but is alive (stopped, swapped out, disconnected) may still write after another owns its
+partitions. Kafka accepts the record as the latest of its key, and the state would lose every event that the new owner
+had added.
 
-What counts follows from the order of the log alone:
+The order of the log alone determines which records count:
 
-1. A worker that is given a partition writes a `Claim` to it, and reads from where it stands until it has read that
-   claim. Whoever has read his own claim has read everything that counts before it. Nothing else tells that a partition
-   is recovered: no high watermark, and no word of a framework.
+1. A worker that is assigned a partition writes a `Claim` to it, and reads from its current position until it has read
+   that claim. It has then read everything before the claim that counts. Nothing else shows that a partition is
+   recovered: neither a high watermark nor a callback of a framework.
 2. Each record carries the `Owner` that wrote it: the offset and the id of its claim. It counts if that is the last
-   claim before it. Others were written by an owner that had been replaced, and readers take them as never written.
-   That loses nothing: their writer could not commit offsets after it (the group refuses an old generation), so what it
-   had processed is processed again by the new owner. The new owner writes such keys anew first, so that compaction
-   keeps the right value.
-3. An owner has asked the group, after it had read its claim, whether it is still a member of the generation that gave
-   it the partition. So the claim of whoever takes over stands behind all that this owner commits.
-4. Each owner knows the offset that its next record must get: one more than the last. If a record lands elsewhere, or
-   the partition is found to end further on, somebody else wrote: a replaced owner, or one that claims late. The process
-   ends before it commits anything over it, and claims again when it starts. Where the broker does not say where a
-   record landed, the end of the partition has to say it, before anything is committed.
+   claim before it. Other records are from replaced owners, and readers ignore them. That loses nothing: their writer
+   could not commit offsets afterwards (the group refuses an old generation), so the new owner processes the same
+   events again. The new owner rewrites such keys first, so that compaction keeps the right value.
+3. After an owner has read its claim, it asks the group whether it is still a member of the generation that assigned
+   the partition. So a later owner's claim follows everything that this owner commits.
+4. Each owner knows the offset that its next record must get: one more than the last. If a record gets another offset,
+   or the partition ends further on, another process wrote: a replaced owner, or one that claims late. The process
+   ends before it commits, and claims again when it restarts. Where the broker does not report a record's offset, the
+   end offset of the partition is checked before a commit.
 
-A claim has a key of its own and no value. Compaction keeps it for `delete.retention.ms` (a day), and takes the older
-one first: once a claim was read, none behind it is missing. Before that, in what is older than a day, the claims'
-offsets in the records tell the order. Releases before claims wrote an `Epoch` in place of an owner. Their records count
-by their epochs, as long as no claim stands before them. Behind a claim they are an error: their writer may have been a
-member of the group that committed, or a replaced one. A release marker (`haltline changelog release`) lets them count
-again, for an operator who goes back to such a release.
+A claim has a unique key and no value. Compaction keeps it for `delete.retention.ms` (a day), and removes older claims
+first: once a claim was read, no later one is missing. For records older than a day, the claims' offsets in the records
+give the order. Releases before claims wrote an `Epoch` instead of an owner. Their records count by their epochs if no
+claim precedes them. After a claim they are an error: their writer may have been a group member that committed, or a
+replaced one. A release marker (`haltline changelog release`) makes them count again, for an operator who downgrades to
+such a release.
 
-The window that remains: a late record, and then the compaction of the newer record before it, before an owner has
-written the key anew. `min.compaction.lag.ms` keeps each record for ten minutes, so the owner would have to be gone for
-longer than that, with nobody in its place.
+The remaining risk: a late record is written, and the newer record before it is compacted before an owner has rewritten
+the key. `min.compaction.lag.ms` keeps each record for ten minutes, so the partition would have to be without an owner
+for longer than that.
 """
 
 import struct
@@ -42,13 +42,13 @@ from haltline.streams.engine.log_position import LogPosition
 from haltline.streams.kafka.failure import KnownFailure
 
 CLAIM_KEY: Final = b"\xfe"
-"""What the key of a claim begins with: no text in UTF-8 has it, so no session's key does."""
+"""The prefix of a claim's key. It is invalid in UTF-8, so no session's key begins with it."""
 OWNER_HEADER: Final = "haltline-owner"
-"""Of a state: `Owner.encode`. Of a claim: the id. Of a release marker: without a value."""
+"""The header of the writer: `Owner.encode` on a state, the id on a claim, without a value on a release marker."""
 EPOCH_HEADER: Final = "haltline-epoch"
-"""Of a state that a release before claims wrote."""
+"""The header of states written by releases before claims."""
 TOPIC_IDS_HEADER: Final = "haltline-logs"
-"""Which logs the offsets in a state count in: `topic_ids.Logs.mark` of its writer. Without it that is not known."""
+"""The header that identifies the logs of a state's offsets: `topic_ids.Logs.mark` of its writer. Absent if unknown."""
 ID_BYTES: Final = 16
 
 _EPOCH = struct.Struct(">qq")
@@ -57,32 +57,33 @@ _OWNER = struct.Struct(f">q{ID_BYTES}s")
 
 
 class RawRecord(LogPosition, Protocol):
-    """A record of the broker."""
+    """A record from the broker."""
 
     @property
     def timestamp(self) -> int:
-        """Milliseconds since 1970, of the producer or of the broker, as the topic is set."""
+        """Milliseconds since 1970, set by the producer or the broker, depending on the topic's configuration."""
 
     @property
     def key(self) -> bytes | None:
-        """What it was partitioned by."""
+        """The key, which determines the partition."""
 
     @property
     def value(self) -> bytes | None:
-        """None on a compacted topic removes the key."""
+        """The value; None is a tombstone on a compacted topic."""
 
     @property
     def headers(self) -> Sequence[tuple[str, bytes | None]]:
-        """A name may stand more than once, and without a value."""
+        """The headers; a name may occur more than once, and without a value."""
 
 
 class Epoch(NamedTuple):
-    """Who owned a partition before there were claims, in order: a later owner's is greater."""
+    """The owner of a partition in releases before claims. Ordered: a later owner's epoch is greater."""
 
     era: int
     """The highest era that its owner had read, plus the group's generation."""
     since_ms: int
-    """When its owner took it; orders a static member that came back within one generation."""
+    """When its owner was assigned it, in epoch milliseconds; orders the assignments of a static member within one
+    generation."""
 
     def encode(self) -> bytes:
         """The header's value: 16 bytes."""
@@ -90,21 +91,21 @@ class Epoch(NamedTuple):
 
     @classmethod
     def of(cls, record: RawRecord) -> "Epoch | None":
-        """The epoch of a changelog record; None where no worker of such a release wrote it."""
+        """Return the epoch of a changelog record; None if no worker of such a release wrote it."""
         value = _header(record, EPOCH_HEADER)
         if value is None or len(value) != _EPOCH.size:
             return None
         epoch = cls(*_EPOCH.unpack(value))
-        return epoch if epoch.era <= _MAX_ERAS else None  # whoever follows could not be above it
+        return epoch if epoch.era <= _MAX_ERAS else None  # the next owner's could not be greater
 
 
 class Owner(NamedTuple):
-    """Who may write a partition, from its claim on."""
+    """The process that may write a partition, from its claim on."""
 
     claim: int
     """The offset of its claim."""
     id: bytes
-    """What tells its claim from that of another: in a log whose tail was cut off, two can have one offset."""
+    """The id of its claim: in a log whose tail was truncated, two claims can have the same offset."""
 
     def encode(self) -> bytes:
         """The header's value: 24 bytes."""
@@ -112,30 +113,30 @@ class Owner(NamedTuple):
 
     @classmethod
     def of(cls, record: RawRecord) -> "Owner | None":
-        """The owner that wrote a state; None where none of this release did."""
+        """Return the owner that wrote a state; None if no worker of this release did."""
         value = _header(record, OWNER_HEADER)
         return cls(*_OWNER.unpack(value)) if value is not None and len(value) == _OWNER.size else None
 
 
 class Claim(NamedTuple):
-    """A record without a value that says who may write from there on."""
+    """A record without a value that gives its writer the right to write the partition."""
 
     id: bytes
-    """Of ID_BYTES random bytes. Empty in a release marker: nobody of this release may."""
+    """ID_BYTES random bytes. Empty in a release marker: no worker of this release may write."""
 
     @property
     def key(self) -> bytes:
-        """One of its own, so that compaction leaves none out as long as it lasts."""
+        """A unique key, so that compaction keeps every claim until it expires."""
         return CLAIM_KEY + self.id
 
     @property
     def headers(self) -> Sequence[tuple[str, bytes | None]]:
-        """What the record carries."""
+        """The headers of the record."""
         return ((OWNER_HEADER, self.id or None),)
 
     @classmethod
     def of(cls, record: RawRecord) -> "Claim | None":
-        """The claim that a record is; None where it is none."""
+        """Return the claim in a record; None if it is not a claim."""
         key = record.key
         if key is None or not key.startswith(CLAIM_KEY) or record.value is not None:
             return None
@@ -148,15 +149,15 @@ def _header(record: RawRecord, name: str) -> bytes | None:
 
 
 class ForeignWrite(KnownFailure):
-    """A record of another writer stands in a changelog partition that this process owns."""
+    """A changelog partition that this process owns has a record of another writer."""
 
 
 class ChangelogGap(KnownFailure):
-    """Records of a changelog partition were passed over in reading it."""
+    """Records of a changelog partition were skipped during reading."""
 
 
 class OlderRelease(KnownFailure):
-    """A worker of a release before claims wrote behind a claim."""
+    """A worker of a release before claims wrote after a claim."""
 
 
 class PartitionState:
@@ -184,34 +185,34 @@ class PartitionState:
     def __init__(self, partition: int, logs: bytes = b"") -> None:
         self.partition = partition
         self.logs = logs
-        """What the logs are now that offsets of states count in; empty: it is not known."""
+        """`Logs.mark` of the current logs; empty if unknown."""
         self.other_logs: dict[bytes, bytes] = {}
-        """By key of a state whose writer knew other logs, or did not say: which; empty where it is not known."""
+        """By key: the logs of a state whose writer had other logs, or empty if its logs are unknown."""
         self.values: dict[bytes, bytes] = {}
-        self._written: dict[bytes, int] = {}  # when, the longest ago first; without those that were given out as idle
+        self._written: dict[bytes, int] = {}  # epoch ms, oldest first, without keys already returned as idle
         self.position = 0
-        """The offset that is read next, or that our next record must get: everything before it is applied."""
+        """The next offset to read, or the one that our next record must get. Everything before it is applied."""
         self.owner: Owner | None = None
-        """Whose records count now; None: nobody of this release's."""
+        """The owner whose records count now; None: no worker of this release."""
         self._claims_read = False
         self._epoch = Epoch(0, 0)
-        self._older: int | None = None  # the last offset that an older release wrote behind a claim
+        self._older: int | None = None  # the last offset that an older release wrote after a claim
         self._expected = b""  # the id of our own claim
-        self._was_read = False  # whether it was read
+        self._was_read = False  # whether our claim was read
         self.fenced_keys: set[bytes] = set()
-        """Keys whose last record in the log is a late one, or one of an older release; to be written anew."""
+        """Keys whose last record in the log is from a replaced owner or an older release, and has to be rewritten."""
         self.in_flight = 0
-        """Own records handed over and not confirmed yet."""
+        """The number of own records sent and not yet confirmed."""
         self.unproven = False
-        """Whether the broker did not say where one of our records landed."""
+        """Whether the broker did not report the offset of one of our records."""
         self.skipped = 0
-        """Records without a key, which cannot be a session's."""
+        """The number of records without a key, which cannot be a session's."""
 
     def apply(self, records: Iterable[RawRecord], *, begins: int = 0, following: int = 0) -> None:
-        """Read records of the changelog partition, in offset order; those read before are passed over.
+        """Apply records of the changelog partition, in offset order. Those already applied are skipped.
 
-        They are all that there are from `begins` up to before `following`. Raises ChangelogGap when what stands before
-        `begins` was not read.
+        They are all records from offset `begins` up to, not including, `following`. Raises ChangelogGap when records
+        before `begins` were not read.
         """
         if begins > self.position:
             raise ChangelogGap(
@@ -245,24 +246,24 @@ class PartitionState:
         if counts:
             self.fenced_keys.discard(key)
             self.put(key, record.value, record.timestamp, _header(record, TOPIC_IDS_HEADER) or b"")
-        if not counts or (owner is None and self._claims_read):  # what lets the latter count expires
+        if not counts or (owner is None and self._claims_read):  # the claim that makes the latter count expires
             self.fenced_keys.add(key)
 
     def _counts(self, owner: Owner, offset: int) -> bool:
-        """Whether the writer of a state was the owner."""
+        """Return whether the owner wrote the state."""
         if owner != self.owner:
             expired = not self._claims_read and (-1 if self.owner is None else self.owner.claim) < owner.claim < offset
             if not expired:
                 return False
             self.owner = owner
         if self._older is not None and owner.claim > self._older:
-            self._older = None  # its writer has read it, and has let it count
+            self._older = None  # its writer has read it and accepted it
         return True
 
     def _counts_by_epoch(self, record: RawRecord) -> bool:
         epoch = Epoch.of(record)
         if epoch is None:
-            return True  # no worker wrote it
+            return True  # not written by a worker
         if self.owner is not None:
             self._older = record.offset
         if epoch < self._epoch:
@@ -272,13 +273,13 @@ class PartitionState:
 
     @property
     def older_release(self) -> int | None:
-        """The last offset that an older release wrote behind a claim; None where there is none, or it counts again."""
+        """The last offset that an older release wrote after a claim; None if there is none, or it counts again."""
         return self._older
 
     def put(self, key: bytes, value: bytes | None, written_ms: int, logs: bytes | None = None) -> None:
-        """Set the state of one key, as it was written then; None drops it.
+        """Set the state of one key, written at `written_ms` (epoch milliseconds); None removes it.
 
-        `logs` are those that its offsets count in, where they are not those of now.
+        `logs` identifies the logs of its offsets if they are not the current ones.
         """
         self._written.pop(key, None)
         if logs is None or (logs == self.logs and logs) or value is None:
@@ -292,21 +293,24 @@ class PartitionState:
             self._written[key] = written_ms
 
     def take_idle(self, before_ms: int, limit: int) -> list[bytes]:
-        """Keys whose states were last written before then, so many at most; each once until it is written again."""
+        """Return up to `limit` keys last written before `before_ms`.
+
+        Each is returned once until it is written again.
+        """
         idle = [key for key, _ in takewhile(lambda item: item[1] < before_ms, islice(self._written.items(), limit))]
         for key in idle:
             del self._written[key]
         return idle
 
     def expect(self, claim: Claim) -> None:
-        """Take this claim for ours; it is being written."""
+        """Set our own claim, which is being written."""
         self._expected, self._was_read = claim.id, False
 
     @property
     def claimed(self) -> bool:
-        """Whether our own claim was read, and is the last one.
+        """Return whether our own claim was read, and is the last one.
 
-        Raises OlderRelease when an older release wrote behind a claim before it.
+        Raises OlderRelease when an older release wrote after an earlier claim.
         """
         if not self._was_read or self.superseded:
             return False
@@ -320,22 +324,22 @@ class PartitionState:
 
     @property
     def superseded(self) -> bool:
-        """Whether our own claim was read, and another one behind it."""
+        """Return whether our own claim was read, and a later one too."""
         return self._was_read and (self.owner is None or self.owner.id != self._expected)
 
     def headers(self) -> Sequence[tuple[str, bytes]]:
-        """What each of our states carries. Raises RuntimeError where the last claim is not ours."""
+        """Return the headers of each of our states. Raises RuntimeError if the last claim is not ours."""
         if self.owner is None or self.owner.id != self._expected:
             raise RuntimeError(f"changelog partition {self.partition}: expected a claim of this process, got none")
         owner = (OWNER_HEADER, self.owner.encode())
         return (owner, (TOPIC_IDS_HEADER, self.logs)) if self.logs else (owner,)
 
     def record_sent(self) -> None:
-        """Call for each own record that is handed over."""
+        """Count one own record as sent."""
         self.in_flight += 1
 
     def record_confirmed(self, offset: int) -> None:
-        """Take in where an own record landed; -1 when the broker does not say, which `prove` has to answer.
+        """Record the confirmed offset of an own record; -1 if the broker does not report it and `prove` has to check.
 
         Raises ForeignWrite when it is not the offset after the last one.
         """
@@ -347,7 +351,7 @@ class PartitionState:
         self.position += 1
 
     def check_end_offset(self, offset: int) -> None:
-        """Take in where the partition ended at some time in the past.
+        """Compare an end offset of the partition, taken at some time in the past.
 
         Raises ForeignWrite when our own records do not reach that far.
         """
@@ -356,9 +360,9 @@ class PartitionState:
             raise self._foreign(f"its end at offset {reach} or before, got {offset}")
 
     def prove(self, end: int) -> None:
-        """Take in where the partition ends when all of our records are confirmed: they are in order if they end there.
+        """Compare the end offset of the partition once all of our records are confirmed: it must follow them.
 
-        An end before that is of a broker that has just started again. Raises ForeignWrite.
+        A lower end comes from a broker that has just restarted, and is ignored. Raises ForeignWrite.
         """
         self.check_end_offset(end)
         if end == self.position and not self.in_flight:

@@ -1,31 +1,31 @@
-"""What happens in which order, so that no event is lost and no state runs ahead.
+"""The order of processing and checkpointing, so that no event is lost and no state is ahead of the log.
 
 For each micro-batch (`Checkpointer.process`, nothing else runs meanwhile):
 
-1. the pipeline decodes, skips what the state includes, decides, and sends what follows at once;
-2. the batch joins the list of processed batches.
+1. the pipeline decodes the records, skips those that the state includes, decides, and sends the outputs at once;
+2. the batch is added to the list of processed batches.
 
-What is due by the clock (`Checkpointer.tick`) is as a micro-batch without records: sent at once, and part of the
-states of the next checkpoint. When the process dies before that it is due again, and sent with the same id.
+What is due by the clock (`Checkpointer.tick`) is processed like a micro-batch without records: outputs are sent at
+once, and the next checkpoint includes the states. If the process dies before that, it is due again, and sent with the
+same id.
 
-For each checkpoint (`Checkpointer.checkpoint`: about once a second, with many sessions less often, before
-partitions are given up, and at the end; micro-batches go on while it waits):
+For each checkpoint (`Checkpointer.checkpoint`: about once a second, less often with many sessions, before partitions
+are revoked, and at the end; micro-batches continue while it waits):
 
-3. take the list of processed batches, before anything is awaited;
+3. take the list of processed batches, before the first await;
 4. have the pipeline encode what changed, and drop what is idle;
 5. wait until everything sent so far is confirmed;
 6. write the encoded states to the changelog;
-7. wait until they are confirmed, each behind the one before, with nobody's records between;
+7. wait until they are confirmed at consecutive offsets, with no other writer's records between;
 8. set the table;
 9. acknowledge exactly the batches of 3;
 10. have Faust commit.
 
-Why it holds when the process dies between any two steps: the committed offset (10) stands only for
-batches whose states are in the changelog (7), so what was not committed is read again. A state in
-the changelog may include events that are read again; each state knows its own offsets, and the
-pipeline skips those (1). What followed from them is not lost by skipping, for it was confirmed (5)
-before the state was written (6). What was sent for events that are decided again is sent again,
-with the same id.
+Why this is safe when the process dies between any two steps: the committed offset (10) covers only batches whose states
+are in the changelog (7), so what was not committed is read again. A state in the changelog may include events that are
+read again; each state stores its own offsets, and the pipeline skips those events (1). Their outputs are not lost,
+because they were confirmed (5) before the state was written (6). Outputs of events that are decided again are sent
+again, with the same id.
 """
 
 import asyncio
@@ -41,23 +41,23 @@ from haltline.streams.runtime.processor_api import Change, ProcessorFactory
 from haltline.streams.system import REAL, System
 
 _HOLD_LOOP_S: Final = 0.001
-"""How long the encoding and sending of states may keep micro-batches waiting, at a time."""
+"""The longest time in seconds that encoding and sending states delays micro-batches at once."""
 _LOOK_EVERY: Final = 16
 _ENDS_AGAIN_AFTER_S: Final = 0.1
 _IDLE_AT_A_TIME: Final = 1000
-"""How many idle states of a partition one checkpoint drops: some 50 ms of looking at them."""
+"""The most idle states of a partition that one checkpoint drops: checking them takes some 50 ms."""
 
 
 class CheckpointResult(NamedTuple):
-    """What one checkpoint did."""
+    """The result of one checkpoint."""
 
     batches: int
     states: int
     state_bytes: int
     seconds: float
-    """From its start to its end; events are processed meanwhile."""
+    """From start to end; events are processed meanwhile."""
     busy_s: float
-    """Of those, how long it kept events waiting."""
+    """The part of `seconds` in which events had to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class _Processed:
 class Checkpointer:
     """Runs a pipeline's micro-batches and checkpoints, in the order of the module's list.
 
-    `alive` is called before anything is sent; it does not return in a process that had been
-    stopped. `ends` answers where partitions of the changelog end; `commit` commits what was acknowledged.
+    `alive` is called before anything is sent; in a process that had been stopped, it does not return. `ends` returns
+    the end offsets of changelog partitions; `commit` commits what was acknowledged.
     """
 
     def __init__(
@@ -112,18 +112,18 @@ class Checkpointer:
         self._outbox.poll()
 
     def recovered(self, part: PartitionState) -> None:
-        """A partition is ours from now on."""
+        """Take over a recovered partition."""
         self._processor.recovered(part.partition, part.values)
 
     def tick(self) -> None:
-        """What is due by the clock: as a micro-batch without records. Raises what the pipeline raises."""
+        """Process what is due by the clock, like a micro-batch without records. Raises what the pipeline raises."""
         self._alive()
         self._processor.tick()
 
     async def checkpoint(self, *, pause_s: float = 0.0) -> CheckpointResult:
         """Make what was processed durable, and commit it. Raises DeliveryFailed and ForeignWrite.
 
-        `pause_s` is left to events after each stretch of work; a call without it hurries the one before.
+        After each stretch of work, events get `pause_s` seconds. A call without a pause speeds up a running checkpoint.
         """
         self._pause_s = pause_s
         async with self._turn:
@@ -163,14 +163,14 @@ class Checkpointer:
         return next((self._state(place, key) for place in places if key in place.values), None)
 
     def _state(self, part: PartitionState, key: bytes) -> bytes | None:
-        """The state of a key, with offsets that count in the logs as they are now."""
+        """Return the state of a key, without offsets of logs that no longer exist; None if there is none."""
         value, logs = part.values.get(key), part.other_logs.get(key)
         if value is None or logs is None:
             return value
         return self._processor.forget(key, value, self._partition_states.other_logs(part.partition, logs))
 
     def _overdue(self, owned: Iterable[PartitionState]) -> list[Change]:
-        """Write anew the keys whose last record in the log is one of a replaced owner."""
+        """Return changes that rewrite the keys whose last record in the log is from a replaced owner."""
         changes: list[Change] = []
         for part in owned:
             changes += [(part.partition, key, self._state(part, key)) for key in part.fenced_keys]
@@ -187,7 +187,7 @@ class Checkpointer:
         work.end()
 
     def _idle(self, part: PartitionState) -> Iterator[Change]:
-        """Drops states that nobody has written for long; what the pipeline keeps is not asked about again."""
+        """Yield changes that drop idle states. A state that the pipeline retains is not checked again."""
         before_ms = self._processor.idle_before_ms(part.partition)
         for key in part.take_idle(before_ms, _IDLE_AT_A_TIME):
             if key not in self._handed_out and not self._processor.retain_when_idle(key, part.values[key]):
@@ -221,11 +221,11 @@ class Checkpointer:
         return state_bytes
 
     async def _prove(self, owned: Mapping[int, PartitionState]) -> None:
-        """Where the broker did not say where a record landed, the ends of the partitions have to."""
+        """Check the end offsets of partitions where the broker did not report a record's offset."""
         while unproven := {number for number, part in owned.items() if part.unproven}:
             for number, end in (await self._ends(unproven)).items():
                 owned[number].prove(end)
-                if owned[number].unproven:  # a broker that has just started again does not know the end yet
+                if owned[number].unproven:  # a broker that has just restarted does not know the end yet
                     await asyncio.sleep(_ENDS_AGAIN_AFTER_S)
 
     async def _rest(self, work: "_Work") -> None:
@@ -235,7 +235,7 @@ class Checkpointer:
 
 
 class _Work:
-    """How long a checkpoint holds the loop; asks the clock now and then only."""
+    """A measure of how long a checkpoint blocks the event loop; it reads the clock only now and then."""
 
     def __init__(self, system: System) -> None:
         self._clock = system.monotonic
@@ -244,14 +244,14 @@ class _Work:
         self._since = 0.0
 
     def begin(self) -> None:
-        """From here on the loop is held."""
+        """Start measuring: the loop is blocked."""
         self._since = self._clock()
 
     def end(self) -> None:
-        """The loop is free again."""
+        """Stop measuring: the loop is free."""
         self.busy_s += self._clock() - self._since
 
     def is_long(self) -> bool:
-        """Whether others should have the loop."""
+        """Return whether the loop should be yielded to others."""
         self._steps += 1
         return self._steps % _LOOK_EVERY == 0 and self._clock() - self._since >= _HOLD_LOOP_S

@@ -1,7 +1,7 @@
-"""How long a worker waits before its next checkpoint.
+"""The time that a worker waits before its next checkpoint.
 
-A state is encoded whole, however little of it has changed. With many sessions that is most of the work, and waiting
-lets more events share it; after a crash, more of them are read again.
+A changed state is encoded as a whole. With many sessions that is most of the work, and a longer wait shares it among
+more events; after a crash, more of them are read again.
 """
 
 import asyncio
@@ -10,14 +10,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 _WORK_TO_CHECKPOINT: Final = 9
-"""So many times as long as a checkpoint kept events waiting, they then go on without one."""
+"""The wait after a checkpoint, in multiples of the time for which it delayed events."""
 _AT_MOST_S: Final = 10.0
 
 
 class CheckpointPace:
     """The checkpoint interval, stretched while checkpoints take long and events arrive.
 
-    Not while an operator waits: a command is answered when it is committed. `positions` shows whether events arrive.
+    It is not stretched while an operator waits: a command is answered when it is committed. `positions` shows whether
+    events arrive.
     """
 
     def __init__(
@@ -33,15 +34,15 @@ class CheckpointPace:
         self._commands = 0
 
     def add_commands(self, count: int) -> None:
-        """So many commands of operators were processed."""
+        """Add to the number of processed operator commands."""
         self._commands += count
 
     def took(self, busy_s: float) -> None:
-        """The last checkpoint kept events waiting for so long."""
+        """Set how long the last checkpoint delayed events, in seconds."""
         self._wait_s = min(busy_s * _WORK_TO_CHECKPOINT, _AT_MOST_S)
 
     async def next(self) -> None:
-        """Returns when the next checkpoint is due."""
+        """Wait until the next checkpoint is due."""
         until = self._clock() + self._wait_s
         while True:
             before = self._positions()

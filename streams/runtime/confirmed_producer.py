@@ -1,8 +1,8 @@
-"""Everything that a worker sends, and the proof that it arrived.
+"""The producer of a worker, with confirmation of every delivery.
 
-A produce that fails is only a log line in many clients. Here every record is counted when
-it is handed over and again when the broker confirms it, and a `Receipt` tells when the two
-are equal; a record that is refused or not confirmed in time is a `DeliveryFailed`.
+In many clients a failed produce is only a log line. Here every record is counted when it is sent and when the broker
+confirms it, and a `Receipt` is complete when the two counts are equal. A record that is refused or not confirmed in
+time raises `DeliveryFailed`.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from haltline.streams.kafka.failure import KnownFailure
 from haltline.streams.system import REAL, System
 
 MAX_MESSAGE_BYTES: Final = 14 * 1024 * 1024
-"""A dead letter holds a whole record of up to 13 MiB, and its headers."""
+"""A dead letter holds a whole record of up to 13 MiB, plus its headers."""
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class DeliveryFailed(KnownFailure):
 
 
 class Receipt:
-    """The records sent between two cuts, and how many of them were confirmed."""
+    """The number of records sent between two cuts, and how many of them were confirmed."""
 
     __slots__ = ("confirmed", "outbox", "sent")
 
@@ -43,11 +43,11 @@ class Receipt:
 
     @property
     def complete(self) -> bool:
-        """Whether every record was confirmed."""
+        """Return whether every record was confirmed."""
         return self.confirmed == self.sent
 
     def report(self, error: KafkaError | None, message: Message) -> None:
-        """Take in a delivery report; runs within `ConfirmedProducer.poll`."""
+        """Process a delivery report; runs within `ConfirmedProducer.poll`."""
         self.confirmed += 1
         if error is not None:
             self.outbox.fail(message, error)
@@ -96,11 +96,11 @@ class ConfirmedProducer:
         partition: int | None = None,
         on_offset: Callable[[int], None] | None = None,
     ) -> None:
-        """Hand one record over; it leaves at once. Its delivery counts for the next receipt.
+        """Send one record at once. Its delivery counts for the next receipt.
 
-        `on_offset` is called with the record's offset when it is confirmed, or -1 when the broker
-        knew the record from an earlier try. Waits while the queue is full. Raises
-        DeliveryFailed when the queue stays full, and for an earlier record that failed.
+        `on_offset` is called with the record's offset when it is confirmed, or -1 when the broker already had the
+        record from an earlier try. Waits while the queue is full. Raises DeliveryFailed when the queue stays full, and
+        for an earlier record that failed.
         """
         receipt = self._open
         report = receipt.report if on_offset is None else partial(_report_offset, receipt, on_offset)
@@ -132,7 +132,7 @@ class ConfirmedProducer:
                 return
 
     def poll(self, timeout_s: float = 0.0) -> None:
-        """Take in delivery reports. Raises DeliveryFailed for the first record that failed."""
+        """Process delivery reports. Raises DeliveryFailed for the first record that failed."""
         self._producer.poll(timeout_s)
         if self._failure is not None:
             raise self._failure
@@ -166,7 +166,7 @@ class ConfirmedProducer:
         self._producer.close()
 
     def partitions(self, topic: str, *, within_s: float = 10.0) -> int:
-        """How many partitions the topic has. Raises KnownFailure when there is no such topic."""
+        """Return the topic's number of partitions. Raises KnownFailure when there is no such topic."""
         try:
             found = self._producer.list_topics(topic, timeout=within_s).topics[topic]
         except KafkaException as failed:

@@ -1,18 +1,18 @@
-"""Entries of the control topic, each with the owner that wrote it; what lands too late is displaced again.
+"""The entries of the control topic, each with the owner that wrote it; a late entry is overwritten again.
 
-Of a compacted topic the last record of a key is what holds, and what a replaced owner had sent may land behind what the
-next one has written. So each entry carries its `Owner`, as states do (`haltline.streams.runtime.changelog`), and what
-counts follows from the order of the log: an entry is late if one of a later claim stands before it under its key. The
-owner of the key's partition, by that claim or a later one, then writes anew the entry that counts, as it was. Claims of
-another changelog cannot be compared, so each entry names that too, by its topic's name and id.
+On a compacted topic the last record of a key counts, and a record of a replaced owner may follow one of the next owner.
+So each entry carries its `Owner`, as states do (`haltline.streams.runtime.changelog`), and the order of the log
+determines what counts: an entry is late if an entry with a later claim precedes it under its key. The owner of the
+key's partition, by that claim or a later one, then rewrites the entry that counts, unchanged. Claims of different
+changelogs cannot be compared, so each entry also names its changelog, by the topic's name and id.
 
-Nothing has to be compared with a state: whatever the replaced owner had not committed is processed again by the next
-one, whose entries are behind its claim. Every worker reads the whole topic, so that whoever takes over knows of late
-entries too. An entry without an owner (of an older release), or of another changelog, always counts. The seal of what
-is written anew is the one that it had: nothing is sealed that this process has not decided.
+No comparison with a state is needed: what the replaced owner had not committed is processed again by the next one,
+whose entries follow its claim. Every worker reads the whole topic, so that the next owner knows of late entries too. An
+entry without an owner (from an older release), or of another changelog, always counts. A rewritten entry keeps its
+seal: this process seals only its own decisions.
 
-The window that remains: an entry that lands when `_KEYS` other keys have newer ones; and, until the owner has read it,
-what a late one says. Where the cluster tells no ids of topics, a changelog must not be recreated without `control`.
+The remaining risks: a late entry after `_KEYS` other keys have newer ones, and the time until the owner has read a late
+entry. Where the cluster reports no topic ids, a changelog must not be recreated without `control`.
 """
 
 import asyncio
@@ -31,10 +31,11 @@ from haltline.streams.runtime.processor_api import RawRecord
 from haltline.streams.runtime.source_reader import Fetched, SourceReader
 
 CHANGELOG_HEADER: Final = "haltline-changelog"
-"""Where the owner's claim stands: the topic's name, and its id where the cluster tells it."""
+"""The header that names the changelog of the owner's claim: the topic's name, and its id if the cluster reports it."""
 
 _KEYS: Final = 20_000
-"""Of so many the last entry is kept, some 20 MB; and of so many records before the topic's end it begins to read."""
+"""The number of keys whose last entry is kept, some 20 MB, and of records before the topic's end at which reading
+begins."""
 _NOT_ALLOWED: Final = (
     "expected permission to read it, got none: what replaced workers write there too late stays. To do: "
     "haltline topics acls"
@@ -46,21 +47,21 @@ log = logging.getLogger(__name__)
 
 
 class _Entry(NamedTuple):
-    """The last one that counts, of a key."""
+    """The last entry of a key that counts."""
 
     owner: Owner
     value: bytes | None
     headers: _Headers
-    """Without those of the owner."""
+    """The headers, without those of the owner."""
     is_sent: bool
-    """By this process, and known before it is read."""
+    """Whether this process sent it, and has not read it yet."""
 
 
 class ControlEntries:
-    """An `Outbox` for what is sent with `outbox`, and a reader of the topic. Everything is called in the event loop.
+    """An `Outbox` that wraps `outbox`, and a reader of the topic. All methods are called in the event loop.
 
-    `topic` is empty where there is none; `changelog` is the value of CHANGELOG_HEADER. `open_reader` makes a
-    `SourceReader` of topics; `on_failure` is called with what cannot be gone on after.
+    `topic` is empty if there is none; `changelog` is the value of CHANGELOG_HEADER. `open_reader` makes a
+    `SourceReader` of topics; `on_failure` is called with errors that are fatal.
     """
 
     def __init__(
@@ -81,15 +82,15 @@ class ControlEntries:
         self._partitions = partitions
         self._on_failure = on_failure
         self._reader = open_reader([topic] if topic else [], self.take, on_failure=self._not_read)
-        self._last: dict[bytes, _Entry] = {}  # the longest unchanged first
+        self._last: dict[bytes, _Entry] = {}  # least recently changed first
         self._late: set[bytes] = set()
 
     def partitions(self, topic: str) -> int:
-        """How many the topic has. Raises KnownFailure when there is no such topic."""
+        """Return the topic's number of partitions. Raises KnownFailure when there is no such topic."""
         return self._outbox.partitions(topic)
 
     def send(self, topic: str, *, key: bytes | None, value: bytes | None, headers: _Headers = ()) -> None:
-        """Hands one record over, an entry with its owner. Raises DeliveryFailed."""
+        """Send one record, with its owner if it is an entry. Raises DeliveryFailed."""
         owner = self._owner_of(key) if topic == self._topic and key is not None else None
         if key is not None and owner is not None:
             last = self._last.get(key)
@@ -99,7 +100,10 @@ class ControlEntries:
         self._outbox.send(topic, key=key, value=value, headers=headers)
 
     async def follow(self, ends: Callable[[Collection[Partition]], Mapping[Partition, int]]) -> None:
-        """Begin to read. `ends` answers where partitions end; it may wait. Raises KafkaException, KnownFailure."""
+        """Start reading.
+
+        `ends` returns end offsets of partitions, and may block. Raises KafkaException, KnownFailure.
+        """
         if not self._topic:
             return
         count = await asyncio.to_thread(self._outbox.partitions, self._topic)
@@ -107,11 +111,11 @@ class ControlEntries:
         self._reader.begin({place: max(0, end - _KEYS // count) for place, end in found.items()})
 
     def close(self) -> None:
-        """End the reader."""
+        """Close the reader."""
         self._reader.close()
 
     def take(self, fetched: Fetched) -> None:
-        """Read entries, in the order of the log."""
+        """Process entries, in the order of the log."""
         for record in fetched.records:
             key, owner = record.key, self._writer_of(record)
             if key is None:
@@ -128,7 +132,7 @@ class ControlEntries:
             self._late.discard(key)
 
     def mend(self) -> None:
-        """Write anew what late entries have displaced, of the partitions that are owned. Raises DeliveryFailed."""
+        """Rewrite the entries that late ones have overwritten, in owned partitions. Raises DeliveryFailed."""
         for key in [*self._late]:
             last, owner = self._last[key], self._owner_of(key)
             if owner is not None and last.owner.claim <= owner.claim:
@@ -145,12 +149,12 @@ class ControlEntries:
             self._late.discard(oldest)
 
     def _owner_of(self, key: bytes) -> Owner | None:
-        """The claim of this process to the partition that has the state of `scope:id`; None: that is not its own."""
+        """Return this process's claim to the partition of the state `scope:id`; None if it does not own it."""
         scope_id = key.decode(errors="replace").partition(":")[2]
         return self._owned.owner_of(partition_of(scope_id, self._partitions))
 
     def _writer_of(self, record: RawRecord) -> Owner | None:
-        """None: not known, or of another changelog."""
+        """Return the owner that wrote the record; None if it is unknown, or of another changelog."""
         return Owner.of(record) if (CHANGELOG_HEADER, self._changelog) in record.headers else None
 
     def _not_read(self, failure: BaseException) -> None:  # in the reader's thread

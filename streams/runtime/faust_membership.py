@@ -1,4 +1,4 @@
-"""A member of the consumer group by Faust: every setting of its app in one place."""
+"""The membership in the consumer group through Faust, with every setting of its app."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
@@ -15,12 +15,18 @@ _REQUEST_TIMEOUT_S: Final = 90.0
 _STOP_WITHIN_S: Final = 20.0
 _HEARTBEAT_AGAIN_AFTER_S: Final = 0.1
 _METADATA_AGE_MS: Final = 3_000
-"""A leader of the group that does not know the topics, as a broker has just started again, assigns nothing to anybody.
-It assigns again when it has asked again; Faust's default is five minutes."""
+"""The metadata age after which the group's leader refreshes, in milliseconds.
+
+A leader without metadata of the topics, as after a broker restart, assigns nothing until then; Faust's default is five
+minutes.
+"""
 
 
 class FaustMembership:
-    """Satisfies `membership.Membership`. Make it within a running loop; `in_commit` is committed beside an offset."""
+    """Implements `membership.Membership`.
+
+    Create it within a running loop; `in_commit` returns a commit's metadata by topic.
+    """
 
     def __init__(self, settings: WorkerSettings, hooks: Hooks, in_commit: Callable[[str], str]) -> None:
         self._app = WorkerApp(
@@ -46,14 +52,14 @@ class FaustMembership:
         self._app.topics.add(self._app.topic(*settings.sources))
         self._app.Table(
             settings.table, key_type=bytes, value_type=bytes
-        )  # its changelog is shared out with the sources
+        )  # its changelog is assigned together with the sources
 
     async def start(self) -> None:
-        """Join."""
+        """Join the group."""
         await self._app.start()
 
     async def stop(self) -> None:
-        """Leave. Raises KnownFailure when it takes too long."""
+        """Leave the group. Raises KnownFailure on a timeout."""
         try:
             async with asyncio.timeout(_STOP_WITHIN_S):
                 await self._app.stop()
@@ -61,7 +67,7 @@ class FaustMembership:
             raise KnownFailure(f"stop: expected Faust to stop within {_STOP_WITHIN_S:.0f} s, got nothing") from None
 
     def failure(self) -> BaseException | None:
-        """Why Faust crashed; None while it runs."""
+        """The exception with which Faust crashed; None while it runs."""
         if not self._app.crashed:
             return None
         reason = self._app.crash_reason
@@ -70,17 +76,17 @@ class FaustMembership:
         return failure
 
     async def is_member(self, generation: int) -> bool:
-        """Whether the group, asked now, still has this member in this generation; waits for its coordinator."""
+        """Ask the group whether this member is still in this generation; waits for the coordinator."""
         while (answer := await self._consumer.is_member(generation)) is None:
             await asyncio.sleep(_HEARTBEAT_AGAIN_AFTER_S)
         return answer
 
     async def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, tuple[int, str]]:
-        """What the group has committed of these: offset, and what is beside it."""
+        """Return the committed offset and metadata of these partitions."""
         return await self._consumer.committed(partitions)
 
     async def commit(self, offsets: Mapping[Partition, int]) -> bool:
-        """Commit those that are still assigned. Whether the group took them."""
+        """Commit the offsets of partitions that are still assigned. Returns whether the group accepted them."""
         return await self._consumer.commit_offsets(offsets)
 
     @property

@@ -1,12 +1,11 @@
-"""What is ours inside Faust: classes tied to the minor version that pyproject.toml names.
+"""haltline's overrides of Faust: classes tied to the minor version that pyproject.toml pins.
 
-Faust is a member of the consumer group, shares partitions and standbys out, and commits. It reads nothing: sources and
-changelog are fetched by librdkafka, and when a partition is recovered is seen in the log
-(`haltline.streams.runtime.ownership`).
+Faust provides group membership, the assignment of partitions and standbys, and commits. It reads nothing: librdkafka
+fetches sources and changelog, and the log shows when a partition is recovered (`haltline.streams.runtime.ownership`).
 
-- `ReadElsewhere` stands where Faust's recovery stands.
-- `GroupConsumer` commits which log an offset counts in, and has the worker checkpoint before a partition is given up.
-- `WorkerApp`: no folders on disk.
+- `ReadElsewhere` replaces Faust's recovery.
+- `GroupConsumer` commits the id of the log with an offset, and has the worker checkpoint before a partition is revoked.
+- `WorkerApp` creates no folders on disk.
 """
 
 import asyncio
@@ -35,16 +34,16 @@ NO_GENERATION: Final = -1
 
 _ANSWERS: Final[Mapping[int, bool]] = {
     KafkaError.NO_ERROR: True,
-    KafkaError.REBALANCE_IN_PROGRESS: True,  # the next generation is not there yet
+    KafkaError.REBALANCE_IN_PROGRESS: True,  # the next generation does not exist yet
     KafkaError.ILLEGAL_GENERATION: False,
     KafkaError.UNKNOWN_MEMBER_ID: False,
     KafkaError.FENCED_INSTANCE_ID: False,
 }
-"""What a heartbeat is answered; anything else is no answer, and asked again."""
+"""Whether this member is in the group, by the error of a heartbeat. Any other error is no answer, and is retried."""
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """An event loop of the fastest kind that this system has."""
+    """Return an event loop of the fastest kind that this system has."""
     try:
         import uvloop  # noqa: PLC0415  # not to be had on every system
     except ImportError:
@@ -53,9 +52,9 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 class ReadElsewhere(Service):
-    """In place of Faust's recovery: nothing is recovered by Faust, and its fetcher goes on polling.
+    """A replacement of Faust's recovery: Faust recovers nothing, and its fetcher keeps polling.
 
-    The group would drop a member that polls for nothing.
+    The group would drop a member that does not poll.
     """
 
     def __init__(self, app: faust.App, **kwargs: Any) -> None:
@@ -64,12 +63,12 @@ class ReadElsewhere(Service):
         self.completed = asyncio.Event()
 
     def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Nothing is buffered."""
+        """Do nothing: nothing is buffered."""
 
     async def on_rebalance(
         self, assigned: set[TP], _revoked: set[TP], _newly_assigned: set[TP], _generation_id: int = 0
     ) -> None:
-        """End the rebalance: the paused partitions are polled from here on."""
+        """End the rebalance: from here on the paused partitions are polled."""
         self.app.consumer.resume_partitions(assigned)
         self.app.flow_control.resume()
         self.app.consumer.resume_flow()
@@ -79,7 +78,7 @@ class ReadElsewhere(Service):
 
 
 class WorkerApp(faust.App):
-    """Faust's app, whose table has its changelog read elsewhere."""
+    """Faust's app, with a table whose changelog is read elsewhere."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -87,11 +86,11 @@ class WorkerApp(faust.App):
         tables._recovery = cast(Recovery, ReadElsewhere(self, beacon=tables.beacon, loop=self.loop))
 
     def _create_directories(self) -> None:
-        """Nothing is kept on disk."""
+        """Do nothing: nothing is kept on disk."""
 
 
 class _Daemon(WorkerThread):
-    """Ends with the process: one that is told to stop while it starts can miss it, and would keep the process."""
+    """A daemon thread. A thread that is stopped while it starts can miss that, and would keep the process alive."""
 
     def __init__(self, service: ServiceThread, **kwargs: Any) -> None:
         super().__init__(service, **kwargs)
@@ -103,7 +102,7 @@ class _Thread(AIOKafkaConsumerThread):
     consumer: "GroupConsumer"
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
-        """Fetch nothing."""
+        """Do nothing: this consumer fetches nothing."""
         self._ensure_consumer().pause(*ensure_aiokafka_TPset(assigned))
         await super().on_partitions_assigned(assigned, generation_id)
 
@@ -118,7 +117,7 @@ class _Thread(AIOKafkaConsumerThread):
         return {}
 
     async def committed(self, tps: Collection[TP]) -> Mapping[TP, Any]:
-        """What the group has committed, with what is beside it; none of those of which nothing is committed."""
+        """Return the committed offsets with their metadata; partitions without a commit are left out."""
         fetch = self._ensure_consumer()._coordinator.fetch_committed_offsets
         return cast("Mapping[TP, Any]", await self.call_thread(fetch, ensure_aiokafka_TPset(tps)))
 
@@ -135,14 +134,14 @@ class _Thread(AIOKafkaConsumerThread):
 
     @property
     def generation(self) -> int:
-        """The group's generation that this member is in; NO_GENERATION when the group has dropped it."""
+        """The group generation of this member; NO_GENERATION when the group has dropped it."""
         return int(self._ensure_consumer()._coordinator.generation)
 
     async def is_member(self, generation: int) -> bool | None:
-        """Whether the group, asked now, has this member in this generation; None without an answer.
+        """Ask the group whether this member is in this generation; None without an answer.
 
-        aiokafka's own heartbeat would take an answer about a generation that has ended meanwhile for one about the
-        next, forget that it is a member of that, and join again: with several members, without end.
+        aiokafka's own heartbeat would apply an answer about an ended generation to the next one, drop its membership
+        and join again: with several members, endlessly.
         """
         coordinator = self._ensure_consumer()._coordinator
 
@@ -162,7 +161,7 @@ class _Thread(AIOKafkaConsumerThread):
 
 
 class GroupConsumer(Consumer):
-    """Faust's consumer: a member of the group that fetches nothing."""
+    """Faust's consumer: a group member that fetches nothing."""
 
     hooks: Hooks
     in_commit: Callable[[str], str]
@@ -170,17 +169,20 @@ class GroupConsumer(Consumer):
 
     @classmethod
     def made(cls, hooks: Hooks, in_commit: Callable[[str], str]) -> "type[GroupConsumer]":
-        """The consumer class of one app: Faust makes the object itself. `in_commit` is beside an offset of a topic."""
+        """Return the consumer class of one app, which Faust instantiates.
+
+        `in_commit` returns a commit's metadata by topic.
+        """
         return type(cls.__name__, (cls,), {"hooks": hooks, "in_commit": staticmethod(in_commit)})
 
     def _new_consumer_thread(self) -> _Thread:
         return _Thread(self, loop=self.loop, beacon=self.beacon, thread_loop=new_loop())
 
     async def perform_seek(self) -> None:
-        """Nothing is fetched."""
+        """Do nothing: nothing is fetched."""
 
     def verify_event_path(self, now: float, tp: TP) -> None:
-        """Say nothing of partitions that Faust does not fetch; the watch of the lag looks at progress."""
+        """Do nothing: Faust does not fetch these partitions. The lag watch checks their progress."""
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Checkpoint before the listeners are called."""
@@ -188,7 +190,7 @@ class GroupConsumer(Consumer):
         await super().on_partitions_revoked(revoked)
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
-        """Tell the runtime before the listeners are called."""
+        """Notify the runtime before the listeners are called."""
         await self.hooks.on_assigned(assigned, generation_id)
         await super().on_partitions_assigned(assigned, generation_id)
 

@@ -1,8 +1,8 @@
-"""Garbage collection of a process whose objects live long: between batches, and each object is looked at twice.
+"""Garbage collection for a process with long-lived objects: between batches, and each object is scanned twice.
 
-Events and states hold no cycles: they are freed by their reference counts. What does hold cycles is little: failures
-with their tracebacks, tasks and requests of the libraries. Python would look for it in the middle of a batch, whenever
-so many objects were made, and at times through all states there are.
+Events and states have no cycles, so reference counting frees them. Cycles are few: exceptions with their tracebacks,
+tasks and requests of the libraries. Python's own collector would run in the middle of a batch, whenever enough objects
+were allocated, and at times scan all states.
 """
 
 import gc
@@ -12,21 +12,21 @@ from contextlib import contextmanager
 from typing import Final
 
 _NEW_OBJECTS: Final = 50_000
-"""Looked through at once when there are so many: some milliseconds."""
+"""The number of new objects that triggers a scan, which takes some milliseconds."""
 _YOUNG_EVERY_S: Final = 1.0
 _WHOLE_EVERY_S: Final = 60.0
-"""What lives for longer is taken to live on. A cycle of such objects is found when partitions are given up."""
+"""Objects that survive this are taken to be long-lived. Their cycles are found when partitions are revoked."""
 
 
 class Collector:
-    """Collects when it is told that nothing is being worked on."""
+    """A collector that runs only when it is called between batches."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._young_s = self._whole_s = clock()
 
     def tick(self) -> None:
-        """Looks through what is new, and every minute through what has come since the last whole look."""
+        """Collect new objects, and every minute those since the last full collection."""
         now = self._clock()
         if now - self._whole_s >= _WHOLE_EVERY_S:
             self.whole()
@@ -35,20 +35,20 @@ class Collector:
             self._young_s = now
 
     def whole(self) -> None:
-        """Looks through all that is not frozen, and freezes what is left: it is not looked at again."""
+        """Collect all objects that are not frozen, and freeze the rest."""
         gc.collect()
         gc.freeze()
         self._young_s = self._whole_s = self._clock()
 
     def anew(self) -> None:
-        """Looks through everything: when states were dropped, little is left."""
+        """Collect all objects, also frozen ones: for when states were dropped and little is left."""
         gc.unfreeze()
         self.whole()
 
 
 @contextmanager
 def collecting() -> Iterator[Collector]:
-    """Python does not collect by itself meanwhile; what is there already is frozen."""
+    """Disable Python's own collection within the block; existing objects are frozen."""
     collector = Collector()
     gc.disable()
     collector.whole()

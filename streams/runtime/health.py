@@ -1,7 +1,7 @@
-"""Whether a worker is alive and ready, judged by progress and not by size.
+"""The health of a worker: alive and ready, judged by progress and not by backlog.
 
-A large backlog that shrinks is healthy; one record that waits while nothing is processed is not.
-The judgement is a pure function of what was seen and when; `HealthServer` serves it.
+A large backlog that shrinks is healthy; one record that waits while nothing is processed is not. The verdict is a pure
+function of samples and their times; `HealthServer` serves it.
 """
 
 import json
@@ -23,37 +23,38 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One partition at one moment."""
+    """A sample of one partition at one moment."""
 
     next_offset: int
     """The first offset that is not processed."""
     end_offset: int
-    """Where the partition ends: the offset that the next record will get."""
+    """The end offset: the one that the next record will get."""
     last_record_ms: int | None
-    """The time of the last processed record; None before the first."""
+    """The time of the last processed record, in epoch milliseconds; None before the first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """One partition as it was followed over time. Times are epoch seconds."""
+    """The progress of one partition over time. Times are in epoch seconds."""
 
     next_offset: int
     end_offset: int
     last_record_ms: int | None
     caught_up_s: float
-    """When it was last seen without anything waiting; at first, when it was first seen, or what waits was written."""
+    """The last time when no records waited; initially, when it was first sampled, or when the first waiting record
+    was written."""
     waiting_since_s: float | None
-    """Since when records wait and none was processed; None when none wait."""
+    """The time since which records wait and none was processed; None when none wait."""
 
     @property
     def lag(self) -> int:
-        """How many offsets wait."""
+        """The number of waiting offsets."""
         return max(0, self.end_offset - self.next_offset)
 
     def lag_seconds(self, now_s: float) -> float:
-        """How long the oldest waiting record can have waited; 0 when none wait.
+        """Return the longest time for which a record can have waited, in seconds; 0 when none wait.
 
-        It arrived after the last processed one, and after the last moment when none waited.
+        The oldest waiting record arrived after the last processed one, and after the last moment when none waited.
         """
         if self.lag == 0:
             return 0.0
@@ -62,7 +63,7 @@ class Progress:
 
 
 def follow(before: Progress | None, sample: Sample, now_s: float) -> Progress:
-    """What is known of a partition after one more sample."""
+    """Return the progress of a partition after one more sample."""
     waits = sample.end_offset > sample.next_offset
     if not waits:
         waiting_since_s = None
@@ -80,9 +81,9 @@ def follow(before: Progress | None, sample: Sample, now_s: float) -> Progress:
 
 
 def waits_since(progress: Progress, record_ms: int) -> Progress:
-    """The same, where it is known when the first waiting record was written.
+    """Return the progress, given the time when the first waiting record was written (epoch milliseconds).
 
-    So a process that starts again and again, and gets nowhere, does not begin to count anew each time.
+    So a process that restarts in a loop without progress does not reset its waiting time.
     """
     return replace(progress, caught_up_s=min(progress.caught_up_s, record_ms / 1000))
 
@@ -101,17 +102,17 @@ class Stuck:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What the process says of itself."""
+    """The verdict on the process's health."""
 
     alive: bool
     ready: bool
     reasons: tuple[str, ...]
-    """Why it is not alive or not ready, for people."""
+    """Human-readable reasons why it is not alive or not ready."""
     partitions: int
     lag_records: int
     stuck: tuple[Stuck, ...]
     notes: tuple[str, ...] = ()
-    """What happened that people should know of, also where all is well."""
+    """Human-readable notes of events that an operator should know, also when the process is healthy."""
 
 
 def judge(
@@ -122,11 +123,11 @@ def judge(
     recovered: bool,
     troubles: Sequence[str] = (),
 ) -> Verdict:
-    """Alive unless a partition is stuck; ready when partitions are assigned, recovered and not stuck.
+    """Return a verdict: alive unless a partition is stuck; ready when partitions are assigned, recovered and not stuck.
 
-    `troubles` are of the topics; with any it is not ready, and to start it again would not help.
+    `troubles` are problems of the topics: with any, it is not ready, and a restart would not help.
 
-    Progress is not expected of a partition whose state is being recovered: nothing is stuck then.
+    No progress is expected of a partition whose state is being recovered: it is not stuck.
     """
     stuck = tuple(
         Stuck(
@@ -160,9 +161,9 @@ def judge(
 
 
 class _Server:
-    """Serves some paths in threads of its own until `close`.
+    """An HTTP server of some paths, in threads of its own until `close`.
 
-    `port` is the port it got. Raises OSError when it cannot have the one asked for.
+    `port` is the bound port. Raises OSError when the requested port is not available.
     """
 
     def __init__(self, host: str, port: int, answers: "Mapping[str, Callable[[], _Answer]]", what: str) -> None:
@@ -195,7 +196,7 @@ def _always_ready() -> Verdict:
 
 
 class HealthServer(_Server):
-    """Serves /healthz, /readyz and /metrics. Without a `verdict` it says that the process is alive and ready."""
+    """Serves /healthz, /readyz and /metrics. Without a `verdict` it reports the process as alive and ready."""
 
     def __init__(
         self,
@@ -223,10 +224,10 @@ def _of_verdict(verdict: Verdict, good: bool) -> _Answer:
 
 class _Handler(BaseHTTPRequestHandler):
     answers: Mapping[str, Callable[[], _Answer]]
-    timeout = 10.0  # seconds for a request to come: each holds a thread
+    timeout = 10.0  # seconds until a request must have arrived: each holds a thread
 
     def do_GET(self) -> None:  # the name that http.server calls
-        """Answer one of the paths."""
+        """Serve one of the paths."""
         answer = self.answers.get(self.path.partition("?")[0])
         if answer is None:
             self._send(HTTPStatus.NOT_FOUND, "text/plain", f"expected one of {', '.join(self.answers)}\n".encode())
@@ -241,5 +242,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the name of the base class
-        """Probes come every few seconds: not worth a line each."""
+        """Log nothing: probes arrive every few seconds."""
         _log.debug(format, *args)

@@ -25,16 +25,16 @@ _REQUEST_WITHIN_S = 10.0
 
 
 class Place(Protocol):
-    """The progress of a reader of topics; called from another thread."""
+    """The progress of a topic reader; called from another thread."""
 
     def positions(self) -> Mapping[Partition, tuple[int, int | None]]:
-        """By assigned source partition: the first offset not processed, the time of the last processed record."""
+        """By assigned source partition: the first offset not processed, and the time of the last processed record."""
 
     def committed(self, partition: Partition) -> int | None:
-        """The offset that was last committed."""
+        """Return the last committed offset; None if unknown."""
 
     def recovered(self) -> bool:
-        """Whether the states of the assigned partitions are recovered."""
+        """Return whether the states of the assigned partitions are recovered."""
 
 
 class LagWatch:
@@ -105,7 +105,7 @@ class LagWatch:
                         self._topics.look()
                     self._look()
                     self._outage.back()
-                except KafkaException as failed:  # the last known ends go on counting
+                except KafkaException as failed:  # the last known end offsets stay in use
                     self._outage.away(failed)
         except Exception as failure:
             self._on_failure(failure)
@@ -133,7 +133,7 @@ class LagWatch:
             self._date(behind)
 
     def _date(self, behind: Mapping[Partition, int]) -> None:
-        """Sets since when the records of newly assigned partitions wait; now, if the broker does not answer."""
+        """Set since when the records of newly assigned partitions wait; now, if the broker does not answer."""
         try:
             dated = oldest_unprocessed(self._client, behind, system=self._system)
         except (KafkaException, Unreachable) as failed:

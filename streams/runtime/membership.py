@@ -1,4 +1,4 @@
-"""What the worker's runtime asks of its consumer group, and what it is called with; Faust's consumer is behind it."""
+"""The interface of the worker's runtime to its consumer group; Faust's consumer implements it."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Set
 from dataclasses import dataclass
@@ -9,35 +9,36 @@ from haltline.streams.runtime.health import Partition
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """Called in the event loop, one at a time; the group waits for each of them to return.
+    """Callbacks of the group, called in the event loop one at a time; the group waits for each of them to return.
 
-    They say what the group says. Nothing is said of the table: whoever is assigned a partition reads it by itself.
+    They concern the assignment only, not the table: the worker itself reads the changelog of an assigned partition.
     """
 
     on_giving_up: Callable[[Set[Partition], bool], Awaitable[None]]
-    """Before these partitions go, the changelog's among them; True when the group has dropped this member already."""
+    """Called before these partitions are revoked, those of the changelog included; True if the group has already
+    dropped this member."""
     on_assigned: Callable[[Set[Partition], int], Awaitable[None]]
-    """All that is this member's from now on, in this generation of the group: partitions of the sources, and of the
-    changelog those with the same numbers and those to be kept up as a standby. Sends no heartbeats until it returns."""
+    """Called with the whole new assignment and the group's generation: source partitions, and of the changelog those
+    with the same numbers and the standbys. No heartbeats are sent until it returns."""
 
 
 class Membership(Protocol):
     """One member of a consumer group."""
 
     async def start(self) -> None:
-        """Join. The hooks are called from here on."""
+        """Join the group. From here on the hooks are called."""
 
     async def stop(self) -> None:
-        """Leave, without a hook being called. A static member's place is kept for its session timeout."""
+        """Leave the group without calling hooks. A static member's assignment is kept for its session timeout."""
 
     def failure(self) -> BaseException | None:
-        """What it cannot go on after; None while it goes on."""
+        """The exception that ended the membership; None while it runs."""
 
     async def is_member(self, generation: int) -> bool:
-        """Whether the group, asked now, still has this member in this generation; waits for its coordinator."""
+        """Ask the group whether this member is still in this generation; waits for the coordinator."""
 
     async def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, tuple[int, str]]:
-        """Offsets that the group has committed, each with what is beside it; none where nothing is committed."""
+        """Return the committed offsets, each with its metadata; partitions without a commit are left out."""
 
     async def commit(self, offsets: Mapping[Partition, int]) -> bool:
-        """Commit those that are still assigned. Whether the group took them."""
+        """Commit the offsets of partitions that are still assigned. Returns whether the group accepted them."""

@@ -176,14 +176,14 @@ _DEFINITIONS: Final = {definition.name: definition for definition in METRICS}
 
 
 class Metrics:
-    """The table as live objects on a registry of their own.
+    """The metrics of the table, in their own registry.
 
-    A metric is exposed from when it is first asked for: one that a process does not keep would otherwise stand
-    at 0 in it, and a canary that never flew would be one that failed.
+    A metric is exposed once it is first requested. Otherwise a process would expose the metrics that it does not keep
+    as 0: a canary that never ran would look like one that failed.
     """
 
     def __init__(self, component: str = "") -> None:
-        """`component` is what runs: worker, shadow, audit, console, canary, verifier, intake, notify, opinion."""
+        """`component` is the process: worker, shadow, audit, console, canary, verifier, intake, notify, opinion."""
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self._lock = threading.Lock()
@@ -192,19 +192,19 @@ class Metrics:
         self.gauge("build_info").labels(**labels).set(1)
 
     def counter(self, name: str) -> Counter:
-        """A counter of the table by its name without the prefix. Raises KeyError, TypeError."""
+        """Return a counter by its name without the prefix. Raises KeyError, TypeError."""
         return _of_kind(name, self._get(name), Counter)
 
     def gauge(self, name: str) -> Gauge:
-        """A gauge of the table by its name without the prefix. Raises KeyError, TypeError."""
+        """Return a gauge by its name without the prefix. Raises KeyError, TypeError."""
         return _of_kind(name, self._get(name), Gauge)
 
     def histogram(self, name: str) -> Histogram:
-        """A histogram of the table by its name without the prefix. Raises KeyError, TypeError."""
+        """Return a histogram by its name without the prefix. Raises KeyError, TypeError."""
         return _of_kind(name, self._get(name), Histogram)
 
     def children(self, name: str) -> "Children":
-        """The children of a counter, kept: for hot paths. Raises KeyError, TypeError."""
+        """Return the cached children of a counter, for hot paths. Raises KeyError, TypeError."""
         return Children(self.counter(name))
 
     def _get(self, name: str) -> "_Metric":
@@ -214,12 +214,12 @@ class Metrics:
             return self._metrics[name]
 
     def exposition(self) -> bytes:
-        """Everything in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
 
 class Children(dict[tuple[str, ...], Counter]):
-    """A counter's children by label values: a look-up costs what a dict costs."""
+    """A counter's children by label values, with the cost of a dict look-up."""
 
     def __init__(self, parent: Counter) -> None:
         super().__init__()

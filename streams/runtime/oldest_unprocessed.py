@@ -1,4 +1,4 @@
-"""When the records that wait were written, for a process that starts behind: it has seen none of them yet."""
+"""The write times of waiting records, for a process that starts behind and has not read them yet."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -17,7 +17,7 @@ _POLL_S: Final = 0.1
 def oldest_unprocessed(
     client: Mapping[str, ClientSetting], places: Mapping[Partition, int], *, system: System = REAL
 ) -> dict[Partition, int]:
-    """By partition: the time of the record at an offset, or of the first behind it, in epoch milliseconds.
+    """Return the time of the record at or after an offset, by partition, in epoch milliseconds.
 
     Partitions without an answer within five seconds are left out. Raises Unreachable when no broker answers, and
     KafkaException when it refuses.

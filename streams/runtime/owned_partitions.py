@@ -1,4 +1,4 @@
-"""The partitions of the changelog that this process holds, and those of them that it alone may write."""
+"""The changelog partitions that this process holds, and those of them that it owns: no other process may write them."""
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Set
@@ -11,7 +11,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class OwnedPartitions:
-    """The partitions of the table. `logs` is the mark of the logs that offsets of states count in now."""
+    """The partitions of the table. `logs` is the mark of the current logs of the sources."""
 
     def __init__(self, incarnations: TopicIncarnations, logs: bytes) -> None:
         self._incarnations = incarnations
@@ -20,16 +20,16 @@ class OwnedPartitions:
         self._owned: dict[int, PartitionState] = {}
 
     def keep(self, partitions: Set[int]) -> None:
-        """Own nothing from now on, and hold these; every other partition is forgotten."""
+        """Hold exactly these partitions, and own none; all others are dropped."""
         self._owned = {}
         self._held = {number: self._held.get(number) or PartitionState(number, self._logs) for number in partitions}
 
     def own(self, partitions: Iterable[int]) -> list[PartitionState]:
-        """Become the owner of these, whose claims were read. Raises RuntimeError where one was not."""
+        """Become the owner of these, whose claims were read. Raises RuntimeError if a claim was not."""
         owned = []
         for number in partitions:
             part = self._held[number]
-            part.headers()  # of an owner only
+            part.headers()  # raises if it is not the owner
             self._owned[number] = part
             owned.append(part)
             if part.fenced_keys:
@@ -39,32 +39,32 @@ class OwnedPartitions:
         return owned
 
     def release(self) -> None:
-        """None is ours any more."""
+        """Give up the ownership of all partitions."""
         self._owned = {}
 
     def slice(self, partition: int) -> PartitionState:
-        """The states of a partition that is held."""
+        """Return the states of a partition that is held."""
         return self._held[partition]
 
     def owned(self) -> Collection[PartitionState]:
-        """What may be written now."""
+        """The partitions that this process may write."""
         return self._owned.values()
 
     def owner_of(self, partition: int) -> Owner | None:
-        """The claim of this process; None: the partition is not its own."""
+        """Return this process's claim; None if it does not own the partition."""
         part = self._owned.get(partition)
         return None if part is None else part.owner
 
     def numbers(self) -> Set[int]:
-        """Of those. May be called by any thread."""
+        """The numbers of the owned partitions. May be called by any thread."""
         return frozenset(self._owned)
 
     def other_logs(self, partition: int, logs: bytes) -> Mapping[str, int]:
-        """Of a state in this partition that was written when the logs were those: see `Processor.forget`."""
+        """Return `ends` of `Processor.forget` for a state in this partition that was written with these logs."""
         return self._incarnations.ends_for(partition, logs)
 
     def compare_ends(self, ends: Mapping[int, int]) -> None:
-        """Raises ForeignWrite when somebody else writes to one of them, by where they end."""
+        """Compare the end offsets. Raises ForeignWrite when another process writes to one of the partitions."""
         for partition, end in ends.items():
             part = self._owned.get(partition)
             if part is not None:

@@ -1,7 +1,7 @@
-"""How this process becomes the owner of partitions of the changelog: claimed in the log, read up to the claim, asked.
+"""How this process becomes the owner of changelog partitions: it writes a claim, reads up to it, and asks the group.
 
-`haltline.streams.runtime.changelog` says why that is enough. What the group says last is what is done: each step looks
-whether the assignment that it is for is still there.
+`haltline.streams.runtime.changelog` explains why that suffices. The last assignment of the group counts: each step
+checks that its assignment is still current.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ class RecoveryStuck(KnownFailure):
 
 
 class Ownership:
-    """Claims and reads the partitions that are assigned, and keeps up those of which this process is a standby.
+    """Claims and reads the assigned partitions, and keeps the standby partitions up to date.
 
-    Everything is called in the event loop. `open_reader` makes the reader of the changelog, given what takes its
-    batches; `on_failure` is called with what cannot be gone on after.
+    All methods are called in the event loop. `open_reader` makes the reader of the changelog from a function that
+    receives its batches; `on_failure` is called with errors that are fatal.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Ownership:
         self._seen_s = 0.0
 
     def assign(self, active: Set[int], standbys: Set[int]) -> None:
-        """Hold these from now on: read them all, own none yet. What is known of them already is kept."""
+        """Hold these partitions: read them all, own none yet. States that are already held are kept."""
         self._assignment = _Assignment(active, standbys - active)
         self._claimed_at.clear()
         self._partitions.keep(active | standbys)
@@ -71,14 +71,15 @@ class Ownership:
     async def recover(self, generation: int) -> bool:
         """Claim the partitions that were assigned in this generation, and read them up to the claims.
 
-        False: they have gone meanwhile, or the group has dropped this member. Raises OlderRelease, DeliveryFailed.
+        Returns False if they have been revoked meanwhile, or the group has dropped this member. Raises OlderRelease,
+        DeliveryFailed.
         """
         assignment = self._assignment
         if assignment is None or not assignment.active:
             return False
         unclaimed = [self._partitions.slice(number) for number in sorted(assignment.active)]
-        # The group is asked before claiming, so that a member that was dropped disturbs nobody; and after all is read,
-        # as whoever takes over from then on claims behind what this process will write.
+        # The group is asked before claiming, so that a dropped member disturbs no owner; and after everything is read,
+        # because a later owner's claim then follows everything that this process writes.
         while await self._is_still(assignment, generation):
             if not unclaimed:
                 return True
@@ -90,13 +91,13 @@ class Ownership:
         return False
 
     def is_claimed(self) -> bool:
-        """Whether no claim of another was read behind ours, in any partition that is assigned. Raises OlderRelease."""
+        """Return whether no other claim follows ours in any assigned partition. Raises OlderRelease."""
         return self._assignment is not None and all(
             self._partitions.slice(number).claimed for number in self._assignment.active
         )
 
     def own(self) -> Collection[PartitionState]:
-        """Become the owner of what was recovered; returns it. Standbys are read on."""
+        """Become the owner of the recovered partitions, and return them. Reading of the standbys continues."""
         assignment = self._assignment
         if assignment is None:
             raise RuntimeError("ownership: expected partitions that are assigned, got none")
@@ -107,7 +108,7 @@ class Ownership:
         return owned
 
     async def release(self, *, lost: bool) -> None:
-        """Own nothing, read nothing. Unless the group has dropped this member, claims on their way land before."""
+        """Own and read nothing. Unless the group has dropped this member, waits for claims that are being sent."""
         self._assignment = None
         self._progress.set()
         self._reader.stop()
@@ -116,16 +117,19 @@ class Ownership:
             await self._outbox.confirmed(self._claims)
 
     def close(self) -> None:
-        """End the reader."""
+        """Close the reader."""
         self._reader.close()
 
     def remaining(self) -> int:
-        """How many offsets are still to be read up to our claims, as far as it is known where these are."""
+        """The number of offsets still to be read up to our claims, as far as their offsets are known."""
         positions = self._unclaimed()
         return sum(max(0, self._claimed_at.get(number, 0) + 1 - position) for number, position in positions.items())
 
     def check_progress(self) -> None:
-        """Raises RecoveryStuck when reading has stood still for too long. Call it now and then."""
+        """Check that recovery progresses; call it periodically.
+
+        Raises RecoveryStuck when it has stalled for too long.
+        """
         positions, now_s = self._unclaimed(), self._system.monotonic()
         if positions != self._seen:
             self._seen, self._seen_s = positions, now_s
@@ -136,7 +140,7 @@ class Ownership:
             )
 
     def _unclaimed(self) -> Mapping[int, int]:
-        """By partition that is read before it is owned: the offset that is read next."""
+        """The next offset to read, by partition that is not yet owned."""
         active = () if self._assignment is None else self._assignment.active
         parts = map(self._partitions.slice, active)
         return {part.partition: part.position for part in parts if not part.claimed}
@@ -164,7 +168,7 @@ class Ownership:
 
     def _read(self, numbers: Iterable[int]) -> None:
         positions = {number: self._partitions.slice(number).position for number in numbers}
-        # Where nothing is held the broker says where the partition begins: the embedded one drops old records.
+        # With no state held, the broker returns the first offset: the embedded one drops old records.
         self._reader.begin({(self._changelog, n): at or OFFSET_BEGINNING for n, at in positions.items()})
 
     def _take_records(self, fetched: Fetched) -> None:

@@ -1,4 +1,4 @@
-"""What the main path needs from outside: where outputs go, and what is counted."""
+"""The ports of the main path: where outputs are sent, and what is counted."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,53 +9,53 @@ from haltline.schemas.findings import Finding
 
 
 class Sender(Protocol):
-    """Where outputs go; the worker's is an `Outbox`."""
+    """A destination of outputs; the worker's is an `Outbox`."""
 
     def send(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
     ) -> None:
-        """Hands one record over."""
+        """Send one record."""
 
 
 class Outbox(Sender, Protocol):
-    """What a worker sends with."""
+    """The sender of a worker."""
 
     def partitions(self, topic: str) -> int:
-        """How many the topic has. Raises KnownFailure when there is no such topic."""
+        """Return the topic's number of partitions. Raises KnownFailure when there is no such topic."""
 
 
 class Meter:
-    """What is counted on the way: here nothing. The worker's is a `SessionMetrics`."""
+    """A meter that counts nothing. The worker's is a `SessionMetrics`."""
 
     def finding(self, finding: Finding) -> None:
-        """A finding of a detector."""
+        """Count a finding of a detector."""
 
     def decision(self, decision: Decision, latency_s: float | None) -> None:
-        """A decision, and the time since its event was produced; None: it is on no event."""
+        """Count a decision with its latency in seconds since its event was produced; None if no event caused it."""
 
     def model_turn(self, *, is_usage_known: bool) -> None:
-        """A turn of a model."""
+        """Count a turn of a model."""
 
     def judged(self, detector: str, level: str, helped: float) -> None:
-        """How far an earlier intervention of a rule helped, 0 to 1."""
+        """Count how far an earlier intervention of a rule helped, 0 to 1."""
 
     def irreversible(self, effect: str) -> None:
-        """An act was attempted that cannot be taken back."""
+        """Count an attempt of an irreversible action."""
 
     def stopped(self, time_to_stop_s: float) -> None:
-        """A kill was acknowledged."""
+        """Count an acknowledged kill, with the seconds it took."""
 
     def followup(self, what: str) -> None:
-        """Something that operators, answers or the clock have caused."""
+        """Count an effect of operators, acknowledgements or the clock."""
 
     def detector_error(self, detector: str) -> None:
-        """A detector raised."""
+        """Count an exception in a detector."""
 
     def dead_letter(self, reason: BadRecord) -> None:
-        """A record could not be used."""
+        """Count a record that could not be used."""
 
     def policy(self, name: str, version: int) -> None:
-        """A policy is in force from now on."""
+        """Record the policy now in force."""
 
     def policy_refused(self) -> None:
-        """A policy document could not be used."""
+        """Count a policy document that could not be used."""

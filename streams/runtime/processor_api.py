@@ -1,4 +1,4 @@
-"""What the worker's runtime asks of what it runs; it knows nothing else of it."""
+"""The interface between the worker's runtime and the processor that it runs."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
@@ -12,54 +12,56 @@ Change = tuple[int, bytes, bytes | None]
 """Partition, key, encoded state; None drops the key."""
 
 Load = Callable[[bytes], bytes | None]
-"""The encoded state of a key, as the last call of `Processor.changed` gave it out, or as it was
-recovered. While a batch is processed only keys of its partition are found."""
+"""Returns the encoded state of a key, as last returned by `Processor.changed` or as recovered.
+
+While a batch is processed, only keys of its partition are found.
+"""
 
 
 class Processor(Protocol):
-    """Keeps states by key, each in the partition of the records that make it.
+    """A processor that keeps states by key, each in the partition of its records.
 
-    Everything is called from one thread, one call at a time. What raises ends the process.
+    All methods are called from one thread, one call at a time. An exception ends the process.
     """
 
     def process(self, records: Sequence[RawRecord]) -> None:
         """Apply one micro-batch of one topic partition, in offset order.
 
-        Outputs go through the outbox at once. Must not block or await. Records that a state
-        includes already come again after a restart; they must change nothing.
+        Outputs are sent at once. It must not block or await. After a restart, records that a state already includes are
+        delivered again, and must change nothing.
         """
 
     def recovered(self, partition: int, states: Mapping[bytes, bytes]) -> None:
-        """Take in the encoded states of a partition that is this worker's from now on, by key.
+        """Load the encoded states of a newly owned partition, by key.
 
-        Must be quick: there may be a million of them.
+        Must be fast: there may be a million of them.
         """
 
     def forget(self, key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:
-        """The same state without what it includes of logs that are no more.
+        """Return the state without its offsets in logs that no longer exist.
 
-        `ends` has topics with the first offset that their partition cannot have had when this worker was given it: a
-        state that includes that offset, or a later one, counts in a log that is no more. 0: whatever it includes.
+        `ends` gives, by topic, the first offset that its partition cannot have had when this worker was assigned it: a
+        state that includes that offset or a later one refers to a log that no longer exists. 0: every offset does.
         """
 
     def tick(self) -> None:
-        """Do what is due by the clock; called some twenty times a second while there is something to own.
+        """Do what is due by the clock; called some twenty times a second while partitions are owned.
 
-        As `process`: outputs go at once, must not block, and is not called again for what a state shows as done.
+        As in `process`, outputs are sent at once, and it must not block. What a state shows as done is not repeated.
         """
 
     def changed(self) -> Iterable[Change]:
-        """What changed since the last call; called about once a second, with many of them less often; also when idle.
+        """Yield the changes since the last call; called about once a second, less often with many, also when idle.
 
-        `process` may be called between two items: take the set of what changed first, and
-        encode each item when it is asked for.
+        `process` may be called between two items: take the set of changed keys first, and encode each item when it is
+        requested.
         """
 
     def idle_before_ms(self, partition: int) -> int:
-        """States of the partition that were last written before this moment (epoch milliseconds) are idle."""
+        """Return the time (epoch milliseconds) before which a state must have been last written to be idle."""
 
     def retain_when_idle(self, key: bytes, encoded: bytes) -> bool:
-        """Whether an idle state is kept, and not asked about until it is written again.
+        """Return whether an idle state is kept, and not checked again until it is written again.
 
         False drops it; forget its live object.
         """
@@ -67,8 +69,7 @@ class Processor(Protocol):
     def revoke(self, partitions: Collection[int]) -> None:
         """Forget the live objects of these partitions, changed or not.
 
-        They are in the table, or, when the group dropped this worker, its new owner makes
-        them again.
+        Their states are in the table; if the group dropped this worker, the new owner recreates them.
         """
 
 

@@ -1,4 +1,4 @@
-"""The runtime's own metrics, whatever runs in it."""
+"""The runtime's own metrics, independent of the processor."""
 
 from collections.abc import Collection
 
@@ -8,7 +8,7 @@ from haltline.streams.runtime.metrics import Metrics
 
 
 class RuntimeMetrics:
-    """The metrics that the runtime itself keeps, bound once."""
+    """The metrics of the runtime, looked up once."""
 
     def __init__(self, metrics: Metrics) -> None:
         self.events = metrics.children("events_processed_total")
@@ -22,13 +22,13 @@ class RuntimeMetrics:
         self._remaining = metrics.gauge("recovery_remaining_records")
 
     def checkpointed(self, written: CheckpointResult) -> None:
-        """After a checkpoint."""
+        """Update the metrics after a checkpoint."""
         self._seconds.observe(written.seconds)
         self._state_bytes.inc(written.state_bytes)
         self._states.inc(written.states)
 
     def recovery(self, ours: Collection[PartitionState], assigned: int, remaining: int) -> None:
-        """Now and then."""
+        """Update the metrics of recovery; called periodically."""
         self._ready.set(bool(ours))
         self._assigned.set(assigned)
         self._remaining.set(0 if ours else remaining)

@@ -1,4 +1,4 @@
-"""A process with one loop: run until a signal, beside its metrics and health."""
+"""A process with one loop, which runs until a signal, with its metrics and health."""
 
 import logging
 from collections.abc import Sequence
@@ -17,22 +17,22 @@ _log = logging.getLogger(__name__)
 
 
 class Service(Protocol):
-    """What is run."""
+    """A service with a loop."""
 
     def run(self) -> None:
-        """Until `stop`."""
+        """Run until `stop`."""
 
     def stop(self) -> None:
-        """Ends it, from any thread."""
+        """End the loop; may be called from any thread."""
 
     def verdict(self) -> Verdict:
-        """Whether it is alive and ready."""
+        """Return whether it is alive and ready."""
 
 
 def run_service(service: Service, name: str, metrics: Metrics, metrics_at: tuple[str, int], bootstrap: str) -> int:
-    """Runs until SIGTERM or SIGINT. Call it in the main thread.
+    """Run a service until SIGTERM or SIGINT. Call it in the main thread.
 
-    Returns 0 after a clean stop, and 1 after a failure, which the log names. Raises OSError when the port is in use.
+    Returns 0 after a clean stop, and 1 after a failure, which is logged. Raises OSError when the port is in use.
     """
     server = HealthServer(*metrics_at, verdict=service.verdict, exposition=metrics.exposition)
     _log.info("%s: serves /metrics, /healthz and /readyz on port %d", name, server.port)
@@ -50,9 +50,9 @@ def run_service(service: Service, name: str, metrics: Metrics, metrics_at: tuple
 def verdict_of_loop(
     silent_s: float, who: str, partitions: int, *, stands_by: bool = False, notes: Sequence[str] = ()
 ) -> Verdict:
-    """Alive while the loop comes round, which was `silent_s` ago; ready while partitions are assigned too.
+    """Return a verdict: alive while the loop runs, last `silent_s` seconds ago; ready if partitions are assigned too.
 
-    `stands_by`: none are, as another process of the group works.
+    `stands_by`: none are assigned because another process of the group works.
     """
     is_alive = silent_s < STUCK_AFTER_S
     reasons = [] if is_alive else [f"the {who} has not come round for {silent_s:.0f} s"]

@@ -1,14 +1,13 @@
-"""Fetches records with librdkafka and hands them to the event loop, one micro-batch of a partition at a time.
+"""The reader of topics: librdkafka fetches, and the event loop gets one micro-batch of a partition at a time.
 
-Sources are read so, and the changelog. Which partitions are read, and from which offset, is the caller's to say; what
-is here joins no group and commits nothing. Each topic has a consumer and a thread of its own, so that a backlog of one
-topic does not stand in the queue before the records of another; where batches of several topics wait, an earlier
-topic's goes first.
+It reads sources and the changelog. The caller chooses the partitions and offsets; the reader joins no group and commits
+nothing. Each topic has its own consumer and thread, so that a backlog of one topic does not delay another. If batches
+of several topics wait, an earlier topic's is taken first.
 
-A rebalance ends an assignment with `stop`. Its records may still be in librdkafka's queue, in a thread's hands, or on
-their way to the loop: each batch carries the number of its assignment, and one of an earlier assignment is dropped in
-the loop, where assignments change. Memory is bounded by librdkafka's queue of each topic and by the number of batches
-that may wait: a thread without room stops to poll, and librdkafka stops to fetch when its queue is full.
+In a rebalance, `stop` ends an assignment. Its records may still be in librdkafka's queue, in a thread, or on their way
+to the loop. So each batch carries the number of its assignment, and the loop, where assignments change, drops batches
+of earlier ones. Memory is bounded by librdkafka's queue of each topic and by the number of waiting batches: a thread
+without room stops polling, and librdkafka stops fetching when its queue is full.
 """
 
 import asyncio
@@ -26,19 +25,19 @@ from haltline.streams.runtime.worker_settings import WorkerSettings
 from haltline.streams.system import REAL, System
 
 _LOOK_EVERY_S: Final = 0.1
-"""How soon a thread that waits for records sees that the assignment has changed, or that it is to end."""
+"""The time in seconds within which a waiting thread notices a new assignment or its end."""
 _CLOSE_WITHIN_S: Final = 5.0
 _QUEUE_KIB: Final = 16 * 1024
-"""What librdkafka may hold of one topic."""
+"""The size limit of librdkafka's queue of one topic."""
 _QUEUE_FULL_WAIT_MS: Final = 10
-"""How long librdkafka leaves a queue alone that was full. Its default of a second would be seen at every backlog."""
+"""How long librdkafka does not fetch into a queue that was full. Its default of a second is noticeable in a backlog."""
 
 _REFUSED: Final = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError._AUTO_OFFSET_RESET,  # where going on from another offset would pass over records
+        KafkaError._AUTO_OFFSET_RESET,  # where another offset would skip records
     }
 )
 
@@ -46,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 class Record(NamedTuple):
-    """A record as the pipeline reads it: `RawRecord`."""
+    """A record as the pipeline reads it: implements `RawRecord`."""
 
     topic: str
     partition: int
@@ -58,59 +57,59 @@ class Record(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What one poll brought of a partition."""
+    """The result of one poll of a partition."""
 
     assignment: int
     place: Partition
     begins: int
-    """Where the partition was read up to before. All that there is from there up to `following` is here."""
+    """The position before the poll. All records from there up to `following` are included."""
     records: Sequence[RawRecord]
-    """In offset order; none when the end of the partition was reached behind what is no record."""
+    """In offset order; empty when the partition's end was reached after offsets without records."""
     end: int | None = None
-    """Where there are none: that end."""
+    """The end offset if there are no records."""
 
     @property
     def first(self) -> int:
-        """The offset of its first record; without one, where the partition ends."""
+        """The offset of the first record; without one, the partition's end offset."""
         return self.records[0].offset if self.end is None else self.end
 
     @property
     def following(self) -> int:
-        """The offset that is fetched next."""
+        """The offset to fetch next."""
         return self.records[-1].offset + 1 if self.end is None else self.end
 
 
 class RecordConsumer(Protocol):
-    """What is used of confluent-kafka's consumer; its stubs say of every field of a message that it may be missing."""
+    """The used part of confluent-kafka's consumer, whose stubs declare every field of a message as optional."""
 
     def assign(self, partitions: list[TopicPartition], /) -> None:
-        """Read these, and no others, each from its offset."""
+        """Read exactly these partitions, each from its offset."""
 
     def poll(self, timeout: float, /) -> Any:
         """Wait for one message; None when there is none in time."""
 
     def consume(self, num_messages: int, /, timeout: float) -> list[Any]:
-        """Take what is there."""
+        """Return the available messages."""
 
     def close(self) -> None:
-        """End it."""
+        """Close the consumer."""
 
 
 def consumer_settings(settings: WorkerSettings, *, reset: str = "earliest") -> dict[str, Any]:
-    """Settings of librdkafka for reading a worker's topics.
+    """Return librdkafka's settings for reading a worker's topics.
 
-    `reset` is what to do where the broker no longer has the records that come next: begin with those that it has, or
-    "error".
+    `reset` is what to do when the broker no longer has the next records: "earliest" begins with the first that it has,
+    "error" fails.
     """
     return {
         **settings.client,
         "bootstrap.servers": settings.bootstrap,
-        "group.id": settings.group,  # librdkafka wants one; it is never joined
+        "group.id": settings.group,  # librdkafka requires one; the group is never joined
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": reset,
-        "enable.partition.eof": True,  # the position behind the marks of a transaction, which are no records
-        "isolation.level": "read_uncommitted",  # as Faust reads
+        "enable.partition.eof": True,  # the position after transaction markers, which are not records
+        "isolation.level": "read_uncommitted",  # as in Faust
         "check.crcs": True,
         "fetch.wait.max.ms": settings.fetch_wait_ms,
         "fetch.message.max.bytes": settings.fetch_max_bytes,
@@ -126,15 +125,14 @@ def open_consumer(
     reset: str = "earliest",
     system: System = REAL,
 ) -> RecordConsumer:
-    """A consumer of no partitions yet. `on_error` is called with the client's errors, by the thread that polls."""
+    """Return a consumer without partitions. `on_error` is called with the client's errors, by the polling thread."""
     return system.consumer({**consumer_settings(settings, reset=reset), "error_cb": on_error}, logger=log)
 
 
 class SourceReader:
-    """Reads some topics. Everything is called in the event loop's thread, and so is `take`.
+    """Reads some topics. All methods, and `take`, are called in the event loop's thread.
 
-    `open_with` makes the consumer of one topic, in its thread; `on_failure` is called with what reading cannot survive,
-    by that thread.
+    `open_with` makes the consumer of one topic, in its thread; `on_failure` is called by that thread with fatal errors.
     """
 
     def __init__(
@@ -154,7 +152,7 @@ class SourceReader:
         self._assignment = 0
         self._waiting: dict[str, deque[Fetched]] = {topic: deque() for topic in topics}
         self._takes_more = False
-        """Whether a turn of the loop is asked for."""
+        """Whether a callback of the loop is scheduled."""
         self._threads = {
             topic: _TopicThread(
                 topic,
@@ -169,18 +167,18 @@ class SourceReader:
         }
 
     def begin(self, offsets: Mapping[Partition, int]) -> None:
-        """Read these partitions from these offsets on, and no others."""
+        """Read exactly these partitions, from these offsets."""
         self._assignment += 1
         for topic, thread in self._threads.items():
             own = {number: offset for (of_topic, number), offset in offsets.items() if of_topic == topic}
             thread.assign(_Assignment(self._assignment, own))
 
     def stop(self) -> None:
-        """Read nothing; what was fetched and not taken yet is dropped."""
+        """Stop reading; batches that were fetched and not taken are dropped."""
         self.begin({})
 
     def close(self) -> None:
-        """End the threads. What they held is dropped."""
+        """End the threads, and drop their batches."""
         self.stop()
         for thread in self._threads.values():
             thread.closing = True
@@ -200,7 +198,7 @@ class SourceReader:
             self._take_next()
 
     def _take_next(self) -> None:
-        """Take one batch. The next one waits for a turn of the loop, so that a checkpoint gets on under load."""
+        """Take one batch. The next waits for another loop iteration, so that a checkpoint progresses under load."""
         topic, waiting = next((topic, waiting) for topic, waiting in self._waiting.items() if waiting)
         fetched = waiting.popleft()
         try:
@@ -242,17 +240,17 @@ class _TopicThread:
         self._assignment = self._taken_up = _Assignment(0, {})
         self._changed = system.event()
         self._following: dict[int, int] = {}
-        """By partition of the assignment: the offset that is fetched next, as far as it was handed over."""
+        """By assigned partition: the offset to fetch next, after those handed over."""
         self._complaint = ""
         self._thread = system.thread(target=self._run, name=f"reads {topic}", daemon=True)
         self._thread.start()
 
     def join(self, within_s: float) -> None:
-        """Wait for its end."""
+        """Wait for the thread's end."""
         self._thread.join(within_s)
 
     def assign(self, assignment: _Assignment) -> None:
-        """In any thread; taken up at the next turn."""
+        """Set the assignment, which applies at the next iteration. May be called by any thread."""
         self._assignment = assignment
         self._changed.set()
 
@@ -268,15 +266,15 @@ class _TopicThread:
             self._on_failure(failure)
 
     def _turn(self, consumer: RecordConsumer) -> None:
-        self._changed.clear()  # before the assignment is looked at, so that none is slept over
+        self._changed.clear()  # before the assignment is read, so that no change is missed
         assignment = self._assignment
         if assignment is not self._taken_up:
-            # librdkafka hands out nothing afterwards that was fetched for the assignment before.
+            # librdkafka then returns nothing that was fetched for the previous assignment.
             consumer.assign([TopicPartition(self._topic, *at) for at in assignment.offsets.items()])
             self._taken_up = assignment
             self._following = dict(assignment.offsets)
         if not assignment.offsets:
-            consumer.poll(0)  # for what the client complains of
+            consumer.poll(0)  # to receive the client's errors
             self._changed.wait(_LOOK_EVERY_S)
             return
         message = consumer.poll(_LOOK_EVERY_S)
@@ -303,7 +301,7 @@ class _TopicThread:
                     message.key(), message.value(), headers_of(message),
                 )  # fmt: skip
                 batch = open_batches.get(partition)
-                if batch is None or offset < following[partition]:  # a log that begins again is not in one with it
+                if batch is None or offset < following[partition]:  # a log that restarts needs its own batch
                     batch = open_batches[partition] = []
                     found.append(Fetched(assignment.number, (topic, partition), following[partition], batch))
                 batch.append(record)
@@ -317,14 +315,14 @@ class _TopicThread:
         return found
 
     def _judge(self, error: KafkaError) -> None:
-        """Raises KafkaException for what does not pass; librdkafka goes on by itself after the rest."""
+        """Raise KafkaException for a permanent error; librdkafka itself retries after others."""
         if error.fatal() or error.code() in _REFUSED:
             raise KafkaException(error)
         self._complains(error)
 
     def _complains(self, error: KafkaError) -> None:
         reason = f"{error.name()}: {error.str()}"
-        if error.code() in IS_AWAY:  # the watch of the lag, which asks the brokers by itself, reports those
+        if error.code() in IS_AWAY:  # the lag watch, which asks the brokers itself, reports those
             log.debug("%s: %s", self._topic, reason)
         elif reason != self._complaint:
             self._complaint = reason
@@ -332,13 +330,13 @@ class _TopicThread:
 
 
 def headers_of(message: Any) -> Sequence[tuple[str, bytes | None]]:
-    """Headers of a record; none where the name of one is not UTF-8.
+    """Return a record's headers; none if a header's name is not UTF-8.
 
-    Whoever may write a record must not be able to end its readers with it.
+    A producer must not be able to crash the readers with such a record.
     """
     try:
         return message.headers() or ()
-    except SystemError:  # confluent-kafka's way to say it
+    except SystemError:  # raised by confluent-kafka in this case
         log.warning("%s partition %d: headers at offset %d are not UTF-8, and left out",
                     message.topic(), message.partition(), message.offset())  # fmt: skip
         return ()

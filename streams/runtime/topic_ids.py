@@ -1,7 +1,7 @@
-"""What tells one life of a topic from another: its id.
+"""The ids of topics, which distinguish a recreated topic from its predecessor.
 
-Offsets are only good for the log that they were counted in. A topic that was deleted and recreated begins at 0 again,
-under its old name: who compares names and offsets alone takes its records for known ones.
+An offset is valid only in its log. A topic that was deleted and recreated starts at 0 again under the same name: by
+name and offset alone, its records look already processed.
 """
 
 import logging
@@ -25,7 +25,7 @@ UNSUPPORTED: Final = frozenset(
         KafkaError._UNSUPPORTED_FEATURE,
     }
 )
-"""What a cluster answers that does not tell the ids of its topics, however often it is asked."""
+"""The errors of a cluster that never reports topic ids."""
 
 _SOURCE: Final = "topic-id"
 _CHANGELOG: Final = "changelog-id"
@@ -34,15 +34,15 @@ _WITHIN_S: Final = 10.0
 
 
 class Topic(NamedTuple):
-    """A topic as the cluster has it now."""
+    """A topic's current metadata."""
 
     id: str | None
-    """None: the cluster does not tell."""
+    """None if the cluster does not report ids."""
     partitions: int
 
 
 class TopicIds:
-    """Asks a cluster for its topics. Safe to use from any thread."""
+    """A client for a cluster's topic metadata. Safe to use from any thread."""
 
     def __init__(self, client: Mapping[str, ClientSetting], *, system: System = REAL) -> None:
         self._client = dict(client)
@@ -50,11 +50,11 @@ class TopicIds:
         self._without_ids: set[str] = set()
 
     def of(self, names: Collection[str]) -> dict[str, Topic]:
-        """Those of them that are there. Raises KafkaException when the cluster does not answer in time."""
+        """Return those of the topics that exist. Raises KafkaException on a timeout."""
         metadata = self._admin.list_topics(timeout=_WITHIN_S)
         there = {name: metadata.topics[name] for name in names if name in metadata.topics}
         found = {name: Topic(None, len(topic.partitions)) for name, topic in there.items() if topic.error is None}
-        # The embedded broker has no controller, and would let every question to it time out.
+        # The embedded broker has no controller, and every request to one would time out.
         unknown = found.keys() - self._without_ids if metadata.controller_id in metadata.brokers else set()
         if not unknown:
             return found
@@ -67,7 +67,7 @@ class TopicIds:
                 if code in UNSUPPORTED:
                     self._without_ids.add(name)
                     _log.warning("topic %s: its id is not known, so recreation goes unnoticed: %s", name, error)
-                elif code == KafkaError.UNKNOWN_TOPIC_OR_PART:  # deleted between the two questions
+                elif code == KafkaError.UNKNOWN_TOPIC_OR_PART:  # deleted between the two requests
                     del found[name]
                 else:
                     raise
@@ -76,41 +76,41 @@ class TopicIds:
 
 @dataclass(frozen=True)
 class Logs:
-    """The logs that the offsets of states and commits count in: topics by their ids."""
+    """The logs to which the offsets of states and commits refer: topics by their ids."""
 
     ids: Mapping[str, str]
-    """Of the sources. Empty where the cluster does not tell."""
+    """The ids of the sources, by topic. Empty if the cluster does not report them."""
     changelog: str = ""
     """The id of the topic that holds the states."""
 
     @classmethod
     def of(cls, topics: Mapping[str, Topic], changelog: str) -> "Logs":
-        """Those of these topics, of which one holds the states; of none when the id of one is not known."""
+        """Return the logs of these topics, one of which is the changelog; no logs if an id is unknown."""
         ids = {name: topic.id for name, topic in topics.items() if topic.id is not None}
         return cls(ids, ids.pop(changelog, "")) if len(ids) == len(topics) else cls({})
 
     @property
     def mark(self) -> bytes:
-        """What a record of the changelog carries, so that its reader knows which logs its offsets count in."""
+        """The header of a changelog record that identifies the logs of its offsets."""
         return b"".join(_mark(topic, topic_id) for topic, topic_id in sorted(self.ids.items()))
 
     def others(self, mark: bytes) -> frozenset[str]:
-        """The topics whose log is another one than that of the mark; none when either is not known."""
+        """Return the topics whose log differs from that of the mark; none if either is unknown."""
         if not mark:
             return frozenset()
         known = {mark[at : at + _MARK_BYTES] for at in range(0, len(mark), _MARK_BYTES)}
         return frozenset(topic for topic, topic_id in self.ids.items() if _mark(topic, topic_id) not in known)
 
     def in_commit(self, topic: str) -> str:
-        """What is committed beside an offset."""
+        """Return the metadata of a commit."""
         return f"{_SOURCE}={self.ids[topic]} {_CHANGELOG}={self.changelog}" if topic in self.ids else ""
 
     def is_other(self, topic: str, committed: str) -> bool | None:
-        """Whether an offset with this beside it counts in another log; None: unknown."""
+        """Return whether a commit with this metadata is of another log; None if unknown."""
         return _differs(self.ids.get(topic), committed, _SOURCE)
 
     def has_other_states(self, committed: str) -> bool | None:
-        """Whether what an offset with this beside it stands for was kept in another changelog; None: as above."""
+        """Return whether a commit with this metadata covers states in another changelog; None if unknown."""
         return _differs(self.changelog, committed, _CHANGELOG)
 
 

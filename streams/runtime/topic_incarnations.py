@@ -1,11 +1,11 @@
-"""Which of what a worker kept counts in the topics as they are now, and which in topics that are no more.
+"""Detection of recreated topics: which of a worker's offsets refer to the current topics, and which to deleted ones.
 
-What a session had done is remembered over that: only its offsets are forgotten. To forget the rest as well would give
-whoever can delete a topic a way to be counted from nothing, and what was seen is of event time, which goes on. An event
-that is published again on the new topic is known by its id, as one that its producer sent twice.
+Only offsets are forgotten; the history of a session is kept. Otherwise anyone who can delete a topic could reset all
+counts, and the history is in event time, which continues. An event that is published again on the new topic is
+recognized by its id, like one that its producer sent twice.
 
-Where the cluster does not tell the ids of topics (the embedded broker, or without the permission), an offset that is
-beyond the end of its partition shows that the topic was recreated.
+Where the cluster does not report topic ids (the embedded broker, or a missing permission), an offset beyond the end of
+its partition shows that the topic was recreated.
 """
 
 import logging
@@ -28,25 +28,25 @@ _STATES_LOST: Final = (
 
 
 class TopicIncarnations:
-    """What one process finds out about it, and tells: once for each topic."""
+    """The findings of one process, each logged once per topic."""
 
     def __init__(self, logs: Logs, changelog: str, metrics: Metrics) -> None:
         self._logs = logs
         self._changelog = changelog
         self._counted = metrics.children("topics_made_anew_total")
         self.ends: Mapping[tuple[str, int], int] = {}
-        """Where those of the assigned partitions ended that may have been recreated: see `assign`."""
+        """End offsets of the assigned partitions that may have been recreated: see `assign`."""
         self.notes: list[str] = []
-        """What was found, for people."""
+        """Human-readable findings."""
         self._logged: set[str] = set()
         for topic in (*logs.ids, changelog):
-            self._counted[topic,].inc(0)  # so that the first one is an increase
+            self._counted[topic,].inc(0)  # so that the first one shows as an increase
 
     def assign(self, ends: Mapping[tuple[str, int], int], committed: Mapping[tuple[str, int], tuple[int, str]]) -> None:
-        """Takes where the assigned partitions of sources end, and what is committed of them: offset, what is beside it.
+        """Set the end offsets of the assigned source partitions, and their committed offsets with metadata.
 
-        An end at or behind what is committed shows nothing: a state includes what was processed and not committed, and
-        the broker may not know yet that it has it. Before a partition is read at first, an offset of it is committed.
+        An end at or above the committed offset proves nothing: a state includes what was processed and not committed,
+        and the broker may not know its full end yet. Before a partition is first read, an offset of it is committed.
         """
         self.ends = {
             place: end
@@ -55,7 +55,7 @@ class TopicIncarnations:
         }
 
     def ends_for(self, partition: int, mark: bytes) -> dict[str, int]:
-        """By topic: the first offset that a state of this partition, written with this mark, cannot include."""
+        """Return, by topic, the first offset that a state of this partition with this mark cannot include."""
         others = self._logs.others(mark)
         ends = {topic: end for (topic, number), end in self.ends.items() if number == partition}
         return ends | dict.fromkeys(others, 0)
@@ -63,13 +63,13 @@ class TopicIncarnations:
     def begins_at(
         self, place: tuple[str, int], committed: int | None, beside: str, marks: Collection[bytes]
     ) -> int | None:
-        """Where reading of a source's partition begins, by what was committed; None: at its first record.
+        """Return the offset at which to read a source's partition, given its commit; None: at its first record.
 
-        `marks` are those of the states in the partition that were written with other logs than those of now.
+        `marks` are those of states in the partition that were written with other logs than the current ones.
         """
         topic, partition = place
         end = self.ends.get(place)
-        if committed is None:  # a cluster forgets what was committed of a topic that is deleted
+        if committed is None:  # deleting a topic deletes its commits
             if any(topic in self._logs.others(mark) for mark in marks):
                 self._log_once(topic, f"topic {topic} was recreated: {_OFFSETS_FORGOTTEN}")
             return None

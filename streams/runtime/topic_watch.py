@@ -1,4 +1,4 @@
-"""Follows the topics that a worker reads: whether they are there, still the same ones, and with as many partitions."""
+"""A watch of a worker's topics: whether they exist, are still the same, and have as many partitions."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,7 +19,7 @@ OTHER_PARTITIONS: Final = (
     "keys: make topics with the new number under another --prefix (haltline topics create --partitions) and start "
     "workers and agents with it, or delete the topics that differ and make them anew with the number of the others"
 )
-"""What to do about topics whose partitions differ in number."""
+"""The remedy for topics with different numbers of partitions."""
 
 _ANSWER_WITHIN_S: Final = 60.0
 _REQUEST_WITHIN_S: Final = 10.0
@@ -29,11 +29,11 @@ log = logging.getLogger(__name__)
 
 
 class TopicRecreated(KnownFailure):
-    """A topic was deleted and recreated while a worker had offsets of the one before."""
+    """A topic was deleted and recreated while a worker had offsets of its predecessor."""
 
     @classmethod
     def of_offsets(cls, topic: str, partition: int, follows: int, got: int) -> "TopicRecreated":
-        """Its offsets begin again."""
+        """Return the exception for a partition whose offsets start again."""
         return cls(
             f"topic {topic}, partition {partition}: expected offset {follows} or a later one, got {got}: the topic "
             "was recreated, or has lost records; the next start begins anew with it"
@@ -41,9 +41,9 @@ class TopicRecreated(KnownFailure):
 
 
 class TopicWatch:
-    """The topics of one worker: what they were when it began, and what differs now. Safe to use from any thread.
+    """The topics of one worker, as they were at its start, and changes since. Safe to use from any thread.
 
-    Raises KnownFailure when the cluster does not tell at the beginning, or has one of them not.
+    Raises KnownFailure when the cluster does not answer at the start, or one of the topics does not exist.
     """
 
     def __init__(
@@ -55,14 +55,14 @@ class TopicWatch:
         self._names = (*sources, changelog)
         self._began_with = self._topics_at_start()
         self.logs = Logs.of(self._began_with, changelog)
-        """What offsets of this process count in, from its beginning to its end."""
+        """The logs of this process's offsets, fixed at its start."""
         self.partitions = self._began_with[changelog].partitions
-        """How many each of them has."""
+        """The number of partitions of each topic."""
         self.troubles: tuple[str, ...] = ()
-        """Why not all is read that agents publish, and what to do, for people; as of the last look."""
+        """Human-readable problems that keep published records from being read, with remedies; as of the last check."""
 
     def look(self) -> None:
-        """Compares what is there. Raises TopicRecreated; KafkaException when the cluster does not answer."""
+        """Compare the current topics. Raises TopicRecreated; KafkaException when the cluster does not answer."""
         now = self._ids.of(self._names)
         troubles: list[str] = []
         for name, before in self._began_with.items():
@@ -89,11 +89,11 @@ class TopicWatch:
         self.troubles = tuple(troubles)
 
     def ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        """The offset that each partition's next record will get. Raises KafkaException; asks again for a while."""
+        """Return each partition's end offset. Retries for a while, then raises KafkaException."""
         return self._answer_of(partial(self._offsets.ends, partitions))
 
     def begins(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        """The offset of the first record that each partition keeps; as `ends`."""
+        """Return the first offset that each partition keeps. Retries and raises like `ends`."""
         return self._answer_of(partial(self._offsets.begins, partitions))
 
     def _answer_of(self, ask: Callable[[], dict[Partition, int]]) -> dict[Partition, int]:

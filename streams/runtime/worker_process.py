@@ -1,12 +1,13 @@
 """The worker process: Faust's group membership and commits, and librdkafka's fetching, around one pipeline.
 
-What happens in which order is in `haltline.streams.runtime.checkpoint`, what keeps a replaced worker from doing harm in
-`haltline.streams.runtime.changelog`, how partitions become this process's in `haltline.streams.runtime.ownership`, and
-what of Faust is replaced, and why, in `haltline.streams.runtime.faust_overrides`. Source records come from
-`haltline.streams.runtime.source_reader`, from when their partitions are owned until they are given up.
+- `haltline.streams.runtime.checkpoint` has the order of the steps.
+- `haltline.streams.runtime.changelog` explains how a replaced worker is kept from doing harm.
+- `haltline.streams.runtime.ownership` describes how partitions become this process's.
+- `haltline.streams.runtime.faust_overrides` lists what of Faust is replaced, and why.
+- `haltline.streams.runtime.source_reader` fetches the records of owned partitions.
 
-A failure ends the process, with the reason on stderr and a code that is not zero; its next start
-goes on from the last checkpoint. Nothing is retried inside a process whose state is in doubt.
+A failure ends the process, with the reason on stderr and a non-zero exit code; the next start continues from the last
+checkpoint. Nothing is retried inside a process whose state is in doubt.
 """
 
 import asyncio
@@ -51,7 +52,7 @@ _LOOK_AT_RECOVERY_EVERY_S = 1.0
 _ENDS_MAY_LAG_S = 10.0
 _AGAIN_AFTER_S = 0.1
 _CHECKPOINT_PAUSE_S = 0.002
-"""For events, within a checkpoint: else a few in a hundred would wait for all of its states."""
+"""Seconds left to events within a checkpoint; otherwise a few per cent of them would wait for all of its states."""
 
 log = logging.getLogger(__name__)
 
@@ -59,11 +60,11 @@ log = logging.getLogger(__name__)
 def run_worker(settings: WorkerSettings, factory: ProcessorFactory, metrics: Metrics | None = None) -> int:
     """Run a worker until SIGTERM or SIGINT; blocks, and must be called in the main thread.
 
-    A signal stops it cleanly: checkpoint, commit, leave the group, return 0. A failure does
-    not return: the process ends with EXIT_FAILED at once, with the reason on stderr. The runtime
-    keeps its own metrics in `metrics`, which the pipeline may share.
+    A signal stops it cleanly: checkpoint, commit, leave the group, return 0. A failure does not return: the process
+    ends at once with EXIT_FAILED, and the reason on stderr. The runtime adds its own metrics to `metrics`, which the
+    pipeline may share.
     """
-    logging.getLogger("aiokafka").setLevel(logging.WARNING)  # it builds debug records otherwise
+    logging.getLogger("aiokafka").setLevel(logging.WARNING)  # it creates debug log records otherwise
     with asyncio.Runner(loop_factory=new_loop) as runner:
         try:
             runner.run(_run(settings, factory, metrics or Metrics()))
@@ -78,9 +79,9 @@ async def _run(settings: WorkerSettings, factory: ProcessorFactory, metrics: Met
 
 
 def end_process(failure: BaseException) -> NoReturn:
-    """Say what happened and end the process: no clean-up, for nothing of it can be trusted now.
+    """Print the failure and end the process without clean-up, because its state cannot be trusted.
 
-    One line when the reason is known; where it came from as well when it is not.
+    A known failure is printed in one line, any other with its traceback.
     """
     level = logging.DEBUG if isinstance(failure, KnownFailure) else logging.CRITICAL
     log.log(level, "worker: what ended it", exc_info=failure)
@@ -92,12 +93,12 @@ def end_process(failure: BaseException) -> NoReturn:
 Join = Callable[[WorkerSettings, Hooks, Callable[[str], str]], Membership]
 """Makes a member of the worker's group within the running loop; it joins when it is started.
 
-The last argument gives what is committed beside a topic's offset.
+The last argument returns a commit's metadata by topic.
 """
 
 
 class Worker:
-    """One member of the group, and the tasks around it. Make it within a running loop.
+    """One member of the group, with its tasks. Create it within a running loop.
 
     `end` ends the process with a failure, and does not return.
     """
@@ -174,9 +175,9 @@ class Worker:
         )
         self.pace = CheckpointPace(settings.checkpoint_interval_s, self.sources.positions, system.monotonic)
         self.beginning: asyncio.Task[None] | None = None
-        """Becomes the owner of what was assigned, and begins to read the sources."""
+        """The task that becomes the owner of what was assigned, and starts reading the sources."""
         self.holding = False
-        """Partitions are being given up: nothing new is begun."""
+        """Whether partitions are being revoked: nothing new is started."""
         self.lag = LagWatch(
             connection,
             self.sources,
@@ -200,7 +201,7 @@ class Worker:
             log.info("worker: serves /metrics, /healthz and /readyz on port %d", self.server.port)
 
     async def run(self) -> None:
-        """Until a signal. Raises on any failure."""
+        """Run until a signal. Raises on any failure."""
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.add_signal_handler(number, stop.set)
@@ -246,19 +247,19 @@ class Worker:
         self.sources.processed(place, fetched.following, records[-1].timestamp if records else None)
 
     async def commit(self) -> None:
-        """Commit what is acknowledged."""
+        """Commit what was acknowledged."""
         offsets = self.sources.uncommitted()
         if offsets and await self.group.commit(offsets):
             self.sources.on_commit(offsets)
 
     async def changelog_ends(self, numbers: Set[int]) -> Mapping[int, int]:
-        """Where these partitions of the changelog end. Raises KafkaException."""
+        """Return the end offsets of these changelog partitions. Raises KafkaException."""
         places = [(self.settings.changelog, number) for number in numbers]
         ends = await asyncio.to_thread(self.topics.ends, places)
         return {number: end for (_, number), end in ends.items()}
 
     async def checkpoints(self) -> None:
-        """Checkpoint when it is due, while there is something to own."""
+        """Checkpoint when it is due, while partitions are owned."""
         while True:
             await self.pace.next()
             if self.owned.owned() and not self.holding:
@@ -267,7 +268,7 @@ class Worker:
                 self.pace.took(written.busy_s)
 
     async def housekeeping(self) -> None:
-        """See failed deliveries and a crashed group member at once; do what is due by the clock."""
+        """Detect failed deliveries and a crashed group member at once; do what is due by the clock."""
         while True:
             await asyncio.sleep(_HOUSEKEEPING_EVERY_S)
             self.producer.poll()
@@ -279,16 +280,16 @@ class Worker:
                 raise failure
 
     async def watch_recovery(self) -> None:
-        """End the process when recovery stands still."""
+        """End the process when recovery stalls."""
         while True:
             await asyncio.sleep(_LOOK_AT_RECOVERY_EVERY_S)
             self.ownership.check_progress()
             self.gauges.recovery(self.owned.owned(), len(self.sources.partitions), self.ownership.remaining())
 
-    # What the group calls when partitions come and go.
+    # Callbacks of the group when partitions are assigned or revoked.
 
     async def on_giving_up(self, revoked: Set[Partition], lost: bool) -> None:
-        """Checkpoint before the partitions go, unless the group has dropped this worker already."""
+        """Checkpoint before the partitions are revoked, unless the group has already dropped this worker."""
         self.holding = True
         self.read_nothing()
         partitions = {number for _, number in revoked}
@@ -304,8 +305,8 @@ class Worker:
         self.garbage.anew()
 
     async def on_assigned(self, assigned: Set[Partition], generation: int) -> None:
-        """Begin to become the owner. Nothing is waited for here: this member sends no heartbeats until it returns."""
-        count = self.topics.partitions  # others, which were added since, are never read
+        """Start taking ownership. Waits for nothing: this member sends no heartbeats until it returns."""
+        count = self.topics.partitions  # partitions added since then are never read
         sources = tuple(place for place in assigned if place[0] in self.settings.sources and place[1] < count)
         held = {number for topic, number in assigned if topic == self.settings.changelog and number < count}
         self.gauges.rebalances.inc()
@@ -315,7 +316,7 @@ class Worker:
         self.beginning = self.loop.create_task(self.begin(sources, generation))
 
     async def begin(self, sources: tuple[Partition, ...], generation: int) -> None:
-        """Own what was assigned, and read its sources from where they were committed; unless it has gone meanwhile."""
+        """Own what was assigned, and read its sources from their commits, unless it was revoked meanwhile."""
         try:
             await asyncio.to_thread(self.topics.look)
             while True:
@@ -325,7 +326,7 @@ class Worker:
                 ends = await self.source_ends(sources, committed)
                 if self.is_gone(sources):
                     return
-                if self.ownership.is_claimed():  # a claim of another may have been read since
+                if self.ownership.is_claimed():  # another claim may have been read since
                     break
             self.incarnations.assign(ends, committed)
             for part in self.ownership.own():
@@ -345,9 +346,9 @@ class Worker:
             self.reader.begin(found)
 
     async def commit_first(self, sources: tuple[Partition, ...], first: Mapping[Partition, int]) -> None:
-        """Commit where these partitions begin, of which nothing is committed, before any state includes what they have.
+        """Commit the first offset of partitions without a commit, before any state includes their records.
 
-        So a state without a commit is one of a topic that was deleted since.
+        So a state without a commit belongs to a topic that was deleted since.
         """
         for place, offset in first.items():
             self.sources.acknowledge(place, offset)
@@ -360,10 +361,10 @@ class Worker:
     async def source_ends(
         self, sources: tuple[Partition, ...], committed: Mapping[Partition, tuple[int, str]]
     ) -> Mapping[Partition, int]:
-        """Where these partitions end. Raises KafkaException.
+        """Return the end offsets of these partitions. Raises KafkaException.
 
-        An end before what is committed may be one of a broker that has just started again, which does not know how
-        much it has: it is asked again for a while before the records between are taken for lost.
+        An end before the commit may come from a broker that has just restarted and does not know its full end yet: the
+        request is repeated for a while before the records between are considered lost.
         """
         deadline = self.system.monotonic() + _ENDS_MAY_LAG_S
         while True:
@@ -374,24 +375,24 @@ class Worker:
             await asyncio.sleep(_AGAIN_AFTER_S)
 
     def is_gone(self, sources: tuple[Partition, ...]) -> bool:
-        """Whether that is not the assignment any more."""
+        """Return whether this is no longer the current assignment."""
         return self.holding or self.sources.partitions is not sources
 
     def read_nothing(self) -> None:
-        """What was fetched and is not processed comes again."""
+        """Stop reading. What was fetched and not processed is fetched again."""
         self.sources.release()
         self.reader.stop()
 
     def begins_at(self, place: Partition, committed: int | None, beside: str) -> int | None:
-        """Where reading of a source begins; None: at its first record."""
+        """Return the offset at which to read a source; None: at its first record."""
         part = self.owned.slice(place[1])
         found = self.incarnations.begins_at(place, committed, beside, set(part.other_logs.values()))
-        if found != committed:  # each state is to be asked for what it includes
+        if found != committed:  # each state has to be checked for the offsets that it includes
             part.other_logs = dict.fromkeys(part.values, part.logs) | part.other_logs
         return found
 
     def compare_ends(self, ends: Mapping[Partition, int]) -> None:
-        """End the process when somebody else writes to our part of the changelog."""
+        """End the process when another process writes to a changelog partition that this one owns."""
         try:
             self.owned.compare_ends({number: end for (_, number), end in ends.items()})
         except ForeignWrite as failure:

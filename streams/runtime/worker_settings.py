@@ -9,61 +9,65 @@ from haltline.streams.kafka.client_settings import ClientSetting
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerSettings:
-    """How one worker process reads, keeps state, and judges its own health.
+    """The settings of one worker process: how it reads, keeps state, and judges its own health.
 
     Raises ValueError when a value cannot work.
     """
 
     bootstrap: str
-    """Kafka's address, "host:port", several separated by commas."""
+    """The bootstrap servers: "host:port", several separated by commas."""
     sources: tuple[str, ...]
-    """The topics to read, all with the same number of partitions. Where several have records
-    waiting, those of an earlier topic are processed first."""
+    """The topics to read, all with the same number of partitions.
+
+    Waiting records of an earlier topic are processed first.
+    """
     group: str = "haltline"
-    """The consumer group; with `table` it makes the name of the changelog topic."""
+    """The consumer group. With `table` it forms the name of the changelog topic."""
     table: str = "sessions"
     control: str = ""
-    """The topic of outputs that is compacted, with keys `scope:id`: see `control_entries`. Empty: there is none."""
+    """The compacted topic of outputs, with keys `scope:id`: see `control_entries`. Empty: there is none."""
     runs: Runs = Runs.ALL
-    """Which rules; `group` is the one of these, as `Runs.group` says."""
+    """Which rules this worker runs; `group` is the one that `Runs.group` returns for them."""
     instance_id: str | None = None
-    """Static group membership: a process that comes back under this name within the session
-    timeout takes its partitions up at once. Must be unique in the group."""
+    """The static group membership: a process that returns with this id within the session timeout gets its
+    partitions back at once. Must be unique in the group."""
 
     checkpoint_interval_s: float = 1.0
     max_poll_records: int = 1000
-    """The most records of one micro-batch: bounds memory, and how long the event loop is held."""
+    """The most records of one micro-batch: bounds memory, and how long the event loop is blocked."""
     buffered_batches: int = 4
-    """Micro-batches of each source that may wait in memory; fetching pauses above."""
+    """The most micro-batches of each source that wait in memory; above it, fetching pauses."""
     fetch_max_bytes: int = 1024 * 1024
-    """Per partition and fetch. A larger record is fetched nevertheless, alone."""
+    """The most bytes per partition and fetch. A larger record is fetched nevertheless, alone."""
     fetch_wait_ms: int = 500
-    """How long the broker may hold a fetch when nothing is there. Kafka answers as soon as
-    something is; the embedded broker does not, and wants 10."""
+    """The longest time for which the broker holds a fetch without data.
+
+    Kafka answers as soon as there is a record; the embedded broker does not, and needs 10.
+    """
     standby_replicas: int = 0
-    """How many other workers keep a warm copy of each partition's state."""
+    """The number of other workers that keep a warm copy of each partition's state."""
 
     session_timeout_s: float = 10.0
-    """A worker that is silent for longer loses its partitions."""
+    """A worker without heartbeats for longer loses its partitions."""
     stood_still_s: float | None = None
-    """A process that was stopped for longer ends when it goes on. None takes the session timeout."""
+    """A process that was stopped for longer ends when it resumes. None: the session timeout."""
     rebalance_timeout_s: float = 60.0
     delivery_timeout_s: float = 30.0
     """A record that the broker has not confirmed for that long ends the process."""
     recovery_stuck_after_s: float = 60.0
     """Recovery that makes no progress for that long ends the process."""
     stuck_after_s: float = 60.0
-    """Records waiting and none processed for that long: the process calls itself unhealthy."""
+    """If records wait and none is processed for that long, the process reports itself as unhealthy."""
     watermark_interval_s: float = 5.0
-    """How often the ends of the partitions are asked for, apart from fetching."""
+    """The interval in which end offsets are requested, apart from fetching."""
 
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
-    """Where /metrics, /healthz and /readyz are served; None serves nothing, 0 takes a free port."""
+    """The port of /metrics, /healthz and /readyz; None serves nothing, 0 takes a free port."""
     client: Mapping[str, ClientSetting] = field(default_factory=dict)
     """librdkafka settings of every connection, for encryption and credentials (`security.protocol` ...)."""
     producer: Mapping[str, ClientSetting] = field(default_factory=dict)
-    """More librdkafka settings of the producer."""
+    """Additional librdkafka settings of the producer."""
 
     def __post_init__(self) -> None:
         if not self.sources or len(set(self.sources)) != len(self.sources):
@@ -89,5 +93,5 @@ class WorkerSettings:
 
     @property
     def changelog(self) -> str:
-        """The topic that holds the state; Faust gives it this name."""
+        """The name of the changelog topic, as Faust sets it."""
         return f"{self.group}-{self.table}-changelog"

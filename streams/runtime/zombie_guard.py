@@ -1,9 +1,8 @@
-"""Notices that this process was stopped for so long that another has taken its place.
+"""Detection of a process that was stopped for so long that another has replaced it.
 
-A process that is stopped (SIGSTOP, a suspended or migrated machine, swapped out) does not know
-it. When it goes on, its partitions may belong to another worker, and whatever it still sends is
-a ghost's. So before anything is sent the time since the last beat is looked at; a thread of its
-own beats, so that long work in the main thread does not look like a stop.
+A process does not notice that it is stopped (SIGSTOP, a suspended or migrated machine, swapped out). When it resumes,
+another worker may own its partitions, and its outputs are stale. So the time since the last beat is checked before
+anything is sent. A thread of its own beats, so that long work in the main thread does not look like a stop.
 """
 
 from collections.abc import Callable
@@ -18,8 +17,8 @@ _BEAT_EVERY_S: Final = 0.2
 class ZombieGuard:
     """Beats in a thread of its own until `stop`.
 
-    `end` is called when the process stood still for more than `limit_s` seconds, from whatever thread sees it first;
-    it must not return.
+    When the process stood still for more than `limit_s` seconds, the thread that detects it first calls `end`, which
+    must not return.
     """
 
     def __init__(self, limit_s: float, end: Callable[[KnownFailure], object], *, system: System = REAL) -> None:
@@ -32,7 +31,7 @@ class ZombieGuard:
         self._thread.start()
 
     def check(self) -> None:
-        """Call before sending anything: ends the process when it had been stopped."""
+        """End the process if it had been stopped. Call it before sending anything."""
         gap = self._now() - self._last
         if gap > self._limit_s:
             stood = f"this process stood still for {gap:.1f} s, longer than the session timeout"

@@ -1,4 +1,4 @@
-"""What the main path publishes: effects as records on their topics, and what is counted of them."""
+"""The outputs of the main path: effects as records on their topics, and counts of them."""
 
 from collections.abc import Callable, Iterable
 
@@ -20,7 +20,7 @@ from haltline.streams.sessions.shadow_output import ShadowMeter, ShadowSender
 
 
 class Outputs:
-    """Of one group of workers: a group for rules in shadow publishes and counts only what is theirs."""
+    """The outputs of one group of workers: a group for rules in shadow publishes and counts only theirs."""
 
     def __init__(self, sender: Sender, meter: Meter, *, topics: Topics, runs: Runs, now_ms: Callable[[], int]) -> None:
         shadow = runs is Runs.SHADOW
@@ -31,7 +31,7 @@ class Outputs:
         self._now_ms = now_ms
 
     def session(self, effects: Effects, record: RawRecord | None) -> None:
-        """What follows for a session; `record` is what it follows from, None for the clock."""
+        """Publish a session's effects; `record` is their cause, None for the clock."""
         key = effects.state.session_id.encode()
         for detection in effects.detections:
             self._detection(key, detection)
@@ -54,11 +54,11 @@ class Outputs:
             self.meter.judged(*judged)
         for act in effects.irreversible:
             self.meter.irreversible(act.effect.value)
-        if record is not None:  # always where there are failures: the clock calls no detector
+        if record is not None:  # always given if there are failures: the clock calls no detector
             self._failures(effects.failures, record)
 
     def scope(self, effects: ScopeEffects, session_id: str, record: RawRecord) -> None:
-        """What follows for a scope above sessions from a signal of a session."""
+        """Publish the effects of a session's signal on a scope above sessions."""
         key = session_id.encode()
         for detection in effects.detections:
             self._detection(key, detection)
@@ -73,7 +73,7 @@ class Outputs:
         self._failures(effects.failures, record)
 
     def command(self, effects: ControlEffects, scope: ScopeKind, scope_id: str) -> None:
-        """What follows from a command on a scope above sessions."""
+        """Publish the effects of a command on a scope above sessions."""
         if effects.control is not None:
             self.control(effects.control.model_copy(update={"decided_at": self._now_ms()}))
         if effects.released:
@@ -83,20 +83,20 @@ class Outputs:
             self.meter.followup(effects.followup)
 
     def control(self, control: ControlRecord) -> None:
-        """An entry of the control topic."""
+        """Publish an entry of the control topic."""
         self._sender.send(self._topics.control, key=control.key.encode(), value=control.to_json())
 
     def release(self, scope: ScopeKind, scope_id: str) -> None:
-        """The entry is removed from the control topic."""
+        """Remove an entry from the control topic."""
         self._sender.send(self._topics.control, key=control_key(scope, scope_id).encode(), value=None)
 
     def incidents(self, incidents: Iterable[IncidentRecord]) -> None:
-        """Revisions of incidents."""
+        """Publish revisions of incidents."""
         for incident in incidents:
             self._sender.send(self._topics.incidents, key=incident.key.encode(), value=incident.to_json())
 
     def dead_letter(self, record: RawRecord, reason: BadRecord, detail: str) -> None:
-        """Keeps what could not be used, whole, with the reason; the next record is processed."""
+        """Publish an unusable record to the dead letter topic, whole, with the reason; the next record is processed."""
         letter = DeadLetter(
             reason=reason,
             detail=detail[:2000],
@@ -109,7 +109,7 @@ class Outputs:
         self.letter(letter, key=record.key, value=record.value)
 
     def letter(self, letter: DeadLetter, *, key: bytes | None, value: bytes | None) -> None:
-        """A record of the dead letter topic."""
+        """Publish a record of the dead letter topic."""
         self._sender.send(self._topics.dead_letter, key=key, value=value, headers=letter.headers())
         self.meter.dead_letter(letter.reason)
 
@@ -119,7 +119,7 @@ class Outputs:
             self.meter.finding(detection.finding)
 
     def _decision(self, key: bytes, decision: Decision, record: RawRecord | None) -> int:
-        """When it was published, in epoch milliseconds."""
+        """Publish a decision. Returns the time of that, in epoch milliseconds."""
         now_ms = self._now_ms()
         if self._runs.says(decision):
             decision = decision.model_copy(update={"decided_at": now_ms})

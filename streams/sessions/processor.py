@@ -1,4 +1,4 @@
-"""The main path of the worker: records in, decisions out, states to keep. One screen: `_event`."""
+"""The main path of the worker: records in, decisions out, states kept. `_event` shows it on one screen."""
 
 import logging
 import time
@@ -30,17 +30,18 @@ from haltline.streams.sessions.state_cache import SCOPE_KEY, State, StateCache, 
 from haltline.streams.sessions.timers import TimerQueue
 
 MAX_STATE_BYTES = 4 * 1024 * 1024
-"""Of one session, encoded; typical ones take a thousandth of it. The changelog takes twice as much."""
+"""The largest encoded state of one session, in bytes; typical ones take a thousandth. The changelog accepts twice as
+much."""
 MAX_LIVE_SESSIONS = 200_000
-"""Sessions that are kept as objects. Beyond it the longest untouched ones stay as bytes only."""
+"""The most sessions kept as objects. Beyond it, the least recently used ones are kept as bytes only."""
 
 _UNKNOWN_OFFSET = -1
 _MAX_DUE = 100
-"""Things that one session has due at once; more than it can have."""
+"""The most due actions of one session at once; more than it can have."""
 
 log = logging.getLogger(__name__)
 
-# One record that nobody thought of must not end every session's watch, at each start anew.
+# One unforeseen record must not end the processing of every session, again at each start.
 _UNEXPECTED: tuple[type[Exception], ...] = (
     ArithmeticError,
     AttributeError,
@@ -54,11 +55,11 @@ _MODEL_TURN = Kind.MODEL_TURN
 _TIMESTAMP = attrgetter("timestamp")
 _SCOPE_KEYS = [SCOPE_KEY + f"{scope}:".encode() for scope in {*map(str, ScopeKind), *map(str, SignalScope)}]
 CLOCKS_DIFFER_MS = 3_600_000
-"""How far ahead of ours a producer's clock may be. A record from later than that tells nothing of the time."""
+"""The most by which a producer's clock may be ahead of ours. A later record does not advance the time."""
 
 
 class SessionProcessor:
-    """Takes in the records of the sources, in order; keeps the state of the sessions of the partitions it was given."""
+    """Processes the records of the sources, in order; keeps the states of sessions in its partitions."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class SessionProcessor:
         self._stream_ms: dict[int, int] = {}  # by partition: the time of its latest event
 
     def process(self, records: Sequence[RawRecord]) -> None:
-        """One micro-batch of one topic partition, in the order of its offsets."""
+        """Process one micro-batch of one topic partition, in offset order."""
         self._renew()
         self._states.touched = None
         handle = self._handle[records[0].topic]
@@ -110,9 +111,9 @@ class SessionProcessor:
             self._follow_time(records)
 
     def _is_known(self, key: bytes | None) -> bool:
-        """Whether there is a state of what a record is about: with no rule in shadow, no other one is begun.
+        """Return whether the subject of a record has a state: with no rule in shadow, no new one is created.
 
-        What was begun before is gone on with, so that it has no gap when a rule is in shadow again.
+        Existing ones continue, so that they have no gap when a rule is in shadow again.
         """
         if key is None:
             return True
@@ -134,7 +135,7 @@ class SessionProcessor:
         except _UNEXPECTED as failure:
             self._reset_detectors(state, f"{failure!r}")
             killed = state.standing.killed
-            if killed is not None and was_killed is None:  # decided, and not published before it failed
+            if killed is not None and was_killed is None:  # decided, but not published before the failure
                 self._outputs.control(control_record(state.ref, killed))
                 state.due_ms = ARM
                 self._timers.put(state.session_id.encode(), record.partition, ARM)
@@ -149,7 +150,7 @@ class SessionProcessor:
             self._scope_command(command, record, SignalScope.ROOT)
             return
         state = self._states.session(command.id, record)
-        self._run_due(state, record.partition, self._now_ms())  # first: an approval may come too late
+        self._run_due(state, record.partition, self._now_ms())  # first, because an approval may be too late
         self._emit(self._core.on_command(state, command, record), record)
 
     def _feedback(self, record: RawRecord) -> None:
@@ -181,11 +182,11 @@ class SessionProcessor:
             raise wire.InvalidRecord(BadRecord.UNREQUESTED, detail)
 
     def recovered(self, partition: int, states: Mapping[bytes, bytes]) -> None:
-        """A partition is this worker's from now on: a look at each state's first bytes finds what is due in it."""
+        """Load a newly owned partition: the first bytes of each state show when it is due."""
         self._timers.recovered(partition, states)
 
     def tick(self) -> None:
-        """What is due by the clock."""
+        """Do what is due by the clock."""
         now_ms = self._now_ms()
         for key in list(self._timers.take(now_ms)):
             state = self._states.known(key)
@@ -202,10 +203,10 @@ class SessionProcessor:
         self._timers.put(key, partition, state.due_ms)
 
     def changed(self) -> Iterable[Change]:
-        """The states that changed since the last call, encoded.
+        """Yield the states that changed since the last call, encoded.
 
-        Batches may be processed between two items: a state is encoded when it is asked for, with
-        what has come since, and is then given out again by the next call.
+        Batches may be processed between two items: a state is encoded when it is requested, including later changes,
+        and the next call yields it again.
         """
         self._renew()
         for key, partition in self._states.take_changed().items():
@@ -213,25 +214,25 @@ class SessionProcessor:
 
     @property
     def live(self) -> int:
-        """Sessions that are held as objects."""
+        """The number of sessions held as objects."""
         return len(self._states)
 
     @property
     def touched(self) -> bytes | None:
-        """The key of the state that the last record of the last `process` was taken into; None: into none."""
+        """The key of the state to which `process` last applied a record; None if to none."""
         return self._states.touched
 
     def put_away(self, beyond: int) -> Iterable[tuple[int, bytes, bytes]]:
-        """The longest untouched states beyond so many, as `changed` gives them out, and not held any more.
+        """Yield the least recently used states beyond this number, as `changed` does, and drop their objects.
 
-        For who has no checkpoints: only what goes is encoded.
+        For callers without checkpoints: only dropped states are encoded.
         """
         for key in self._states.longest_untouched(beyond):
             partition = self._states[key].partition
             yield partition, key, self.let_go(key) or b""
 
     def let_go(self, key: bytes) -> bytes | None:
-        """One state, encoded, that is not held any more; None: it was not held. As `put_away`."""
+        """Return one encoded state, and drop its object as `put_away` does; None if it was not held."""
         if key not in self._states:
             return None
         encoded = self._encoded(self._states.let_go(key, b""))
@@ -239,12 +240,12 @@ class SessionProcessor:
         return encoded
 
     def pass_time(self, record: RawRecord) -> None:
-        """Takes from a record its time, and nothing else of it."""
+        """Use only the time of a record."""
         if record.topic == self._topics.actions:
             self._follow_time((record,))
 
     def _encoded(self, state: State) -> bytes:
-        """The state as it is kept; one that cannot be, or is too large, begins anew."""
+        """Return the encoded state; one that cannot be encoded, or is too large, is reset."""
         try:
             data = state_codec.encode(state)
         except TypeError as failure:
@@ -256,7 +257,7 @@ class SessionProcessor:
         return state_codec.encode(state)
 
     def _reset_detectors(self, state: State, why: str) -> None:
-        """Forgets what was seen of a session or a scope; what is in force for it, and which events it had, stays."""
+        """Reset the history of a session or a scope; its controls in force and processed offsets and ids stay."""
         if isinstance(state, SessionState):
             log.error("session %s: begins anew: %s", state.session_id, why)
             state.calls = CallTracker()
@@ -266,7 +267,7 @@ class SessionProcessor:
         self._metrics.detector_error("state")
 
     def _unreadable(self, key: bytes, partition: int, data: bytes, why: str) -> None:
-        """Keeps the bytes of a state that cannot be read, and tells whose it was and what to do; a new one is begun."""
+        """Report a state that cannot be read, with its bytes, its owner and a remedy; it starts again."""
         topics, whose = self._topics, key.removeprefix(SCOPE_KEY).decode(errors="replace")
         whose = whose.replace(":", " ", 1) if key.startswith(SCOPE_KEY) else f"session {whose}"
         detail = (
@@ -288,20 +289,21 @@ class SessionProcessor:
         self._outputs.letter(letter, key=key, value=data)
 
     def forget(self, key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:
-        """The same state without offsets that are not below these: those count in logs that are no more."""
+        """Return the state without offsets at or above these: they refer to logs that no longer exist."""
         return forget(key, encoded, ends)
 
     def idle_before_ms(self, partition: int) -> int:
-        """Sessions that were last written before then are idle, in the time of their partition's events.
+        """Return the time before which an idle session was last written, in event time of the partition.
 
-        A partition that is quiet, or is behind, stands still: what its sessions did is still to come.
+        The time of a partition without new records, or with a lag, does not advance: its sessions' events are still to
+        come.
         """
         return self._stream_ms.get(partition, 0) - self._ttl_ms
 
     def retain_when_idle(self, key: bytes, encoded: bytes) -> bool:
-        """Whether an idle session is kept: a kill and a declared batch stay, as bytes."""
+        """Return whether an idle session is kept: a kill and a declared batch stay, as bytes."""
         if key in self._states.changed:
-            return True  # it is written again soon
+            return True  # it is soon written again
         state = self._states.let_go(key, encoded)
         if isinstance(state, ScopeState):
             if self._core.retain_when_idle(state):
@@ -312,19 +314,19 @@ class SessionProcessor:
         standing = state.standing
         if standing.killed is not None or state.due_ms or any(b.expires_ms > now_ms for b in standing.batches):
             return True
-        if standing.probation is not None:  # goes with the session
+        if standing.probation is not None:  # dropped with the session
             self._outputs.release(ScopeKind.SESSION, state.session_id)
         self._outputs.incidents(self._core.on_idle(state))
         return False
 
     def revoke(self, partitions: Collection[int]) -> None:
-        """Forgets the sessions of partitions that are another worker's now."""
+        """Forget the sessions of partitions that another worker owns now."""
         self._states.revoke(partitions)
         self._stream_ms = {number: ms for number, ms in self._stream_ms.items() if number not in partitions}
         self._timers.revoke(partitions)
 
     def _renew(self) -> None:
-        """Takes in what became of the policy: never within a micro-batch."""
+        """Apply a new policy: never within a micro-batch."""
         for news in self._policies():
             if isinstance(news, Core):
                 self._use(news)
@@ -334,13 +336,13 @@ class SessionProcessor:
                 self._outputs.dead_letter(news.record, BadRecord.INVALID, news.detail)
 
     def _use(self, core: Core) -> None:
-        """Decides under this core's policy from now on; what is remembered of sessions stays."""
+        """Use this core from now on; the sessions' states stay."""
         self._core = core
         self._ttl_ms = int(core.policy.session_ttl_h * 3_600_000)
         self._metrics.policy(core.policy.name, core.policy.version)
 
     def _follow_time(self, records: Sequence[RawRecord]) -> None:
-        """The log's own time: an agent's clock may be days off. It never runs ahead of our clock."""
+        """Advance the log's own time: an agent's clock may be days off. It is never ahead of our clock."""
         now_ms = self._now_ms()
         latest_ms = max(map(_TIMESTAMP, records))
         if latest_ms > now_ms:
@@ -350,13 +352,13 @@ class SessionProcessor:
         self._stream_ms[partition] = max(latest_ms, self._stream_ms.get(partition, 0))
 
     def _emit(self, outcome: Effects, record: RawRecord | None) -> None:
-        """Publishes what follows; `record` is what it follows from, None for the clock."""
+        """Publish the effects; `record` is their cause, None for the clock."""
         if record is not None and outcome.applied:
             self._timers.put(outcome.state.session_id.encode(), record.partition, outcome.state.due_ms)
         self._outputs.session(outcome, record)
 
     def _is_of_tree(self, command: Command, record: RawRecord) -> bool:
-        """Whether an act is on an incident of the tree that a session began: those have its scope and id too."""
+        """Return whether a command is on an incident of the tree of a session: that has the same scope and id."""
         known = self._states.session(command.id, record).standing.incidents.values()
         return all(incident.incident_id != command.incident_id for incident in known)
 

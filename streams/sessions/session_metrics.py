@@ -1,4 +1,4 @@
-"""What the main path counts, on the worker's metrics."""
+"""The counts of the main path, as metrics of the worker."""
 
 from typing import Final
 
@@ -14,14 +14,15 @@ from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.runtime.ports import Meter
 
 ALERTED: Final = (REISSUED, UNACKNOWLEDGED, CODE, "approval_expired")
-"""What alerts wait for: it stands at 0 from the start, as Prometheus sees no increase in what begins at 1."""
+"""Labels used by alerts: they are 0 from the start, because Prometheus sees no increase in a counter that starts at
+1."""
 
 USAGES: Final = ("unknown", "known")
-"""What is known of what a turn used."""
+"""The label values of a turn's usage."""
 
 
 class SessionMetrics(Meter):
-    """A Meter over Prometheus metrics; holds the children that the hot path needs."""
+    """A Meter that writes Prometheus metrics; caches the children for the hot path."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._findings = metrics.children("findings_total")
@@ -49,13 +50,13 @@ class SessionMetrics(Meter):
             self._letters[(reason.value,)].inc(0)
 
     def finding(self, finding: Finding) -> None:
-        """Counts a finding; what a killed session still does also among what alerts wait for."""
+        """Count a finding; one of a killed session is also counted for alerts."""
         self._findings[finding.detector, finding.severity.value].inc()
         if finding.code == CODE:
             self._followups[(CODE,)].inc()
 
     def decision(self, decision: Decision, latency_s: float | None) -> None:
-        """Counts a decision; a clock that is behind the producer's counts as no latency."""
+        """Count a decision; no latency is recorded if the clock is behind the producer's."""
         shown = shown_level(decision.detector, decision.level)
         self._decisions[decision.detector or "none", shown, decision.mode.value].inc()
         if decision.choice is not None and (decision.choice.escalation or decision.choice.attempts):
@@ -64,38 +65,38 @@ class SessionMetrics(Meter):
             self._latency.observe(max(0.0, latency_s))
 
     def model_turn(self, *, is_usage_known: bool) -> None:
-        """Counts a turn of a model; of one whose usage is not known, budgets see nothing."""
+        """Count a turn of a model; a turn with unknown usage does not count towards budgets."""
         self._turns[(USAGES[is_usage_known],)].inc()
 
     def irreversible(self, effect: str) -> None:
-        """Counts an attempt by its effect."""
+        """Count an attempt by its effect."""
         self._irreversible[(effect,)].inc()
 
     def judged(self, detector: str, level: str, helped: float) -> None:
-        """Counts an intervention by what followed."""
+        """Count an intervention by how far it helped."""
         self._judged[detector, level, "yes" if helped >= 1 else "half" if helped > 0 else "no"].inc()
 
     def stopped(self, time_to_stop_s: float) -> None:
-        """Notes how long it took until a killed session had stopped."""
+        """Record the seconds until a killed session had stopped."""
         self._stop.observe(max(0.0, time_to_stop_s))
 
     def followup(self, what: str) -> None:
-        """Counts what operators, answers or the clock have caused."""
+        """Count an effect of operators, feedback or the clock."""
         self._followups[(what,)].inc()
 
     def detector_error(self, detector: str) -> None:
-        """Counts an event on which a detector raised."""
+        """Count an event on which a detector raised."""
         self._errors[(detector,)].inc()
 
     def dead_letter(self, reason: BadRecord) -> None:
-        """Counts a record that could not be used."""
+        """Count a record that could not be used."""
         self._letters[(reason.value,)].inc()
 
     def policy(self, name: str, version: int) -> None:
-        """Notes which policy is in force; there is one."""
+        """Record the policy in force; there is only one."""
         self._policy.clear()
         self._policy.labels(name).set(version)
 
     def policy_refused(self) -> None:
-        """Counts a policy document that could not be used."""
+        """Count a policy document that could not be used."""
         self._refused.inc()

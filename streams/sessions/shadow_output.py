@@ -1,4 +1,4 @@
-"""What a group of workers for rules in shadow hands on and counts."""
+"""The outputs and counts of a group of workers for rules in shadow."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from haltline.streams.runtime.ports import Meter, Sender
 
 
 class ShadowSender:
-    """A Sender that hands on what rules in shadow find and would have decided: all else is for the other group."""
+    """A Sender that passes on the findings and hypothetical decisions of rules in shadow, and drops all else."""
 
     def __init__(self, sender: Sender, topics: Topics) -> None:
         self._sender = sender
@@ -18,33 +18,33 @@ class ShadowSender:
     def send(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
     ) -> None:
-        """Hands one record over, if it is one of these."""
+        """Send one record if it is one of these."""
         if topic in self._handed_on:
             self._sender.send(topic, key=key, value=value, headers=headers)
 
 
 class ShadowMeter(Meter):
-    """Counts what the other group does not count: it counts the rest."""
+    """A Meter of what the other group does not count."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
 
     def finding(self, finding: Finding) -> None:
-        """A finding of a rule in shadow."""
+        """Count a finding of a rule in shadow."""
         self._meter.finding(finding)
 
     def decision(self, decision: Decision, latency_s: float | None) -> None:
-        """What it would have decided."""
+        """Count a hypothetical decision."""
         self._meter.decision(decision, latency_s)
 
     def detector_error(self, detector: str) -> None:
-        """A rule in shadow raised."""
+        """Count an exception of a rule in shadow."""
         self._meter.detector_error(detector)
 
     def policy(self, name: str, version: int) -> None:
-        """What this group's workers follow."""
+        """Record the policy of this group's workers."""
         self._meter.policy(name, version)
 
     def policy_refused(self) -> None:
-        """As `policy`."""
+        """Count a policy document that could not be used."""
         self._meter.policy_refused()

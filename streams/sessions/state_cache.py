@@ -1,4 +1,4 @@
-"""The states that a worker holds as objects: by key, with what changed since the last checkpoint."""
+"""The states that a worker holds as objects: by key, with the changes since the last checkpoint."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
@@ -17,7 +17,7 @@ from haltline.streams.sessions import state_codec
 State = SessionState | ScopeState
 
 SCOPE_KEY = b"\xff"
-"""What the key of a state begins with that is not a session's: no text in UTF-8 has it."""
+"""The prefix of a key that is not a session's. It is invalid in UTF-8."""
 
 
 Unreadable = Callable[[bytes, int, bytes, str], object]
@@ -26,16 +26,16 @@ Unreadable = Callable[[bytes, int, bytes, str], object]
 
 @dataclass(slots=True)
 class CachedState:
-    """A state, and the partition that it is of."""
+    """A state with its partition."""
 
     partition: int
     state: State
 
 
 class StateCache:
-    """States as objects; what is not held is loaded when it is asked for.
+    """A cache of states as objects; others are loaded on request.
 
-    One that cannot be read is reported, and begins anew: it must not end the watch of a whole partition.
+    A state that cannot be read is reported and reset: it must not stop the processing of a whole partition.
     """
 
     def __init__(self, load: Load, *, partitions: int, most: int, unreadable: Unreadable) -> None:
@@ -43,11 +43,11 @@ class StateCache:
         self._unreadable = unreadable
         self._partitions = partitions
         self._most = most
-        self._held: OrderedDict[bytes, CachedState] = OrderedDict()  # the longest untouched first
+        self._held: OrderedDict[bytes, CachedState] = OrderedDict()  # least recently used first
         self.changed: dict[bytes, int] = {}
-        """By key: the partition of a state that is to be written."""
+        """Changed states that have to be written: partition by key."""
         self.touched: bytes | None = None
-        """The key that a record touched last."""
+        """The key last used by a record."""
 
     def __len__(self) -> int:
         return len(self._held)
@@ -59,10 +59,10 @@ class StateCache:
         return self._held[key]
 
     def session(self, session_id: str, record: RawRecord) -> SessionState:
-        """The session's state, which the record is about to change.
+        """Return the session's state, which the record is about to change.
 
         Raises:
-            InvalidRecord: the record is on another partition than its session.
+            InvalidRecord: the record is in another partition than its session.
 
         """
         key = session_id.encode()
@@ -75,10 +75,10 @@ class StateCache:
         return state
 
     def scope(self, scope: str, scope_id: str, record: RawRecord) -> ScopeState:
-        """The state of an agent, target, tree, mission, tool or the fleet, which the record is about to change.
+        """Return the state of an agent, target, tree, mission, tool or the fleet, which the record is about to change.
 
         Raises:
-            InvalidRecord: as `session`.
+            InvalidRecord: as for `session`.
 
         """
         key = SCOPE_KEY + control_key(scope, scope_id).encode()
@@ -91,7 +91,7 @@ class StateCache:
         return state
 
     def known(self, key: bytes) -> SessionState | None:
-        """A session's state without a record of it; None: it is not known here."""
+        """Return a session's state without a record of it; None if it is not known here."""
         held = self._held.get(key)
         if held is None and _is_session(key) and (data := self._load(key)) is not None:
             partition = partition_of(_id_of(key), self._partitions)
@@ -99,7 +99,7 @@ class StateCache:
         return held.state if held is not None and isinstance(held.state, SessionState) else None
 
     def let_go(self, key: bytes, encoded: bytes) -> State:
-        """The state of a key that is not held any more from now on, as an object."""
+        """Remove a key's object from the cache, and return it."""
         held = self._held.pop(key, None)
         if held is not None:
             return held.state
@@ -108,13 +108,13 @@ class StateCache:
         return state
 
     def longest_untouched(self, beyond: int) -> list[bytes]:
-        """The keys of what is held beyond so many, the longest untouched first."""
+        """Return the keys of the least recently used states beyond this number."""
         return list(islice(self._held, max(0, len(self._held) - beyond)))
 
     def take_changed(self) -> dict[bytes, int]:
-        """What changed since the last call, by key. Of the others the longest untouched go, where there are too many.
+        """Return the changes since the last call, partition by key, and evict unchanged states beyond the limit.
 
-        Their bytes are in the table since the last checkpoint.
+        The table has the evicted states' bytes since the last checkpoint.
         """
         for key in self.longest_untouched(self._most):
             if key not in self.changed:
@@ -123,12 +123,12 @@ class StateCache:
         return changed
 
     def revoke(self, partitions: Collection[int]) -> None:
-        """Forgets the states of these partitions."""
+        """Forget the states of these partitions."""
         self._held = OrderedDict(item for item in self._held.items() if item[1].partition not in partitions)
         self.changed = {key: partition for key, partition in self.changed.items() if partition not in partitions}
 
     def _decoded(self, key: bytes, partition: int, data: bytes) -> State:
-        """The state of a key as an object; a new one, which is to be written, where the bytes are none of it."""
+        """Return the state of a key as an object; a new one, which is to be written, if the bytes cannot be read."""
         try:
             return decoded(key, data)
         except state_codec.UnreadableState as why:
@@ -139,23 +139,26 @@ class StateCache:
         return SessionState(_id_of(key))
 
     def _touched(self, key: bytes, record_key: str, record: RawRecord) -> State | None:
-        """The object of a state, which will be written at the next checkpoint; None: there is no object yet."""
+        """Return the object of a state, and mark it as changed; None if there is none yet."""
         held = self._held.get(key)
         partition = held.partition if held is not None else partition_of(record_key, self._partitions)
         if partition != record.partition:
-            # On another partition than its commands and its control entry: a kill would not reach it.
+            # In another partition than its commands and its control entry: a kill would not reach it.
             detail = f"{record_key!r}: expected partition {partition} (murmur2 of its id), got {record.partition}"
             raise wire.InvalidRecord(BadRecord.WRONG_KEY, detail)
         self.changed[key] = partition
         self.touched = key
         if held is None:
             return None
-        self._held.move_to_end(key)  # touched last
+        self._held.move_to_end(key)  # most recently used
         return held.state
 
 
 def decoded(key: bytes, data: bytes) -> State:
-    """The state of a key as an object. Raises UnreadableState, also for one of another key; CorruptState."""
+    """Return the state of a key as an object.
+
+    Raises UnreadableState, also if it belongs to another key, and CorruptState.
+    """
     if not key.startswith(SCOPE_KEY):
         session = state_codec.decode(data)
         if session.session_id.encode() != key:
@@ -168,11 +171,11 @@ def decoded(key: bytes, data: bytes) -> State:
 
 
 def forget(key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:
-    """The same state without the offsets of these topics that are not below these."""
+    """Return the state without the offsets of these topics that are at or above the given ones."""
     try:
         state = decoded(key, encoded)
     except state_codec.UnreadableState:
-        return encoded  # reported when it is needed
+        return encoded  # reported when it is loaded
     kept = {topic: offset for topic, offset in state.offsets.items() if offset < ends.get(topic, offset + 1)}
     if kept == state.offsets:
         return encoded

@@ -1,9 +1,8 @@
-"""The state of a session, or of an agent, target or tree, as bytes, and back.
+"""The codec of states: of a session, or of an agent, target or tree, to and from bytes.
 
-The version says who wrote it; golden states in the tests keep it readable. What is written is JSON, so that a release
-which knows only older versions can tell that it is another one: `{"due_ms":0,"v":2,"state":"..."}`, where `state` is
-MessagePack with the names of all fields, compressed by Zstandard with the names of `state_v2.dict`, in base64. `shown`
-has it in words.
+The version names the format; golden states in the tests keep it readable. The bytes are JSON, so that an older release
+recognizes another version: `{"due_ms":0,"v":2,"state":"..."}`, where `state` is MessagePack with the names of all
+fields, compressed by Zstandard with the names in `state_v2.dict`, in base64. `shown` decodes it for people.
 """
 
 import threading
@@ -26,9 +25,9 @@ State = SessionState | ScopeState
 
 _S = TypeVar("_S", SessionState, ScopeState)
 _LEVEL: Final = -1
-"""Level 1 takes a tenth fewer bytes, and twice as long."""
+"""Level 1 takes a tenth fewer bytes, and twice the time."""
 _MAX_BYTES: Final = 4 * 1024 * 1024
-"""Of a state before it is compressed."""
+"""The size limit of a state before compression."""
 _DAMAGE: Final = (
     orjson.JSONDecodeError,
     msgspec.MsgspecError,
@@ -43,15 +42,15 @@ _DICTIONARY: Final = files("haltline.streams.sessions").joinpath("state_v2.dict"
 
 
 class CorruptState(Exception):
-    """Bytes in the changelog that are not a state of a version that is known."""
+    """Bytes in the changelog are not a state of a known version."""
 
 
 class UnreadableState(CorruptState):
-    """Bytes that no release has written under their key: damage to one record, and no fault of this release."""
+    """Bytes that no release can have written under their key: a damaged record, not an error of this release."""
 
 
 class _Zstandard(threading.local):
-    """What compresses, once for each thread: it may not be used by two at a time."""
+    """The compressor of each thread: it is not safe for concurrent use."""
 
     def __init__(self) -> None:
         names = zstandard.ZstdCompressionDict(_DICTIONARY, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
@@ -64,17 +63,17 @@ _zstandard: Final = _Zstandard()
 _pack: Final = msgspec.msgpack.Encoder().encode
 _UNPACK: Final[dict[type, Any]] = {kind: msgspec.msgpack.Decoder(kind).decode for kind in (SessionState, ScopeState)}
 _MEMORIES: Final = {d.id: msgspec.msgpack.Decoder(type(d().start())).decode for d in (*ALL, *ACROSS)}
-"""By detector: what reads its state. Each stands in the bytes of the whole as it is, until its detector is known."""
+"""Decoders of detectors' states, by id. Within the whole state each stays encoded until its detector is known."""
 _unpack_any: Final = msgspec.msgpack.Decoder().decode
 
 
 class _Written(msgspec.Struct):
-    """A state as JSON. When it is due stands first: see `timers`."""
+    """A state as JSON. `due_ms` is first: see `timers`."""
 
     due_ms: int
     v: int
     state: bytes
-    """Packed and compressed; in base64, as any bytes in JSON."""
+    """MessagePack, compressed; in base64, as all bytes in JSON."""
 
 
 _to_json: Final = msgspec.json.Encoder().encode
@@ -82,10 +81,10 @@ _of_json: Final = msgspec.json.Decoder(_Written).decode
 
 
 def encode(state: State) -> bytes:
-    """The state as JSON of this version.
+    """Return the state as JSON of this version.
 
     Raises:
-        TypeError: it holds what cannot be written, or too much.
+        TypeError: it contains what cannot be encoded, or is too large.
 
     """
     try:
@@ -99,12 +98,12 @@ def encode(state: State) -> bytes:
 
 
 def decode(data: bytes) -> SessionState:
-    """The state that `encode` wrote, of this release or an older one.
+    """Return the state that `encode` of this release or an older one wrote.
 
-    What a detector that is no longer there has left is kept as it is, for the release that knows it.
+    The state of a detector that no longer exists is kept unchanged, for a release that has it.
 
     Raises:
-        UnreadableState: it is something else; says what.
+        UnreadableState: the bytes are something else; says what.
         CorruptState: another release wrote it; says which version.
 
     """
@@ -112,17 +111,17 @@ def decode(data: bytes) -> SessionState:
 
 
 def decode_scope(data: bytes) -> ScopeState:
-    """As `decode`, of what is not one session's.
+    """Return the state of a scope above sessions, like `decode`.
 
     Raises:
-        UnreadableState, CorruptState: as `decode`.
+        UnreadableState, CorruptState: as for `decode`.
 
     """
     return _decode(ScopeState, data)
 
 
 def shown(state: State) -> dict[str, Any]:
-    """What a state holds, by the names of its fields, for a person and for comparing; bytes are in hexadecimal."""
+    """Return a state's content by field names, for people and comparisons; bytes are in hexadecimal."""
     document: dict[str, Any] = orjson.loads(orjson.dumps(state, default=_plain, option=orjson.OPT_NON_STR_KEYS))
     return document
 
@@ -136,7 +135,7 @@ def _decode(kind: type[_S], data: bytes) -> _S:
         try:
             written = _of_json(data)
         except msgspec.ValidationError:
-            pass  # JSON of another version, or of none
+            pass  # JSON of another version, or no JSON
         else:
             if written.v == VERSION:
                 return _unpacked(kind, written.state)

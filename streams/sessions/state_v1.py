@@ -1,6 +1,6 @@
-"""States as releases before version 2 wrote them: JSON with the name of each field.
+"""The format of states before version 2: JSON with the name of each field.
 
-Read once for each key, the first time that a newer release needs it. Goes when no such state can be in a changelog.
+Each key is read once, when a newer release first needs it. Remove this when no such state can be in a changelog.
 """
 
 from typing import Any, Final, TypeVar
@@ -21,7 +21,7 @@ _CHECKSUMS: Final = ("calls", "exact_calls", "pairs", "results", "beginnings")
 
 
 def state_of(kind: type[_S], fields: dict[str, Any]) -> _S:
-    """The state of these fields. Raises ValueError, LookupError, TypeError, AttributeError."""
+    """Return the state of these fields. Raises ValueError, LookupError, TypeError, AttributeError."""
     fields = fields | {"v": VERSION + 1, "seen": bytes.fromhex(fields.get("seen", ""))}
     novelty = fields.get("calls", {}).get("novelty")
     if novelty is not None:

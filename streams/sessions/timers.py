@@ -1,4 +1,4 @@
-"""Which sessions are due by the clock, and when."""
+"""The timers of sessions: which are due by the clock, and when."""
 
 import heapq
 from collections.abc import Collection, Iterator, Mapping
@@ -10,7 +10,7 @@ _NEVER: Final = b'{"due_ms":0,'
 
 
 def due_of(encoded: bytes) -> int:
-    """When an encoded state is due, without decoding it; 0: never, as every state of an older release, or no state."""
+    """Return when an encoded state is due, without decoding it; 0: never, also for old formats and invalid bytes."""
     if encoded.startswith(_NEVER) or not encoded.startswith(_MARK):
         return 0
     digits, comma, _ = encoded[len(_MARK) : len(_MARK) + _MAX_DIGITS].partition(b",")
@@ -18,7 +18,7 @@ def due_of(encoded: bytes) -> int:
 
 
 class TimerQueue:
-    """The sessions that are due some time, the soonest first."""
+    """A queue of sessions with a due time, earliest first."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, bytes]] = []
@@ -28,7 +28,7 @@ class TimerQueue:
         return len(self._due)
 
     def put(self, key: bytes, partition: int, due_ms: int) -> None:
-        """A session's state says now that it is due then; 0: never."""
+        """Set when a session is due; 0: never."""
         known = self._due.get(key)
         if due_ms == 0:
             if known is not None:
@@ -39,23 +39,23 @@ class TimerQueue:
             heapq.heappush(self._heap, (due_ms, key))
 
     def recovered(self, partition: int, states: Mapping[bytes, bytes]) -> None:
-        """Takes in the encoded states of a partition."""
+        """Add the encoded states of a partition."""
         for key, encoded in states.items():
             if due_ms := due_of(encoded):
                 self.put(key, partition, due_ms)
 
     def revoke(self, partitions: Collection[int]) -> None:
-        """Forgets the sessions of these partitions."""
+        """Forget the sessions of these partitions."""
         self._due = {key: due for key, due in self._due.items() if due[1] not in partitions}
         self._heap = [(due_ms, key) for key, (due_ms, _) in self._due.items()]
         heapq.heapify(self._heap)
 
     def take(self, now_ms: int) -> Iterator[bytes]:
-        """The sessions that are due by now; each is to be put anew."""
+        """Yield the sessions that are due, which the caller has to put again."""
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
             due_ms, key = heapq.heappop(heap)
             known = self._due.get(key)
-            if known is not None and known[0] == due_ms:  # otherwise it was put anew, or is not due any more
+            if known is not None and known[0] == due_ms:  # otherwise it was put again, or is no longer due
                 del self._due[key]
                 yield key

@@ -69,7 +69,7 @@ for (const [driver, run] of Object.entries(FRAMEWORKS)) {
   const measured = { plain: [], guarded: [] };
   for (let number = -3; number < Number(runs); number++) {
     const [plain, guarded] = [await timed(run), await timed(run, httpSession({ url, agentId: "reader", mode: "async" }))];
-    if (number < 0) continue; // the first ones compile
+    if (number < 0) continue; // warm-up for the compiler
     measured.plain.push(plain);
     measured.guarded.push(guarded);
   }

@@ -1,5 +1,5 @@
-// The conformance suite's hosts in Node: each run is one line of JSON on stdin, and its end one on stdout. The tools are
-// those of the process that started this one: a call of theirs is a line on stdout, and its result one on stdin.
+// The conformance suite's hosts in Node: each run is one line of JSON on stdin, and its end one on stdout. The tools
+// run in the parent process: a call is a line on stdout, and its result one on stdin.
 
 import { MockLanguageModelV4 } from "ai/test";
 import { createInterface } from "node:readline";
@@ -28,7 +28,7 @@ export function callTool(name, args) {
   });
 }
 
-/** A model that plays the script, and what it reads. */
+/** Returns a model that plays the script, and a record of what it reads. */
 export function scripted(script, { input, cached, output, end }) {
   const seen = { read: [], turns: 0 };
   const turns = [...script, []];
@@ -65,16 +65,16 @@ function textOf(output) {
   return typeof output.value === "string" ? output.value : JSON.stringify(output.value ?? output.reason);
 }
 
-/** What went wrong, with what was behind it. */
+/** Returns the error's text, with its causes. */
 export function why(error) {
   const text = error instanceof Error ? `${error.name}: ${error.message}` : JSON.stringify(error);
   return error?.cause === undefined ? text : `${text} <- ${why(error.cause)}`;
 }
 
-/** Serves runs until stdin ends. `run` takes a session, a model and whether to stream, and returns what was said last. */
+/** Serves runs until stdin ends. `run` takes a session, a model and whether to stream, and returns the last text. */
 export function serve(run) {
   const lines = createInterface({ input: process.stdin });
-  lines.on("close", () => process.exit()); // connections that are kept open would hold it
+  lines.on("close", () => process.exit()); // open connections would prevent the exit
   lines.on("line", async (line) => {
     const message = JSON.parse(line);
     if (message.answer !== undefined) {

@@ -8,7 +8,7 @@ import { guarded } from "haltline/mastra";
 
 import { callTool, serve, TOOLS } from "./host.mjs";
 
-console.log = console.info = console.warn = console.error; // stdout is the suite's
+console.log = console.info = console.warn = console.error; // stdout is for the suite
 
 const tools = Object.fromEntries(
   Object.entries(TOOLS).map(([name, fields]) => [

@@ -10,7 +10,7 @@ const deleteAsset = session.guarded("delete_asset", async ({ asset_id }) => {
 
 try {
   for (let turn = 0; turn < 10; turn++) {
-    await session.beforeTurn(); // throws when the session has been stopped
+    await session.beforeTurn(); // throws if the session has been stopped
     await session.turn({ usage: { inputTokens: 900, outputTokens: 40 } });
     await deleteAsset({ asset_id: "fact_sales", note: process.argv[4] });
   }

@@ -11,7 +11,7 @@ const deleteAsset = session.guarded("delete_asset", async ({ asset_id }) => `${a
 
 try {
   for (let turn = 1; turn <= 10; turn++) {
-    await session.beforeTurn(); // throws Refused when the session has been stopped
+    await session.beforeTurn(); // throws Refused if the session has been stopped
     console.log(`turn ${turn}: ${await deleteAsset({ asset_id: "fact_sales" })}`);
   }
 } catch (error) {

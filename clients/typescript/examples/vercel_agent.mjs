@@ -20,7 +20,7 @@ const delete_asset = tool({
   },
 });
 
-// Asks for the same call at every turn.
+// Requests the same call at every turn.
 let turns = 0;
 const model = new MockLanguageModelV4({
   doGenerate: async () => ({

@@ -1,4 +1,4 @@
-/** Verdicts as what is returned or thrown, and fields that are checked. */
+/** Conversion of verdicts to results and errors, with validated fields. */
 
 import type { Denied } from "./options.js";
 import { head, isLonger, wellFormed } from "./redaction/unicode.js";

@@ -1,4 +1,4 @@
-/** Calls, results and errors as they may leave the process: without secrets, within bounds. */
+/** Descriptions of calls, results and errors: redacted and bounded, ready to leave the process. */
 
 import { onlyKeeps } from "./effects.js";
 import { encode, type Keys, plain, plainText } from "./redaction/payload.js";
@@ -8,17 +8,17 @@ import type { Effect, Json, Outcome, Output } from "./transport.js";
 
 const MAX_ERROR_CHARS = 2000;
 const MAX_NAME_CHARS = 504;
-const MAX_TARGET_CHARS = 1025; // a name and a value that is simple, each of 512
+const MAX_TARGET_CHARS = 1025; // a name and a simple value, 512 each
 
-/** How much leaves the process. */
+/** Limits of the data that leaves the process. */
 export interface Redaction {
-  /** Makes digests useless without it; the same for all agents whose calls are compared. */
+  /** A key that makes digests useless without it; the same for all agents whose calls are compared. */
   readonly digestKey?: string | undefined;
-  /** Also take out what belongs to persons. Wants a `digestKey`: without one, short numbers are found by trying. */
+  /** Also remove personal data. Requires a `digestKey`: without one, short numbers are found by trying. */
   readonly redactPii?: boolean | undefined;
-  /** Longer arguments of calls that only read or keep a text are cut (8192 bytes). */
+  /** Longer arguments of calls that only read or store a text are truncated (8192 bytes). */
   readonly maxArgsBytes?: number | undefined;
-  /** As much of the arguments of every other call is published, which is what is decided on (256 KiB). */
+  /** How much of the arguments of every other call is published, which decisions are based on (256 KiB). */
   readonly maxRunBytes?: number | undefined;
   /** How much of the beginning of an output is published; 0: nothing. 512 by default. */
   readonly maxOutputChars?: number | undefined;
@@ -31,7 +31,7 @@ export class Describer {
   readonly #maxRunBytes: number;
   readonly #maxOutputChars: number;
 
-  /** Throws RangeError or TypeError for options that cannot work. */
+  /** Throws RangeError or TypeError for invalid options. */
   constructor(options: Redaction) {
     const key = options.digestKey ?? process.env["HALTLINE_DIGEST_KEY"] ?? "";
     if (options.redactPii && !key) throw new TypeError("redactPii: expected a digestKey as well, got none");
@@ -47,7 +47,7 @@ export class Describer {
     return this.#keys.digest;
   }
 
-  /** The arguments of a call, the digest of the whole, and from where they are cut. */
+  /** Returns the arguments of a call, the digest of the whole, and where they are truncated. */
   args(
     args: Record<string, unknown>,
     action: string,
@@ -60,14 +60,14 @@ export class Describer {
   }
 
   /**
-   * `name=value` of simple arguments that are no longer shown as they were, without secrets. Throws RangeError when
-   * there are more than `most`: what stands for one that is left out could not be seen.
+   * Returns `name=value` of simple arguments that are redacted or truncated, without secrets. Throws RangeError for
+   * more than `most`, as the worker could not match those left out.
    */
   cutTargets(args: Record<string, unknown>, shown: { [name: string]: Json }, most: number): string[] {
     const left = Object.entries(args).filter(([name, value]) => isSimple(value) && shown[name] !== value);
     if (left.length > most) throw new RangeError(`expected at most ${most} simple arguments that are cut, got ${left.length}`);
     const texts = left.flatMap(([name, value]) => {
-      // Alone, so that its name tells whether the value is a secret.
+      // Alone, so that its name decides whether the value is a secret.
       const alone = plain({ [name]: value }, Number.POSITIVE_INFINITY, this.#keys).value;
       return simpleTargets(alone as Record<string, Json>).map((text) => this.text(text, MAX_TARGET_CHARS));
     });
@@ -75,7 +75,7 @@ export class Describer {
     return texts.filter((text) => !still.has(text));
   }
 
-  /** What a call returned. */
+  /** Returns the description of a call's output. */
   output(value: unknown): Output {
     const most = this.#maxOutputChars;
     const text = typeof value === "string";
@@ -88,23 +88,23 @@ export class Describer {
     };
   }
 
-  /** How a call failed. */
+  /** Returns the description of a failure. */
   error(error: unknown): Outcome {
     const { outcome, text } = failure(error);
     return { outcome, error: plainText(text, MAX_ERROR_CHARS, this.#keys) };
   }
 
-  /** How a call failed, whole: for this process alone. */
+  /** Returns the complete text of an error, for use in this process only. */
   errorText(error: unknown): string {
     return failure(error).text;
   }
 
-  /** What is equal for equal texts, and tells nothing of them to whoever does not know them. */
+  /** Returns a digest, equal for equal texts, from which the text cannot be found. */
   digest(text: string): string {
     return plain(text, 0, this.#keys).digest;
   }
 
-  /** A name, a target, a goal. */
+  /** Returns a name, a target or a goal without secrets, truncated. */
   text(text: string, maxChars = MAX_NAME_CHARS): string {
     return plainText(String(text), maxChars, this.#keys);
   }
@@ -114,7 +114,7 @@ function failure(error: unknown): { outcome: "error" | "timeout" | "unknown"; te
   if (typeof error === "string") return { outcome: "error", text: `ToolFailed: ${error}` };
   try {
     if (!(error instanceof Error)) return { outcome: "error", text: `Error: ${String(error)}` };
-    const kinds = { TimeoutError: "timeout", AbortError: "unknown" } as const; // what it did until then is not known
+    const kinds = { TimeoutError: "timeout", AbortError: "unknown" } as const; // its progress is unknown
     return {
       outcome: Object.hasOwn(kinds, error.name) ? kinds[error.name as keyof typeof kinds] : "error",
       text: `${error.name}: ${error.message}`,

@@ -1,4 +1,4 @@
-/** Whether a call sends something to somewhere else, and which hosts it names: as the Python package tells it. */
+/** Destinations of calls that send data: the hosts that they name, as in the Python package. */
 
 import { namesOf } from "./effects.js";
 import {
@@ -15,12 +15,12 @@ const SENDS = new RegExp(SENDING_TOOL);
 const KEEPS = new RegExp(KEEPING_TOOL);
 const SENDS_IN_COMMAND = new RegExp(SENDING_COMMAND, "i");
 const FILES = new Set(NO_DOMAINS);
-/** Where programs and tools send that name no host. */
+/** Default destinations of programs and tools that name no host. */
 const OWN = Object.entries(OWN_HOSTS).map(
   ([program, host]) => [new RegExp(`(?<![a-z0-9])${program}(?![a-z0-9])`), host] as const,
 );
 
-/** Where a call sends to, in lower case; empty where it names none; `text` is that of its arguments. undefined: nowhere. */
+/** Returns a call's destinations in lower case, empty if it names none; undefined: it sends nothing. */
 export function destinationOf(action: string, args: Record<string, unknown>, text: string): Set<string> | undefined {
   const names = namesOf(action);
   const isTool = names.some((name) => SENDS.test(name));
@@ -33,7 +33,7 @@ export function destinationOf(action: string, args: Record<string, unknown>, tex
   return hosts.size ? hosts : new Set(ownHosts([text.toLowerCase(), ...names]));
 }
 
-/** The hosts of the addresses in a text. */
+/** Returns the hosts of the addresses in a text. */
 export function hostsIn(text: string): Set<string> {
   const hosts = new Set<string>();
   for (const form of ADDRESSES) {
@@ -45,12 +45,12 @@ export function hostsIn(text: string): Set<string> {
   return hosts;
 }
 
-/** Whether it is this machine. */
+/** Whether the host is this machine. */
 export function isLocal(host: string): boolean {
   return LOCAL.test(host);
 }
 
-/** Whether a host is one of these domains, or below one. */
+/** Whether a host is one of these domains, or a subdomain. */
 export function isOf(host: string, domains: ReadonlySet<string>): boolean {
   for (const domain of domains) if (host === domain || host.endsWith(`.${domain}`)) return true;
   return false;

@@ -1,6 +1,6 @@
 /**
- * What a tool does, as far as its name tells: only for what is done when nobody can be asked. The words are those of
- * the Python package (schemas/tool_names.py); `test/vectors.json`, which it writes, holds that both say the same.
+ * The effect of a tool by its name, for the fail policy. The words are those of the Python package
+ * (schemas/tool_names.py), which writes `test/vectors.json` to check that both agree.
  */
 
 import { FOREIGN_VERBS, IN_OTHER_LETTERS, SHOWS } from "./verbs.js";
@@ -10,20 +10,20 @@ function list(words: string): ReadonlySet<string> {
   return new Set(words.trim().split(/\s+/));
 }
 
-/** Verbs that take something away wherever in a name they stand. */
+/** Verbs of destruction at any place in a name. */
 const DESTROYS = list(`
   delete del drop truncate destroy purge wipe erase remove rm rmdir rmtree unlink nuke obliterate annihilate
   eradicate expunge shred zap trash decommission deprovision teardown deregister unregister deletion deleting
   removal dropping destruction uninstall undeploy dispose discard supprimer effacer eliminar borrar excluir
   eliminare cancella loeschen entfernen
 `);
-/** Verbs that do so where they lead: `clear_table`, not `is_clear`. */
+/** Verbs of destruction only at the beginning: `clear_table`, not `is_clear`. */
 const DESTROYS_IN_FRONT = list(`
   archive clear cleanup empty flush prune evict retire scrub expire reset terminate overwrite vacuum
 `);
 const PHRASES = ["get_rid_of", "to_trash", "tear_down", "clean_up"];
 const BEFORE_ALL = ["get_rid_of", "format_disk", "format_drive", "format_volume", "kill_table", "kill_database", "kill_asset"];
-/** Verbs in front that make what follows an object: `list_delete_requests`. */
+/** Leading verbs that make the rest an object: `list_delete_requests`. */
 const HARMLESS = list(`
   get list read search find describe show view fetch count check query select is has can may should preview
   plan simulate validate verify test estimate explain ask suggest undelete undrop restore recover revert undo
@@ -35,7 +35,7 @@ const MODIFIERS = list(`
   safe safely soft hard force forced bulk batch mass multi permanently permanent quick fast async do try admin
   api auto really just smart secure tool my perform exec execute run v1 v2 v3 sync all fully internal please
 `);
-/** What nobody misses when a weak verb (`clear_cache`, `remove_filter`) is about it. */
+/** Objects that are no loss with a weak verb (`clear_cache`, `remove_filter`). */
 const RECREATABLE = list(`
   cache caches screen console terminal selection filter filters highlight highlights clipboard formatting
   input form field whitespace duplicates background breakpoint breakpoints label labels tag tags reaction
@@ -66,13 +66,13 @@ const DESTRUCTIVE = globs(
 const READS = globs(
   "get_* list_* read_* search_* find_* describe_* show_* view_* fetch_* read grep glob ls",
 );
-/** Tools that run nothing of what they are given: a long text is data. */
+/** Tools that do not execute their input: a long text is data. */
 const KEEPS = globs(
   "write* create_* edit* multi_edit multiedit notebook_edit str_replace* save_* add_* insert_* upload_* todo* think*",
   "say* send_message* task",
 );
 
-/** The effect of a tool by its name, raised by the hint; a name that tells nothing counts as `exec`. */
+/** Returns the effect of a tool by its name, raised by the hint; `exec` for an unknown name. */
 export function knownEffect(action: string, hint?: Effect): Effect {
   const names = namesOf(action);
   let known: Effect | undefined;
@@ -87,12 +87,12 @@ export function onlyLooks(effect: Effect): boolean {
   return EFFECTS.indexOf(effect) <= EFFECTS.indexOf("poll");
 }
 
-/** Whether a tool surely runs nothing of what it is given: it only looks, or keeps a text. */
+/** Whether a tool certainly does not execute its input: it only reads, or stores a text. */
 export function onlyKeeps(action: string, effect: Effect): boolean {
   return effect === "read" || (effect === "exec" && namesOf(action).some((name) => KEEPS.test(name)));
 }
 
-/** What a tool's name may be matched as: `mcp__warehouse__dropTable` is `drop_table` too. */
+/** Returns the forms of a tool's name to match: `mcp__warehouse__dropTable` is also `drop_table`. */
 export function namesOf(action: string): string[] {
   const snake = action.replace(/(?<=[a-z0-9])(?=[A-Z])/g, "_").toLowerCase().replaceAll("-", "_");
   return [action.toLowerCase(), snake, lastPart(snake)];
@@ -100,7 +100,7 @@ export function namesOf(action: string): string[] {
 
 const FOREIGN = new Set(FOREIGN_VERBS);
 
-/** The verb by which a tool of this name takes something away; empty when its name does not. */
+/** Returns the destroying verb in a tool's name; empty without one. */
 export function destroyingVerb(action: string): string {
   if ([...action].length > MAX_NAME_CHARS) return "";
   const plain = action.normalize("NFC").toLowerCase();
@@ -119,7 +119,7 @@ export function destroyingVerb(action: string): string {
   return found ?? "";
 }
 
-/** The verb; empty: it is another one; undefined: these words tell nothing. */
+/** Returns the verb; empty: another one; undefined: unknown. */
 function verb(parts: readonly string[]): string | undefined {
   let at = 0;
   while (at < parts.length - 1 && MODIFIERS.has(parts[at] ?? "")) at++;
@@ -139,13 +139,13 @@ function verb(parts: readonly string[]): string | undefined {
   return WEAK.has(found) && isHarmless ? "" : found;
 }
 
-/** The words of a name in lower case: `dropTable`, `drop-table` and `DROP TABLE` are `drop`, `table`. */
+/** Returns the words of a name in lower case: `dropTable`, `drop-table` and `DROP TABLE` are `drop`, `table`. */
 function words(name: string): string[] {
   const split = folded(name).replace(/(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])/g, "_");
   return split.toLowerCase().split(/[^\p{L}\p{N}]+/u).filter(Boolean);
 }
 
-/** The name as it looks: without marks and invisible characters, in the letters that it looks like. */
+/** Returns the name as displayed: without marks and invisible characters, in the letters that it looks like. */
 function folded(name: string): string {
   if (/^[\x00-\x7f]*$/.test(name)) return name;
   const shown = name.normalize("NFKD").replace(/[\p{Mn}\p{Cf}\p{Cc}]/gu, "");

@@ -1,7 +1,7 @@
 /**
- * Secrets that a session has read, held in memory alone, and recognized where a call sends them somewhere else: as the
- * Python package does it, by the same tables (held_secrets.py says more). What leaves is the kind and a digest under the
- * key of digests, or under a key of this process.
+ * Secrets that a session has read, held in memory only, and recognized where a call sends them elsewhere; by the same
+ * tables as in the Python package (see held_secrets.py). Only the kind and a digest leave the process, under the key of
+ * digests or a key of this process.
  */
 
 import { randomBytes } from "node:crypto";
@@ -17,8 +17,8 @@ import { head, wellFormed } from "./redaction/unicode.js";
 import type { SentSecret } from "./transport.js";
 
 const MAX_SECRETS = 256; // the newest
-const MAX_BYTES = 64 * 1024; // of a result, and of the arguments of a call: what is behind is not looked at
-const MAX_SENT = 8; // that an event lists
+const MAX_BYTES = 64 * 1024; // limit for a result, and for the arguments of a call: the rest is not searched
+const MAX_SENT = 8; // per event
 const LEAST_CHARS = 8;
 const LONG_CHARS = 96;
 const PART_CHARS = 48;
@@ -30,32 +30,32 @@ const OF_CREDENTIALS = new RegExp(HOLDS_CREDENTIALS, "i");
 const VALUES = new RegExp(VALUE, "g");
 const NONE = new RegExp(`^(?:${NO_VALUE})$`);
 const PUBLIC = new Set(FORMS.filter((row) => row.public).map((row) => row.kind));
-/** Of each kind the domains of who gives it out. */
+/** The domains of the issuer, by kind. */
 const HOSTS = new Map<string, string[]>();
 for (const { kind, hosts = [] } of [...FORMS, ...BESIDE]) HOSTS.set(kind, [...(HOSTS.get(kind) ?? []), ...hosts]);
 
 interface Held {
   readonly kind: string;
   readonly digest: string;
-  /** As which it is recognized. */
+  /** The forms in which it is recognized. */
   readonly forms: readonly string[];
-  /** That it may be sent to. */
+  /** The hosts that it may be sent to. */
   readonly hosts: Set<string>;
   readonly isOfKnownHosts: boolean;
 }
 
-/** Those of one session and of the sessions below it. */
+/** The secrets of one session and of the sessions below it. */
 export class HeldSecrets {
   readonly #key: Uint8Array;
   readonly #max: number;
-  readonly #held = new Map<string, Held>(); // by digest: a long secret is not kept whole
+  readonly #held = new Map<string, Held>(); // by digest, so that a long secret is not stored whole
 
   constructor(key: Uint8Array = new Uint8Array(), maxSecrets = MAX_SECRETS) {
     this.#key = key.length ? key : randomBytes(32);
     this.#max = maxSecrets;
   }
 
-  /** Holds the secrets of what a call has returned. */
+  /** Stores the secrets in a call's results. */
   take(results: readonly unknown[], args: Record<string, unknown>, action: string): void {
     for (const result of results) {
       const text = textOf(result);
@@ -65,7 +65,7 @@ export class HeldSecrets {
     }
   }
 
-  /** The secrets that a call sends to where they do not belong. */
+  /** Returns the secrets that a call sends to hosts where they do not belong. */
   sent(action: string, args: Record<string, unknown>): SentSecret[] {
     if (this.#held.size === 0 || Object.keys(args).length === 0) return [];
     const text = textOf(args);
@@ -119,7 +119,7 @@ export class HeldSecrets {
   }
 }
 
-/** The beginning of a value's text, without the escapes of JSON. */
+/** Returns the beginning of a value's text, without JSON escapes. */
 function textOf(value: unknown): string {
   if (typeof value === "string") return head(value, MAX_BYTES);
   if (value === undefined || value === null) return "";
@@ -128,7 +128,7 @@ function textOf(value: unknown): string {
   return text.replace(/\\(.)/g, (_, letter: string) => ESCAPED[letter] ?? letter);
 }
 
-/** False: it is sent to where it belongs; undefined: nobody knows. */
+/** Returns false if it is sent to where it belongs; undefined: unknown. */
 function isElsewhere(held: Held, hosts: ReadonlySet<string>): boolean | undefined {
   if (hosts.size === 0) return undefined;
   const others = [...hosts].filter((host) => !isLocal(host) && !isOf(host, held.hosts));
@@ -140,7 +140,7 @@ function hostsBeside(text: string, start: number, end: number): Set<string> {
   return hostsIn(text.slice(Math.max(0, start - BESIDE_CHARS), end + BESIDE_CHARS));
 }
 
-/** The secret, or of a long one a part, as it may be written. */
+/** Yields the forms of the secret, or of a part of a long one. */
 function* formsOf(secret: string): Generator<string> {
   const part = partOf(secret);
   const data = Buffer.from(wellFormed(part));
@@ -150,7 +150,7 @@ function* formsOf(secret: string): Generator<string> {
   yield data.toString("hex").toUpperCase();
   yield encodeURIComponent(wellFormed(part)).replace(/[!'()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`);
   for (let before = 0; before < 3; before++) {
-    // The letters that no neighbour changes, wherever it stands in what is encoded.
+    // The base64 letters that do not depend on the neighbours, for each alignment.
     const whole = Buffer.concat([Buffer.alloc(before), data]).toString("base64").replace(/=+$/, "");
     const core = whole.slice(Math.ceil((before * 4) / 3), (before + data.length) % 3 ? -1 : undefined);
     yield core;

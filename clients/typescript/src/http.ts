@@ -1,4 +1,4 @@
-/** The transport to `haltline intake`, over HTTP. Needs nothing but Node. */
+/** The transport to `haltline intake` over HTTP. Needs only Node. */
 
 import { randomUUID } from "node:crypto";
 import * as http from "node:http";
@@ -21,26 +21,26 @@ import {
 } from "./transport.js";
 
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
-/** What ends a session waits until its last events have arrived. */
+/** The end of a session waits until its last events have arrived. */
 const END_MS = 10_000;
-/** Where nobody answered the last time, what can do no harm waits no longer. */
+/** Timeout for harmless requests after one without a response. */
 const SILENT_MS = 500;
 const BETWEEN_TRIES_MS = [50, 100, 200, 400, 800, 1000];
-/** Answers of a gateway, or of an intake that has no room: nothing was decided. */
+/** Responses of a gateway, or of an intake without capacity: there is no decision. */
 const NOT_NOW = new Set([429, 502, 503, 504]);
 
 export interface HttpOptions {
-  /** Of `haltline intake`, such as `http://127.0.0.1:8765`. Default: `HALTLINE_INTAKE_URL`. */
+  /** The address of `haltline intake`, such as `http://127.0.0.1:8765`. Default: `HALTLINE_INTAKE_URL`. */
   readonly url?: string | URL | undefined;
   /** The intake's bearer token. Default: `HALTLINE_INTAKE_TOKEN`. */
   readonly token?: string | undefined;
-  /** How long an intake that does not answer is asked again, and may take for one answer, in milliseconds (5000). */
+  /** Time limit of a request's response, and of retries without one, in milliseconds (5000). */
   readonly budgetMs?: number | undefined;
   /** How long a call waits for a person's approval, in milliseconds (930,000); the intake's own limit may be shorter. */
   readonly approvalWaitMs?: number | undefined;
 }
 
-/** The intake refused the request itself: an address, a token or a field is wrong. */
+/** The intake rejected the request itself: an address, a token or a field is wrong. */
 export class HttpProblem extends Error {
   override readonly name: string = "HttpProblem";
 
@@ -57,7 +57,7 @@ interface Answer {
   readonly body: Record<string, unknown>;
 }
 
-/** One session's way to an intake. */
+/** One session's connection to an intake. */
 export class HttpTransport implements Transport {
   readonly #options: HttpOptions;
   readonly #url: URL;
@@ -69,7 +69,7 @@ export class HttpTransport implements Transport {
   #prompt: string | undefined;
   #isSilent = false;
 
-  /** Throws TypeError or RangeError for options that cannot work. */
+  /** Throws TypeError or RangeError for invalid options. */
   constructor(options: HttpOptions, agent?: http.Agent) {
     this.#options = options;
     this.#url = addressOf(options.url ?? process.env["HALTLINE_INTAKE_URL"]);
@@ -94,7 +94,7 @@ export class HttpTransport implements Transport {
       action: call.action,
       args: call.args,
       targets: [...call.targets, ...call.cutTargets()],
-      // Of whole arguments the intake makes the digest itself.
+      // For complete arguments the intake computes the digest itself.
       ...(call.unreadFrom === undefined ? {} : { unread_from: call.unreadFrom, args_digest: call.argsDigest }),
       ...(call.effect === undefined ? {} : { effect: call.effect }),
       ...(call.mode === undefined ? {} : { mode: call.mode }),
@@ -129,7 +129,7 @@ export class HttpTransport implements Transport {
     await this.#post("/v1/turn", body, this.#shortMs);
   }
 
-  /** It is told with the next request, and with each one after it. */
+  /** Sent with the next request, and with each later one. */
   async prompt({ digest }: Prompt): Promise<void> {
     this.#prompt = digest;
   }
@@ -142,13 +142,13 @@ export class HttpTransport implements Transport {
     if (this.#session.sessionId) await this.#post("/v1/end", { session_id: this.#session.sessionId }, this.#budgetMs);
   }
 
-  // Inside.
+  // Internal.
 
   get #shortMs(): number {
     return this.#isSilent ? Math.min(this.#budgetMs, SILENT_MS) : this.#budgetMs;
   }
 
-  /** The session, with each request: an intake that was restarted, or had no room, knows it again. */
+  /** The session, sent with each request for an intake that was restarted, or had dropped it. */
   #who(): Record<string, unknown> {
     const { sessionId, agentId, parentSessionId, rootSessionId, ancestors, missionId, mode } = this.#session;
     return {
@@ -164,9 +164,9 @@ export class HttpTransport implements Transport {
   }
 
   /**
-   * Asks until there is an answer. Each try has the same key, so that the intake does nothing twice. Rejects with Away
-   * when nobody answers within the budget, with Waiting when the last answer was that it is still undecided, and with
-   * HttpProblem when the request itself was refused.
+   * Sends a request until there is a response. All tries have the same key, so that the intake handles it once. Rejects
+   * with Away without a response within the budget, with Waiting if the last response was that it is undecided, and
+   * with HttpProblem if the request was rejected.
    */
   async #post(path: string, body: object, budgetMs: number): Promise<Answer> {
     const text = JSON.stringify(body);
@@ -185,7 +185,7 @@ export class HttpTransport implements Transport {
           waits = true;
           silentSince = performance.now();
           if (silentSince >= until) throw new Waiting(`${this.#url.origin} has not decided within ${this.#approvalWaitMs} ms`);
-          await paused(pauseMs); // it still waits, for a verdict or for a person
+          await paused(pauseMs); // it still waits for a verdict or a person
           continue;
         }
         why = `it answered ${answer.status}: ${problemOf(answer.body)}`;
@@ -203,7 +203,7 @@ export class HttpTransport implements Transport {
   }
 
   #ask(path: string, text: string, key: string, budgetMs: number): Promise<Answer> {
-    // So long the intake may keep a request that waits for a verdict before it says that it still waits.
+    // How long the intake may hold a request before it responds that the verdict is pending.
     const waitS = path === "/v1/verdict" ? Math.min(20, Math.max(1, Math.ceil(budgetMs / 1000))) : 0;
     const limitMs = Math.max(budgetMs, SILENT_MS) + 1000 * waitS + (path === "/v1/end" ? END_MS : 0);
     const headers: Record<string, string | number> = {
@@ -260,7 +260,7 @@ function objectOf(text: string, status: number): Record<string, unknown> {
     read = undefined;
   }
   if (typeof read === "object" && read !== null && !Array.isArray(read)) return read as Record<string, unknown>;
-  if (status !== 200 && status !== 202) return {}; // a gateway's page
+  if (status !== 200 && status !== 202) return {}; // a page of a gateway
   throw new HttpProblem(status, "expected an object in JSON, got something else");
 }
 
@@ -281,7 +281,7 @@ function verdictOf(body: Record<string, unknown>): Verdict {
   };
 }
 
-/** As the wire has it: whole numbers that are not negative; what is none is left out. */
+/** Returns the usage in the wire format: non-negative integers; others are left out. */
 function usageOf(usage: Usage): Record<string, number> {
   const count = (value: number | undefined) => (Number.isFinite(value) ? Math.max(0, Math.round(value as number)) : 0);
   return {
@@ -321,12 +321,12 @@ function milliseconds(value: number | undefined, otherwise: number, field: strin
   throw new RangeError(`${field}: expected milliseconds from 0 to 86400000, got ${value}`);
 }
 
-/** A session over HTTP: `haltline intake` decides. */
+/** Creates a session over HTTP: `haltline intake` decides. */
 export function httpSession(options: HttpOptions & SessionOptions): Session {
   return new Session(new HttpTransport(options), options);
 }
 
-/** A session over HTTP (`url`), or over any `transport`. */
+/** Creates a session over HTTP (`url`), or over any `transport`. */
 export function session(options: SessionOptions & (HttpOptions | { transport: Transport })): Session {
   return new Session("transport" in options ? options.transport : new HttpTransport(options), options);
 }

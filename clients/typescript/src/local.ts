@@ -1,4 +1,4 @@
-/** Mode local: `haltline intake --mode local`, which this process starts and ends, decides; without Kafka. */
+/** Mode local: this process starts and ends `haltline intake --mode local`, which decides; without Kafka. */
 
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -13,24 +13,24 @@ import type { SessionOptions } from "./options.js";
 import { Session } from "./session.js";
 
 const END_MS = 10_000;
-/** Also of an intake that has died and is started again. */
+/** Includes restarting an intake that has died. */
 const BUDGET_MS = 20_000;
 const TAIL_CHARS = 2000;
 
 export interface LocalOptions {
   /** The command line of haltline, a program and its first arguments: `["haltline"]`. */
   readonly command?: readonly string[] | undefined;
-  /** The file of the policy that is decided by; or `HALTLINE_AGENT_POLICY`. Left out: every default. */
+  /** The policy file; or `HALTLINE_AGENT_POLICY`. Left out: all defaults. */
   readonly policy?: string | undefined;
-  /** The author's own, beside those of `HALTLINE_AGENT_RULES`. */
+  /** The author's rules, in addition to those of `HALTLINE_AGENT_RULES`. */
   readonly rules?: Rules | undefined;
   /** How long the intake may take to start, in milliseconds: 60,000. */
   readonly startBudgetMs?: number | undefined;
 }
 
 /**
- * A session that is decided on in this machine. Sessions of one process with the same options share an intake, which
- * ends with the last of them, and with this process. Rejects with Error when it cannot be started, such as where
+ * Creates a session that is decided on this machine. Sessions of one process with the same options share an intake,
+ * which ends with the last of them, and with this process. Rejects with Error if it cannot be started, for example if
  * haltline is not installed.
  */
 export async function localSession(options: LocalOptions & Omit<SessionOptions, "mode"> = {}): Promise<Session> {
@@ -41,7 +41,7 @@ export async function localSession(options: LocalOptions & Omit<SessionOptions, 
   return new Session(transport, others);
 }
 
-/** One session's way to the intake of its process. */
+/** One session's connection to the intake of its process. */
 class LocalTransport extends HttpTransport {
   constructor(
     private readonly intake: LocalIntake,
@@ -66,7 +66,7 @@ class LocalTransport extends HttpTransport {
 
 const intakes = new Map<string, LocalIntake>();
 
-/** A process that lives as long as its standard input is open: no longer than this one. */
+/** The intake process. It ends when its standard input closes: at the latest with this process. */
 class LocalIntake {
   readonly token = randomBytes(24).toString("hex");
   readonly #key: string;
@@ -85,7 +85,7 @@ class LocalIntake {
     intakes.set(key, this);
   }
 
-  /** Its address, once it can be asked. Each is followed by one `left`, unless it rejects. */
+  /** Returns its address once it responds. Each call is followed by one `left`, unless it rejects. */
   async joined(): Promise<string> {
     this.#users++;
     this.#started ??= this.#start("0");
@@ -111,13 +111,13 @@ class LocalIntake {
   }
 
   async #start(port: string): Promise<string> {
-    const folder = await mkdtemp(join(tmpdir(), "haltline-")); // for this user alone
+    const folder = await mkdtemp(join(tmpdir(), "haltline-")); // accessible to this user only
     try {
       const [program = "haltline", ...first] = this.#options.command ?? [];
       await writeFile(join(folder, "token"), this.token, { mode: 0o600 });
       const options = ["--host", "127.0.0.1", "--port", port, "--token-file", join(folder, "token"), "--until-stdin-ends"];
       const env = await this.#environment(folder);
-      // In a process group of its own: an interrupt at the terminal is this process's to obey.
+      // In its own process group: this process handles interrupts of the terminal.
       this.#child = spawn(program, [...first, "intake", "--mode", "local", ...options], { env, detached: true, windowsHide: true });
       return await this.#address(this.#child, program);
     } finally {
@@ -168,7 +168,7 @@ class LocalIntake {
     });
   }
 
-  /** Once more, where it was: its sessions find it there. What it had counted, and not yet told them, is gone. */
+  /** Restarts it at the same address, where its sessions find it. Counts that were not sent yet are lost. */
   #again(why: string, address: string): void {
     const warn = (more: string): void => this.#warn(`haltline: ${why}; ${more}`);
     if (this.#isRestarted) return warn("it is not started again");

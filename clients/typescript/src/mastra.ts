@@ -21,12 +21,12 @@ type Context = { toolCallId?: string; abortSignal?: AbortSignal };
 type HookContext = { toolName: string; input: unknown; context: Context; output?: unknown; error?: unknown };
 type Chunk = { type: string; payload: any };
 
-/** The config of an `Agent`, as far as it is read here. */
+/** The used part of an `Agent`'s config. */
 type Config = { hooks?: { beforeToolCall?: Fn; afterToolCall?: Fn }; inputProcessors?: readonly unknown[] | Fn };
 
 /**
- * The same config with a guard. A refused call is an error that the model reads. Where the session was stopped, no
- * further turn is made and the run ends with a `tripwire`: `generate` does not reject, see `result.tripwire`.
+ * Returns the config with a guard. A refused call is an error that the model reads. In a stopped session no further
+ * turn is made, and the run ends with a `tripwire`: `generate` does not reject, see `result.tripwire`.
  */
 export function guarded<C extends object>(config: C, session: Session): C {
   const { hooks, inputProcessors } = config as Config;
@@ -36,13 +36,13 @@ export function guarded<C extends object>(config: C, session: Session): C {
     hooks: {
       ...hooks,
       async beforeToolCall(call: HookContext) {
-        const answer = await hooks?.beforeToolCall?.(call); // first: what it changes in place is asked about
+        const answer = await hooks?.beforeToolCall?.(call); // first, as it may change the call in place
         if (answer?.proceed !== false) await guard.beforeHooked(call);
         return answer;
       },
       async afterToolCall(call: HookContext) {
         await guard.afterHooked(call);
-        await hooks?.afterToolCall?.(call); // what it throws becomes the call's error
+        await hooks?.afterToolCall?.(call); // its exceptions become the call's error
       },
     },
     inputProcessors:
@@ -52,19 +52,19 @@ export function guarded<C extends object>(config: C, session: Session): C {
   };
 }
 
-/** Put it last of an agent's `inputProcessors`, or of a run's. */
+/** Put it last in an agent's `inputProcessors`, or in those of a run. */
 export class HaltlineProcessor {
   readonly id = "haltline";
   readonly #session: Session;
   readonly #hints = new HintsByCall();
-  /** Calls that were asked about, by what Mastra passes along with each. */
+  /** Calls that were checked, by the context that Mastra passes with each. */
   readonly #asked = new WeakMap<Context, Allowed | undefined>();
 
   constructor(session: Session) {
     this.#session = session;
   }
 
-  /** Before each turn. What is thrown here but a tripwire would be tried again with the agent's other models. */
+  /** Runs before each turn. Any error but a tripwire would make Mastra retry with the agent's other models. */
   async processInputStep({ tools, abort }: { tools?: Record<string, unknown>; abort: Fn }) {
     try {
       await this.#session.beforeTurn();
@@ -75,9 +75,9 @@ export class HaltlineProcessor {
     return tools && { tools: Object.fromEntries(named) };
   }
 
-  /** Adds the hints to what the model reads, and leaves the results as they are. */
+  /** Adds the hints to the prompt, and leaves the results unchanged. */
   processLLMRequest({ prompt }: { prompt: readonly { role: string; content: unknown }[] }): any {
-    const seen = new Set<string>(); // of calls with one id, the hints are the last one's
+    const seen = new Set<string>(); // of calls with one id, the last one's hints apply
     const shown = prompt.toReversed().map((message) => {
       if (message.role !== "tool" || !Array.isArray(message.content)) return message;
       const parts = message.content.toReversed().map((part: { toolCallId: string; output?: Shown }) => {
@@ -90,14 +90,14 @@ export class HaltlineProcessor {
     return { prompt: shown.toReversed() };
   }
 
-  /** After each turn, and before its calls: with this method, Mastra starts none of them early. */
+  /** Runs after each turn, before its calls: with this method, Mastra starts none of them early. */
   async processLLMResponse({ chunks, fromCache }: { chunks: readonly Chunk[]; fromCache: boolean }): Promise<void> {
     const output = chunks.map(({ type, payload }) => (type === "text-delta" ? payload.text : "")).join("");
     const used = chunks.findLast(({ type }) => type === "finish")?.payload?.output?.usage;
     await this.#session.turn({ output, ...(used && !fromCache && { usage: usageOf(used.inputTokens, used.outputTokens, used.cachedInputTokens) }) });
   }
 
-  /** For `hooks.beforeToolCall`: a call that the step's tools have not asked about. Throws where it must not be made. */
+  /** For `hooks.beforeToolCall`: checks calls that the step's tools have not checked. Throws for a refused call. */
   async beforeHooked({ toolName, input, context }: HookContext): Promise<void> {
     if (this.#asked.has(context)) return;
     const verdict = await this.#ask(toolName, input, context);
@@ -109,11 +109,11 @@ export class HaltlineProcessor {
 
   /** For `hooks.afterToolCall`. */
   async afterHooked({ context, output, error }: HookContext): Promise<void> {
-    const verdict = this.#asked.get(context); // none: the step's tools have asked, and report
+    const verdict = this.#asked.get(context); // none: the step's tools check and report
     if (verdict) await this.#end(verdict, context, output, error);
   }
 
-  /** The tool, asking before it is executed; one without `execute` runs elsewhere. */
+  /** Returns the tool with a check before it is executed; one without `execute` runs elsewhere. */
   #guarded(name: string, tool: Tool): Tool {
     const { execute } = tool;
     if (typeof execute !== "function") return tool;
@@ -123,7 +123,7 @@ export class HaltlineProcessor {
       this.#asked.set(context, undefined);
       let output: unknown, error: unknown;
       try {
-        context.abortSignal?.throwIfAborted(); // the run was given up while the call waited
+        context.abortSignal?.throwIfAborted(); // the run was cancelled while the call waited
         return (output = await execute.call(tool, verdict.changed ? verdict.args : input, context));
       } catch (thrown) {
         error = thrown ?? "failed";
@@ -132,7 +132,7 @@ export class HaltlineProcessor {
         await this.#end(verdict, context, output, error);
       }
     };
-    return Object.assign(Object.create(Object.getPrototypeOf(tool)), tool, { execute: called }); // a Mastra tool stays one
+    return Object.assign(Object.create(Object.getPrototypeOf(tool)), tool, { execute: called }); // for Mastra's tools
   }
 
   async #ask(name: string, input: unknown, context: Context): Promise<Allowed> {
@@ -142,7 +142,7 @@ export class HaltlineProcessor {
   }
 
   async #end({ callId }: Allowed, context: Context, output: unknown, error: unknown): Promise<void> {
-    const given = output as { validationErrors?: unknown; message?: unknown } | null | undefined; // Mastra returns such an error
+    const given = output as { validationErrors?: unknown; message?: unknown } | null | undefined; // an error of Mastra
     const failure = error ?? (given?.validationErrors === undefined ? undefined : given.message);
     this.#hints.set(context.toolCallId ?? callId, await this.#session.after(callId, output, { error: failure }));
   }

@@ -1,16 +1,16 @@
-/** What a model reads of its calls, with hints, and what it uses. The form is that of `@ai-sdk/provider`, which both adapters have. */
+/** Texts for the model about its calls, with hints, and its usage; in the form of `@ai-sdk/provider`. */
 
 import type { Denied } from "./options.js";
 import { withHints } from "./texts.js";
 import type { Usage } from "./transport.js";
 
-/** A result as a provider is given it: `text`, `json`, `content`, `error-text` ... */
+/** A result in the form for a provider: `text`, `json`, `content`, `error-text` ... */
 export interface Shown {
   readonly type: string;
   readonly value?: unknown;
 }
 
-/** Calls whose hints are kept: the results of a conversation are sent again with each of its turns. */
+/** Calls with stored hints: each turn sends the results of the conversation again. */
 const MAX_CALLS = 1000;
 
 /** Hints by the id of their call. */
@@ -32,13 +32,13 @@ export class HintsByCall {
   }
 }
 
-/** What is made of a tool's output where the tool does not say it. */
+/** Returns the default form of a tool's output. */
 export function shownOf(output: unknown): Shown {
   if (typeof output === "string") return { type: "text", value: output };
   return { type: "json", value: JSON.parse(JSON.stringify(output) ?? "null") };
 }
 
-/** The same with hints after it. */
+/** Returns the result with hints appended. */
 export function shownWith(shown: Shown, hints: string): Shown {
   const { type, value } = shown;
   if (!hints) return shown;
@@ -47,13 +47,13 @@ export function shownWith(shown: Shown, hints: string): Shown {
   return { ...shown, type: type.startsWith("error") ? "error-text" : "text", value: withHints(text, hints) };
 }
 
-/** A turn's usage, where the input is counted with what came from the cache. */
+/** Returns a turn's usage from an input that includes cached tokens. */
 export function usageOf(inputTokens: number | undefined, outputTokens: number | undefined, cached: number | undefined): Usage {
   const cacheReadTokens = Math.max(cached ?? 0, 0);
   return { inputTokens: Math.max((inputTokens ?? 0) - cacheReadTokens, 0), outputTokens: outputTokens ?? 0, cacheReadTokens };
 }
 
-/** What a tool throws in place of a call that must not be made; the model reads its text. */
+/** Returns the error that a tool throws for a call that must not be made; the model reads its text. */
 export function errorOf({ text, refused }: Denied): Error {
   const error = new Error(text, { cause: refused });
   error.name = refused.name;

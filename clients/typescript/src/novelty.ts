@@ -1,22 +1,22 @@
-/** How many words of a result are new in its session: as the Python package counts them (novelty.py tells the rates). */
+/** New words of a result in its session, counted like in the Python package (novelty.py has the error rates). */
 
 import { wholeJson } from "./redaction/payload.js";
 import { wellFormed } from "./redaction/unicode.js";
 import type { Novelty } from "./transport.js";
 
-const MAX_BYTES = 64 * 1024; // of a result, and of the arguments of a call: what is behind is not looked at
-const CAPACITY = 3000; // words that are remembered at least
+const MAX_BYTES = 64 * 1024; // limit for a result, and for the arguments of a call: the rest is ignored
+const CAPACITY = 3000; // the minimum number of words remembered
 const BLOCKS = 1000;
 const WORDS_PER_BLOCK = 2; // of 32 bits
 const WORD = /[A-Za-z_]{3,}|[0-9]+/g;
 const ESCAPE = /\\(?:u[0-9a-fA-F]{4}|[\s\S])/g;
 
-/** The distinct words of a result that these values make up. */
+/** Returns the distinct words of a result that consists of these values. */
 export function wordsOf(...values: readonly unknown[]): Set<string> {
   return new Set(values.map(bytesOf).join("\n").slice(0, MAX_BYTES).match(WORD) ?? []);
 }
 
-/** The beginning of a value in UTF-8, a character for each byte. */
+/** Returns the beginning of a value in UTF-8, a character for each byte. */
 function bytesOf(value: unknown): string {
   if (value === undefined || value === null) return "";
   const isText = typeof value === "string";
@@ -25,14 +25,14 @@ function bytesOf(value: unknown): string {
   return isText ? bytes : bytes.replace(ESCAPE, " ");
 }
 
-/** The words of the results and arguments of one session: two blocked Bloom filters of 8,000 bytes each. */
+/** Words of the results and arguments of one session: two blocked Bloom filters of 8,000 bytes each. */
 export class SeenWords {
   #young = new Uint32Array(0);
   #old = new Uint32Array(0);
   #held = 0;
   #results = 0;
 
-  /** Counts a result, which these values make up, of a call with these arguments; from now on it is known. */
+  /** Counts and stores the words of a result, given as these values, of a call with these arguments. */
   take(result: readonly unknown[], args?: Record<string, unknown>): Novelty {
     if (this.#young.length === 0) [this.#young, this.#old] = [emptyFilter(), emptyFilter()];
     this.#add(wordsOf(args));
@@ -40,7 +40,7 @@ export class SeenWords {
     return { newWords: this.#add(words), words: words.size, results: this.#results++ };
   }
 
-  /** Makes words known. Returns how many were not. */
+  /** Adds words. Returns how many are new. */
   #add(words: Iterable<string>): number {
     let fresh = 0;
     for (const word of words) {
@@ -66,7 +66,7 @@ function holds(filter: Uint32Array, at: number, low: number, high: number): bool
   return (filter[at]! & low) === low && (filter[at + 1]! & high) === high;
 }
 
-/** The bits that a word sets in its block, up to five of 64. */
+/** Returns the bits that a word sets in its block, up to five of 64. */
 function bitsOf(hash: number): [number, number] {
   let low = 0;
   let high = 0;
@@ -85,7 +85,7 @@ function hashOf(word: string): number {
   return mixed(hash);
 }
 
-/** The end of MurmurHash3: each bit depends on all. */
+/** The final mix of MurmurHash3: each bit depends on all. */
 function mixed(hash: number): number {
   let bits = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35);

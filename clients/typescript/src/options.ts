@@ -1,4 +1,4 @@
-/** What a session takes, and what it answers. */
+/** The options and results of a session. */
 
 import type { Redaction } from "./describe.js";
 import type { Refused } from "./refused.js";
@@ -7,36 +7,36 @@ import type { Effect, Mode, Usage } from "./transport.js";
 /** The call may be made. */
 export interface Allowed {
   readonly allowed: true;
-  /** For `after` and `failed`: the framework's own, or a new one where it has none. */
+  /** The id for `after` and `failed`: the framework's, or a new one if it has none. */
   readonly callId: string;
-  /** With the changes that were decided. */
+  /** The arguments, with the changes that were decided. */
   readonly args: Record<string, unknown>;
-  /** Whether these differ from what was proposed. */
+  /** Whether the arguments differ from the proposed ones. */
   readonly changed: boolean;
-  /** For the model. `after` returns them as well: show them once. */
+  /** Hints for the model. `after` returns them as well: show them once. */
   readonly hints?: string;
 }
 
-/** The call must not be made; the run goes on. */
+/** The call must not be made; the run continues. */
 export interface Denied {
   readonly allowed: false;
-  /** What the model reads. */
+  /** The text for the model. */
   readonly text: string;
-  /** For programs. */
+  /** The machine-readable code. */
   readonly code: string;
   readonly refused: Refused;
 }
 
-/** Of one call. */
+/** Options of one call. */
 export interface CallOptions {
-  /** What it is about, such as `["asset_id=fact_sales"]`. */
+  /** The targets, such as `["asset_id=fact_sales"]`. */
   readonly targets?: readonly string[] | undefined;
-  /** What it does; raises what its name tells. */
+  /** The effect; raises the one known from the name. */
   readonly effect?: Effect | undefined;
   readonly mode?: Mode | undefined;
-  /** Calls of this name for which it is equal are the same call when loops are looked for. */
+  /** Calls of this name with an equal key are the same call for loop detection. */
   readonly loopKey?: string | undefined;
-  /** What it costs, for the budgets of `rules` over Kafka; else the rules' price. */
+  /** The cost, for the budgets of `rules` over Kafka; default: the rules' price. */
   readonly costUsd?: number | undefined;
 }
 
@@ -47,23 +47,23 @@ export interface Turn {
 }
 
 export interface SessionOptions extends Redaction {
-  /** One run of one agent. A kill holds for it until an operator resets it. A new one when left out. */
+  /** One run of one agent. A kill is in force for it until an operator resets it. Default: a new id. */
   readonly sessionId?: string | undefined;
   readonly agentId?: string | undefined;
   readonly parentSessionId?: string | undefined;
   readonly rootSessionId?: string | undefined;
   readonly ancestors?: readonly string[] | undefined;
   readonly missionId?: string | undefined;
-  /** What the session is to do. */
+  /** The goal of the session. */
   readonly goal?: string | undefined;
-  /** Left out: that of the intake (`blocking`), or of the transport. */
+  /** Default: that of the intake (`blocking`), or of the transport. */
   readonly mode?: Mode | undefined;
-  /** By name, what tools do whose names do not tell. */
+  /** The effects of tools, by name, where their names do not show them. */
   readonly effects?: Readonly<Record<string, Effect>> | undefined;
   /** False: the framework cannot change arguments, so a call that is only allowed with others is denied. */
   readonly changesArguments?: boolean | undefined;
-  /** When nobody answers, calls of this effect or a worse one are refused, others go on; null: all go on. */
+  /** Without a verdict, calls of this effect or a worse one are refused, others are made; null: all are made. */
   readonly failClosedFrom?: Effect | null | undefined;
-  /** Receives, in words, what does not work: nobody answers, a result was lost. Default: `process.emitWarning`. */
+  /** Receives warnings as text: no response, a lost result. Default: `process.emitWarning`. */
   readonly onWarning?: ((message: string) => void) | undefined;
 }

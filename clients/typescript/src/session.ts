@@ -26,7 +26,7 @@ import {
   Waiting,
 } from "./transport.js";
 
-/** Calls that have begun and not ended; beyond it the oldest counts as one without a reported end. */
+/** Open calls; beyond it, the oldest counts as one without a reported end. */
 const MAX_OPEN = 4096;
 const MAX_TARGETS = 1000;
 const MAX_NAME_CHARS = 512;
@@ -57,14 +57,14 @@ export class Session {
   #kept: string[] = [];
   #killed: Refused | undefined;
   #frozen: Refused | undefined;
-  /** Calls that only look, and turns, are let pass: that they are does not end it. */
+  /** The containment: read-only calls and turns are allowed, and do not end it. */
   #contained: Refused | undefined;
   #started: Promise<void> | undefined;
   #ended: Promise<void> | undefined;
   #isAway = false;
   #prompt = { digest: "", count: 0 };
 
-  /** Throws RangeError for an effect or a mode that does not exist. */
+  /** Throws RangeError for an invalid effect or mode. */
   constructor(transport: Transport, options: SessionOptions = {}, above?: Session) {
     this.#transport = transport;
     this.#options = options;
@@ -78,9 +78,7 @@ export class Session {
     if (options.failClosedFrom !== null) checked(options.failClosedFrom, EFFECTS, "failClosedFrom");
   }
 
-  /**
-   * Why no further turn of the model is to be made, as far as it is known by now; undefined: nothing is against it.
-   */
+  /** The reason against a further model turn, as far as it is known; undefined: no reason. */
   get stopped(): Refused | undefined {
     return this.#killed ?? this.#above?.killed ?? this.#frozen;
   }
@@ -91,8 +89,8 @@ export class Session {
   }
 
   /**
-   * Whether the call may be made; waits as the mode says. `args` are an object, or its JSON as the model wrote it.
-   * Whatever fails in here denies the call. Throws Refused when the session was stopped: its run has to end.
+   * Returns whether the call may be made; waits according to the mode. `args`: an object, or its JSON as the model
+   * wrote it. Any failure in here denies the call. Throws Refused if the session was stopped: its run has to end.
    */
   async before(callId: string | undefined, name: string, args?: unknown, options: CallOptions = {}): Promise<Allowed | Denied> {
     try {
@@ -104,7 +102,7 @@ export class Session {
     }
   }
 
-  /** The call has ended, and the model reads this output, or how it failed. Returns the hints to add to it. */
+  /** Reports the end of a call with its output, or its error. Returns the hints to add to the output. */
   async after(callId: string, output?: unknown, { error }: { error?: unknown } = {}): Promise<string> {
     const open = this.#open.get(key(callId));
     if (open === undefined) return "";
@@ -113,7 +111,7 @@ export class Session {
       const hasFailed = error !== undefined && error !== null;
       const hasOutput = output !== undefined && output !== null;
       const ended: Outcome = hasFailed ? this.#describer.error(error) : { outcome: "ok" };
-      // Of what came of an interrupted call nothing is known, so the text of its error is no result.
+      // The result of an interrupted call is unknown, so the text of its error is no result.
       const isKnown = hasOutput || (hasFailed && ended.outcome !== "unknown");
       const result = [...(hasOutput ? [output] : []), ...(hasFailed ? [this.#describer.errorText(error)] : [])];
       this.#held.take(result, open.args, open.action);
@@ -129,20 +127,20 @@ export class Session {
     return open.hints;
   }
 
-  /** The call has ended without a result that hints could be added to: they are added to the next one. */
+  /** Reports a failed call whose result cannot have hints: they are added to the next one. */
   async failed(callId: string, error: unknown): Promise<void> {
     this.keep(await this.after(callId, undefined, { error: error ?? "failed" }));
   }
 
-  /** Hints that could not be returned with their call: the next one returns them. */
+  /** Keeps hints that could not be returned with their call: the next one returns them. */
   keep(hints: string): void {
     if (hints) this.#kept.push(hints);
   }
 
   /**
-   * Guards a function whole: asks, calls it with the arguments that may be used, reports its end. Throws Refused when
-   * the call must not be made: the run has to end when `stopped` says so, else the model reads its message and hints. An
-   * error of the function goes on. Hints are added to a result that is text, or wait for the next call.
+   * Guards a function: checks the call, makes it with the allowed arguments, reports its end. Throws Refused if the
+   * call must not be made: end the run if `stopped` is set, else pass its message and hints to the model. An error of
+   * the function propagates. Hints are added to a result that is text, or wait for the next call.
    */
   async run<A extends object, R>(name: string, args: A, fn: (args: A) => R | Promise<R>, options: CallOptions = {}): Promise<R> {
     const verdict = await this.before(undefined, name, args, options);
@@ -160,12 +158,12 @@ export class Session {
     return result;
   }
 
-  /** The function of one object of arguments, each call of which goes through `run`. */
+  /** Returns the function of one object of arguments, with each call through `run`. */
   guarded<A extends object, R>(name: string, fn: (args: A) => R | Promise<R>, options: CallOptions = {}): (args: A) => Promise<R> {
     return (args) => this.run(name, args, fn, options);
   }
 
-  /** Throws Refused when the session was stopped: no more tokens are spent. */
+  /** Throws Refused if the session was stopped: no more tokens are spent. */
   async beforeTurn(): Promise<void> {
     await this.#start();
     if (this.killed) throw this.killed;
@@ -201,9 +199,8 @@ export class Session {
   }
 
   /**
-   * The user of the session gives a prompt: from the second one on, whether the session gets on is asked anew from
-   * there. A digest leaves the process, not the text; the same prompt once more is none. Rejects with TypeError for
-   * what is no text.
+   * Reports a prompt of the session's user: from the second one on, progress is judged from there. Only a digest leaves
+   * the process, not the text. Repeating the same prompt is a no-op. Rejects with TypeError if it is not a text.
    */
   async prompt(text: string): Promise<void> {
     if (typeof text !== "string") throw new TypeError(`prompt: expected a text, got ${typeof text}`);
@@ -218,13 +215,15 @@ export class Session {
     }
   }
 
-  /** Over Kafka, the next run: nothing of `run_budget` of the rules is spent, and no evidence has been seen. */
+  /** Over Kafka, starts the next run: `run_budget` of the rules is unspent again, and evidence is cleared. */
   async beginRun(): Promise<void> {
     await this.#start();
     this.#transport.beginRun?.();
   }
 
-  /** Over Kafka, keeps a state of the work with `checkpoints`, if given, and reports it. Undefined: it was not kept. */
+  /**
+   * Over Kafka, saves a state of the work with `checkpoints`, if given, and reports it. Undefined: it was not saved.
+   */
   async checkpoint(id: string = randomUUID(), { safe = true }: { safe?: boolean } = {}): Promise<string | undefined> {
     try {
       await this.#start();
@@ -237,7 +236,7 @@ export class Session {
     }
   }
 
-  /** A session below this one: what stops this one stops it. */
+  /** Returns a session below this one: a stop of this one stops it. */
   subagent({ sessionId, agentId }: { sessionId?: string | undefined; agentId?: string | undefined } = {}): Session {
     const { parentSessionId, rootSessionId, ancestors } = this.#options;
     const above = [this.sessionId, parentSessionId, rootSessionId, ...(ancestors ?? [])].filter((one) => one !== undefined);
@@ -253,13 +252,13 @@ export class Session {
     return new Session(this.#transport.below(), options, this);
   }
 
-  /** Ends the session; a second time does nothing. */
+  /** Ends the session; idempotent. */
   end(): Promise<void> {
     this.#ended ??= this.#end();
     return this.#ended;
   }
 
-  // Inside.
+  // Internal.
 
   async #before(callId: string | undefined, name: string, args: Record<string, unknown>, options: CallOptions): Promise<Allowed | Denied> {
     checked(options.effect, EFFECTS, "effect");
@@ -319,7 +318,7 @@ export class Session {
     if (this.#options.changesArguments !== false) {
       return { allowed: true, callId, args: changed, changed: true, ...(hints ? { hints } : {}) };
     }
-    // With the arguments that were proposed it must not be made.
+    // It must not be made with the proposed arguments.
     await this.after(callId, undefined, { error: "not made: other arguments were required" });
     const text = `This call is only allowed with other arguments: ${shownJson(changed)}`;
     const refused = new Refused(NOT_CHANGED, text);
@@ -327,7 +326,7 @@ export class Session {
     return { allowed: false, text: withHints(text, hints), code: NOT_CHANGED, refused };
   }
 
-  /** Nobody answered: what stood holds, what is still undecided or destroys is refused, and the rest is made. */
+  /** Without a response: known restrictions apply, undecided and destructive calls are refused, others are made. */
   #withoutVerdict(call: ProposedCall, args: Record<string, unknown>, isUndecided: boolean): Allowed | Denied {
     const { callId, action, knownEffect: effect } = call;
     const hints = this.#takeKept();
@@ -343,7 +342,7 @@ export class Session {
     return { allowed: true, callId, args, changed: false, ...(hints ? { hints } : {}) };
   }
 
-  /** What stands by now, for the time when nobody answers. */
+  /** Stores the restrictions of a verdict, for calls without a response. */
   #heard(verdict: Verdict, effect: Effect): void {
     this.#isAway = false;
     if (verdict.killed) this.#killed ??= refusedOf(verdict);
@@ -391,7 +390,7 @@ export class Session {
     }
   }
 
-  /** Its result was not reported: so it is no error, and no success either. */
+  /** Reports a call without a result: neither an error nor a success. */
   async #lose(callId: string): Promise<void> {
     const open = this.#open.get(callId);
     this.#open.delete(callId);
@@ -415,7 +414,7 @@ export class Session {
       if (this.#options.onWarning) this.#options.onWarning(text);
       else process.emitWarning(text);
     } catch {
-      // whoever receives warnings cannot stop the agent
+      // an error of `onWarning` must not stop the agent
     }
   }
 }

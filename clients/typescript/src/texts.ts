@@ -1,11 +1,11 @@
-/** Arguments and texts as frameworks and models have them. */
+/** Arguments and texts in the forms of frameworks and models. */
 
-/** A text that the model reads, with the hints after it. */
+/** Appends the hints to a text for the model. */
 export function withHints(text: string, hints: string): string {
   return [text, hints].filter(Boolean).join("\n\n");
 }
 
-/** Arguments by name: those of an object, or of its JSON; what is neither is the argument `arguments`. */
+/** Returns arguments by name: those of an object, or of its JSON; anything else becomes the argument `arguments`. */
 export function argumentsOf(args: unknown): Record<string, unknown> {
   if (args === undefined || args === null) return {};
   if (typeof args !== "string") return isObject(args) ? { ...args } : { arguments: args };
@@ -22,7 +22,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** JSON as the Python package writes it to the model. */
+/** Returns JSON as the Python package writes it to the model. */
 export function shownJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(shownJson).join(", ")}]`;
   if (typeof value === "object" && value !== null && !("toJSON" in value)) {

@@ -1,26 +1,26 @@
 /**
- * What a session needs below it. Transports carry no secrets: what they are given was redacted already, except for
- * what `matchTargets` of a call returns.
+ * The interface of a session's transport. Transports carry no secrets: their input is redacted, except for the return
+ * values of a call's `matchTargets` and `rawArgs`.
  */
 
-/** What a call does to the world, from harmless to harmful. */
+/** The effect of a call, from harmless to harmful. */
 export type Effect = "read" | "poll" | "write" | "network" | "exec" | "mutate" | "destructive";
 
 /** All effects, from harmless to harmful. */
 export const EFFECTS: readonly Effect[] = ["read", "poll", "write", "network", "exec", "mutate", "destructive"];
 
 /**
- * What a call waits for. `async`: only calls that may destroy something wait for a verdict. `blocking`: each call
- * waits. `local`: the intake decides in its own process (`haltline intake --mode local`).
+ * How calls wait. `async`: only calls that may destroy something wait for a verdict. `blocking`: each call waits.
+ * `local`: the intake decides in its own process (`haltline intake --mode local`).
  */
 export type Mode = "async" | "blocking" | "local";
 
 export const MODES: readonly Mode[] = ["async", "blocking", "local"];
 
-/** A value as JSON has it. */
+/** A JSON value. */
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 
-/** Who the agent is. */
+/** The identity of the agent and its session. */
 export interface SessionInfo {
   readonly sessionId: string;
   readonly agentId?: string;
@@ -29,57 +29,57 @@ export interface SessionInfo {
   /** More sessions above this one, besides parent and root. */
   readonly ancestors: readonly string[];
   readonly missionId?: string;
-  /** What the session is to do, without secrets. */
+  /** The goal of the session, without secrets. */
   readonly goal?: string;
   readonly mode?: Mode;
 }
 
-/** The prompt of its user that a session works on. */
+/** A prompt of the session's user. */
 export interface Prompt {
   /** 32 hex digits of its text without secrets: equal for the same prompt. */
   readonly digest: string;
-  /** How many the user has given by now. */
+  /** The number of prompts so far. */
   readonly count: number;
 }
 
-/** A call that is about to be made, without secrets and within bounds. */
+/** A proposed call, without secrets and bounded. */
 export interface ProposedCall {
   readonly callId: string;
   readonly action: string;
   readonly args: { [name: string]: Json };
   /** 32 hex digits of the whole arguments without secrets. */
   readonly argsDigest: string;
-  /** Texts and lists in `args` are cut behind so many characters or items; left out: they are whole. */
+  /** Texts and lists in `args` are truncated after this number of characters or items; left out: they are complete. */
   readonly unreadFrom?: number;
   readonly targets: readonly string[];
   /**
-   * With `unreadFrom`: `name=value` of simple arguments that `args` does not show as they were, without secrets; else
-   * none. Throws RangeError when there are too many.
+   * With `unreadFrom`: `name=value` of simple arguments that are redacted or truncated in `args`, without secrets; else
+   * none. Throws RangeError for too many.
    */
   readonly cutTargets: () => readonly string[];
   /**
-   * What an entry about a target may name: the declared targets, and `name=value` of simple arguments, all whole and
-   * with their secrets. Only to be compared in this process; a function, so that who writes the call down has none.
+   * The targets that a control entry can name: the declared ones, and `name=value` of simple arguments, complete and
+   * with their secrets. Only for comparisons in this process; a function, so that serializing the call omits them.
    */
   readonly matchTargets: () => readonly string[];
-  /** As the tool declares it. */
+  /** The effect that the tool declares. */
   readonly effect?: Effect;
-  /** As far as it is known from the name and the declaration; what the fail policy goes by. */
+  /** The effect by the name and the declaration, for the fail policy. */
   readonly knownEffect: Effect;
-  /** Of this call alone; left out: that of the session. */
+  /** The mode of this call only; left out: that of the session. */
   readonly mode?: Mode;
   readonly loopKey?: string;
-  /** The arguments as the tool receives them, with their secrets. Only to be looked at in this process. */
+  /** The arguments as the tool receives them, with their secrets. Only for use in this process. */
   readonly rawArgs: () => Readonly<Record<string, unknown>>;
   readonly costUsd?: number;
-  /** Secrets of the session that it sends to where they do not belong; left out: there are none. */
+  /** Secrets of the session that it sends to where they do not belong; left out: none. */
   readonly secretsSent?: readonly SentSecret[];
 }
 
-/** A secret that the session has read before, in the arguments of a call that sends them somewhere. */
+/** A secret that the session has read before, in the arguments of a call that sends them. */
 export interface SentSecret {
   readonly kind: string;
-  /** Of the secret, under the key of digests, or a key of this process. */
+  /** The digest of the secret, under the key of digests, or a key of this process. */
   readonly digest: string;
   /** Its provider's hosts are known, and the call goes to none of them. */
   readonly elsewhere?: boolean;
@@ -88,36 +88,36 @@ export interface SentSecret {
 /** Whether a call, or the model's next turn, may be made. */
 export interface Verdict {
   readonly allowed: boolean;
-  /** The session was stopped for good: its run has to end. */
+  /** The session was stopped permanently: its run has to end. */
   readonly killed: boolean;
   readonly callId?: string;
-  /** Of a refusal, for programs. */
+  /** The machine-readable code of a refusal. */
   readonly code?: string;
-  /** Of a refusal, for the model. */
+  /** The text of a refusal for the model. */
   readonly message?: string;
-  /** For the model, besides. */
+  /** Further text for the model. */
   readonly hints?: string;
   readonly changeArguments?: { readonly put: { [name: string]: unknown }; readonly remove: readonly string[] };
-  /** Of an approval that a person is asked for, and until when (epoch milliseconds). */
+  /** The request for a person's approval, and its expiry (epoch milliseconds). */
   readonly requestId?: string;
   readonly expires?: number;
-  /** Of a refusal that is a ROLLBACK: the state to go back to. */
+  /** The state to restore, if the refusal is a ROLLBACK. */
   readonly checkpoint?: string;
 }
 
-/** What was returned, without secrets. */
+/** The output of a call, without secrets. */
 export interface Output {
-  /** Of the whole; null: of this value nobody can say that it equals another. */
+  /** The digest of the whole; null: it cannot be compared. */
   readonly digest: string | null;
-  /** Of the whole, in UTF-8. */
+  /** The size of the whole in UTF-8. */
   readonly bytes: number;
-  /** Its beginning; null: nothing is shown. */
+  /** Its beginning; null: not published. */
   readonly head: string | null;
 }
 
-/** How much of a whole result is new in its session: counts, no text. */
+/** New words of a whole result in its session: counts, no text. */
 export interface Novelty {
-  /** Those of `words` that stood in no earlier result, and in no argument of a call that has ended. */
+  /** Those of `words` in no earlier result, and in no argument of an ended call. */
   readonly newWords: number;
   /** Distinct words (`[A-Za-z_]{3,}`, or digits) of its first 64 KiB. */
   readonly words: number;
@@ -125,25 +125,25 @@ export interface Novelty {
   readonly results: number;
 }
 
-/** As an event has it. */
+/** Returns the fields of an event. */
 export function noveltyFields({ newWords, words, results }: Novelty): { [name: string]: number } {
   return { new_words: newWords, words, results };
 }
 
-/** How a call ended. */
+/** The end of a call. */
 export interface Outcome {
   readonly outcome: "ok" | "error" | "timeout" | "unknown";
   /** With `error` and `timeout`: the error's name and text, without secrets. */
   readonly error?: string;
   readonly output?: Output;
-  /** Of the output and the error; left out where there is neither. */
+  /** The new words of the output and the error; left out without either. */
   readonly novelty?: Novelty;
   readonly durationMs?: number;
 }
 
-/** What one turn of the model used. Increments, never running totals. */
+/** The usage of one model turn. Increments, never running totals. */
 export interface Usage {
-  /** Without those that were read from the cache. */
+  /** Without cached tokens. */
   readonly inputTokens?: number | undefined;
   readonly outputTokens?: number | undefined;
   readonly cacheReadTokens?: number | undefined;
@@ -152,45 +152,48 @@ export interface Usage {
   readonly costUsd?: number | undefined;
 }
 
-/** An event of the session that is no call. */
+/** An event of the session that is not a call. */
 export interface TurnEvent {
   readonly kind: "model.turn";
   readonly usage?: Usage;
   readonly output?: Output;
 }
 
-/** Nobody answered in time: the session's fail policy decides. Every other error refuses the call. */
+/** There was no response in time: the session's fail policy decides. Every other error refuses the call. */
 export class Away extends Error {
   override readonly name: string = "Away";
 }
 
 /**
- * A request is still undecided, perhaps as a person is asked for an approval: the limit of that wait has passed, or
- * nobody answers any longer. Such a call must not be made, whatever the fail policy says.
+ * A request is undecided, perhaps as its approval is pending: its time limit has passed, or responses have stopped.
+ * Such a call must not be made, whatever the fail policy is.
  */
 export class Waiting extends Away {
   override readonly name: string = "Waiting";
 }
 
-/** One session's way to those who decide. One object for each session. */
+/** One session's connection to its decider. One object for each session. */
 export interface Transport {
-  /** Tells that the session begins. Called once, before everything else; what fails here is asked again by `verdict`. */
+  /** Reports the session's start. Called once, before everything else; after a failure, `verdict` reports it again. */
   open(session: SessionInfo): Promise<void>;
-  /** Waits as the call's mode says, also for a person's approval. Rejects with Away when nobody answers, and with Waiting when it is still undecided. */
+  /**
+   * Waits according to the call's mode, also for a person's approval. Rejects with Away without a response, and with
+   * Waiting if it is undecided.
+   */
   verdict(call: ProposedCall): Promise<Verdict>;
-  /** Whether the model may take its next turn. Rejects with Away when nobody answers. */
+  /** Returns whether the model may take its next turn. Rejects with Away without a response. */
   turnVerdict(): Promise<Verdict>;
-  /** The end of a call that was allowed. */
+  /** Reports the end of an allowed call. */
   result(callId: string, outcome: Outcome): Promise<void>;
   event(event: TurnEvent): Promise<void>;
-  /** The user has given a prompt; a transport without it does not tell prompts. */
+  /** Reports a prompt of the user; optional. */
   prompt?(prompt: Prompt): Promise<void>;
-  /** The next run of the same session begins; a transport without it has no budgets. */
+  /** Starts the next run of the same session; a transport without it has no budgets. */
   beginRun?(): void;
-  /** Keeps a state of the work, where this is the transport's to do, and tells that it is kept. Rejects when it is not. */
+  /** Saves a state of the work, if the transport does so, and reports it. Rejects if it fails. */
   checkpoint?(id: string, isSafe: boolean): Promise<void>;
   /** A transport for a session below this one, over the same connection. */
   below(): Transport;
-  /** Tells that the session has ended, waits until that has arrived (within bounds), and releases what it holds. */
+  /** Reports the session's end, waits until that has arrived (within bounds), and releases its resources. */
   close(): Promise<void>;
 }

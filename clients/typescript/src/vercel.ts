@@ -18,7 +18,7 @@ import type { Session } from "./session.js";
 type Fn = (...args: any[]) => any;
 type AnyTool = ToolSet[string];
 
-/** The options of `generateText` and `streamText`, or the settings of a `ToolLoopAgent`, as far as they are read here. */
+/** The used options of `generateText` and `streamText`, or settings of a `ToolLoopAgent`. */
 export interface Options {
   tools?: ToolSet | undefined;
   prepareStep?: Fn | undefined;
@@ -27,7 +27,7 @@ export interface Options {
   experimental_onLanguageModelCallEnd?: Fn | undefined;
 }
 
-/** Tools and callbacks that are guarded already, as `prepareCall` may return them once more. */
+/** Tools and callbacks that are guarded already, as `prepareCall` may return them again. */
 const ours = new WeakSet<object>();
 
 /**
@@ -42,20 +42,20 @@ export function guarded<O extends object>(options: O, session: Session): O {
   const mine = {
     ...(tools && { tools: guardedTools(tools, session) }),
     prepareStep: once(prepareStep, async (step) => {
-      await session.beforeTurn(); // throws Refused, also where `prepareStep` chooses another model
+      await session.beforeTurn(); // throws Refused, also if `prepareStep` chooses another model
       return await prepareStep?.(step);
     }),
     onLanguageModelCallEnd: once(onCallEnd, async (end) => {
-      await session.turn(turnOf(end)); // before the calls of this turn are asked about
+      await session.turn(turnOf(end)); // before the calls of this turn are checked
       await onCallEnd?.(end);
     }),
-    // Of an agent: what it returns replaces the settings, tools included. The SDK reads it nowhere else.
+    // For an agent: its return value replaces the settings, including tools. The SDK reads it nowhere else.
     prepareCall: once(prepareCall, async (call) => guarded((await prepareCall?.(call)) ?? call, session)),
   };
   return { ...options, ...mine };
 }
 
-/** Each tool, asking before it is executed. */
+/** Returns each tool with a check before it is executed. */
 export function guardedTools<T extends ToolSet>(tools: T, session: Session): T {
   const hints = new HintsByCall();
   return Object.fromEntries(Object.entries(tools).map(([name, tool]) => [name, guardedTool(name, tool, session, hints)])) as T;
@@ -75,7 +75,7 @@ function guardedTool(name: string, tool: AnyTool, session: Session, hints: Hints
     let output: unknown;
     let error: unknown = "its result was not read to the end";
     try {
-      options.abortSignal?.throwIfAborted(); // the run was given up while the call waited
+      options.abortSignal?.throwIfAborted(); // the run was cancelled while the call waited
       const result: unknown = execute?.(verdict.changed ? verdict.args : input, options);
       if (isStream(result)) for await (output of result) yield output;
       else yield (output = await result);
@@ -102,7 +102,7 @@ function guardedTool(name: string, tool: AnyTool, session: Session, hints: Hints
   return own as AnyTool;
 }
 
-/** `mine`, unless `given` is of this module already. */
+/** Returns `mine`, unless `given` is of this module already. */
 function once<F extends Fn>(given: Fn | undefined, mine: F): Fn {
   if (given !== undefined && ours.has(given)) return given;
   ours.add(mine);

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from haltline.detectors.commands.files import lost_path
 from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Badness, Destruction
-from haltline.detectors.commands.names import is_main_branch, is_throwaway
+from haltline.detectors.commands.names import is_agents_branch, is_main_branch, is_throwaway
 from haltline.detectors.commands.options import Options, parse
 from haltline.detectors.commands.paths import canonical
 
@@ -156,7 +156,7 @@ def _delete_branch(invocation: Invocation, arguments: tuple[str, ...]) -> Iterat
     forced = options.has("-D") or (options.has("-d", "--delete") and options.has("-f", "--force"))
     if forced and not options.has("-r", "--remotes"):
         for name in options.operands:
-            bad = Badness.SCRATCH if is_throwaway(name) else Badness.PLAIN
+            bad = Badness.SCRATCH if is_throwaway(name) or is_agents_branch(name) else Badness.PLAIN
             yield Destruction("git_branch_delete", f"branch={name}", bad)
 
 

@@ -1,1 +1,1 @@
-"""A guarded call from beginning to end."""
+"""Guarded calls, from proposal to end."""

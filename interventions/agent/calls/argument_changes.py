@@ -1,4 +1,4 @@
-"""Changed arguments: what a decision puts in place of what was proposed."""
+"""Changed arguments: those that a decision sets instead of the proposed ones."""
 
 import inspect
 from collections.abc import Iterable, Mapping
@@ -10,12 +10,12 @@ from haltline.interventions.agent.refused import Refused
 from haltline.schemas.decisions import Decision
 
 NOT_CHANGED = "arguments_not_changed"
-"""The code of a call that would have had to be made with arguments that its function does not take."""
+"""The code of a call that needs arguments which its function does not take."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """How the arguments of a call are to differ from those that were proposed."""
+    """Changes to the proposed arguments of a call."""
 
     put: Mapping[str, Any] = field(default_factory=dict)
     remove: tuple[str, ...] = ()
@@ -25,20 +25,20 @@ class Changes:
         return bool(self.put or self.remove)
 
     def of(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments to use."""
+        """Return the arguments to use."""
         return {name: value for name, value in args.items() if name not in self.remove} | dict(self.put)
 
     def refusal(self, why: str) -> Refused:
-        """That they cannot be changed, so that the call must not be made at all."""
+        """Return the refusal of a call whose arguments cannot be changed."""
         return Refused(NOT_CHANGED, f"This call is only allowed with other arguments: {why}.", self.decision)
 
 
 UNCHANGED = Changes()
-"""What was proposed stays as it is."""
+"""The arguments stay as proposed."""
 
 
 def changes_for(call_id: str, advice: Iterable[Advice]) -> Changes:
-    """What is to be changed in this very call; what was too late for another one is not meant."""
+    """Return the changes for this call; changes meant for another call do not apply."""
     for one in advice:
         decision = one.decision
         if decision.call_id == call_id and (decision.arguments is not None or decision.without_arguments):
@@ -49,11 +49,9 @@ def changes_for(call_id: str, advice: Iterable[Advice]) -> Changes:
 def applied(
     signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any], changes: Changes
 ) -> inspect.BoundArguments:
-    """The call with its changes.
+    """Return the bound arguments with the changes.
 
-    Raises:
-        Refused: the function does not take one of them; with what was proposed it must not be called.
-
+    Raises: Refused: the function does not take one of them, and the proposed arguments are not allowed.
     """
     try:
         bound = signature.bind(*args, **kwargs)

@@ -53,9 +53,9 @@ _ONCE: Final = frozenset({Kind.SESSION_STARTED, Kind.SESSION_ENDED, Kind.HEARTBE
 
 
 class CallGate:
-    """Admits the calls of one guard, and publishes their ends. Thread safe, once `connect` was called.
+    """Admits the calls of one guard, and publishes their ends. Thread safe after `connect`.
 
-    `start` is called before each call and begins to consume. `parent` is the gate of the parent session.
+    `start` is called before each call and starts consuming. `parent` is the gate of the parent session.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class CallGate:
         self._checkpoints = checkpoints
         self._parent = parent
         self.started_s: float | None = None
-        """When its guard began to consume, in seconds of the monotonic clock; None: not yet."""
+        """When the guard started to consume, in seconds of the monotonic clock; None: not started."""
         self.rules = RuleBook(settings.rules)
         self.throttled = Throttled(settings.throttle_s)
         self._seen = SeenWords()
@@ -84,7 +84,7 @@ class CallGate:
         self._fail_policy = FailPolicy(settings)
 
     def connect(self, transport: Transport) -> None:
-        """Connects to a transport, with nothing published or requested; the counts of the rules stay."""
+        """Connect to a transport, without publishing or requesting anything; the counts of the rules stay."""
         self.transport = transport
         self.publisher = EventPublisher(self.settings, transport)
         self.enforcer = Enforcer(self.settings, acknowledge=self.publisher.acknowledge, now_ms=now_ms)
@@ -94,7 +94,7 @@ class CallGate:
         self._own_decisions = itertools.count()
 
     def after_fork(self, transport: Transport) -> None:
-        """In a forked child: as `connect`, with its parent's counts and kills."""
+        """In a forked child: like `connect`, keeping the parent's counts and kills."""
         killed = self.enforcer.killed
         self.rules.after_fork()
         self._seen.after_fork()
@@ -107,13 +107,13 @@ class CallGate:
 
     @property
     def degraded(self) -> str | None:
-        """Why decisions cannot be relied on now, in a sentence; None when they can."""
+        """Return why decisions are not reliable now, in a sentence; None if they are."""
         return self.enforcer.degraded(link_up=self.transport.up) or self.transport.unwatched
 
-    # For Action.
+    # Called by Action.
 
     def steps(self, action: Action) -> Steps:
-        """The steps to the admission of a call. They raise nothing but Refused."""
+        """Yield the steps to the admission of a call. Raises only Refused."""
         try:
             yield from self._admission(action)
         except (Refused, GeneratorExit):
@@ -138,7 +138,7 @@ class CallGate:
         if not enforcer.is_loaded and (left_s := self.start_left_s()) > 0:
             yield enforcer.when_loaded(), left_s
         going_back = self._going_back
-        if going_back is not None and waits_for(going_back):  # files change under everybody's hands
+        if going_back is not None and waits_for(going_back):  # files are changing during the rollback
             yield going_back, self.settings.rollback_budget_s
 
         # 1. Restrictions in force: after a kill no verdict is requested.
@@ -166,7 +166,7 @@ class CallGate:
         if self.decider is not None:
             decision = self.decider.decide(proposal.event)
             if decision is not None:
-                if call.mode == "local":  # who decides here has answered: only then there is something to take
+                if call.mode == "local":  # in mode local the verdict is known already
                     answer = enforcer.await_verdict(proposal.event_id)
                 enforcer.decision(decision)
 
@@ -176,7 +176,7 @@ class CallGate:
             verdict, known = yield from self._verdict(call, proposal, answer, closed=closed)
 
         # 5. Apply it.
-        if closed and not (known and handed_over):  # nothing that destroys is done that nobody hears of
+        if closed and not (known and handed_over):  # a call that may destroy something must be published
             raise self._refuse(call, enforcer.against_call(call) or NOBODY)
         self.follow_parent()
         admitted = enforcer.admit(call, verdict, lambda: parameters(proposal.event))
@@ -189,7 +189,7 @@ class CallGate:
     def _verdict(
         self, call: Call, proposal: CallEvent, answer: "Future[Decision | None] | None", *, closed: bool
     ) -> "Generator[tuple[Future[Any], float], None, tuple[Decision | None, bool]]":
-        """The verdict or None, and whether the restrictions in force are known."""
+        """Return the verdict or None, and whether the restrictions in force are known."""
         enforcer = self.enforcer
         if answer is None:
             return None, enforcer.is_loaded if call.mode == "local" else self.degraded is None
@@ -200,7 +200,7 @@ class CallGate:
             if self.transport.up and (closed or not enforcer.is_silent):
                 try:
                     yield answer, enforcer.verdict_wait_s(self.settings.budget_s)
-                except GeneratorExit:  # cancelled or interrupted: it is not going to be done
+                except GeneratorExit:  # cancelled or interrupted: the call is not made
                     self._publish_refused(call, "interrupted before it began")
                     raise
             verdict = enforcer.give_up(proposal.event_id, answer, refused=closed)
@@ -210,7 +210,7 @@ class CallGate:
         return verdict, known
 
     def _obey(self, action: Action, admitted: Admitted) -> Steps:
-        """Passes on hints, rolls back for a ROLLBACK, and raises the refusal."""
+        """Pass on hints, roll back for a ROLLBACK, and raise the refusal."""
         action.advice = (*action.advice, *admitted.advice)
         for one in admitted.advice:
             self.throttled.take(one.limits, now_ms(), one.decision.expires)
@@ -224,7 +224,7 @@ class CallGate:
             raise self._refuse(action.call, cause)
 
     def _check_changed(self, action: Action) -> None:
-        """Checks the author's rules on the arguments that a decision has changed."""
+        """Check the author's rules on the arguments that a decision has changed."""
         call, changes = action.call, action.changes
         if not changes:
             return
@@ -246,7 +246,7 @@ class CallGate:
         return call.key is not None or (not self.rules.empty and self.rules.rules.strict_mode)
 
     def follow_parent(self) -> None:
-        """Takes over a kill of the parent session, which no broker reports in mode local."""
+        """Apply a kill of the parent session, which no broker reports in mode local."""
         decider = self.decider
         if decider is not None and self.enforcer.killed is None:
             killed_here = decider.killed(self._lineage)
@@ -261,7 +261,7 @@ class CallGate:
             self.enforcer.stay_killed(killed)
 
     def _by_rules(self, action: Action) -> bool:
-        """Raises the refusal by the author's rules; True: a stored result is returned, and the call is not made."""
+        """Raise the refusal by the author's rules; True: a stored result is returned, and the call is not made."""
         call = action.call
         if self.rules.empty and call.key is None and not self.throttled.ever:
             return False
@@ -285,7 +285,7 @@ class CallGate:
     def _approval(
         self, call: Call, proposal: CallEvent, paused: Decision, approval: Approval
     ) -> "Generator[tuple[Future[Any], float], None, Decision]":
-        """The answer to an approval request, if it is in time; else the request itself, which refuses the call."""
+        """Return the answer to an approval request if it arrives in time; else the request, which refuses the call."""
         if self.settings.bootstrap is None and approval.action != WHOLE_SESSION:
             return refused_alone(paused)
         answer = self.enforcer.await_approval(proposal.event_id)
@@ -294,7 +294,7 @@ class CallGate:
         try:
             if wait_s > 0 and self.settings.bootstrap is not None:
                 yield answer, wait_s
-        except GeneratorExit:  # cancelled or interrupted: it is not going to be done
+        except GeneratorExit:  # cancelled or interrupted: the call is not made
             self._publish_refused(call, "interrupted while it waited for approval")
             raise
         verdict = self.enforcer.take_verdict(proposal.event_id, answer)
@@ -303,11 +303,11 @@ class CallGate:
         return paused.model_copy(update={"code": APPROVAL_EXPIRED if now_ms() >= until_ms else APPROVAL_PENDING})
 
     def _roll_back(self, decision: Decision) -> "Generator[tuple[Future[Any], float], None, str]":
-        """Rolls back in a thread of its own, so that no event loop is blocked; returns and reports what was done."""
-        if self._checkpoints is None:  # the agent's own code goes back: the refusal names the checkpoint
+        """Roll back in a separate thread, so that no event loop is blocked. Returns and reports the result."""
+        if self._checkpoints is None:  # the agent's own code rolls back: the refusal names the checkpoint
             self._acknowledge_rollback(decision, Stage.APPLIED, BY_THE_AGENT)
             return ""
-        done = self._going_back = Future()  # before it begins: its own calls, and others', look at it
+        done = self._going_back = Future()  # set first, as calls of the rollback and of others read it
         roll_back(self._checkpoints, decision, self._acknowledge_rollback, done)
         yield done, self.settings.rollback_budget_s
         if done.done():
@@ -322,7 +322,7 @@ class CallGate:
         )
 
     def end(self, action: Action, error: BaseException | None) -> None:
-        """Publish the end of an admitted call. Raises nothing."""
+        """Publish the end of an admitted call. Does not raise."""
         call = action.call
         try:
             fields: dict[str, Any] = (
@@ -352,10 +352,10 @@ class CallGate:
         finally:
             self.enforcer.done(call.call_id)
 
-    # Inside.
+    # Internal.
 
     def _settle(self, action: Action, *, ok: bool) -> float | None:
-        """The cost of the call in US dollars, which is charged to the budgets; None: no cost."""
+        """Return the call's cost in US dollars, charged to the budgets; None: no cost."""
         call = action.call
         if call.ticket is None:
             return action.cost_usd if action.cost_usd is not None else call.cost_usd
@@ -368,7 +368,7 @@ class CallGate:
             self.rules.release(call.ticket)
 
     def _own_decision(self, call: Call, objection: Objection) -> Decision:
-        """The objection of an author's rule as a Decision, which is not published."""
+        """Return the objection of an author's rule as a Decision, which is not published."""
         now = now_ms()
         return Decision(
             decision_id=f"{call.call_id}-own-{next(self._own_decisions)}",
@@ -408,10 +408,10 @@ class CallGate:
         return cause.refusal()
 
     def _publish_refused(self, call: Call, why: str) -> None:
-        """Publishes a refused end without a proposal, which detectors do not count as an attempt."""
+        """Publish a refused end without a proposal, which detectors do not count as an attempt."""
         try:
             fields = call.describe(self.settings)
-        except Exception:  # the refusal holds, whatever cannot be published of it
+        except Exception:  # the refusal applies even if it cannot be published
             log.exception("haltline: session %s: %s could not be described", self.settings.session_id, call.action)
             fields = {"call_id": call.call_id}
         self.publish(Kind.COMPLETED, outcome=Outcome.REFUSED, error=why, **fields)
@@ -425,13 +425,13 @@ class CallGate:
             log.exception("haltline: on_advice raised")
 
     def _decide(self, event: ActionEvent) -> None:
-        """Has the event decided in this process, in mode local."""
+        """Decide on the event in this process, in mode local."""
         decision = self.decider.decide(event) if self.decider is not None else None
         if decision is not None:
             self.enforcer.decision(decision)
 
     def publish(self, kind: Kind, **fields: Any) -> None:
-        """Publishes an event that is no call; failures are logged."""
+        """Publish an event that is not a call; failures are logged."""
         try:
             event = self.publisher.event(kind, **fields)
             self.publisher.publish(event, must=kind in _ONCE)
@@ -440,7 +440,7 @@ class CallGate:
             log.exception("haltline: session %s: %s could not be published", self.settings.session_id, kind)
 
     def start_left_s(self) -> float:
-        """Seconds that the start may still take before calls follow the fail policy."""
+        """Return the seconds left of the start budget; after it, calls follow the fail policy."""
         if self.started_s is None:
             return 0.0
         return max(0.0, self.started_s + self.settings.start_budget_s - time.monotonic())

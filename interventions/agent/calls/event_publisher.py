@@ -1,4 +1,4 @@
-"""What the guard says: events of the session, and answers to decisions. Nothing here waits for the broker."""
+"""Publishing of the session's events, and of feedback on decisions. Never waits for the broker."""
 
 import itertools
 import logging
@@ -32,7 +32,7 @@ _MAX_CHILDREN = 10_000
 
 
 class EventPublisher:
-    """Makes the records of one session and hands them to the link."""
+    """Creates the records of one session and passes them to its transport."""
 
     def __init__(self, settings: GuardSettings, link: Transport) -> None:
         self._link = link
@@ -52,24 +52,24 @@ class EventPublisher:
         )
         self._of_session_json = orjson.dumps(self._of_session)[1:-1]
         self._whole = _DEFAULTS | self._of_session
-        self._run = uuid.uuid4().hex[:12]  # tells the ids of this process from those of an earlier one
+        self._run = uuid.uuid4().hex[:12]  # distinguishes the ids of this process from earlier ones
         self._seq = itertools.count()
         self._answers = itertools.count()
         self._calls = itertools.count()
         self.dropped = 0
-        """Records for which there was no room."""
+        """Records dropped because the queue was full."""
         self._dropped_reported = 0
 
     def call_id(self) -> str:
-        """A new one."""
+        """Return a new call id."""
         return f"{self._run}-c{next(self._calls)}"
 
     def event(self, kind: Kind, **fields: Any) -> ActionEvent:
-        """A new event of the session, now."""
+        """Return a new event of the session, with the current time."""
         return ActionEvent(**self._of_session | self._own_fields(kind, fields))
 
     def call_event(self, kind: Kind, call: Call, **fields: Any) -> "CallEvent":
-        """A new event of a call: what it holds was made here, and is not checked again."""
+        """Return a new event of a call. Its fields were created here, and are not validated again."""
         own, called = self._own_fields(kind, fields), call.describe(self._settings)
         if not self._link.carries:
             return CallEvent(own, (self._whole, called), b"")
@@ -78,7 +78,7 @@ class EventPublisher:
         return CallEvent(own, (self._of_session, called), written)
 
     def _own_fields(self, kind: Kind, fields: dict[str, Any]) -> dict[str, Any]:
-        """The fields of an event that neither its session nor its call has."""
+        """Return the fields of an event that are neither its session's nor its call's."""
         seq = next(self._seq)
         own = {"event_id": f"{self._run}-{seq}", "kind": kind, "seq": seq, "time": now_ms(), **fields}
         if self.dropped > self._dropped_reported:
@@ -86,7 +86,7 @@ class EventPublisher:
         return own
 
     def publish(self, event: "ActionEvent | CallEvent", *, must: bool = False) -> bool:
-        """Hands an event over, or counts it as dropped; what `must` get through has the last of the room."""
+        """Queue an event, or count it as dropped. With `must`, it may use the reserved room of the queue."""
         if not self._link.carries:
             return True
         if self._link.publish(self._actions, event.to_json(), must=must):
@@ -107,7 +107,7 @@ class EventPublisher:
         detail: str = "",
         children: Sequence[str] = (),
     ) -> None:
-        """How far the guard is with a decision. Raises nothing: a decision holds also when this cannot be published."""
+        """Publish the progress of a decision. Does not raise: a decision applies even if this cannot be published."""
         if not self._link.carries:
             return
         try:
@@ -132,19 +132,19 @@ class EventPublisher:
 
 
 def _written(record: Record) -> dict[str, Any]:
-    """A record in a field of an event, as `to_json` has it: without what is not known."""
+    """Return a record in a field of an event as `to_json` writes it: without unknown fields."""
     return {name: value for name, value in vars(record).items() if value is not None}
 
 
 def now_ms() -> int:
-    """The wall clock: epoch milliseconds."""
+    """Return the wall clock in epoch milliseconds."""
     return time.time_ns() // 1_000_000
 
 
 class CallEvent:
-    """An event of a call as it is written; the event itself is made when somebody asks for it.
+    """An event of a call in its written form; the event object is created on request.
 
-    Its fields are its own, and those of its session and its call. What is never written has every field in these.
+    Its fields are its own, and those of its session and its call. If it is never written, `_shared` has all its fields.
     """
 
     __slots__ = ("_own", "_shared", "_written")
@@ -156,32 +156,32 @@ class CallEvent:
 
     @property
     def event_id(self) -> str:
-        """Its id."""
+        """The event's id."""
         return str(self._own["event_id"])
 
     @property
     def dropped(self) -> int | None:
-        """As in the event."""
+        """The event's count of dropped records."""
         return self._own.get("dropped")
 
     @property
     def event(self) -> ActionEvent:
-        """A new one each time."""
+        """A new event object on each access."""
         of_session, called = self._shared
         fields = {**of_session, **called, **self._own}
         return made(fields) if self._written else _of(fields)
 
     def to_json(self) -> bytes:
-        """One line of JSON."""
+        """Return one line of JSON."""
         return self._written
 
 
 def made(fields: dict[str, Any]) -> ActionEvent:
-    """The event of values that are known to be right: pydantic's checks would cost as much as all else.
+    """Create an event from valid values without pydantic's checks, which would double the time.
 
-    A test holds that such events are equal to those that were checked.
+    A test checks that such events equal validated ones.
     """
     values = {**_DEFAULTS, **fields}
     if "targets" not in fields:
-        values["targets"] = []  # one of its own
+        values["targets"] = []  # a list of its own
     return _of(values)

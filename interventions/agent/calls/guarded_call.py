@@ -14,7 +14,7 @@ from haltline.interventions.agent.enforcement.refusal_cause import Advice, hints
 from haltline.interventions.agent.refused import Refused
 
 Steps: TypeAlias = "Generator[tuple[Future[Any], float], None, None]"
-"""The way to admission: yields what is waited for and how long, in seconds; then goes on, whether it arrived or not."""
+"""Steps to admission: yield a future and the seconds to wait for it; continue whether it completed or not."""
 
 
 class _Gate(Protocol):
@@ -26,43 +26,43 @@ class _Gate(Protocol):
 class Action:
     """A call between its proposal and its end; `with` or `async with`.
 
-    Entering raises Refused when the call must not be made. An exception that leaves the block makes
-    the outcome `error` (`timeout` for a TimeoutError), and goes on.
+    Entering raises Refused if the call must not be made. An exception that leaves the block sets the outcome `error`
+    (`timeout` for a TimeoutError), and propagates.
     """
 
     def __init__(self, gate: _Gate, call: Call) -> None:
         self._gate = gate
         self.call = call
         self.advice: tuple[Advice, ...] = ()
-        """Hints and limits for the agent; known when the block is entered."""
+        """Hints and limits for the agent; set when the block is entered."""
         self.value: Any = None
         self.has_value = False
         self.cost_usd: float | None = None
         self.replayed = False
-        """An earlier call with the same key has given `value`: nothing is to be done."""
+        """An earlier call with the same key has given `value`: the block must not make the call."""
         self.began_ns = 0
-        """On the clock of `time.perf_counter_ns`."""
+        """Start time of `time.perf_counter_ns`."""
 
     @property
     def call_id(self) -> str:
-        """Joins the proposal with its result."""
+        """The id that joins the proposal with its result."""
         return self.call.call_id
 
     @property
     def changes(self) -> Changes:
-        """How the arguments must differ from those that were proposed; the functions of `tool` do it by themselves."""
+        """The required changes of the proposed arguments; the functions of `tool` apply them automatically."""
         return changes_for(self.call.call_id, self.advice) if self.advice else UNCHANGED
 
     def result(self, value: Any) -> None:
-        """What was returned: its digest, size and beginning are published."""
+        """Set the returned value; its digest, size and beginning are published."""
         self.value, self.has_value = value, True
 
     def cost(self, usd: float) -> None:
-        """Tell what it has cost, where that is not its price."""
+        """Set the cost in US dollars, if it differs from the price."""
         self.cost_usd = usd
 
     def replay(self, value: Any, *, has_value: bool) -> None:
-        """For the guard: the result of an earlier call stands for this one."""
+        """For the guard: set the result of an earlier call as this one's."""
         self.replayed, self.value, self.has_value = True, value, has_value
 
     def __enter__(self) -> Self:
@@ -105,20 +105,20 @@ class Action:
 
 
 def wait(future: "Future[Any]", timeout_s: float) -> None:
-    """Wait until it is done, or the time is over."""
+    """Wait until the future is done, or for `timeout_s` seconds."""
     with contextlib.suppress(TimeoutError, CancelledError):
         future.result(timeout_s)
 
 
 async def wait_async(future: "Future[Any]", timeout_s: float) -> None:
-    """As `wait`; does not block the event loop."""
+    """Like `wait`, without blocking the event loop."""
     if future.done():
         return
     loop = asyncio.get_running_loop()
     arrived = asyncio.Event()
 
     def wake(_: "Future[Any]") -> None:
-        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
             loop.call_soon_threadsafe(arrived.set)
 
     future.add_done_callback(wake)

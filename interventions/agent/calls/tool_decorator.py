@@ -1,4 +1,4 @@
-"""Functions that go through the guard each time they are called."""
+"""Functions whose calls pass through the guard."""
 
 import functools
 import inspect
@@ -14,16 +14,16 @@ R = TypeVar("R")
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The name of the tool by default."""
+    """Return the default name of the tool."""
     return str(getattr(function, "__name__", type(function).__name__))
 
 
 def guarded(function: Callable[P, R], enter: Callable[[Mapping[str, Any]], Action]) -> Callable[P, R]:
-    """The function, each call inside the action that `enter` makes of its arguments; a coroutine function stays one.
+    """Return the function with each call inside the action that `enter` creates; a coroutine function stays one.
 
-    Raises TypeError for a generator function: it has no one end.
+    Raises TypeError for a generator function, as it has no single end.
     """
-    # An object that is called is what its `__call__` is.
+    # For a callable object, its `__call__` decides.
     called: object = function if inspect.isroutine(function) else type(function).__call__
     if any(inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f) for f in (function, called)):
         raise TypeError(f"tool {name_of(function)}: expected a function or a coroutine function, got a generator")

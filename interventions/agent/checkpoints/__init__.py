@@ -1,4 +1,4 @@
-"""States to which a session can go back: of a git work tree, of a folder, or by functions of the agent's own."""
+"""Checkpoints to restore the work of a session: of a git work tree, of a folder, or by the author's functions."""
 
 from haltline.interventions.agent.checkpoints.base import (
     CallbackCheckpoints,

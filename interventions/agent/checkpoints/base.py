@@ -1,4 +1,4 @@
-"""What a guard asks of whatever keeps states of the work, and puts them back; functions that do."""
+"""The interface of checkpoints, and an implementation with the author's functions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,26 +6,26 @@ from typing import Protocol
 
 
 class CannotKeep(Exception):
-    """The state was not kept; says why."""
+    """The state was not saved; the text has the reason."""
 
 
 class CannotRestore(Exception):
-    """Nothing was put back, or not all of it; says which, and why."""
+    """The state was not restored, or in part only; the text has the details."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What was done, and how it is known that it was."""
+    """The result of a restore, with its proof."""
 
     checkpoint: str
     put_back: int = 0
-    """Files that were made again or changed back."""
+    """Files that were restored."""
     removed: int = 0
-    """Files that were not there when the checkpoint was made."""
+    """Files that were removed, as they did not exist at the checkpoint."""
     proof: str = ""
-    """What was compared after it was done."""
+    """The comparison made after the restore."""
     kept_as: str = ""
-    """Where that is kept which was there before: nothing is lost by going back."""
+    """Where the state before the restore is saved: a restore loses nothing."""
 
     def __str__(self) -> str:
         summary = f"checkpoint {self.checkpoint}: {self.put_back} files put back, {self.removed} removed"
@@ -34,19 +34,19 @@ class Restored:
 
 
 class Checkpoints(Protocol):
-    """Called from a thread of the guard's; may take its time."""
+    """Saves and restores states of the work. Called from a thread of the guard; may be slow."""
 
     def keep(self, checkpoint_id: str) -> None:
-        """Keep the present state under this id. Raises CannotKeep."""
+        """Save the current state under this id. Raises CannotKeep."""
 
     def restore(self, checkpoint_id: str) -> Restored:
-        """Make the state as it was, and keep what was there before. Raises CannotRestore."""
+        """Restore the state, and save the one before. Raises CannotRestore."""
 
 
 class CallbackCheckpoints:
-    """`keep(id)` and `restore(id)` of your own, for a database, a sandbox, a framework.
+    """Checkpoints by your own `keep(id)` and `restore(id)`, for a database, a sandbox, a framework.
 
-    What `restore` returns is the proof, in words. An exception of theirs means that it was not done.
+    The return value of `restore` is the proof, as text. An exception means that it failed.
     """
 
     def __init__(self, *, keep: Callable[[str], object], restore: Callable[[str], object]) -> None:
@@ -54,14 +54,14 @@ class CallbackCheckpoints:
         self._restore = restore
 
     def keep(self, checkpoint_id: str) -> None:
-        """Raises CannotKeep when the callback raises."""
+        """Save the state. Raises CannotKeep if the callback raises."""
         try:
             self._keep(checkpoint_id)
         except Exception as error:
             raise CannotKeep(f"checkpoint {checkpoint_id}: {type(error).__name__}: {error}") from error
 
     def restore(self, checkpoint_id: str) -> Restored:
-        """Raises CannotRestore when the callback raises."""
+        """Restore the state. Raises CannotRestore if the callback raises."""
         try:
             restored = self._restore(checkpoint_id)
         except Exception as error:

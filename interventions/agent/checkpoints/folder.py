@@ -1,8 +1,7 @@
-"""Checkpoints of a folder, as copies in another one; of bounded size, without what is excluded.
+"""Checkpoints of a folder as copies in another one, of bounded size, without excluded files.
 
-Excluded files are neither kept nor touched. Links are kept as links. Modes are kept, owners and times are not. Going
-back first
-keeps what is there as one more copy; when there is no room for it, nothing is changed.
+Excluded files are neither saved nor changed. Links are saved as links. Modes are saved, owners and times are not. A
+restore first saves the current state as one more copy; if there is no room for it, nothing is changed.
 """
 
 import os
@@ -27,7 +26,7 @@ _PIECE_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One file or link."""
+    """A file or link."""
 
     mode: int
     digest: bytes
@@ -41,11 +40,11 @@ class _Copy:
 
 
 class FolderCheckpoints:
-    """Of the files below `folder`.
+    """Checkpoints of the files below `folder`.
 
-    `exclude`: globs of names or of paths below it, `build/*.o`. `max_bytes`: of one copy. `max_kept` copies are kept,
-    the oldest is removed. `store`: where they are; a folder of its own under the system's temporary ones if left out.
-    A ValueError says that there is no such folder, or that the store lies in it.
+    `exclude`: globs of names, or of paths below it such as `build/*.o`. `max_bytes`: limit of one copy. `max_kept`:
+    number of copies, the oldest is removed first. `store`: the folder of the copies; by default a new one in the
+    system's temporary folder. Raises ValueError if `folder` does not exist, or contains `store`.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class FolderCheckpoints:
         self._lock = threading.Lock()
 
     def keep(self, checkpoint_id: str) -> None:
-        """Copies what is there. Raises CannotKeep when it is too much, or cannot be read."""
+        """Copy the current state. Raises CannotKeep if it is too large or cannot be read."""
         try:
             with self._lock:
                 self._copy(checkpoint_id)
@@ -80,14 +79,14 @@ class FolderCheckpoints:
             raise CannotKeep(f"checkpoint {checkpoint_id}: {error}") from error
 
     def restore(self, checkpoint_id: str) -> Restored:
-        """Makes the files as they were. Raises CannotRestore, which says whether anything was changed."""
+        """Restore the files. Raises CannotRestore, which states whether anything was changed."""
         with self._lock:
             kept = self._kept.get(checkpoint_id)
             if kept is None:
                 raise CannotRestore(f"checkpoint {checkpoint_id} is not known here; nothing was changed")
-            self._kept.move_to_end(checkpoint_id)  # what is kept of now does not push it out
+            self._kept.move_to_end(checkpoint_id)  # so that the copy of the current state does not remove it
             try:
-                # A copy for each time: the second going back does not overwrite what the first one kept.
+                # A new copy for each restore: the second restore does not overwrite the copy of the first.
                 self._went_back += 1
                 before = self._copy(f"before going back to {checkpoint_id} ({self._went_back})")
             except (OSError, CannotKeep) as error:
@@ -118,7 +117,7 @@ class FolderCheckpoints:
         try:
             for name, entry in entries.items():
                 _put(self._root / name, folder / name, entry)
-        except BaseException:  # half a copy is none, and must not fill the disk
+        except BaseException:  # an incomplete copy is useless, and must not fill the disk
             shutil.rmtree(folder, ignore_errors=True)
             raise
         replaced = self._kept.pop(checkpoint_id, None)
@@ -142,7 +141,7 @@ class FolderCheckpoints:
         return len(back), len(gone)
 
     def _entries(self) -> dict[str, _Entry]:
-        """Every file and link that is not excluded, by its path below the folder."""
+        """Return all files and links that are not excluded, by their path below the folder."""
         return dict(sorted(self._walk(self._root, PurePosixPath())))
 
     def _walk(self, folder: Path, below: PurePosixPath) -> Iterator[tuple[str, _Entry]]:
@@ -162,7 +161,7 @@ class FolderCheckpoints:
 
 
 def _put(source: Path, target: Path, entry: _Entry) -> None:
-    """A file or link in place of whatever is there; appears whole or not at all."""
+    """Replace the target with a file or link, atomically."""
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_name(f"{target.name[:100]}.haltline-{os.getpid()}")
     fresh.unlink(missing_ok=True)
@@ -172,7 +171,7 @@ def _put(source: Path, target: Path, entry: _Entry) -> None:
         shutil.copyfile(source, fresh, follow_symlinks=False)
         fresh.chmod(entry.mode)
     if target.is_dir() and not target.is_symlink():
-        target.rmdir()  # what is left in it is excluded, and not ours to remove: then this fails
+        target.rmdir()  # remaining files are excluded and not ours to remove: then this fails
     fresh.replace(target)
 
 

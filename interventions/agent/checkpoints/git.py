@@ -1,11 +1,9 @@
-"""Checkpoints of a git work tree, as commits under refs of our own.
+"""Checkpoints of a git work tree, as commits under separate refs.
 
-As `git stash create --include-untracked` makes them, but through an index of our own: neither HEAD nor the user's
-index, branches and
-stash are touched, no hook runs, and ignored files are neither kept nor removed. Going back first keeps what is there
-in the
-same way, so that uncommitted and untracked work is not lost; then it makes the files as they were and compares the
-trees.
+They are like those of `git stash create --include-untracked`, but with a separate index: HEAD and the user's index,
+branches and stash stay unchanged, no hook runs, and ignored files are neither saved nor removed. A restore first saves
+the current state in the same way, so that uncommitted and untracked work is not lost; then it restores the files and
+compares the trees.
 """
 
 import contextlib
@@ -35,10 +33,9 @@ class _Failed(Exception):
 
 
 class GitCheckpoints:
-    """Of the work tree in which `folder` lies.
+    """Checkpoints of the work tree that contains `folder`.
 
-    `max_file_bytes`: larger files that git does not know yet are left alone. Raises ValueError when there is no work
-    tree, or no git.
+    `max_file_bytes`: larger untracked files are ignored. Raises ValueError without a work tree, or without git.
     """
 
     def __init__(
@@ -54,7 +51,7 @@ class GitCheckpoints:
             raise ValueError(f"{folder}: expected a folder in a git work tree: {error}") from error
 
     def keep(self, checkpoint_id: str) -> None:
-        """Keeps tracked and untracked files as they are now. Raises CannotKeep."""
+        """Save the current tracked and untracked files. Raises CannotKeep."""
         try:
             with self._lock:
                 self._commit(_ref(checkpoint_id), f"checkpoint {checkpoint_id}")
@@ -62,7 +59,7 @@ class GitCheckpoints:
             raise CannotKeep(f"checkpoint {checkpoint_id}: {error}") from error
 
     def restore(self, checkpoint_id: str) -> Restored:
-        """Makes the files as they were. Raises CannotRestore, which says whether anything was changed."""
+        """Restore the files. Raises CannotRestore, which states whether anything was changed."""
         with self._lock:
             try:
                 kept = self._git("rev-parse", "--verify", "--quiet", f"{_ref(checkpoint_id)}^{{tree}}").strip()
@@ -70,11 +67,11 @@ class GitCheckpoints:
                 raise CannotRestore(f"checkpoint {checkpoint_id} is not known here; nothing was changed") from error
             before = f"{_ref(checkpoint_id)}-before-going-back"
             try:
-                # A ref for each time: the second going back does not overwrite what the first one kept.
+                # A new ref for each restore: the second restore does not overwrite the state saved by the first.
                 number = len(self._git("for-each-ref", "--format=%(refname)", f"{before}-*").splitlines()) + 1
                 before = f"{before}-{number}"
                 names = self._names(kept)
-                # Also what is ignored or too large by now, where it stands in the way of what is put back.
+                # Include ignored or too large files, if they are in the way of restored ones.
                 now = self._commit(before, f"before going back to checkpoint {checkpoint_id}", self._there(names))
                 back, gone, left = self._plan(kept, now)
             except (_Failed, OSError) as error:
@@ -89,21 +86,21 @@ class GitCheckpoints:
             return Restored(checkpoint_id, len(back), len(gone), f"the files are tree {current[:12]}, as kept", before)
 
     def _commit(self, ref: str, message: str, also: Sequence[str] = ()) -> str:
-        """Makes a commit of what is there; its tree."""
+        """Commit the current state. Returns its tree."""
         tree = self._tree(also)
         with contextlib.suppress(_Failed):
             head = self._git("rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
             commit = self._git("commit-tree", tree, "-p", head, "-m", message, env=_IDENTITY).strip()
             self._git("update-ref", ref, commit)
             return tree
-        commit = self._git("commit-tree", tree, "-m", message, env=_IDENTITY).strip()  # nothing was committed yet
+        commit = self._git("commit-tree", tree, "-m", message, env=_IDENTITY).strip()  # no commit yet
         self._git("update-ref", ref, commit)
         return tree
 
     def _tree(self, also: Sequence[str] = (), without: Sequence[str] = ()) -> str:
-        """The tree of what is there: tracked and untracked, without what is ignored or too large.
+        """Return the tree of the current state: tracked and untracked files, without ignored or too large ones.
 
-        `also`: files that are in it whatever they are. `without`: files that are not.
+        `also`: files to include in any case. `without`: files to exclude.
         """
         with self._index() as env:
             with contextlib.suppress(_Failed):  # no commit yet
@@ -118,12 +115,12 @@ class GitCheckpoints:
             return self._git("write-tree", env=env).strip()
 
     def _names(self, tree: str) -> list[str]:
-        """The files and links of a tree."""
+        """Return the files and links of a tree."""
         listed = self._git("ls-tree", "-r", "-z", tree).split("\0")
         return [entry.partition("\t")[2] for entry in listed if entry and not entry.startswith("160000")]
 
     def _there(self, names: Sequence[str]) -> list[str]:
-        """Which of them are files or links now; where one should have a folder above it, what is in its place."""
+        """Return the names that are files or links now; also a file at the place of one of their folders."""
         found: dict[str, None] = {}
         for name in names:
             path = self._root
@@ -131,20 +128,20 @@ class GitCheckpoints:
                 path /= part
                 if path.is_symlink() or path.is_file():
                     found[path.relative_to(self._root).as_posix()] = None
-                    break  # nothing below it is of this work tree
+                    break  # everything below is outside of this work tree
         return list(found)
 
     def _plan(self, target: str, now: str) -> tuple[list[str], list[str], list[str]]:
-        """What is to be put back, what is to be removed, and what is left, for the kept state ignores it.
+        """Return the files to restore, to remove, and to leave because the saved state ignores them.
 
-        Raises _Failed when something that is kept nowhere stands in the way.
+        Raises _Failed if a file that is not saved is in the way.
         """
         changed = self._git("diff-tree", "-r", "-z", "--no-renames", "--name-status", now, target).split("\0")
         pairs = list(zip(changed[0::2], changed[1::2], strict=False))
         back = [name for status, name in pairs if status != "D"]
         new = [name for status, name in pairs if status == "D"]
         ignored = self._ignored(target, new)
-        # What stands where something is put back is kept by now, and has to go.
+        # A file in the way of a restored one is saved by now, and has to be removed.
         left = [name for name in new if name in ignored and not any(_is_above(name, one) for one in back)]
         staying = frozenset(left)
         gone = [name for name in new if name not in staying]
@@ -160,7 +157,7 @@ class GitCheckpoints:
         return back, gone, left
 
     def _ignored(self, tree: str, names: Sequence[str]) -> frozenset[str]:
-        """Which of them the tree's own .gitignore files ignore."""
+        """Return the names that the tree's own .gitignore files ignore."""
         if not names:
             return frozenset()
         rules = [name for name in self._names(tree) if Path(name).name == ".gitignore"]
@@ -179,8 +176,8 @@ class GitCheckpoints:
             return frozenset(listed.split("\0"))
 
     def _make(self, kept: str, back: Sequence[str], gone: Sequence[str]) -> None:
-        """Makes the files of a tree."""
-        for name in gone:  # first, for a file may stand where a folder was
+        """Restore the files of a tree."""
+        for name in gone:  # first, as a file may be in the place of a folder
             self._remove(name)
         if back:
             with self._index() as env:
@@ -190,7 +187,7 @@ class GitCheckpoints:
     def _remove(self, name: str) -> None:
         path = self._root / name
         if path.parent.resolve() != self._root.resolve() / Path(name).parent:
-            return  # a folder above it became a link: what lies behind it is not of this work tree
+            return  # a folder above it became a link: its content is outside of this work tree
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
         for folder in Path(name).parents:
@@ -219,9 +216,9 @@ class GitCheckpoints:
         folder: str | None = None,
         none: int = 0,
     ) -> str:
-        """What a git command prints; it knows no other repository, index or hook than this one's.
+        """Return the output of a git command, limited to this repository and index, without hooks.
 
-        `none`: the exit code that says that it found nothing.
+        `none`: the exit code for "nothing found".
         """
         clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         clean |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", **(env or {})}
@@ -253,7 +250,7 @@ def _is_above(name: str, other: str) -> bool:
 
 
 def _ref(checkpoint_id: str) -> str:
-    """A ref for any id: what a ref cannot hold is replaced, and a digest tells such ids apart."""
+    """Return a ref for any id: invalid characters are replaced, and a digest keeps such ids distinct."""
     plain = _UNSAFE.sub("-", checkpoint_id)[:80].strip(".-").replace("..", "-") or "checkpoint"
     suffix = "" if plain == checkpoint_id and not plain.endswith(".lock") else "-" + blake2b(
         checkpoint_id.encode(errors="replace"), digest_size=6

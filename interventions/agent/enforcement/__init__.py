@@ -1,1 +1,1 @@
-"""What is in force for a session, and what it is refused."""
+"""Restrictions in force for a session, and the refusals that follow."""

@@ -1,7 +1,7 @@
-"""Which calls of mode `async` are worth a question, beside those whose name or declared effect says that they destroy.
+"""Calls of mode `async` that request a verdict for their arguments, besides those whose name or effect is destructive.
 
-Only words are looked for, in any argument: the worker reads the call and decides. A word too many costs one wait for
-a verdict; without one the fail policy goes by the call's effect alone.
+Arguments are only searched for words: the worker parses the call and decides. A false match costs one wait for a
+verdict; without a verdict the fail policy uses the call's effect only.
 """
 
 from typing import Final
@@ -27,25 +27,25 @@ WORDS: Final = _words(
     # versions, containers, clusters, clouds
     "hard", "force", "clean", "checkout", "restore", "prune", "rmi", "down", "drain", "uninstall", "terminate", "rb",
     "deregister", "gsutil", "rclone", "replicas",
-    # the machine, and what runs something that stands elsewhere
+    # the system, and programs that run other code
     "kill", "shutdown", "reboot", "halt", "chmod", "chown", "crontab", "userdel", "iptables", "eval", "exec", "xargs",
     "base64", "b64decode",
 )  # fmt: skip
 
 _WORD_CHARS: Final = b"abcdefghijklmnopqrstuvwxyz0123456789_"
-# Lower case in place, everything else but word characters a blank.
+# Lower case letters; every character outside of words becomes a blank.
 _SPACED: Final = bytes(low if low in _WORD_CHARS else 32 for low in (bytes([code]).lower()[0] for code in range(256)))
 _QUOTES: Final = b"\"'\\"
 
 
 def may_destroy(call: Call, settings: GuardSettings) -> bool:
-    """Whether an argument of the call holds a word of what destroys, or could not be kept whole."""
+    """Return whether an argument contains a word of destruction, or was truncated."""
     call.describe(settings)
     described = call.described
     if described is None:
         return True
     if described.unread_from is not None:
-        return True  # it was cut: what nobody reads may hold anything
+        return True  # truncated: the rest may contain anything
     written = described.encoded
     if written is None:
         written = orjson.dumps(described.value)
@@ -53,7 +53,7 @@ def may_destroy(call: Call, settings: GuardSettings) -> bool:
 
 
 def holds_word(written: bytes) -> bool:
-    """Whether a text as JSON holds one of the words, also behind an escaped line break, or with quotes in it."""
+    """Return whether JSON text contains one of the words, also after an escaped line break, or with quotes in it."""
     if b"\\" in written:
         plain = written.replace(b"\\n", b" ").replace(b"\\t", b" ").replace(b"\\r", b" ")
         return _holds(plain.translate(_SPACED)) or _holds(plain.translate(_SPACED, _QUOTES))

@@ -1,7 +1,7 @@
-"""What the session may do, from all that has arrived. Thread safe, no I/O.
+"""The permissions of a session, from all control entries and decisions received. Thread safe, no I/O.
 
-A kill of the session, one above it, its agent, its mission or the fleet is permanent in this object:
-a reset is for a new guard. What holds for a tool or a target, and what is frozen, ends with its entry.
+A kill of the session, one above it, its agent, its mission or the fleet is permanent in this object: a reset applies to
+a new guard. Restrictions of a tool or target, and freezes, end with their entry.
 """
 
 import threading
@@ -43,7 +43,7 @@ _STOPS = frozenset({ControlState.KILLED, ControlState.FROZEN, ControlState.CONTA
 
 
 class Acknowledge(Protocol):
-    """Sends one piece of feedback."""
+    """Publishes feedback on a decision."""
 
     def __call__(  # noqa: D102 - the class says it
         self,
@@ -59,20 +59,20 @@ class Acknowledge(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The last word on a call."""
+    """The final result for a call."""
 
     cause: Cause | None = None
-    """Why it is refused; None: it runs."""
+    """The reason of the refusal; None: the call runs."""
     advice: Sequence[Advice] = ()
     rollbacks: Sequence[Decision] = ()
-    """Still to be carried out, and acknowledged only then."""
+    """Rollbacks to carry out, acknowledged afterwards."""
 
 
 _GOES_ON = Admitted()
 
 
 class Enforcer:
-    """Takes in control entries and decisions from one side, and admits or refuses calls on the other."""
+    """Receives control entries and decisions, and admits or refuses calls."""
 
     def __init__(
         self,
@@ -94,11 +94,11 @@ class Enforcer:
 
         self._lock = threading.RLock()
         self._entries: dict[str, ControlRecord] = {}
-        self._before: dict[str, ControlRecord] = {}  # while the topic is read anew: what stood
+        self._before: dict[str, ControlRecord] = {}  # the previous entries, while the topic is read again
         self._loaded = False
         self._loading: list[Future[None]] = []
         self._killed: Cause | None = None
-        self._unacknowledged: dict[str, int | None] = {}  # kills after which something may still run
+        self._unacknowledged: dict[str, int | None] = {}  # kills during which calls may still run
         self._running: dict[str, str] = {}
         self._awaited = AwaitedVerdicts(settings.budget_s, settings.first_budget_s)
         self._late: deque[Decision] = deque(maxlen=_MAX_LATE)
@@ -106,14 +106,14 @@ class Enforcer:
         self._pending = Pending()
         self._behind_until_s = 0.0
 
-    # What arrives, from the link's thread.
+    # Called by the transport's thread.
 
     def concerns(self, key: str) -> bool:
-        """Whether an entry with this key can be about one of this session's calls."""
+        """Return whether an entry with this key can affect a call of this session."""
         return key in self._always or key.startswith(("tool:", "target:"))
 
     def control(self, key: str, record: ControlRecord | None) -> None:
-        """Takes in an entry of the control topic."""
+        """Apply an entry of the control topic."""
         if not self.concerns(key):
             return
         with self._lock:
@@ -125,7 +125,7 @@ class Enforcer:
                     self._apply_entry(key, record)
 
     def loaded(self) -> None:
-        """From now on what stands is known; until now a later entry could take an earlier one back."""
+        """Apply the entries of the control topic, once all are read: a later entry may revoke an earlier one."""
         with self._lock:
             self._loaded = True
             self._before = {}
@@ -136,7 +136,7 @@ class Enforcer:
             resolve(future, None)
 
     def unloaded(self) -> None:
-        """What stands is read anew. A kill stays; what else stood holds until all is read."""
+        """The control topic is read again. A kill stays; other entries apply until all are read."""
         with self._lock:
             if self._loaded:
                 self._before = self._entries
@@ -145,17 +145,17 @@ class Enforcer:
             self._awaited.reconnected()
 
     def decision(self, decision: Decision) -> None:
-        """Takes in a decision for this session."""
+        """Apply a decision for this session."""
         with self._lock:
             waiting = self._awaited.answered_by(decision)
             if waiting is not None or decision.mode is not Mode.SHADOW:
                 self._apply(decision, waiting)
-            # Else it decides nothing, and comes from a group of its own, which may be far behind.
+            # Decisions in shadow mode have no effect, and their consumer group may lag.
 
-    # What the agent asks, from its own threads.
+    # Called by the agent's threads.
 
     def when_loaded(self) -> "Future[None]":
-        """Done when it is known what stands."""
+        """Return a future that completes when the restrictions in force are known."""
         future: Future[None] = Future()
         with self._lock:
             if not self._loaded:
@@ -166,21 +166,21 @@ class Enforcer:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether it is known what stands."""
+        """Whether the restrictions in force are known."""
         return self._loaded
 
     def verdict_wait_s(self, budget_s: float) -> float:
-        """How long the next verdict is waited for: the first of a connection may take as long as a start."""
+        """Return the seconds to wait for the next verdict: the first of a connection may take the start-up time."""
         with self._lock:
             return self._awaited.wait_s(budget_s)
 
     @property
     def is_silent(self) -> bool:
-        """The last verdict that was waited for did not come in time."""
+        """Whether the last awaited verdict did not arrive in time."""
         return self._awaited.silent
 
     def degraded(self, *, link_up: bool) -> str | None:
-        """Why decisions cannot be relied on now, in words."""
+        """Return why decisions are not reliable now, as text; None if they are."""
         if not self._loaded:
             return "it is not known what stands"
         if not link_up:
@@ -193,22 +193,22 @@ class Enforcer:
 
     @property
     def killed(self) -> Cause | None:
-        """What killed the session, or one above it, its agent, its mission or the fleet."""
+        """The kill of the session, one above it, its agent, its mission or the fleet; None: not killed."""
         return self._killed
 
     def stay_killed(self, cause: Cause) -> None:
-        """Was killed before, in another process: that is acknowledged already."""
+        """Keep a kill from an earlier process, which has acknowledged it."""
         with self._lock:
             self._killed = cause
 
     def against_call(self, call: Call) -> Cause | None:
-        """What refuses this call now, without any verdict."""
+        """Return the cause that refuses this call now, without a verdict."""
         if self._killed is None and not self._entries and not self._before:
             return None
         return self.against(call.action, call.match_targets, call.effect)
 
     def against(self, action: str, targets: Sequence[str], effect: Effect = Effect.READ) -> Cause | None:
-        """What refuses such a call now, without any verdict."""
+        """Return the cause that refuses such a call now, without a verdict."""
         with self._lock:
             if self._killed is not None:
                 return self._killed
@@ -222,7 +222,7 @@ class Enforcer:
             return None if standing is None else cause_of_entry(standing)
 
     def await_verdict(self, event_id: str) -> "Future[Decision | None]":
-        """Expects a verdict on a proposal; done with None when there will be none, or the session is killed."""
+        """Return the future of a proposal's verdict; None if there will be none, or the session is killed."""
         with self._lock:
             verdict = self._awaited.expect(event_id)
             if self._killed is not None:
@@ -230,13 +230,13 @@ class Enforcer:
         return verdict
 
     def take_verdict(self, event_id: str, verdict: "Future[Decision | None]") -> Decision | None:
-        """The verdict, if there is one already; expects it no longer."""
+        """Return the verdict if it has arrived, and stop waiting for it."""
         with self._lock:
             self._awaited.forget(event_id, verdict)
         return None if verdict.cancel() else verdict.result()
 
     def await_approval(self, event_id: str) -> "Future[Decision | None]":
-        """What a person says to a proposal that needs approval; done with None when the session is killed."""
+        """Return the future of a person's answer to a proposal; None if the session is killed."""
         with self._lock:
             verdict = None if self._killed is not None else self._awaited.of(event_id)
         if verdict is None:
@@ -245,7 +245,7 @@ class Enforcer:
         return verdict
 
     def give_up(self, event_id: str, verdict: "Future[Decision | None]", *, refused: bool) -> Decision | None:
-        """Waits no longer: the call is refused for it, or goes on. The verdict, if it arrived in time."""
+        """Stop waiting; the call is refused, or continues. Returns the verdict if it arrived in time."""
         with self._lock:
             if not verdict.cancel():
                 self._awaited.forget(event_id, verdict)
@@ -254,21 +254,21 @@ class Enforcer:
             return None
 
     def admit(self, call: Call, verdict: Decision | None, parameters: Callable[[], str | None]) -> Admitted:
-        """The last word before a call runs: why it is refused, or that it runs now, with its advice."""
+        """Return the final result for a call: the refusal, or its admission with advice."""
         with self._lock:
             call_id = call.call_id
             cause = self.against_call(call)
-            # A freeze and the request that could lift it are one: a call that has waited gets the answer to that.
+            # A freeze belongs to the request that can lift it: a call that has waited gets that request's answer.
             if cause is not None and (self._killed is not None or verdict is None or of_session(verdict) is None):
                 return Admitted(cause)
-            if verdict is None and not self._late and not self._pending:  # as almost always in mode async
+            if verdict is None and not self._late and not self._pending:  # the usual case in mode async
                 self._running[call_id] = call.action
                 return _GOES_ON
             waits = self._pending.against(parameters, self._now_ms())
-            if verdict is None and waits is not None:  # a late decision about anything else is for the next call
+            if verdict is None and waits is not None:  # other late decisions apply to the next call
                 self._late = deque((d for d in self._late if not is_same_request(d, waits)), _MAX_LATE)
                 return Admitted(cause_of_waiting(waits))
-            # What a person has answered refuses no longer, also when it was of the call before.
+            # An answered request no longer refuses, even if it was for an earlier call.
             about = [d for d in self._late if verdict is None or not is_same_request(d, verdict)]
             decisions = [d for d in about if not self._is_stale(d)]
             self._late.clear()
@@ -279,14 +279,14 @@ class Enforcer:
                 if decision.level is not Level.ROLLBACK:
                     self._acknowledge(Stage.APPLIED, decision.decision_id, decision.decided_at, call_id=call_id)
             advice = [advice_of(d) for d in decisions if d.level < Level.PAUSE]
-            # Of two as hard, the verdict on this call before a late one: the agent reads why this one is refused.
+            # Of equal levels, the verdict on this call comes before a late one: the agent reads this call's reason.
             refusing = max((d for d in decisions[::-1] if d.level >= Level.PAUSE), key=lambda d: d.level, default=None)
             if refusing is None:
                 self._running[call_id] = call.action
             return Admitted(None if refusing is None else cause_of(refusing), advice, rollbacks)
 
     def done(self, call_id: str) -> None:
-        """A call that was admitted has ended."""
+        """Record the end of an admitted call."""
         with self._lock:
             self._running.pop(call_id, None)
             self._acknowledge_stopped()
@@ -299,13 +299,13 @@ class Enforcer:
         if decision.level is Level.KILL and decision.scope not in ONE_THING:
             if new:
                 self._received(decision)
-            # One that is sent again, though it was answered: the answer did not arrive.
+            # A kill that is sent again was acknowledged, but the acknowledgement did not arrive.
             self._kill(cause_of(decision), say=new or "issued" in decision.values)
             if waiting is not None:
                 resolve(waiting.verdict, None)
             return
         stale = self._is_stale(decision)
-        # One that comes too late says that the workers are behind; who waits for no verdict learns it only so.
+        # A late decision shows that the workers lag; calls that await no verdict learn it only this way.
         self._behind_until_s = time.monotonic() + self._max_age_ms / 1000 if stale else 0.0
         was_requested = self._pending.update(decision)
         if is_answer(decision):
@@ -313,41 +313,41 @@ class Enforcer:
             self._late = deque((d for d in self._late if not is_same_request(d, decision)), _MAX_LATE)
             if decision.level is not Level.ALLOW and new:
                 self._received(decision)
-            # Nobody waits: it is for the next such call. A hint is for whatever comes next.
+            # No call waits: keep it for the next such call. A hint applies to the next call of any kind.
             if not answer(waiting, decision) and decision.level is Level.NUDGE and new:
                 self._late.append(decision)
             return
         if decision.level is Level.ALLOW or not new or stale:
             if decision.level is not Level.ALLOW and new:
                 self._received(decision, "stale: not applied")
-            # The freeze that it brings may have been known before: the caller waits for the person all the same.
+            # The freeze may be known already; the call waits for the person all the same.
             if answer(waiting, None if stale else decision) and not stale:
                 self._awaited.wait_on(decision)
             return
         self._received(decision)
         if self._is_alone and of_session(decision) is not None:
-            self._entries[self._own] = frozen_by(decision)  # no control topic says so, and nobody can lift it
+            self._entries[self._own] = frozen_by(decision)  # the control topic does not have it, and nobody can lift it
         if answer(waiting, decision):
             self._awaited.wait_on(decision)
         elif not was_requested and (decision.level < Level.PAUSE or waiting is None or not waiting.not_done):
             self._late.append(decision)
 
     def _apply_entry(self, key: str, record: ControlRecord) -> None:
-        """A standing entry: acknowledged when it stops this session, and a kill is permanent."""
+        """Apply an entry in force: acknowledge it if it stops this session. A kill is permanent."""
         if key not in self._always:
             return
         new = self._is_new(record.decision_id)
         if new:
             self._acknowledge(Stage.RECEIVED, record.decision_id, record.decided_at)
         if record.state is ControlState.KILLED:
-            # Before a restart this session may have acknowledged the stop already; one above it speaks for itself.
+            # Before a restart this session may have acknowledged the stop; sessions above acknowledge their own.
             acknowledged = key == self._own and record.stopped_at is not None
             self._kill(cause_of_entry(record), say=new and not acknowledged)
         elif new:
             self._acknowledge(Stage.APPLIED, record.decision_id, record.decided_at)
 
     def _lift(self, decision: Decision) -> None:
-        """The freeze of the whole session ends with its approval: the control topic may show it later."""
+        """End the freeze of the whole session at its approval, before the control topic shows it."""
         held = self._entries.get(self._own)
         if held is None or held.state is not ControlState.FROZEN or held.by != HALTLINE:
             return
@@ -364,7 +364,7 @@ class Enforcer:
         if self._killed is None:
             self._killed = cause
         elif self._killed.decision is None and cause.decision_id == self._killed.decision_id:
-            self._killed = cause  # the decision behind the entry, with all that it says
+            self._killed = cause  # the decision behind the entry, with all its fields
         self._awaited.end()
         self._acknowledge_stopped()
 

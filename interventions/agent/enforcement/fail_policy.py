@@ -1,4 +1,4 @@
-"""Which calls wait for a verdict, and which are refused when none arrives in time: by the guard's settings."""
+"""The fail policy: which calls wait for a verdict, and which are refused if none arrives in time."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ _LOOKS: Final = frozenset({Effect.READ, Effect.POLL})
 
 
 class FailPolicy:
-    """From `fail_closed_from` and `ask_from` of the settings; a call's own mode comes first."""
+    """Applies `fail_closed_from` and `ask_from` of the settings; a call's own mode has precedence."""
 
     def __init__(self, settings: GuardSettings) -> None:
         self._settings = settings
@@ -20,11 +20,11 @@ class FailPolicy:
         self._asks = {effect for effect in Effect if asks_from is not None and effect >= asks_from}
 
     def is_closed(self, call: Call) -> bool:
-        """Whether the call is refused when there is no verdict."""
+        """Return whether the call is refused without a verdict."""
         return call.effect in self._closed
 
     def waits(self, call: Call, *, link_up: bool) -> bool:
-        """Whether the call waits for a verdict of the worker."""
+        """Return whether the call waits for a verdict of the worker."""
         if call.mode != "async" or call.is_mode_explicit:
             return call.mode == "blocking"
         if not self._asks or not link_up:

@@ -1,4 +1,4 @@
-"""Why calls are refused, and what an agent should hear: from decisions and entries of the control topic."""
+"""Causes of refusals and texts for the agent, from decisions and entries of the control topic."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -13,26 +13,26 @@ from haltline.schemas.decisions import Decision, Level, ScopeKind
 _NOT_NOW = "This is not allowed now. Do not try to reach the same end another way; report it instead."
 _BACK = "This was going wrong. It was not done."
 _ONLY_LOOK = "For now you may look, and change nothing. Report what you would do instead."
-ONE_THING = frozenset({ScopeKind.TOOL, ScopeKind.TARGET})  # a kill of one refuses its calls, and ends no session
+ONE_THING = frozenset({ScopeKind.TOOL, ScopeKind.TARGET})  # a kill of one refuses its calls, but ends no session
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why calls are refused: a decision, or an entry of the control topic."""
+    """The cause of a refusal: a decision, or an entry of the control topic."""
 
     decision_id: str
     code: str
     message: str
-    """For the model."""
+    """The text for the model."""
     decided_at_ms: int | None = None
     decision: Decision | None = None
 
     def refusal(self) -> Refused:
-        """As an exception."""
+        """Return the exception."""
         return Refused(self.code, self.message, self.decision)
 
     def saying(self, more: str) -> "Cause":
-        """The same, with one more sentence for the model."""
+        """Return the cause with one more sentence for the model."""
         return replace(self, message=f"{self.message} {more}".strip())
 
 
@@ -40,27 +40,27 @@ NOBODY: Final = Cause(
     "", NO_VERDICT, "Nobody could be asked whether this may be done, and it could do harm. Report it instead."
 )
 REPLAYED: Final = "idempotent_replay"
-"""Why a call was not made again: it gives the earlier result."""
+"""The code of a call that is not repeated: the earlier result is returned."""
 OWN_RULES: Final = "own_rules"
-"""The `detector` of decisions that the agent's own rules make; the worker never hears of these."""
+"""The `detector` of decisions by the agent's own rules; they are not published."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Hints and limits for the agent before it goes on."""
+    """Hints and limits for the agent before it continues."""
 
     level: Level
     """NUDGE, REINFORCE or THROTTLE."""
     message: str
-    """For the model."""
+    """The text for the model."""
     code: str
     limits: dict[str, float]
-    """With THROTTLE: the limits to keep from now on."""
+    """For THROTTLE: the limits in force from now on."""
     decision: Decision
 
 
 def cause_of(decision: Decision) -> Cause:
-    """As a decision says it."""
+    """Return the cause from a decision."""
     stops = decision.level is Level.KILL and decision.scope not in ONE_THING
     rest = _BACK if decision.level is Level.ROLLBACK else _NOT_NOW
     message = decision.message or (STOPPED if stops else rest)
@@ -68,27 +68,27 @@ def cause_of(decision: Decision) -> Cause:
 
 
 def cause_of_waiting(decision: Decision) -> Cause:
-    """While a call waits for a person."""
+    """Return the cause of a call that waits for a person."""
     return Cause(decision.decision_id, APPROVAL_PENDING, decision.message or _NOT_NOW, decision.decided_at, decision)
 
 
 def may_look(record: ControlRecord) -> bool:
-    """Whether calls that only look are let pass."""
+    """Return whether read-only calls are allowed."""
     return record.state is ControlState.CONTAINED
 
 
 def cause_of_entry(record: ControlRecord) -> Cause:
-    """As an entry of the control topic says it."""
+    """Return the cause from an entry of the control topic."""
     stops = record.state is ControlState.KILLED and record.scope not in ONE_THING
     message = STOPPED if stops else _ONLY_LOOK if may_look(record) else _NOT_NOW
     return Cause(record.decision_id, record.code, message, record.decided_at)
 
 
 def hints_of(advice: Iterable[Advice]) -> str:
-    """What the model should hear, each text once; empty when there is nothing."""
+    """Return the distinct texts for the model, one per line; empty without any."""
     return "\n".join(dict.fromkeys(one.message for one in advice if one.message))
 
 
 def advice_of(decision: Decision) -> Advice:
-    """The hints and limits of a decision."""
+    """Return the hints and limits of a decision."""
     return Advice(decision.level, decision.message, decision.code, dict(decision.limits or {}), decision)

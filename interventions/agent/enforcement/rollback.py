@@ -1,4 +1,4 @@
-"""Carrying out a ROLLBACK: the checkpoint is restored, and its result is proved and published."""
+"""Execution of a ROLLBACK: the checkpoint is restored, and the result is verified and published."""
 
 import logging
 import threading
@@ -19,18 +19,18 @@ _carried_out: ContextVar["Future[str] | None"] = ContextVar("haltline_carried_ou
 
 
 class RollbackNotice(Protocol):
-    """Tells the worker how far it is."""
+    """Reports progress to the worker."""
 
     def __call__(self, decision: Decision, stage: Stage, detail: str) -> None: ...  # noqa: D102 - the class says it
 
 
 def waits_for(going_back: "Future[str] | None") -> bool:
-    """Whether a call has to wait for this; not one that is a part of it: a tool that `restore` itself calls."""
+    """Return whether a call waits for this rollback; a tool that `restore` itself calls does not."""
     return going_back is not None and not going_back.done() and _carried_out.get() is not going_back
 
 
 def roll_back(checkpoints: Checkpoints, decision: Decision, tell: RollbackNotice, done: "Future[str]") -> None:
-    """Begins to go back in a thread of its own; `done` gets the text for the model, and never fails."""
+    """Start the rollback in a thread; `done` completes with the text for the model, and never fails."""
 
     def run() -> None:
         _carried_out.set(done)

@@ -1,4 +1,4 @@
-"""So many in a second and no more: an agent that hammers at a refusal does not flood the topics."""
+"""A token bucket: an agent that repeats a refused call in a tight loop does not flood the topics."""
 
 import threading
 import time
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class TokenBucket:
-    """Lets `burst` pass at once, then `per_s` in a second; counts what it held back. Thread safe."""
+    """Admits `burst` records at once, then `per_s` per second; counts those held back. Thread safe."""
 
     def __init__(self, *, per_s: float, burst: int, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._per_s = per_s
@@ -18,7 +18,7 @@ class TokenBucket:
         self._lock = threading.Lock()
 
     def take(self) -> int | None:
-        """How many were held back since the last that passed; None: this one is held back too."""
+        """Return the number held back since the last admission; None: this one is held back too."""
         with self._lock:
             now_s = self._clock_s()
             self._left = min(self._burst, self._left + (now_s - self._last_s) * self._per_s)

@@ -1,4 +1,4 @@
-"""Haltline in front of agents that are there already: one module, or folder, for each kind.
+"""Integrations of haltline with existing agents: one module, or folder, for each kind.
 
-What needs a framework imports it when it is used, and nothing of it before.
+A framework is imported only when its integration is used.
 """

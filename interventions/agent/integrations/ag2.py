@@ -2,9 +2,9 @@
 
     agent = Agent("cleaner", config=config, tools=[delete_asset], middleware=[HaltlineMiddleware(guard)])
 
-Each call of a tool goes through the guard. A refused one is a tool's error that the model reads; when the session was
-stopped, Refused ends the run before the model's next turn, as AG2 makes an error for the model of whatever is raised
-around a tool. Hints are added to the result of their call. Tools that the model's provider runs cannot be guarded.
+Each call of a tool goes through the guard. A refused call becomes a tool error that the model reads. When the session
+was stopped, Refused ends the run before the model's next turn, as AG2 turns any exception around a tool into an error
+for the model. Hints are added to the result of their call. Tools that the model's provider runs cannot be guarded.
 Needs ag2 (`pip install 'haltline[ag2]'`).
 """
 
@@ -28,23 +28,23 @@ from haltline.interventions.agent.integrations.framework_session import (
 from haltline.schemas.events import Effect, Usage
 
 _SUBTASKS: Final = frozenset({"run_subtask", "run_subtasks"})
-"""AG2's own: the agents of subtasks get the tools of their agent, and none of its middleware."""
+"""Tools of AG2: agents of subtasks get the tools of their agent, but not its middleware."""
 _NOT_GUARDED: Final = f"{NOT_CHECKED}: The tools of a subtask are not guarded, so it was not started. Do it without."
 
 
 class CallDenied(Exception):
-    """Its text is the refusal, which the model reads."""
+    """A refused call; its text is for the model."""
 
 
 class HaltlineMiddleware:
-    """Puts every call of a tool, and every turn of the model, before a guard. One guard is one session."""
+    """Passes every tool call and model turn through a guard. One guard is one session."""
 
     def __init__(self, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> None:
-        """`effects` says, by name, what tools do whose names do not tell."""
+        """`effects`: the effects of tools, by name, where their names do not show them."""
         self._session = FrameworkSession(guard, effects=effects)
 
     def __call__(self, event: Any, context: Any) -> BaseMiddleware:
-        """For AG2: the middleware of one turn."""
+        """Return the middleware of one turn, for AG2."""
         return _Middleware(event, context, self._session)
 
 
@@ -68,14 +68,14 @@ class _Middleware(BaseMiddleware):
         )
 
     async def on_llm_call(self, call_next: Any, events: Any, context: Any) -> ModelResponse:
-        """Raises Refused when the session was stopped: no more tokens are spent."""
+        """Raises Refused if the session was stopped: no more tokens are spent."""
         return await turn_async(
             self._session, lambda: call_next(events, context), lambda said: (usage_of(said), said.content)
         )
 
 
 def usage_of(response: ModelResponse) -> Usage | None:
-    """The tokens of a turn. AG2 counts what came from the cache as input where the provider does."""
+    """Return the tokens of a turn. AG2 counts cached input as the provider does."""
     used = response.usage
     if not used:
         return None

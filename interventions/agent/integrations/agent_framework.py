@@ -30,9 +30,9 @@ from haltline.schemas.events import Effect, Usage
 
 
 def haltline_middleware(guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> list[Any]:
-    """For `Agent(..., middleware=...)`. One guard is one session.
+    """Return middleware for `Agent(..., middleware=...)`. One guard is one session.
 
-    `effects` says, by name, what tools do whose names do not tell.
+    `effects`: the effects of tools, by name, where their names do not show them.
     """
     session = FrameworkSession(guard, effects=effects)
     return [_Functions(session), _Turns(session)]
@@ -71,7 +71,7 @@ def _output(result: Any) -> tuple[Any, None]:
 
 
 def _hinted(result: Any, hints: str) -> Any:
-    """A result that is no text goes to the model as it is."""
+    """Add hints to a result; one that is not text stays unchanged."""
     return [*result, Content.from_text(hints)] if _has_contents(result) else hinted_text(result, hints)
 
 
@@ -83,7 +83,7 @@ class _Turns(ChatMiddleware):
         self._session = session
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
-        """Raises Refused when the session was stopped: no more tokens are spent."""
+        """Raises Refused if the session was stopped: no more tokens are spent."""
         await self._session.before_turn_async()
         if context.stream:
             context.stream_result_hooks.append(self._ended)
@@ -99,7 +99,7 @@ class _Turns(ChatMiddleware):
 
 
 def usage_of(response: ChatResponse) -> Usage | None:
-    """The tokens of a turn. What came from the cache counts as input there too."""
+    """Return the tokens of a turn. The input includes cached tokens."""
     used = response.usage_details
     if not used:
         return None

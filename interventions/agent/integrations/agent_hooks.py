@@ -1,11 +1,11 @@
-"""agent-hooks 0.1, the open standard: an interceptor for every host that speaks it.
+"""agent-hooks 0.1, the open standard: an interceptor for every host that implements it.
 
     emitter = InterceptionEmitter().register(HaltlineInterceptor(guard), name="haltline")
 
 A refused call is denied with the code as its reason and the text for the model as its message; with changed arguments
-the verdict is a transform. When the session was stopped, each further call of a tool or a model is denied: what then
-becomes of the run is the host's to say. Hints are added to a result that is a text; else they wait for the next one.
-Needs agent-hooks-sdk (`pip install 'haltline[agent-hooks]'`).
+the verdict is a transform. When the session was stopped, each further call of a tool or a model is denied; the host
+decides about the run. Hints are added to a result that is a text; otherwise they wait for the next one. Needs
+agent-hooks-sdk (`pip install 'haltline[agent-hooks]'`).
 """
 
 import re
@@ -25,18 +25,18 @@ from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Effect, Usage
 
 _MEMBER: Final = re.compile(r"[A-Za-z0-9_-]+")
-"""The names that the standard's paths can have."""
+"""Names that the standard's paths allow."""
 
 
 class HaltlineInterceptor:
-    """Puts every call of a tool, and every turn of the model, before a guard. One guard is one session."""
+    """Passes every tool call and model turn through a guard. One guard is one session."""
 
     def __init__(self, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> None:
-        """`effects` says, by name, what tools do whose names do not tell."""
+        """`effects`: the effects of tools, by name, where their names do not show them."""
         self._session = FrameworkSession(guard, effects=effects)
 
     async def intercept(self, context: Mapping[str, Any]) -> Verdict:
-        """The verdict on one point of an agent's way."""
+        """Return the verdict at one interception point."""
         point = context["interception_point"]
         try:
             if point in {"agent_startup", "pre_model_call"}:
@@ -72,8 +72,8 @@ class HaltlineInterceptor:
 
 
 def transform_of(proposed: Mapping[str, Any], args: Mapping[str, Any]) -> Transform:
-    """Changed arguments: of a single one its own path, as a host's record has the path and not the value."""
-    # By identity, as 1 == True: what stays as it was proposed is the same object.
+    """Return the changed arguments; for a single one its own path, as hosts record the path without the value."""
+    # By identity, as 1 == True: unchanged values are the same objects.
     put = [name for name, value in args.items() if name not in proposed or proposed[name] is not value]
     if len(put) == 1 and proposed.keys() == args.keys() and _MEMBER.fullmatch(put[0]):
         return Transform(f"$target.{put[0]}", args[put[0]])
@@ -81,5 +81,5 @@ def transform_of(proposed: Mapping[str, Any], args: Mapping[str, Any]) -> Transf
 
 
 def usage_of(used: Mapping[str, int] | None) -> Usage | None:
-    """The tokens of a turn, as far as the host tells."""
+    """Return the tokens of a turn, as far as the host reports them."""
     return None if not used else tokens(used.get("prompt_tokens"), used.get("completion_tokens"))

@@ -1,6 +1,6 @@
-"""JSON that others wrote, also where a strict reader refuses what its own reader takes: NaN, half a surrogate pair.
+"""JSON from other programs, also where strict parsers reject what those programs accept: NaN, lone surrogates.
 
-What cannot be read is not seen, so whoever watches has to read all that the watched one reads.
+A watcher must parse everything that the watched program parses.
 """
 
 import json
@@ -10,11 +10,9 @@ import orjson
 
 
 def parsed(data: bytes) -> Any:
-    """The JSON, also what strict readers do not read.
+    """Parse JSON, including forms that strict parsers reject.
 
-    Raises:
-        ValueError: it is none; or it is nested so deeply that nobody reads it.
-
+    Raises: ValueError: it is invalid, or nested too deeply.
     """
     try:
         return orjson.loads(data)
@@ -26,19 +24,17 @@ def parsed(data: bytes) -> Any:
 
 
 def written(message: Any, *, sort_keys: bool = False) -> bytes:
-    """The JSON of a message, also of one that only `parsed` reads."""
+    """Serialize a message, including values that only `parsed` reads."""
     try:
         return orjson.dumps(message, option=orjson.OPT_SORT_KEYS if sort_keys else None)
-    except TypeError:  # a surrogate, or a whole number of more than 64 bits
+    except TypeError:  # a surrogate, or an integer of more than 64 bits
         return json.dumps(message, sort_keys=sort_keys).encode()
 
 
 def readable(data: bytes) -> Any:
-    """As `parsed`, each half of a surrogate pair replaced by `?`, and what is no number (NaN) by None.
+    """Like `parsed`, replacing lone surrogates by `?`, and NaN and infinities by None.
 
-    Raises:
-        ValueError: as `parsed`.
-
+    Raises: ValueError: like `parsed`.
     """
     try:
         return orjson.loads(data)
@@ -51,7 +47,7 @@ def readable(data: bytes) -> Any:
 
 
 def text_of_blocks(content: object) -> object:
-    """A result: of text blocks only as one text."""
+    """Return the content of a result; text blocks are joined into one text."""
     if isinstance(content, list) and all(isinstance(b, dict) and isinstance(b.get("text"), str) for b in content):
         return "\n".join(block["text"] for block in content)
     return content

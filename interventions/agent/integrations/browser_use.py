@@ -3,9 +3,9 @@
     agent = guarded(Agent(task, llm=llm, browser=browser), guard)
 
 A refused action is not made: its result has an error, so the rest of its step is left out, and the model reads the
-reason. It is none of the failures after which browser-use gives up. When the session was stopped, Refused ends the run
-before the model's next turn. Hints are added to `long_term_memory`. The turns of every model of the agent are counted:
-its own, extraction, judge, compaction, fallback. `done` only reports, and is not guarded.
+reason. It does not count as a failure after which browser-use gives up. When the session was stopped, Refused ends the
+run before the model's next turn. Hints are added to `long_term_memory`. The turns of all models of the agent are
+counted: its own, extraction, judge, compaction, fallback. `done` only reports, and is not guarded.
 
 Needs browser-use (`pip install 'haltline[browser-use]'`).
 """
@@ -32,7 +32,7 @@ from haltline.schemas.tool_names import destroying_verb, words
 _EFFECTS: Final[Mapping[str, Effect]] = {
     **dict.fromkeys(("search", "extract", "dropdown_options", "screenshot"), Effect.READ),
     "navigate": Effect.NETWORK,
-    "select_dropdown": Effect.WRITE,  # other tools of such names only look
+    "select_dropdown": Effect.WRITE,  # other tools of such names are read-only
 }
 _ON_PAGE: Final = frozenset({"click", "input", "select_dropdown", "send_keys", "upload_file", "evaluate"})
 _ON_FILE: Final = frozenset({"write_file", "replace_file", "read_file", "save_as_pdf"})
@@ -40,23 +40,21 @@ _MAX_LABEL_CHARS = 80
 
 
 def guarded(agent: Agent, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> Agent:
-    """The agent itself, from now on behind the guard. `effects` says what actions do whose names do not tell.
+    """Put the agent behind the guard, and return it. `effects`: those of actions whose names do not show them.
 
-    Raises:
-        ValueError: it is another agent, such as that of `browser_use.beta`, whose actions run in another process.
-
+    Raises: ValueError: it is another agent, such as that of `browser_use.beta`, whose actions run in another process.
     """
     if not isinstance(agent, Agent):
         raise ValueError(f"agent: expected a browser_use.Agent, got {type(agent)!r}: its actions may run elsewhere")
     own = effects or {}
     session = FrameworkSession(guard, effects={**_EFFECTS, **own})
     make, step = agent.tools.act, agent.step
-    tools = object.__new__(type(agent.tools))  # another agent may have the same; copy() cannot copy them
+    tools = object.__new__(type(agent.tools))  # another agent may share them, and copy() cannot copy them
     vars(tools).update(vars(agent.tools))
     refusals: list[ActionResult] = []
 
     def refused(denied: Denied) -> ActionResult:
-        # A longer error is cut to 200 characters before the model reads it.
+        # A longer error is truncated to 200 characters before the model reads it.
         refusals.append(ActionResult(error=f"Not made: {denied.code}", long_term_memory=denied.text))
         return refusals[-1]
 
@@ -66,7 +64,7 @@ def guarded(agent: Agent, guard: Guard, *, effects: Mapping[str, Effect | str] |
             return await make(action, browser_session, **options)
         about = await _about(name, args, browser_session, options.get("file_system"))
         if name in own:
-            about.pop("effect", None)  # whoever guards the agent has said what it does
+            about.pop("effect", None)  # the caller has declared the effect
         secrets = options.get("sensitive_data")
 
         def output(result: ActionResult) -> tuple[str | None, str | None]:
@@ -84,7 +82,7 @@ def guarded(agent: Agent, guard: Guard, *, effects: Mapping[str, Effect | str] |
         await session.before_turn_async()
         refusals.clear()
         failures = agent.state.consecutive_failures
-        await step(step_info)  # what is raised inside is only counted as a failure
+        await step(step_info)  # exceptions inside are only counted as failures
         results = agent.state.last_result or []
         if len(results) == 1 and any(results[0] is refusal for refusal in refusals):
             agent.state.consecutive_failures = failures
@@ -104,7 +102,7 @@ def guarded(agent: Agent, guard: Guard, *, effects: Mapping[str, Effect | str] |
 
 
 class _Model:
-    """A model of the agent; a stopped session makes no further turn of it."""
+    """A model of the agent; it makes no further turn in a stopped session."""
 
     def __init__(self, model: Any, session: FrameworkSession) -> None:
         self._model = model
@@ -126,14 +124,14 @@ def _described(response: Any) -> Described:
 
 
 def _hinted(result: ActionResult, hints: str) -> ActionResult:
-    """Beside a memory nothing else of a result is read, but for what is read only once."""
+    """Add hints to a result: beside a memory, only content that is included once is read."""
     content = None if result.include_extracted_content_only_once else result.extracted_content
     result.long_term_memory = with_hints(result.long_term_memory or content or "", hints)
     return result
 
 
 async def _about(name: str, args: Mapping[str, Any], browser: Any, files: Any) -> dict[str, Any]:
-    """What an action of browser-use is about, and its effect where it says more than the name."""
+    """Return the target of an action, and its effect where that is more than the name shows."""
     if name == "navigate":
         url = str(args.get("url"))
         return _host(urlsplit(url if "//" in url else f"//{url}").hostname)
@@ -145,7 +143,7 @@ async def _about(name: str, args: Mapping[str, Any], browser: Any, files: Any) -
     if name == "click" and (node := await browser.get_element_by_index(args.get("index"))) is not None:
         label = " ".join(node.get_meaningful_text_for_llm().split())[:_MAX_LABEL_CHARS]
         if (verb := destroying_verb(label)) and words(label)[0] == verb:  # a button `Delete ...`
-            # By its node, as the buttons of several rows may read alike.
+            # By its node, as buttons of several rows may have the same text.
             target = f"element={page.netloc}{page.path} {label} {node.backend_node_id}"
             return {"effect": Effect.DESTRUCTIVE, "targets": [target]}
     return _host(page.hostname)
@@ -156,7 +154,7 @@ def _host(name: str | None) -> dict[str, Any]:
 
 
 def _hidden(text: str | None, secrets: Mapping[str, Any] | None) -> str | None:
-    """The text with the names of the agent's `sensitive_data` in place of their values."""
+    """Replace the values of the agent's `sensitive_data` by their names."""
     for name, value in (secrets or {}).items():
         if isinstance(value, dict):
             text = _hidden(text, value)

@@ -2,10 +2,10 @@
 
     options = ClaudeAgentOptions(hooks=haltline_hooks(guard))
 
-Each call of a tool goes through the guard before Claude's own permissions are asked, also one that these allow anyway,
-which `can_use_tool` never sees. A refused call is denied with the reason, which the model reads; when the session was
-stopped, the run ends (`continue: false`) and `guard.stopped` says why. Hints are the hook's `additionalContext`.
-Subagents are sessions below this one. For Claude Code at a terminal, `haltline hook install` does this without code.
+Each call of a tool goes through the guard before Claude's own permissions, including calls that these allow anyway and
+`can_use_tool` never sees. A refused call is denied with the reason, which the model reads; when the session was
+stopped, the run ends (`continue: false`) and `guard.stopped` has the reason. Hints are the hook's `additionalContext`.
+Subagents are sessions below this one. For Claude Code in a terminal, `haltline hook install` does this without code.
 Needs claude-agent-sdk (`pip install 'haltline[claude-agent-sdk]'`).
 """
 
@@ -27,16 +27,16 @@ _MORE_S: Final = 60.0
 
 
 def haltline_hooks(guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> dict[Any, list[HookMatcher]]:
-    """For `ClaudeAgentOptions(hooks=...)`. One guard is one session.
+    """Return hooks for `ClaudeAgentOptions(hooks=...)`. One guard is one session.
 
-    `effects` says, by name (`mcp__mail__send`), what tools do whose names do not tell.
+    `effects`: the effects of tools, by name (`mcp__mail__send`), where their names do not show them.
     """
     sessions = _Sessions(guard, effects)
 
     async def hook(given: Any, *_: Any) -> Any:
         try:
             return await sessions.answer(given)
-        except Exception:  # Claude goes on with a call whose hook fails
+        except Exception:  # Claude makes a call whose hook fails
             log.exception("haltline: session %s: a hook could not be answered", guard.session_id)
             if given.get("hook_event_name") != "PreToolUse":
                 return {}
@@ -44,14 +44,14 @@ def haltline_hooks(guard: Guard, *, effects: Mapping[str, Effect | str] | None =
             denied = {"permissionDecision": "deny", "permissionDecisionReason": reason}
             return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **denied}}
 
-    # Claude goes on with a call whose hook takes longer than it may.
+    # Claude makes a call whose hook exceeds its timeout.
     own = guard.settings
     timeout = own.approval_wait_s + own.start_budget_s + max(own.first_budget_s, own.budget_s) + _MORE_S
     return {event: [HookMatcher(hooks=[hook], timeout=timeout)] for event in _EVENTS}
 
 
 class _Sessions(Sessions):
-    """Those of one guard and of the subagents below it."""
+    """The sessions of one guard and of the subagents below it."""
 
     def __init__(self, guard: Guard, effects: Mapping[str, Effect | str] | None) -> None:
         super().__init__(guard.settings)
@@ -70,6 +70,6 @@ class _Sessions(Sessions):
     def _verdict(self, hook: Mapping[str, Any], session: FrameworkSession, answer: Answer) -> JsonObject:
         verdict = super()._verdict(hook, session, answer)
         output = verdict.get("hookSpecificOutput", {})
-        if "updatedInput" in output:  # changed arguments are the program's own permissions' to judge, as any
+        if "updatedInput" in output:  # changed arguments need the program's own permission, like any
             del output["permissionDecision"], output["permissionDecisionReason"]
         return verdict

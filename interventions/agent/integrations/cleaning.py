@@ -1,4 +1,4 @@
-"""Events that others made, without secrets and within bounds, as the guard would have made them."""
+"""Events from other producers, redacted and bounded as by the guard."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ _MAX_ERROR_CHARS = 2000
 
 
 def cleaned(event: ActionEvent, settings: GuardSettings, seen: SeenBySession | None = None) -> ActionEvent:
-    """The event as it may be published. A digest that its producer gave stays: only it has seen the whole.
+    """Return the event ready for publishing. A producer's digest stays, as only the producer has the complete value.
 
-    With `seen`, the words of a result that is there as a whole are counted, where its producer has not done so.
+    With `seen`, the new words of a complete result are counted, unless the producer has done so.
     """
     changes: dict[str, object] = {}
     if seen is not None and event.output_novelty is None and _has_whole_result(event):
@@ -32,7 +32,7 @@ def cleaned(event: ActionEvent, settings: GuardSettings, seen: SeenBySession | N
     if event.error is not None:
         changes["error"] = cleaned_error(event.error, settings)
     if event.output_head is not None:
-        if event.output_digest is None:  # of what there is, so that repetition is seen
+        if event.output_digest is None:  # of the available part, so that repetition is detected
             changes["output_digest"] = plain(event.output_head, max_bytes=0, key=key, pii=pii).digest
         changes["output_head"] = plain_text(event.output_head, max_chars=settings.max_output_chars, key=key, pii=pii)
     if event.task is not None:
@@ -41,7 +41,7 @@ def cleaned(event: ActionEvent, settings: GuardSettings, seen: SeenBySession | N
 
 
 def describe_arguments(args: dict[str, Any] | Whole | None, settings: GuardSettings) -> dict[str, Any]:
-    """The fields of an event about the arguments of its call, which may be a Whole."""
+    """Return the fields of an event about the arguments of its call, which may be a Whole."""
     if args is None:
         return {}
     shown = plain(args, max_bytes=settings.max_args_bytes, key=settings.digest_key.encode(), pii=settings.pii_key)
@@ -49,7 +49,7 @@ def describe_arguments(args: dict[str, Any] | Whole | None, settings: GuardSetti
 
 
 def cleaned_error(error: str, settings: GuardSettings) -> str:
-    """The text of an error as it may be published."""
+    """Return the text of an error ready for publishing."""
     return plain_text(error, max_chars=_MAX_ERROR_CHARS, key=settings.digest_key.encode(), pii=settings.pii_key)
 
 

@@ -5,8 +5,8 @@
 
 Each call of a tool goes through the guard. A refused one is blocked, and the model reads why; when the session was
 stopped, HookAborted, whose `__cause__` is Refused, ends the run before the model's next turn. Hints are added to the
-result of their call. CrewAI goes on after every other exception of a hook, so none leaves these.
-Needs crewai (`pip install 'haltline[crewai]'`).
+result of their call. CrewAI ignores all other exceptions of a hook, so these hooks raise no other. Needs crewai
+(`pip install 'haltline[crewai]'`).
 """
 
 import contextlib
@@ -33,9 +33,9 @@ _ERROR: Final = "Error executing tool: "
 
 @contextlib.contextmanager
 def guarded(guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> Iterator[None]:
-    """What runs within is behind the guard. One guard is one session.
+    """Guard everything that runs within the block. One guard is one session.
 
-    `effects` says, by name, what tools do whose names do not tell.
+    `effects`: the effects of tools, by name, where their names do not show them.
     """
     hooks = _Hooks(FrameworkSession(guard, effects=effects))
     points = InterceptionPoint
@@ -87,7 +87,7 @@ class _Hooks:
     def before_turn(self, context: Any) -> None:
         try:
             self._session.before_turn()
-        except Exception as stopped:  # CrewAI goes on after any exception but its own
+        except Exception as stopped:  # CrewAI ignores all exceptions except its own
             raise HookAborted(str(stopped), "haltline") from stopped
         self._turn(context, None)
 
@@ -95,10 +95,10 @@ class _Hooks:
         self._turn(context, context.response)
 
     def _turn(self, context: Any, output: object) -> None:
-        """Publishes what a model has used since; of a turn that calls tools CrewAI may ask no hook."""
+        """Publish the usage of a model since the last call; CrewAI may call no hook after turns with tool calls."""
         used = context.llm.get_token_usage_summary() if hasattr(context.llm, "get_token_usage_summary") else None
         counts = (0, 0, 0) if used is None else (used.prompt_tokens, used.completion_tokens, used.cached_prompt_tokens)
-        known = self._counted.get(id(context.llm), counts)  # what was used before is none of this session's
+        known = self._counted.get(id(context.llm), counts)  # earlier usage is not of this session
         self._counted[id(context.llm)] = counts
         new = tuple(max(now - before, 0) for now, before in zip(counts, known, strict=True))
         if any(new) or output:

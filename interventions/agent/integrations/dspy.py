@@ -2,10 +2,10 @@
 
     program = guarded(dspy.ReAct("task -> answer", tools=[delete_asset]), guard)
 
-Its tools are replaced by copies that ask the guard first, as DSPy's callbacks can refuse nothing: what they raise is
-only logged. A refused call is an observation that the model reads; when the session was stopped, Refused ends the
-program before the model's next turn. Hints are added to the observation. A program is guarded after it was optimized.
-Needs dspy (`pip install 'haltline[dspy]'`).
+Its tools are replaced by copies that call the guard first, as DSPy's callbacks cannot refuse: their exceptions are only
+logged. A refused call is an observation that the model reads; when the session was stopped, Refused ends the program
+before the model's next turn. Hints are added to the observation. Guard a program after its optimization. Needs dspy
+(`pip install 'haltline[dspy]'`).
 """
 
 from collections.abc import Mapping
@@ -21,11 +21,9 @@ from haltline.schemas.events import Effect, Usage
 
 
 def guarded(program: dspy.ReAct, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> dspy.ReAct:
-    """The program itself, from now on behind the guard. `effects` says what tools do whose names do not tell.
+    """Put the program behind the guard, and return it. `effects`: those of tools whose names do not show them.
 
-    Raises:
-        ValueError: it is a CodeAct, which copies the source of its tools into an interpreter.
-
+    Raises: ValueError: it is a CodeAct, which copies the source of its tools into an interpreter.
     """
     if isinstance(program, dspy.CodeAct):
         raise ValueError("program: expected a ReAct, got a CodeAct: its tools run in an interpreter of their own")
@@ -76,7 +74,7 @@ class _GuardedTool(dspy.Tool):  # type: ignore[misc]  # the library has no types
 
 
 def usage_of(by_model: Mapping[str, Mapping[str, Any]]) -> Usage | None:
-    """The tokens of a turn, as DSPy counts them for each model that took part."""
+    """Return the tokens of a turn, summed over its models."""
     if not by_model:
         return None
     used = by_model.values()
@@ -86,7 +84,7 @@ def usage_of(by_model: Mapping[str, Mapping[str, Any]]) -> Usage | None:
 
 
 def _described(used: Any, prediction: Any) -> Described:
-    """What the model used, and what it thought; of the last turn, its answers."""
+    """Return the model's usage and its thought; for the last turn, its answers."""
     thought = prediction.get("next_thought")
     text = str(thought) if thought is not None else "\n".join(str(value) for _, value in prediction.items())
     return usage_of(used.get_total_tokens()), text

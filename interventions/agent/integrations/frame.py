@@ -1,8 +1,8 @@
 """The frame of an integration: a call from its proposal to the hints in its result, and a turn of the model.
 
-An adapter says only how its framework names them: with a `Results` what the model reads of a refused call, what of a
-result is its output or its error, and where hints stand; with a function of a response what the turn used and wrote.
-Frameworks that report the beginning and the end of a call apart use `FrameworkSession` itself.
+An adapter supplies what is specific to its framework: a `Results` with the results of refused calls, the output or
+error of a result, and the place of hints; and a function from a response to its usage and text. Frameworks that report
+the beginning and the end of a call separately use `FrameworkSession` directly.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,30 +22,30 @@ from haltline.schemas.events import Usage
 R = TypeVar("R")
 
 Described: TypeAlias = tuple[Usage | None, str | None]
-"""What a turn used, and what the model wrote; None: unknown."""
+"""The usage of a turn, and the model's text; None: unknown."""
 
 
 NO_PLACE: Final = object()
-"""Of a result: it has no place for hints, and the next call brings them."""
+"""A result without a place for hints: the next call gets them."""
 
 
 def hinted_text(result: Any, hints: str) -> Any:
-    """A text with the hints after it; what is no text has no place for them."""
+    """Append hints to a text; other results have no place for them."""
     return with_hints(result, hints) if isinstance(result, str) else NO_PLACE
 
 
 @dataclass(frozen=True)
 class Results(Generic[R]):
-    """How a framework names what comes of a call."""
+    """A framework's results of calls."""
 
     refused: Callable[[Denied], R]
-    """The result of a call that was refused; or it raises."""
+    """The result of a refused call; may raise instead."""
     stopped: Callable[[Refused], R] | None = None
-    """As `refused`, of a session that was stopped; None: Refused is raised, which ends the run."""
+    """Like `refused`, for a stopped session; None: Refused is raised, which ends the run."""
     output: Callable[[R], tuple[Any, BaseException | str | None]] = lambda result: (result, None)
-    """The output of a result, and its error; the error is None where the call has not failed."""
+    """The output of a result, and its error; the error is None if the call succeeded."""
     hinted: Callable[[R, str], Any] = hinted_text
-    """The result with the hints after it, or NO_PLACE."""
+    """The result with the hints appended, or NO_PLACE."""
 
 
 def call(
@@ -54,13 +54,11 @@ def call(
     proposed: tuple[str | None, str, Any],
     make: Callable[[Allowed], R],
 ) -> R:
-    """A whole call: `proposed` is its id, its name and its arguments; `make` makes it when it is allowed.
+    """Run a whole call: `proposed` is its id, its name and its arguments; `make` makes it if it is allowed.
 
-    An exception of `make` is published as the call's error, and goes on.
+    An exception of `make` is published as the call's error, and propagates.
 
-    Raises:
-        Refused: the session was stopped, and `results` has no `stopped`.
-
+    Raises: Refused: the session was stopped, and `results` has no `stopped`.
     """
     try:
         verdict = session.before(*proposed)
@@ -80,7 +78,7 @@ async def call_async(
     make: Callable[[Allowed], Awaitable[R]],
     **about: Any,
 ) -> R:
-    """As `call`; does not block the event loop. `about` are options of `FrameworkSession.propose_async`."""
+    """Like `call`, without blocking the event loop. `about`: options of `FrameworkSession.propose_async`."""
     try:
         verdict = await session.before_async(*proposed, **about)
     except Refused as stopped:
@@ -93,7 +91,7 @@ async def call_async(
 
 
 def turn(session: FrameworkSession, ask: Callable[[], R], describe: Callable[[R], Described]) -> R:
-    """A turn of the model. Raises Refused when the session was stopped: no more tokens are spent."""
+    """Run a turn of the model. Raises Refused if the session was stopped: no more tokens are spent."""
     session.before_turn()
     response = ask()
     session.turn(*describe(response))
@@ -103,7 +101,7 @@ def turn(session: FrameworkSession, ask: Callable[[], R], describe: Callable[[R]
 async def turn_async(
     session: FrameworkSession, ask: Callable[[], Awaitable[R]], describe: Callable[[R], Described]
 ) -> R:
-    """As `turn`; does not block the event loop."""
+    """Like `turn`, without blocking the event loop."""
     await session.before_turn_async()
     response = await ask()
     session.turn(*describe(response))
@@ -111,9 +109,9 @@ async def turn_async(
 
 
 def usage_as_counted(used: Mapping[str, Any]) -> Usage:
-    """The tokens of a turn, as the API of OpenAI or that of Anthropic counts them.
+    """Return the tokens of a turn, from the counts of OpenAI's or Anthropic's API.
 
-    OpenAI's input has what came from the cache; Anthropic's has neither that nor what was written to the cache.
+    OpenAI's input includes cache reads; Anthropic's includes neither cache reads nor cache writes.
     """
     if "prompt_tokens" in used:
         cached = (used.get("prompt_tokens_details") or {}).get("cached_tokens")

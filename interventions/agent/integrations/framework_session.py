@@ -1,14 +1,14 @@
-"""What every adapter of a framework uses: one session's calls, turns and hints, between the framework and the guard.
+"""The base of all framework adapters: one session's calls, turns and hints, between the framework and the guard.
 
     session = FrameworkSession(guard, effects={"send": "write"})
-    verdict = session.before(call_id, "send", args)      # Refused: the session was stopped, the run is to end
+    verdict = session.before(call_id, "send", args)      # Refused: the session was stopped, end the run
     if isinstance(verdict, Denied):
-        return verdict.text                              # what the model reads
-    with session.reporting(verdict.call_id):             # an exception is reported, and goes on
+        return verdict.text                              # the text for the model
+    with session.reporting(verdict.call_id):             # an exception is reported, and propagates
         result = send(**verdict.args)
     return with_hints(result, session.after(verdict.call_id, result))
 
-The beginning and the end of a call may also arrive apart from each other: as hooks, as lines of output, as messages.
+The beginning and the end of a call may also arrive separately: as hooks, as lines of output, as messages.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ from haltline.schemas.events import Effect, SentSecret, Usage
 log: Final = logging.getLogger("haltline.agent")
 
 MAX_OPEN: Final = 4096
-"""Calls that have begun and not ended, of one session; beyond it the oldest counts as one without a reported end."""
+"""Open calls of one session; beyond it, the oldest counts as one without a reported end."""
 NOT_CHECKED: Final = "not_checked"
-"""The code of a call that was refused because the guard, or the adapter, failed."""
+"""The code of a call refused because the guard, or the adapter, failed."""
 _MAX_ID_CHARS = 256
 
 
 class CallOptions(TypedDict, total=False):
-    """What else may be said of a call, as of `Guard.action`."""
+    """Further options of a call, as in `Guard.action`."""
 
     targets: Sequence[str]
     effect: Effect | str | None
@@ -54,7 +54,7 @@ class ToolFailed(Exception):
 
 
 class ResultUnknown(BaseException):
-    """The result of a call was not reported; so it is no error, and no success either."""
+    """The result of a call was not reported: neither an error nor a success."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,38 +62,38 @@ class Allowed:
     """The call may be made."""
 
     call_id: str
-    """For `after` and `failed`: the framework's own, or a new one where it has none."""
+    """The id for `after` and `failed`: the framework's, or a new one if it has none."""
     args: dict[str, Any]
-    """With the changes that were decided."""
+    """The arguments, with the changes that were decided."""
     changed: bool = False
-    """Whether these differ from what was proposed."""
+    """Whether the arguments differ from the proposed ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """The call must not be made; the run goes on."""
+    """The call must not be made; the run continues."""
 
     text: str
-    """What the model reads."""
+    """The text for the model."""
     refused: Refused
 
     @classmethod
     def of(cls, refused: Refused) -> "Denied":
-        """Of a call that is refused, with its hints."""
+        """Create it from the refusal of a call, with its hints."""
         return cls(with_hints(str(refused), refused.hints), refused)
 
     @property
     def code(self) -> str:
-        """For machines."""
+        """The code of the refusal."""
         return self.refused.code
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is to be done about a call that was proposed."""
+    """The answer to a proposed call."""
 
     refused: Refused | None = None
-    """None: it may be made."""
+    """None: the call may be made."""
     advice: tuple[Advice, ...] = ()
     changes: Changes = field(default_factory=Changes)
     kept: str = ""
@@ -102,12 +102,12 @@ class Answer:
 
     @property
     def hints(self) -> str:
-        """What the model should read besides; empty when there is nothing."""
+        """The hints for the model; empty without any."""
         return "\n".join(filter(None, (self.kept, hints_of(self.advice))))
 
     @property
     def refusal(self) -> str:
-        """What the model should read of a call that is refused, with the hints."""
+        """The refusal for the model, with the hints."""
         return with_hints(str(self.refused), self.hints)
 
 
@@ -118,15 +118,15 @@ class _Open:
 
 
 class FrameworkSession:
-    """The calls of one guard, by the ids that their framework gives them. Thread safe."""
+    """The calls of one guard, by their ids in the framework. Thread safe."""
 
     def __init__(
         self, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None, changes_arguments: bool = True
     ) -> None:
-        """`effects` says, by name, what tools do whose names do not tell.
+        """`effects`: the effects of tools, by name, where their names do not show them.
 
-        Without `changes_arguments`, as the framework cannot, a call that is only allowed with other arguments is
-        denied. Raises ValueError for an effect that does not exist.
+        Without `changes_arguments`, for a framework that cannot change them, a call that is only allowed with other
+        arguments is denied. Raises ValueError for an invalid effect.
         """
         self.guard = guard
         self._effects = {name: checked(name, effect, None)[0] for name, effect in (effects or {}).items()}
@@ -135,16 +135,14 @@ class FrameworkSession:
         self._kept: list[str] = []
         self._lock = threading.Lock()
 
-    # The whole of a call: hints wait here until the model reads a result.
+    # Whole calls: hints wait here until the model reads a result.
 
     def before(self, call_id: str | None, name: str, args: Any = None, **options: Any) -> Allowed | Denied:
-        """Whether the call may be made; waits as the guard's mode says. The options are those of `propose`.
+        """Return whether the call may be made; waits according to the guard's mode. The options are those of `propose`.
 
-        `args` are an object, or its JSON as the model wrote it. Whatever fails in here denies the call.
+        `args`: an object, or its JSON as the model wrote it. Any failure in here denies the call.
 
-        Raises:
-            Refused: the session was stopped, and so its run has to end.
-
+        Raises: Refused: the session was stopped, so its run has to end.
         """
         named = arguments_of(args)
         try:
@@ -153,7 +151,7 @@ class FrameworkSession:
             return self._not_checked(error)
 
     async def before_async(self, call_id: str | None, name: str, args: Any = None, **options: Any) -> Allowed | Denied:
-        """As `before`; does not block the event loop."""
+        """Like `before`, without blocking the event loop."""
         named = arguments_of(args)
         try:
             return self._verdict(await self.propose_async(call_id, name, named, **options), named)
@@ -161,16 +159,16 @@ class FrameworkSession:
             return self._not_checked(error)
 
     def after(self, call_id: str, output: Any = None, *, error: BaseException | str | None = None) -> str:
-        """The call has ended, and the model reads this output, or how it failed. Returns the hints to add to it."""
+        """Report the end of a call with its output, or its error. Returns the hints to add to the output."""
         return self._end(call_id, output, error) or ""
 
     def failed(self, call_id: str, error: BaseException | str) -> None:
-        """The call has ended without a result that hints could be added to: they are added to the next one."""
+        """Report a failed call whose result cannot have hints: they are added to the next one."""
         self.keep(self._end(call_id, None, error) or "")
 
     @contextlib.contextmanager
     def reporting(self, call_id: str) -> Iterator[None]:
-        """An exception that leaves the block is that of the call, and goes on."""
+        """Report an exception that leaves the block as the call's error, and let it propagate."""
         try:
             yield
         except BaseException as error:
@@ -178,22 +176,22 @@ class FrameworkSession:
             raise
 
     def before_turn(self) -> None:
-        """Raises Refused when the session was stopped: no more tokens are spent."""
+        """Raises Refused if the session was stopped: no more tokens are spent."""
         self.guard.check()
 
     async def before_turn_async(self) -> None:
-        """As `before_turn`; does not block the event loop."""
+        """Like `before_turn`, without blocking the event loop."""
         if self.guard.ready:
             self.guard.check()
         else:
             await asyncio.to_thread(self.guard.check)
 
     def turn(self, usage: Usage | None = None, output: str | DescribedOutput | None = None) -> None:
-        """Publishes a turn of the model."""
+        """Publish a turn of the model."""
         self.guard.model_turn(usage=usage, output=output or None)
 
     def subagent(self, **options: Unpack[GuardOptions]) -> Self:
-        """A session below this one: what stops this one stops it."""
+        """Return a session below this one: a stop of this one stops it."""
         return type(self)(
             self.guard.subagent(**options),
             effects={name: effect for name, effect in self._effects.items() if effect is not None},
@@ -201,15 +199,15 @@ class FrameworkSession:
         )
 
     def end(self) -> None:
-        """Ends the session."""
+        """End the session."""
         self.abandon()
         self.guard.close()
 
     async def end_async(self) -> None:
-        """As `end`; does not block the event loop."""
+        """Like `end`, without blocking the event loop."""
         await asyncio.to_thread(self.end)
 
-    # Its parts, for those that return hints with the verdict, or that report what has been done already.
+    # The steps of a call, for adapters that return hints with the verdict, or report completed calls.
 
     def propose(
         self,
@@ -218,15 +216,13 @@ class FrameworkSession:
         args: Mapping[str, Any] | None = None,
         **options: Unpack[CallOptions],
     ) -> Answer:
-        """Says what is about to be done, waits as the guard's mode says, and returns the answer with its hints.
+        """Publish the proposal, wait according to the guard's mode, and return the answer with its hints.
 
-        Raises:
-            ValueError: an effect or a mode that does not exist.
-
+        Raises: ValueError: the effect or the mode is invalid.
         """
         action = self._action(call_id, name, args, **options)
         try:
-            action.__enter__()  # its end is another message's
+            action.__enter__()  # another message reports its end
         except Refused as refused:
             return Answer(refused, action.advice, kept=self.take_kept())
         return self._admitted(action)
@@ -242,11 +238,11 @@ class FrameworkSession:
         asks: bool = False,
         **options: Unpack[CallOptions],
     ) -> Answer:
-        """As `propose`; does not block the event loop. `cut` describes arguments that are not whole.
+        """Like `propose`, without blocking the event loop. `cut` describes truncated arguments.
 
-        `secrets_sent` are those that a client has recognized itself.
+        `secrets_sent`: those that a client has recognized itself.
 
-        `asks`: with the mode `async` as well, a call that may destroy something waits, as the guard's `ask_from` says.
+        `asks`: in mode `async`, too, a call that may destroy something waits, according to the guard's `ask_from`.
         """
         action = self._action(call_id, name, args, **options)
         action.call.cut, action.call.secrets_sent = cut, secrets_sent
@@ -259,11 +255,11 @@ class FrameworkSession:
         return self._admitted(action)
 
     def complete(self, call_id: str, value: Any = None, *, error: BaseException | str | None = None) -> bool:
-        """Reports the result of a call. False: no such call is open."""
+        """Report the result of a call. False: no such call is open."""
         return self._end(call_id, value, error) is not None
 
     def is_open(self, call_id: str) -> bool:
-        """Whether the call was allowed, and its end was not reported yet."""
+        """Return whether the call was allowed, and its end is not reported yet."""
         with self._lock:
             return _id(call_id) in self._open
 
@@ -274,26 +270,26 @@ class FrameworkSession:
             return bool(self._open)
 
     def keep(self, hints: str) -> None:
-        """Hints that could not be returned with their call, as it had no result: the next one returns them."""
+        """Keep hints that could not be returned with their call, as it had no result: the next one returns them."""
         if hints:
             with self._lock:
                 self._kept.append(hints)
 
     def take_kept(self) -> str:
-        """The hints that wait for the next result; from now on they do not."""
+        """Return and clear the hints that wait for the next result."""
         with self._lock:
             kept, self._kept = self._kept, []
         return "\n".join(kept)
 
     def abandon(self, *, but: str | None = None) -> int:
-        """The results of the calls that are open, except one, will not be reported. Returns how many they are."""
+        """Give up the open calls, except `but`: their results will not be reported. Returns their number."""
         with self._lock:
             left = [call_id for call_id in self._open if call_id != but]
         for call_id in left:
             self.failed(call_id, ResultUnknown("its result was not reported"))
         return len(left)
 
-    # Inside.
+    # Internal.
 
     def _verdict(self, answer: Answer, args: Mapping[str, Any]) -> Allowed | Denied:
         if answer.refused is not None:
@@ -302,7 +298,7 @@ class FrameworkSession:
                 raise answer.refused
             return Denied.of(answer.refused)
         if answer.changes and not self._changes_arguments:
-            # With the arguments that were proposed it must not be made.
+            # It must not be made with the proposed arguments.
             changed = json.dumps(answer.changes.of(args), default=str)
             self._end(answer.call_id, None, "not made: other arguments were required")
             text = f"This call is only allowed with other arguments: {changed}"
@@ -320,7 +316,7 @@ class FrameworkSession:
         return Denied.of(refused)
 
     def _end(self, call_id: str, value: Any, error: BaseException | str | None) -> str | None:
-        """Reports the end, and returns the hints that wait. None: no such call is open."""
+        """Report the end, and return the waiting hints. None: no such call is open."""
         with self._lock:
             call = self._open.pop(_id(call_id), None)
         if call is None:
@@ -338,7 +334,7 @@ class FrameworkSession:
         options["effect"] = options.get("effect") or self._effects.get(name)
         action = self.guard.action(name, args=args, **options)
         if call_id:
-            action.call.call_id = _id(call_id)  # the agent's own, so that its logs and ours agree
+            action.call.call_id = _id(call_id)  # the agent's own id, so that its logs match ours
         return action
 
     def _admitted(self, action: Action) -> Answer:
@@ -357,12 +353,12 @@ class FrameworkSession:
 
 
 def with_hints(text: str, hints: str) -> str:
-    """A text that the model reads, with the hints after it."""
+    """Append the hints to a text for the model."""
     return "\n\n".join(filter(None, (text, hints)))
 
 
 def arguments_of(args: Any) -> dict[str, Any]:
-    """Arguments by name: those of an object, or of its JSON; what is neither is the argument `arguments`."""
+    """Return arguments by name: those of an object, or of its JSON; anything else becomes the argument `arguments`."""
     if isinstance(args, str):
         try:
             read = json.loads(args or "{}")
@@ -375,7 +371,7 @@ def arguments_of(args: Any) -> dict[str, Any]:
 
 
 def tokens(input_tokens: int | None, output_tokens: int | None, cached: int | None = 0) -> Usage:
-    """A turn's usage, where the input is counted with what came from the cache."""
+    """Return a turn's usage from an input that includes cached tokens."""
     cached = max(cached or 0, 0)
     return Usage(
         input_tokens=max((input_tokens or 0) - cached, 0),
@@ -385,7 +381,7 @@ def tokens(input_tokens: int | None, output_tokens: int | None, cached: int | No
 
 
 def _whole(text: str) -> str:
-    """Without halves of surrogate pairs, which JSON lets through and no event can hold."""
+    """Replace lone surrogates, which JSON allows and events cannot hold."""
     return text.encode(errors="replace").decode()
 
 

@@ -21,17 +21,17 @@ from haltline.schemas.events import Effect, Usage
 
 
 class HaltlinePlugin(BasePlugin):
-    """Puts every call of a tool, and every turn of the model, before a guard. One guard is one session."""
+    """Passes every tool call and model turn through a guard. One guard is one session."""
 
     def __init__(self, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> None:
-        """`effects` says, by name, what tools do whose names do not tell."""
+        """`effects`: the effects of tools, by name, where their names do not show them."""
         super().__init__(name="haltline")
         self._session = FrameworkSession(guard, effects=effects)
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
-        """A call of a tool. Raises Refused when the session was stopped."""
+        """Check a call of a tool. Raises Refused if the session was stopped."""
         verdict = await self._session.before_async(tool_context.function_call_id, tool.name, tool_args)
         if isinstance(verdict, Denied):
             return {"error": verdict.text}
@@ -43,7 +43,7 @@ class HaltlinePlugin(BasePlugin):
     async def after_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, result: Any
     ) -> dict[str, Any] | None:
-        """Publishes the result, and adds the hints to it."""
+        """Publish the result, and add the hints to it."""
         whole = result.get("result") if isinstance(result, dict) and result.keys() == {"result"} else result
         hints = self._session.after(tool_context.function_call_id or "", whole)
         if not hints:
@@ -53,16 +53,16 @@ class HaltlinePlugin(BasePlugin):
     async def on_tool_error_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, error: BaseException
     ) -> dict[str, Any] | None:
-        """Publishes that it failed."""
+        """Publish the failure."""
         self._session.failed(tool_context.function_call_id or "", error)
         return None
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: LlmRequest) -> None:
-        """Raises Refused when the session was stopped: no more tokens are spent."""
+        """Raises Refused if the session was stopped: no more tokens are spent."""
         await self._session.before_turn_async()
 
     async def after_model_callback(self, *, callback_context: Any, llm_response: LlmResponse) -> None:
-        """Publishes the model's turn; of one that streams, its end."""
+        """Publish the model's turn; when streaming, at its end."""
         if llm_response.partial:
             return
         parts = (llm_response.content.parts if llm_response.content else None) or []
@@ -70,7 +70,7 @@ class HaltlinePlugin(BasePlugin):
 
 
 def usage_of(response: LlmResponse) -> Usage | None:
-    """The tokens of a turn. What came from the cache counts as input there too, and thoughts are apart."""
+    """Return the tokens of a turn. The input includes cached tokens; thoughts are counted separately."""
     used = response.usage_metadata
     if used is None:
         return None

@@ -3,8 +3,8 @@
     agent = create_agent(model, tools, middleware=[HaltlineMiddleware(guard)])
 
 Each call of a tool goes through the guard. A refused one is answered with an error message that the model reads; when
-the session was stopped, the exception goes on and ends the run. Hints are added to the result of the call that they
-came with. `guarded(create_react_agent, guard)(model, tools)` does the same for LangGraph's own. Needs langchain
+the session was stopped, the exception propagates and ends the run. Hints are added to the result of their call.
+`guarded(create_react_agent, guard)(model, tools)` does the same for LangGraph's own agents. Needs langchain
 (`pip install 'haltline[langchain]'`).
 """
 
@@ -29,33 +29,33 @@ T = TypeVar("T")
 
 
 class HaltlineMiddleware(AgentMiddleware[Any, Any, Any]):
-    """Puts every call of a tool, and every turn of the model, before a guard. One guard is one session."""
+    """Passes every tool call and model turn through a guard. One guard is one session."""
 
     def __init__(self, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> None:
-        """`effects` says, by name, what tools do whose names do not tell."""
+        """`effects`: the effects of tools, by name, where their names do not show them."""
         super().__init__()
         self._session = FrameworkSession(guard, effects=effects)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Result]) -> Result:
-        """A call of a tool. Raises Refused when the session was stopped."""
+        """Check a call of a tool. Raises Refused if the session was stopped."""
         return call(self._session, *_call_of(request), lambda allowed: handler(_changed(request, allowed)))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Result]]
     ) -> Result:
-        """As `wrap_tool_call`, for agents that run on an event loop."""
+        """Like `wrap_tool_call`, for agents that run on an event loop."""
         return await call_async(self._session, *_call_of(request), lambda allowed: handler(_changed(request, allowed)))
 
     def before_model(self, state: Any, runtime: Any) -> None:  # noqa: ARG002 - the arguments of a middleware
-        """Raises Refused when the session was stopped: no more tokens are spent."""
+        """Raises Refused if the session was stopped: no more tokens are spent."""
         self._session.before_turn()
 
     async def abefore_model(self, state: Any, runtime: Any) -> None:  # noqa: ARG002 - as above
-        """As `before_model`; does not block the event loop."""
+        """Like `before_model`, without blocking the event loop."""
         await self._session.before_turn_async()
 
     def after_model(self, state: Any, runtime: Any) -> None:  # noqa: ARG002 - as above
-        """Publishes the model's turn."""
+        """Publish the model's turn."""
         message = state["messages"][-1] if state.get("messages") else None
         if isinstance(message, AIMessage):
             self._session.turn(usage_of(message), message.text)
@@ -64,10 +64,10 @@ class HaltlineMiddleware(AgentMiddleware[Any, Any, Any]):
 def guarded(
     create: Callable[..., T], guard: Guard, *, effects: Mapping[str, Effect | str] | None = None
 ) -> Callable[..., T]:
-    """LangGraph's `create_react_agent`, so that the agents that it makes are behind a guard.
+    """Return LangGraph's `create_react_agent` with the agents that it creates behind the guard.
 
-    The hooks of such an agent are the guard's. Making one with hooks of its own, or with tools that are not a list of
-    what runs here, raises ValueError.
+    The hooks of such an agent are the guard's. Raises ValueError for hooks of its own, or tools that are not a list of
+    local tools.
     """
     own = HaltlineMiddleware(guard, effects=effects)
 
@@ -90,7 +90,7 @@ def guarded(
 
 
 def usage_of(message: AIMessage) -> Usage | None:
-    """The tokens of a turn, as far as its model tells."""
+    """Return the tokens of a turn, as far as the model reports them."""
     used = message.usage_metadata
     if not used:
         return None
@@ -105,14 +105,14 @@ def _call_of(request: ToolCallRequest) -> tuple[Results[Result], tuple[str | Non
 
 
 def _output(result: Result) -> tuple[str | None, str | None]:
-    """Of a command nothing: the model reads no result of its call."""
+    """Return the output and the error of a result; None for a command, as the model reads no result of its call."""
     if not isinstance(result, ToolMessage):
         return None, None
     return result.text, result.text if result.status == "error" else None
 
 
 def _hinted(result: Result, hints: str) -> Any:
-    """A result with the hints after it; blocks of it, an image for one, stay as they are."""
+    """Append the hints to a result; its blocks, such as images, stay unchanged."""
     if not isinstance(result, ToolMessage):
         return NO_PLACE
     own = result.content

@@ -1,11 +1,11 @@
-"""What the lines of agents that print JSON say: calls, their results, and what the model used.
+"""Lines of agents that print JSON: calls, their results, and the model's usage.
 
-Read are Claude Code (`--output-format stream-json`), Codex (`codex exec --json`), and lines of the plain form
+Supported are Claude Code (`--output-format stream-json`), Codex (`codex exec --json`), and lines of the plain form
 
     {"type": "tool_call", "id": "1", "name": "bash", "args": {"command": "ls"}}
     {"type": "tool_result", "id": "1", "output": "a.txt"}        or "error": "no such file"
 
-Everything else is passed over.
+Everything else is ignored.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ from haltline.interventions.agent.integrations.claude_code.messages import (
 )
 from haltline.schemas.events import Usage
 
-_CALLS = ("tool_call", "tool_use")  # not a set: what is looked for may be no text
+_CALLS = ("tool_call", "tool_use")  # not a set, as the value to look up may be unhashable
 _CODEX_TOOLS = {
     "command_execution": "shell",
     "file_change": "apply_patch",
@@ -33,7 +33,7 @@ _CODEX_TOOLS = {
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The model has had its turn."""
+    """A turn of the model."""
 
     usage: Usage
 
@@ -42,14 +42,14 @@ Output: TypeAlias = ToolUse | ToolResult | Turn
 
 
 class Lines:
-    """Reads the lines of one agent in order; gives with each its content, and whose it is (None: the main agent's)."""
+    """Reads the lines of one agent in order; yields their content with its subagent (None: the main agent)."""
 
     def __init__(self) -> None:
         self._turns: dict[str | None, Turns] = {}
         self._cost_usd = 0.0
 
     def read(self, line: Mapping[str, Any]) -> Iterator[tuple[str | None, Output]]:
-        """What a line says; nothing, when its form is not known."""
+        """Yield the content of a line; nothing for an unknown form."""
         kind = line.get("type")
         if kind in ("assistant", "user"):
             whose = subagent_of(line)
@@ -71,7 +71,7 @@ class Lines:
             yield from ((None, read) for read in _plain(line))
 
     def _result(self, line: Mapping[str, Any]) -> Iterator[tuple[str | None, Turn]]:
-        """Claude Code's last line: the sum of costs so far."""
+        """Yield the usage of Claude Code's last line, which has the total cost so far."""
         for whose, turns in self._turns.items():
             usage = turns.rest()
             if usage is not None:
@@ -113,7 +113,7 @@ def _codex(kind: str, item: object) -> Iterator[Output]:
 
 
 def _codex_usage(used: Mapping[str, Any]) -> Usage | None:
-    """As OpenAI counts: what came from the cache is part of the input."""
+    """Return the usage from OpenAI's counts, whose input includes cached tokens."""
     cached = used.get("cached_input_tokens")
     whole = used.get("input_tokens")
     if type(cached) is not int or type(whole) is not int:

@@ -1,10 +1,10 @@
-"""LiteLLM: what each turn of a model used, as an event of its session.
+"""LiteLLM: the usage of each model turn, as an event of its session.
 
     litellm.callbacks = [HaltlineUsage(GuardSettings.from_env(session_id="night-7"))]      # in an agent's own process
 
-In the proxy's configuration `callbacks: haltline.interventions.agent.integrations.litellm.usage`; there sessions and
+In the proxy's configuration `callbacks: haltline.interventions.agent.integrations.litellm.usage`. There sessions and
 agents are those of the guardrail (`haltline intake`), which publishes calls of tools and no turns, so nothing is
-counted twice. Nothing is refused here. Needs litellm (`pip install 'haltline[litellm]'`).
+counted twice. This callback refuses nothing. Needs litellm (`pip install 'haltline[litellm]'`).
 """
 
 import contextlib
@@ -31,37 +31,37 @@ log: Final = logging.getLogger("haltline.agent")
 
 
 class HaltlineUsage(CustomLogger):
-    """Publishes tokens and cost of each finished call of a model. Neither waits nor raises."""
+    """Publishes tokens and cost of each completed model call. Never waits or raises."""
 
     def __init__(self, settings: GuardSettings | None = None) -> None:
-        """Without settings, those of `GuardSettings.from_env()` when the first call of a model has ended.
+        """Without settings, uses those of `GuardSettings.from_env()` at the end of the first model call.
 
-        Outside the proxy, a call whose metadata has no `session_id` is one of the settings' session.
+        Outside the proxy, a call whose metadata has no `session_id` belongs to the settings' session.
         """
         super().__init__()
         self._given = settings
         self._ready: tuple[GuardSettings, Publisher] | None = None
         self._lock = threading.Lock()
         self.dropped = 0
-        """Turns that could not be described, or that the broker did not take."""
+        """Turns that could not be described, or that the broker did not accept."""
 
     def log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
-        """Of calls that are not awaited."""
+        """Publish the turn of a synchronous call."""
         self._tell(finished_turn, kwargs)
 
     async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
-        """Of calls that are awaited, and of every call through the proxy."""
+        """Publish the turn of an asynchronous call, or of a call through the proxy."""
         self._tell(finished_turn, kwargs)
 
     async def async_post_call_failure_hook(
         self, request_data: Any, original_exception: Any, user_api_key_dict: Any, traceback_str: str | None = None
     ) -> None:
-        """Of a response that a guardrail of the proxy has blocked: it has used tokens, and is no success."""
+        """Publish the turn of a response that a guardrail of the proxy blocked: it used tokens, but is no success."""
         if _usage_in(request_data.get("response")):
             self._tell(blocked_turn, request_data)
 
     def flush(self, within_s: float = 5.0) -> bool:
-        """Waits for what is under way: before a process ends. False: not all of it has arrived."""
+        """Wait for pending records, before a process ends. False: some have not arrived."""
         return self._ready is None or self._ready[1].flush(within_s) == 0
 
     def _tell(self, describe: Callable[[Mapping[str, Any], GuardSettings], ActionEvent], of: Mapping[str, Any]) -> None:
@@ -69,7 +69,7 @@ class HaltlineUsage(CustomLogger):
             settings, publisher = self._connected()
             (published,) = publisher.publish([cleaned(describe(of, settings), settings)])
             published.add_done_callback(self._count)
-        except Exception:  # nothing of ours may break a call of a model
+        except Exception:  # an error here must not break a model call
             log.exception("haltline: a turn of a model could not be published")
             self._drop()
 
@@ -91,7 +91,7 @@ class HaltlineUsage(CustomLogger):
 
 
 def finished_turn(kwargs: Mapping[str, Any], settings: GuardSettings) -> ActionEvent:
-    """A turn, from what LiteLLM gives its callbacks."""
+    """Return a turn from LiteLLM's callback arguments."""
     payload: Mapping[str, Any] = kwargs.get("standard_logging_object") or {}
     params: Mapping[str, Any] = kwargs.get("litellm_params") or {}
     trace_id = kwargs.get("litellm_trace_id") if params.get("proxy_server_request") else None
@@ -101,10 +101,10 @@ def finished_turn(kwargs: Mapping[str, Any], settings: GuardSettings) -> ActionE
 
 
 def blocked_turn(request: Mapping[str, Any], settings: GuardSettings) -> ActionEvent:
-    """A turn whose response the agent does not get, from the proxy's request."""
+    """Return a turn whose response the agent does not get, from the proxy's request."""
     response = request["response"]
     if (cost := getattr(response, "_hidden_params", {}).get("response_cost")) is None:
-        with contextlib.suppress(Exception):  # a model whose price LiteLLM does not know
+        with contextlib.suppress(Exception):  # LiteLLM does not know the model's price
             cost = completion_cost(completion_response=response, model=request.get("model"))
     metadata = _metadata(request, request.get("litellm_trace_id"))
     ids = request["litellm_call_id"], response.get("id") if isinstance(response, Mapping) else response.id
@@ -114,7 +114,7 @@ def blocked_turn(request: Mapping[str, Any], settings: GuardSettings) -> ActionE
 def _turn(
     ids: tuple[object, object], metadata: Mapping[str, Any], used: Mapping[str, Any], settings: GuardSettings
 ) -> ActionEvent:
-    """Its id is made of LiteLLM's call, which an agent can name, and the model's response: each is counted once."""
+    """Return the turn. Its id is of LiteLLM's call, which an agent can name, and of the response: each counts once."""
     session_id = metadata.get("session_id") or metadata.get("trace_id") or settings.session_id
     return ActionEvent(
         event_id=f"litellm-{blake2b(repr(ids).encode(), digest_size=16).hexdigest()}",
@@ -127,16 +127,16 @@ def _turn(
 
 
 def _usage_in(response: Any) -> dict[str, Any]:
-    """That of a response, which is a model's or, of some routes, JSON; nothing where there is none."""
+    """Return the usage of a response, an object of a model or JSON; empty without any."""
     found = response.get("usage") if isinstance(response, Mapping) else getattr(response, "usage", None)
     return dict(found) if isinstance(found, Mapping) else found.model_dump() if isinstance(found, BaseModel) else {}
 
 
 def _metadata(request: Mapping[str, Any], trace_id: object) -> dict[str, Any]:
-    """What LiteLLM knows of a request, on some of the proxy's routes under the second name; and its trace."""
+    """Return LiteLLM's metadata of a request, on some routes of the proxy under the second name; and its trace."""
     named = {**(request.get("metadata") or {}), **(request.get("litellm_metadata") or {})}
     return {**named, "trace_id": named.get("trace_id") or trace_id}
 
 
 usage: Final = HaltlineUsage()
-"""For the proxy's configuration; its settings are those of the environment (`HALTLINE_BOOTSTRAP` ...)."""
+"""The callback for the proxy's configuration; its settings are from the environment (`HALTLINE_BOOTSTRAP` ...)."""

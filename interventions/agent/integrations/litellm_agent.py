@@ -1,4 +1,4 @@
-"""Whose a request through LiteLLM's proxy is. Imported by the intake as well, which has no LiteLLM."""
+"""The agent of a request through LiteLLM's proxy. Also imported by the intake, which has no LiteLLM."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -8,6 +8,6 @@ MAX_ID_CHARS: Final = 256
 
 
 def agent_of(metadata: Mapping[str, Any], otherwise: str) -> str:
-    """The alias of the key, else its team, else its user; LiteLLM has checked these."""
+    """Return the alias of the key, else its team, else its user; LiteLLM has authenticated these."""
     found = (value for name in _FIELDS if isinstance(value := metadata.get(name), str) and value)
     return next(found, otherwise)[:MAX_ID_CHARS]

@@ -2,9 +2,9 @@
 
     agent = guarded(FunctionAgent(tools=[delete_asset], llm=llm), guard)
 
-A refused call is answered with an error that the model reads; when the session was stopped, Refused ends the run: what
-is raised inside a tool would only become its output. Hints are added to the output of their call.
-Needs llama-index-core (`pip install 'haltline[llama-index]'`).
+A refused call is answered with an error that the model reads; when the session was stopped, Refused ends the run: an
+exception inside a tool would only become its output. Hints are added to the output of their call. Needs
+llama-index-core (`pip install 'haltline[llama-index]'`).
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ W = TypeVar("W", BaseWorkflowAgent, AgentWorkflow)
 
 
 def guarded(workflow: W, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> W:
-    """The agent itself, from now on behind the guard. `effects` says what tools do whose names do not tell."""
+    """Put the agent behind the guard, and return it. `effects`: those of tools whose names do not show them."""
     session = FrameworkSession(guard, effects=effects)
     call_tool = workflow._call_tool
 
@@ -61,7 +61,7 @@ def _guard_turns(agent: BaseWorkflowAgent, session: FrameworkSession) -> None:
 
 
 def usage_of(raw: Any) -> Usage | None:
-    """The tokens of a turn, from what the model's provider has answered: as OpenAI or as Anthropic counts."""
+    """Return the tokens of a turn from the response of the model's provider, counted like OpenAI or Anthropic."""
     used = raw.get("usage") if isinstance(raw, dict) else None
     return usage_as_counted(used) if isinstance(used, dict) else None
 
@@ -72,4 +72,4 @@ def _hinted(output: ToolOutput, hints: str) -> ToolOutput:
 
 
 def _put(workflow: Any, name: str, function: Any) -> None:
-    object.__setattr__(workflow, name, function)  # agents are models of pydantic, which take fields only
+    object.__setattr__(workflow, name, function)  # agents are pydantic models, which accept fields only

@@ -1,8 +1,8 @@
-"""The calls of tools in the messages of MCP: checked before the server sees them, published when they have ended.
+"""Tool calls in MCP messages: checked before the server receives them, and published at their end.
 
-A refused call never reaches the server; its answer is a result with `isError`, which is how MCP tells a model of a
-failed tool. The annotations of `tools/list` are hints: `destructiveHint` can make a call worse than its name says,
-`readOnlyHint` makes nothing better than its name says.
+A refused call never reaches the server. Its answer is a result with `isError`, which is how MCP reports a failed tool
+to a model. The annotations of `tools/list` are hints: `destructiveHint` can raise the effect known from the name, and
+`readOnlyHint` never lowers it.
 """
 
 import base64
@@ -29,23 +29,23 @@ _MAX_ID_CHARS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """What a server's list says of a tool."""
+    """A tool as listed by its server."""
 
     effect: Effect | None = None
     headers: Mapping[str, str] | None = None
-    """The arguments that HTTP headers repeat, and what these are called (`x-mcp-header`)."""
+    """HTTP headers that repeat arguments (`x-mcp-header`), by argument."""
     loop_key: object = None
-    """What its `_meta` says under `loopKey`: a text, or names of arguments."""
+    """`loopKey` of its `_meta`: a text, or names of arguments."""
 
 
 class Tools:
-    """The tools of one server, as it has listed them. Thread safe."""
+    """The tools that one server has listed. Thread safe."""
 
     def __init__(self) -> None:
         self._tools: OrderedDict[str, Tool] = OrderedDict()
 
     def learn(self, result: Mapping[str, Any]) -> None:
-        """Takes in the result of a `tools/list`."""
+        """Store the result of a `tools/list`."""
         tools = result.get("tools")
         for tool in tools if isinstance(tools, list) else []:
             if isinstance(tool, dict) and isinstance(name := tool.get("name"), str):
@@ -56,26 +56,26 @@ class Tools:
                     self._tools.popitem(last=False)
 
     def of(self, name: str) -> Tool:
-        """What is known of a tool; of one that was not listed: nothing."""
+        """Return the listed tool; without fields if it was not listed."""
         return self._tools.get(name) or Tool()
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedCall:
-    """What is to be done with a call."""
+    """The result of checking a call."""
 
     refusal: Message | None = None
-    """What its client is answered with; None: it goes to the server."""
+    """The response to the client; None: the call goes to the server."""
     changed: Message | None = None
-    """What the server gets in its place."""
+    """The message for the server instead."""
     headers: Mapping[str, str | None] | None = None
-    """Headers that repeat what was changed; None in place of a text: it is to go."""
+    """Headers that repeat changed arguments; None as a value: the header is removed."""
 
 
 class Calls:
-    """The calls of one connection, or of one request where there are no connections. Thread safe.
+    """The calls of one connection, or of one request without connections. Thread safe.
 
-    `ids` is put before the ids of messages, where those of several clients would be the same.
+    `ids` prefixes the ids of messages, where those of several clients could collide.
     """
 
     def __init__(self, session: FrameworkSession, tools: Tools, *, prefix: str = "", ids: str = "mcp") -> None:
@@ -84,26 +84,26 @@ class Calls:
         self._prefix = prefix
         self._ids = ids
         self._lists: OrderedDict[str, None] = OrderedDict()
-        self._waiting: dict[str, bool] = {}  # whether its client has taken it back
+        self._waiting: dict[str, bool] = {}  # whether its client has cancelled it
         self._open: set[str] = set()
         self._lock = threading.Lock()
 
     def listed(self, message: Message) -> None:
-        """A `tools/list` goes to the server: its result will be read."""
+        """Note that a `tools/list` goes to the server, to read its result."""
         with self._lock:
             self._lists[self._key(message.get("id"))] = None
             if len(self._lists) > _MAX_TOOLS:
                 self._lists.popitem(last=False)
 
     def cancel(self, message: Message) -> None:
-        """A `notifications/cancelled`: a call that still waits for its verdict, or for a person, is not to be made."""
+        """Handle `notifications/cancelled`: a call that still waits for its verdict, or for a person, is not made."""
         key = self._key(_params_of(message).get("requestId"))
         with self._lock:
             if key in self._waiting:
                 self._waiting[key] = True
 
     def ask(self, message: Message) -> CheckedCall:
-        """Asks about a `tools/call`, and waits as the guard's mode says."""
+        """Check a `tools/call`; waits according to the guard's mode."""
         key, proposed, about = self._begun(message)
         try:
             return self._checked(message, key, self.session.before(key, *proposed, **about))
@@ -111,7 +111,7 @@ class Calls:
             return self._checked(message, key, Denied.of(stopped))
 
     async def ask_async(self, message: Message) -> CheckedCall:
-        """As `ask`; does not block the event loop."""
+        """Like `ask`, without blocking the event loop."""
         key, proposed, about = self._begun(message)
         try:
             return self._checked(message, key, await self.session.before_async(key, *proposed, **about))
@@ -121,7 +121,7 @@ class Calls:
             self._waiting.pop(key, None)
 
     def answered(self, message: Any) -> Message | None:
-        """Takes in what comes from the server. Returns what the client gets in its place; None: that as it is."""
+        """Handle a message from the server. Returns the message for the client instead; None: unchanged."""
         if not isinstance(message, dict) or "id" not in message or "method" in message:
             return None
         key = self._key(message["id"])
@@ -144,7 +144,7 @@ class Calls:
             reason = str(error.get("message") or "error")
             hints = self.session.after(key, error=reason)
             return message | {"error": error | {"message": f"{reason}\nhaltline: {hints}"}} if hints else None
-        if result.get("resultType", "complete") != "complete":  # it asks for more, and is called again
+        if result.get("resultType", "complete") != "complete":  # it requests more input, and is called again
             self.session.failed(key, ResultUnknown("the call goes on as another one"))
             return None
         failed = (texts_of(result) or "error") if result.get("isError") is True else None
@@ -157,7 +157,7 @@ class Calls:
         return message | {"result": result}
 
     def abandon(self) -> None:
-        """The results of the calls that are open will not be reported."""
+        """Give up the open calls: their results will not be reported."""
         with self._lock:
             left, self._open = self._open, set()
         for key in left:
@@ -173,7 +173,7 @@ class Calls:
             return CheckedCall(failed(message.get("id"), "not made: it was taken back"))
         with self._lock:
             self._open.add(key)
-        if "id" not in message:  # it has no answer, and so no end
+        if "id" not in message:  # a notification has no response, and so no end
             self.answered({"id": None, "result": {"resultType": "none"}})
         if not verdict.changed:
             return CheckedCall()
@@ -183,7 +183,7 @@ class Calls:
         return CheckedCall(changed=message | {"params": _params_of(message) | {"arguments": new}}, headers=headers)
 
     def _begun(self, message: Message) -> tuple[str, tuple[str, Mapping[str, Any]], dict[str, Any]]:
-        """The id of its call, its name and arguments, and the options of its proposal."""
+        """Return the call's id, its name and arguments, and the options of its proposal."""
         name, args = _call_of(message)
         tool = self._tools.of(name)
         about = {"effect": tool.effect, "loop_key": loop_key_of(message, tool, args)}
@@ -193,15 +193,15 @@ class Calls:
         return key, (self._prefix + name, args), about
 
     def _key(self, message_id: Any) -> str:
-        """1 and "1" are two ids."""
+        """Return the key of a message id; 1 and "1" are different ids."""
         return f"{self._ids}-{written(message_id).decode()}"[:_MAX_ID_CHARS]
 
 
 def effect_of(name: str, annotations: object) -> Effect | None:
-    """What a tool's annotations say it does; None: no more than its name.
+    """Return the effect of a tool by its annotations; None: no more than its name shows.
 
-    They come from the server, which nobody has checked. So they only raise: `readOnlyHint` changes nothing, and
-    `destructiveHint` must be set to count, for its default (true) would make nearly every tool a destructive one.
+    Annotations come from the server, unverified, so they only raise the effect. `readOnlyHint` changes nothing, and
+    `destructiveHint` counts only if it is set, as its default (true) would make nearly every tool destructive.
     """
     if not isinstance(annotations, dict) or annotations.get("readOnlyHint") is True:
         return None
@@ -211,7 +211,7 @@ def effect_of(name: str, annotations: object) -> Effect | None:
 
 
 def loop_key_of(message: Message, tool: Tool, args: Mapping[str, Any]) -> str | None:
-    """What a repetition of the call is: what its own `_meta` says under `loopKey`, else what its tool's does."""
+    """Return the loop key of a call: `loopKey` of its own `_meta`, else that of its tool."""
     loop_key = _loop_key_in(_params_of(message))
     loop_key = tool.loop_key if loop_key is None else loop_key
     if isinstance(loop_key, list):
@@ -225,26 +225,26 @@ def _loop_key_in(message: Message) -> object:
 
 
 def refusal_of(message: Message, denied: Denied) -> Message:
-    """A refused call's result, as a tool that failed."""
+    """Return the result of a refused call, as of a failed tool."""
     result: Message = {"content": [{"type": "text", "text": denied.text}], "isError": True}
     meta = _params_of(message).get("_meta")
-    if isinstance(meta, dict) and _VERSION in meta:  # since 2026-07-28 a result says of what kind it is
+    if isinstance(meta, dict) and _VERSION in meta:  # since 2026-07-28 a result states its type
         result["resultType"] = "complete"
     return {"jsonrpc": "2.0", "id": message.get("id"), "result": result}
 
 
 def unreadable(why: str) -> Message:
-    """The answer to what is no JSON."""
+    """Return the response to invalid JSON."""
     return failed(None, f"expected a JSON-RPC message, got {why}", code=-32700)
 
 
 def failed(message_id: Any, why: str, *, code: int = -32603) -> Message:
-    """The answer to what could not be done."""
+    """Return the error response to a message."""
     return {"jsonrpc": "2.0", "id": message_id, "error": {"code": code, "message": f"haltline: {why}"}}
 
 
 def texts_of(result: Mapping[str, Any]) -> str:
-    """The texts of a result."""
+    """Return the texts of a result."""
     content = result.get("content")
     blocks = content if isinstance(content, list) else []
     return "\n".join(b["text"] for b in blocks if isinstance(b, dict) and isinstance(b.get("text"), str))
@@ -262,7 +262,7 @@ def _params_of(message: Message) -> Message:
 
 
 def _headers_of(schema: object) -> Mapping[str, str] | None:
-    """By argument, the headers that repeat it; not of arguments within others, of which a change would be refused."""
+    """Return the headers that repeat arguments, by argument; not for nested arguments, whose changes are refused."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     named = properties.items() if isinstance(properties, dict) else ()
     found = {
@@ -274,7 +274,7 @@ def _headers_of(schema: object) -> Mapping[str, str] | None:
 
 
 def _header(value: object) -> str | None:
-    """A value as its header has it (SEP-2243): what is no plain text in base64."""
+    """Return a value as its header has it (SEP-2243): base64 if it is not plain text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str | int | float):

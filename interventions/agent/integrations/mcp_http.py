@@ -1,12 +1,12 @@
-"""An MCP server that is reached over HTTP, behind a guard: the transport "streamable HTTP".
+"""A guard for an MCP server over HTTP: the transport "streamable HTTP".
 
 It is a reverse proxy that needs no SDK. Sessions, protocol versions, authorization and the resumption of streams
-(`Last-Event-ID`) stay between the client and its server; of what they say only calls of tools and their results are
-read, in JSON bodies and in streams of events, and everything else goes through byte for byte.
+(`Last-Event-ID`) stay between the client and its server. Only calls of tools and their results are read, in JSON bodies
+and in event streams; everything else passes through unchanged.
 
-Each session of MCP is a session of haltline, unless one is given for all of them. Its name is a digest: who knows the
-id of a session of MCP can take it over. Requests without one (protocol 2026-07-28 has none) are of the settings' own.
-Needs aiohttp (`pip install 'haltline[mcp]'`).
+Each MCP session is a session of haltline, unless one is given for all of them. Its name is a digest, as the id of an
+MCP session is enough to take it over. Requests without one (protocol 2026-07-28 has none) belong to the settings'
+session. Needs aiohttp (`pip install 'haltline[mcp]'`).
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _JSON: Final = "application/json"
 _CONNECT_S: Final = 30.0
 _END_OF_EVENT: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-# Of this connection only (RFC 9110, 7.6.1), or no longer true of a body that was read.
+# Valid for this connection only (RFC 9110, 7.6.1), or no longer valid after the body was read.
 _NOT_PASSED_ON: Final = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
      "upgrade", "host", "content-length", "content-encoding", "accept-encoding", "expect"}
@@ -53,7 +53,7 @@ _NOT_PASSED_ON: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a body becomes: what goes to the server (None: nothing), and what is answered already."""
+    """The result of checking a body: the part for the server (None: nothing), and the responses given already."""
 
     to_server: bytes | None
     refusals: list[Message] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Batch:
 
 
 class HttpProxy:
-    """Between any number of clients and one server."""
+    """A proxy between any number of clients and one server."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class HttpProxy:
     ) -> None:
         """`headers` are added to each request to the server.
 
-        Raises ValueError for a URL that is none of HTTP's, and for a policy that cannot be used.
+        Raises ValueError for a URL that is not HTTP, and for an invalid policy.
         """
         self._url = URL(url)
         if self._url.scheme not in {"http", "https"} or not self._url.host:
@@ -99,11 +99,11 @@ class HttpProxy:
 
     @property
     def path(self) -> str:
-        """The path that it is served at: the server's."""
+        """The path of the proxy: the same as the server's."""
         return self._url.raw_path or "/"
 
     def app(self) -> web.Application:
-        """The application that serves it."""
+        """Return the application."""
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         for method, handler in (("POST", self._post), ("GET", self._get), ("DELETE", self._delete)):
             app.router.add_route(method, self.path, handler)
@@ -132,21 +132,21 @@ class HttpProxy:
         try:
             batch = await _checked(calls, body)
             if batch.to_server is None:
-                if not batch.refusals:  # only of what has no answer
+                if not batch.refusals:  # only messages without a response
                     return web.Response(status=202)
                 return _json(batch.refusals if batch.is_list else batch.refusals[0], 200)
             return await self._passed_on(request, calls, batch)
         finally:
-            if not has_session:  # nobody can ask for the rest
+            if not has_session:  # the client cannot request the rest
                 calls.abandon()
 
     async def _get(self, request: web.Request) -> web.StreamResponse:
-        """A stream of what the server says unasked, or of what a client missed."""
+        """Pass on a stream of the server's own messages, or of messages that a client missed."""
         self._admit(request)
         return await self._passed_on(request, self._calls(request), Batch(None))
 
     async def _delete(self, request: web.Request) -> web.StreamResponse:
-        """The end of a session."""
+        """End a session."""
         self._admit(request)
         calls = self._calls(request)
         response = await self._passed_on(request, calls, Batch(None))
@@ -159,7 +159,7 @@ class HttpProxy:
         return _json(failed(None, why), 404 if request.path != self.path else 405)
 
     def _admit(self, request: web.Request) -> None:
-        """Refuses pages of the web in a browser on this machine, also those that call themselves by our address."""
+        """Reject requests of web pages in a local browser, also those that address this machine by another name."""
         origin = request.headers.get("Origin")
         if origin is not None and _host_of(origin) not in self._hosts:
             raise web.HTTPForbidden(text=f"Origin: expected one of {sorted(self._hosts)}, got {origin!r:.200}")
@@ -198,7 +198,7 @@ class HttpProxy:
 
     async def _passed_on(self, request: web.Request, calls: Calls, batch: Batch) -> web.StreamResponse:
         headers = CIMultiDict((n, v) for n, v in request.headers.items() if n.lower() not in _NOT_PASSED_ON)
-        headers["Accept-Encoding"] = "identity"  # it is to be read on its way
+        headers["Accept-Encoding"] = "identity"  # the body has to be readable here
         headers.update(self._headers)
         for name, text in batch.headers.items():
             headers.popall(name, None)
@@ -208,7 +208,7 @@ class HttpProxy:
             async with self._http.request(
                 request.method, self._url, data=batch.to_server, headers=headers, allow_redirects=False
             ) as upstream:
-                if upstream.status in {301, 302, 303, 307, 308}:  # a client that follows it would go past the guard
+                if upstream.status in {301, 302, 303, 307, 308}:  # a client that follows it would bypass the guard
                     return _failed(
                         f"expected the server itself, got a redirect to {upstream.headers.get('Location')!r:.200}"
                     )
@@ -230,7 +230,7 @@ class HttpProxy:
         answer = bytes(body)
         if response.content_type == _JSON:
             answer = _answered(calls, answer, batch.refusals)
-        elif batch.refusals:  # none of what went on has an answer
+        elif batch.refusals:  # no forwarded message has a response
             return _json(batch.refusals, 200)
         return web.Response(body=answer, status=response.status, headers=_passed_back(response))
 
@@ -238,7 +238,7 @@ class HttpProxy:
         self, request: web.Request, calls: Calls, batch: Batch, upstream: ClientResponse
     ) -> web.StreamResponse:
         response = web.StreamResponse(status=upstream.status, headers=_passed_back(upstream))
-        with contextlib.suppress(ClientError):  # one of both is gone; a client that is there asks for the rest
+        with contextlib.suppress(ClientError):  # either side is gone; a client that remains requests the rest
             await response.prepare(request)
             for refusal in batch.refusals:
                 await response.write(_event(refusal))
@@ -250,15 +250,15 @@ class HttpProxy:
                     await response.write(_answered_event(calls, bytes(left[at : end.end()])))
                     at = end.end()
                 del left[:at]
-                searched = max(len(left) - 3, 0)  # an end may lie across two pieces
-                if len(left) > MAX_BODY_BYTES:  # no event that anyone reads
+                searched = max(len(left) - 3, 0)  # a separator may be split across two pieces
+                if len(left) > MAX_BODY_BYTES:  # too large for an event
                     break
             await response.write(bytes(left))
         return response
 
 
 async def _checked(calls: Calls, payload: Any) -> Batch:
-    """Asks about the calls of a body, one after another as they are to be made."""
+    """Check the calls of a body, one after another in their order."""
     messages = payload if isinstance(payload, list) else [payload]
     left: list[Any] = []
     refusals: list[Message] = []
@@ -286,7 +286,7 @@ async def _checked(calls: Calls, payload: Any) -> Batch:
 
 
 def _answered(calls: Calls, body: bytes, refusals: list[Message]) -> bytes:
-    """A whole body, with what the client gets in place of results, and those that the proxy gave itself."""
+    """Return a whole body with changed results, and the responses of the proxy itself."""
     try:
         answer = parsed(body)
     except ValueError:
@@ -299,7 +299,7 @@ def _answered(calls: Calls, body: bytes, refusals: list[Message]) -> bytes:
 
 
 def _not_answered(calls: Calls, batch: Batch, why: str) -> None:
-    """Ends the calls of a request whose answer had none for them."""
+    """End the calls of a request whose response has no result for them."""
     for message_id in batch.calls:
         calls.answered({"id": message_id, "error": {"message": f"no answer: {why}"}})
 
@@ -312,7 +312,7 @@ def _host_of(url: str) -> str | None:
 
 
 def _answered_event(calls: Calls, event: bytes) -> bytes:
-    """One event of a stream (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
+    """Handle one event of a stream (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
     lines = event.splitlines()
     data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
     try:

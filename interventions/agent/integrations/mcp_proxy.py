@@ -1,6 +1,6 @@
-"""An MCP server that is a child process, behind a guard: the stdio transport, one JSON-RPC message a line.
+"""A guard for an MCP server that is a child process: the stdio transport, one JSON-RPC message per line.
 
-It needs no SDK: everything but calls of tools goes through byte for byte, in both directions.
+It needs no SDK: everything except calls of tools passes through unchanged, in both directions.
 """
 
 import contextlib
@@ -30,16 +30,16 @@ _GRACE_S = 5.0
 
 
 class Proxy:
-    """Between one client and one server. `run` once; the session of the guard is the connection."""
+    """A proxy between one client and one server. Call `run` once; the session of the guard is the connection."""
 
     def __init__(self, guard: Guard, *, prefix: str = "") -> None:
         self._session = FrameworkSession(guard)
         self._calls = Calls(self._session, Tools(), prefix=prefix)
 
     def run(self, command: Sequence[str], client_in: BinaryIO, client_out: BinaryIO) -> int:
-        """Starts the server and goes on until either side ends. Returns the server's exit code.
+        """Start the server and run until either side ends. Returns the server's exit code.
 
-        Raises OSError when the server cannot be started.
+        Raises OSError if the server cannot be started.
         """
         server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         server_in, server_out = server.stdin, server.stdout
@@ -48,7 +48,7 @@ class Proxy:
         to_server, to_client = _Lines(server_in), _Lines(client_out)
         back = threading.Thread(target=self._back, args=(server_out, to_client), name="haltline-mcp", daemon=True)
         back.start()
-        # A call that waits for its verdict holds up no other message.
+        # A call that waits for its verdict blocks no other message.
         with self._session.guard, ThreadPoolExecutor(_WAITING, thread_name_prefix="haltline-mcp") as waiting:
             while line := client_in.readline(MAX_LINE_BYTES):
                 self._take(line, waiting, to_server, to_client)
@@ -70,12 +70,12 @@ class Proxy:
         try:
             message = parsed(line)
         except ValueError as error:
-            if line.lstrip()[:1] in {b"{", b"["}:  # another reader may read it, and find a call in it
+            if line.lstrip()[:1] in {b"{", b"["}:  # a more lenient parser may find a call in it
                 to_client.write(written(unreadable(str(error))))
             else:
                 to_server.write(line)
             return
-        if isinstance(message, list):  # a batch, of the protocol's versions that have them
+        if isinstance(message, list):  # a batch, in protocol versions that have them
             for one in message:
                 self._forward(one, written(one), waiting, to_server, to_client)
         else:
@@ -97,7 +97,7 @@ class Proxy:
     def _call(self, message: Message, line: bytes, to_server: "_Lines", to_client: "_Lines") -> None:
         try:
             checked = self._calls.ask(message)
-        except Exception:  # a client that gets no answer would wait without end
+        except Exception:  # a client without a response would wait forever
             log.exception("haltline: a call could not be asked about")
             to_client.write(written(failed(message.get("id"), "the call could not be asked about")))
             return
@@ -109,13 +109,13 @@ class Proxy:
     def _back(self, lines: IO[bytes], to_client: "_Lines") -> None:
         while line := lines.readline(MAX_LINE_BYTES):
             changed = None
-            with contextlib.suppress(ValueError):  # the client will say what it thinks of it
+            with contextlib.suppress(ValueError):  # the client handles its own invalid messages
                 changed = self._calls.answered(parsed(line))
             to_client.write(line if changed is None else written(changed))
 
 
 class _Lines:
-    """One line at a time, from several threads. Nobody at the other end is no error: the reader will hear of it."""
+    """Writes one line at a time, from several threads. A closed peer is no error: the reader notices it."""
 
     def __init__(self, out: IO[bytes]) -> None:
         self._out = out

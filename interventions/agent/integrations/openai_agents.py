@@ -4,9 +4,9 @@
     agent = Agent(name="cleaner", tools=haltline.guarded([delete_asset, list_assets]))
     await Runner.run(agent, "tidy up", hooks=haltline.hooks)
 
-Before a tool runs, its input guardrail asks the guard: a refused call is answered with the refusal, which the model
-reads; when the session was stopped, the run ends with `ToolInputGuardrailTripwireTriggered`. The hooks tell of the
-model's turns and of results, and end a stopped session before its next turn (Refused). Tools that the
+Before a tool runs, its input guardrail calls the guard: a refused call is answered with the refusal, which the model
+reads; when the session was stopped, the run ends with `ToolInputGuardrailTripwireTriggered`. The hooks report the
+model's turns and results, and end a stopped session before its next turn (Refused). Tools that the
 provider runs, and those of `Agent(mcp_servers=...)`, cannot be guarded: put MCP servers behind `haltline mcp-proxy`.
 Needs openai-agents (`pip install 'haltline[openai-agents]'`).
 """
@@ -43,7 +43,7 @@ from haltline.schemas.events import Effect, Usage
 
 
 def _is_local(tool: Tool) -> bool:
-    """Whether a tool runs in this process and takes no guardrail."""
+    """Return whether a tool runs in this process and supports no guardrail."""
     if isinstance(tool, LocalShellTool | ShellTool):
         return tool.executor is not None  # the provider's shell has none
     has_function = hasattr(tool, "on_invoke_tool") and not isinstance(tool, FunctionTool)
@@ -54,18 +54,16 @@ class HaltlineAgents:
     """A guard for the runs of one session."""
 
     def __init__(self, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> None:
-        """`effects` says, by name, what tools do whose names do not tell."""
-        # The SDK has no way to change the arguments of a call.
+        """`effects`: the effects of tools, by name, where their names do not show them."""
+        # The SDK cannot change the arguments of a call.
         self._session = FrameworkSession(guard, effects=effects, changes_arguments=False)
         self.hooks = _Hooks(self._session)
         """For `Runner.run(..., hooks=...)`."""
 
     def guarded(self, tools: Iterable[Tool]) -> list[Tool]:
-        """The same tools behind the guard; those that the provider runs stay as they are.
+        """Return the tools behind the guard; those that the provider runs are unchanged.
 
-        Raises:
-            ValueError: a tool runs in this process and takes no guardrail, such as one of shell commands.
-
+        Raises: ValueError: a tool runs in this process and supports no guardrail, such as one of shell commands.
         """
         tools = list(tools)
         for tool in filter(_is_local, tools):
@@ -101,7 +99,7 @@ class HaltlineAgents:
 
 
 class _Hooks(RunHooks[Any]):
-    """Publishes what the guardrails do not see."""
+    """Publishes events that the guardrails do not see."""
 
     def __init__(self, session: FrameworkSession) -> None:
         self._session = session
@@ -109,30 +107,30 @@ class _Hooks(RunHooks[Any]):
     async def on_llm_start(
         self, context: RunContextWrapper[Any], agent: Agent[Any], system_prompt: str | None, input_items: list[Any]
     ) -> None:
-        """Raises Refused when the session was stopped: no more tokens are spent."""
+        """Raises Refused if the session was stopped: no more tokens are spent."""
         await self._session.before_turn_async()
 
     async def on_llm_end(self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse) -> None:
-        """Publishes the model's turn."""
+        """Publish the model's turn."""
         self._session.turn(usage_of(response), output_of(response))
 
     async def on_tool_end(self, context: RunContextWrapper[Any], agent: Agent[Any], tool: Tool, result: object) -> None:
-        """Publishes the end of a call that failed: the SDK calls no guardrail then."""
+        """Publish the end of a failed call: the SDK calls no guardrail for it."""
         if isinstance(context, ToolContext):
             self._session.keep(self._session.after(context.tool_call_id, result if isinstance(result, str) else None))
 
     async def on_agent_end(self, context: Any, agent: Agent[Any], output: Any) -> None:
-        """What has not ended now has no end."""
+        """Give up calls that have not ended."""
         self._session.abandon()
 
 
 def usage_of(response: ModelResponse) -> Usage:
-    """The tokens of a turn. The SDK counts what came from the cache as input too."""
+    """Return the tokens of a turn. The SDK's input includes cached tokens."""
     used = response.usage
     return tokens(used.input_tokens, used.output_tokens, used.input_tokens_details.cached_tokens)
 
 
 def output_of(response: ModelResponse) -> str:
-    """The texts of a turn."""
+    """Return the texts of a turn."""
     messages = [item for item in response.output if item.type == "message"]
     return "\n".join(part.text for message in messages for part in message.content if part.type == "output_text")

@@ -1,11 +1,10 @@
-"""OpenTelemetry: the spans of generative AI that an agent makes anyway, as events.
+"""OpenTelemetry: the generative AI spans of an instrumented agent, as events.
 
     provider.add_span_processor(HaltlineSpanProcessor(GuardSettings.from_env()))
 
-The conversation of a span (`gen_ai.conversation.id`, else its trace) is the session. A span is published when it has
-ended: so this shows what an agent does, and detectors find what is wrong with it, but nothing is refused; for that put
-a guard around its tools. Where only an exporter can be given, `HaltlineSpanExporter` is one. Needs opentelemetry-sdk
-(`pip install 'haltline[opentelemetry]'`).
+The conversation of a span (`gen_ai.conversation.id`, else its trace) is the session. A span is published at its end:
+detectors find problems, but nothing is refused. To refuse calls, put a guard around the agent's tools. Where only an
+exporter can be given, use `HaltlineSpanExporter`. Needs opentelemetry-sdk (`pip install 'haltline[opentelemetry]'`).
 """
 
 import logging
@@ -41,20 +40,20 @@ _PARENTS: list[Publisher] = []
 
 
 class HaltlineSpanExporter(SpanExporter):
-    """Publishes spans in batches; what a span has from the ones above it is known as far as these are in its batch."""
+    """Publishes spans in batches; a span inherits attributes from spans above it only if these are in its batch."""
 
     def __init__(self, settings: GuardSettings) -> None:
-        """Of the settings only the broker, the prefix and what is kept of texts are used. Raises KafkaException."""
+        """Uses only the broker, the prefix and the text limits of the settings. Raises KafkaException."""
         self._settings = settings
         self._pid = os.getpid()
         self._publisher = Publisher(settings)
         self._seen = SeenBySession()
         self._lock = threading.Lock()
         self.dropped = 0
-        """Spans that could not be read, or that the broker did not take."""
+        """Spans that could not be read, or that the broker did not accept."""
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Waits until the broker has them, for ten seconds at most."""
+        """Publish the spans; waits for the broker's acknowledgement, for ten seconds at most."""
         found = otel.of_agents(span_of(span) for span in spans)
         published = [one for one in (self.tell(span) for span in found) if one is not None]
         done, late = wait(published, _EXPORT_S)
@@ -63,17 +62,17 @@ class HaltlineSpanExporter(SpanExporter):
         return SpanExportResult.FAILURE if failed else SpanExportResult.SUCCESS
 
     def shutdown(self) -> None:
-        """Waits for what is under way, for five seconds at most."""
+        """Wait for pending records, for five seconds at most."""
         if self._pid == os.getpid():
             self._publisher.close(_CLOSE_S)
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Waits for what is under way. False: not all of it has arrived."""
+        """Wait for pending records. False: some have not arrived."""
         return self._publisher.flush(timeout_millis / 1000) == 0
 
     def tell(self, span: JsonObject) -> "Future[None] | None":
-        """Publishes one span as an event; None: it cannot be read, which is logged and counted."""
-        if self._pid != os.getpid():  # a child has not its parent's threads; ending them here would wait without end
+        """Publish one span as an event; None: it cannot be read, which is logged and counted."""
+        if self._pid != os.getpid():  # without its parent's threads, closing would wait forever
             _PARENTS.append(self._publisher)
             self._pid, self._publisher = os.getpid(), Publisher(self._settings)
         try:
@@ -86,7 +85,7 @@ class HaltlineSpanExporter(SpanExporter):
         return published
 
     def tell_alone(self, span: JsonObject) -> None:
-        """As `tell`; what does not arrive is counted."""
+        """Like `tell`; records that do not arrive are counted."""
         published = self.tell(span)
         if published is not None:
             published.add_done_callback(lambda done: self._drop(int(done.exception() is not None)))
@@ -100,7 +99,7 @@ class HaltlineSpanExporter(SpanExporter):
 
 
 class HaltlineSpanProcessor(SpanProcessor):
-    """Publishes each span as it ends, with what the spans say that it is in. Neither waits nor raises."""
+    """Publishes each span at its end, with attributes of the spans above it. Never waits or raises."""
 
     def __init__(self, settings: GuardSettings) -> None:
         self._exporter = HaltlineSpanExporter(settings)
@@ -109,11 +108,11 @@ class HaltlineSpanProcessor(SpanProcessor):
 
     @property
     def dropped(self) -> int:
-        """Spans that could not be read, or that the broker did not take."""
+        """Spans that could not be read, or that the broker did not accept."""
         return self._exporter.dropped
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        """Remembers what the span above says of conversation and agent."""
+        """Store the conversation and agent of the span above."""
         try:
             above = get_current_span(parent_context)
             identity = self._identity_of(above.get_span_context(), getattr(above, "attributes", None) or {})
@@ -122,11 +121,11 @@ class HaltlineSpanProcessor(SpanProcessor):
                 self._above[key] = identity
                 if len(self._above) > _MAX_OPEN:
                     self._above.popitem(last=False)
-        except Exception:  # nothing of ours may break an agent
+        except Exception:  # an error here must not break an agent
             log.exception("haltline: the start of a span could not be published")
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Hands it over to the producer's bounded queue."""
+        """Pass the span to the producer's bounded queue."""
         try:
             with self._lock:
                 above = self._above.pop(_key(span.get_span_context()), {})
@@ -136,11 +135,11 @@ class HaltlineSpanProcessor(SpanProcessor):
             log.exception("haltline: the end of a span could not be published")
 
     def shutdown(self) -> None:
-        """Waits for what is under way, for five seconds at most."""
+        """Wait for pending records, for five seconds at most."""
         self._exporter.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Waits for what is under way. False: not all of it has arrived."""
+        """Wait for pending records. False: some have not arrived."""
         return self._exporter.force_flush(timeout_millis)
 
     def _identity_of(self, context: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,13 +150,13 @@ class HaltlineSpanProcessor(SpanProcessor):
 
 
 def watched(provider: TracerProvider, settings: GuardSettings) -> TracerProvider:
-    """The provider, of whose spans each is published as it ends."""
+    """Return the provider, with each span published at its end."""
     provider.add_span_processor(HaltlineSpanProcessor(settings))
     return provider
 
 
 def span_of(span: ReadableSpan, more: Mapping[str, Any] | None = None) -> JsonObject:
-    """A span of the SDK as OTLP/JSON has it."""
+    """Return a span of the SDK in OTLP/JSON."""
     context: Any = span.get_span_context()
     status: Status = span.status
     attributes = dict(span.attributes or {}) | dict(more or {})
@@ -166,7 +165,7 @@ def span_of(span: ReadableSpan, more: Mapping[str, Any] | None = None) -> JsonOb
         "spanId": f"{context.span_id:016x}",
         "parentSpanId": f"{span.parent.span_id:016x}" if span.parent is not None else "",
         "name": span.name,
-        "kind": span.kind.value + 1,  # the SDK counts from 0, where OTLP has "unspecified"
+        "kind": span.kind.value + 1,  # the SDK starts at 0; in OTLP, 0 is "unspecified"
         "startTimeUnixNano": str(span.start_time),
         "endTimeUnixNano": str(span.end_time),
         "attributes": [{"key": name, "value": value_of(value)} for name, value in attributes.items()],
@@ -175,7 +174,7 @@ def span_of(span: ReadableSpan, more: Mapping[str, Any] | None = None) -> JsonOb
 
 
 def value_of(value: object) -> JsonObject:
-    """An attribute's value as OTLP/JSON has it."""
+    """Return an attribute's value in OTLP/JSON."""
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int):
@@ -193,7 +192,7 @@ def value_of(value: object) -> JsonObject:
 
 
 def _inherited(own: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """What a span has from above: the conversation; and the agent, unless it names one by id or by name."""
+    """Return the inherited attributes: the conversation; and the agent, unless the span has its own id or name."""
     conversation, *agent = otel.INHERITED
     names = [*([] if conversation in own else [conversation]), *([] if any(n in own for n in agent) else agent)]
     return {name: above[name] for name in names if name in above}

@@ -1,7 +1,7 @@
-"""A process and all that it started: who lives, and how all of it is ended.
+"""A process and its descendants: which of them run, and how to end them all.
 
-On Linux this process adopts whatever its descendants leave behind (`PR_SET_CHILD_SUBREAPER`), so that a daemon of a
-grandchild stays in the tree too. Elsewhere such a daemon is found only while its parents live.
+On Linux this process adopts orphaned descendants (`PR_SET_CHILD_SUBREAPER`), so that a daemon of a grandchild stays in
+the tree. On other systems such a daemon is found only while its parents run.
 """
 
 import contextlib
@@ -17,11 +17,11 @@ from typing import Final
 _PR_SET_CHILD_SUBREAPER = 36
 _POLL_S = 0.02
 KILL_WITHIN_S: Final = 10.0
-"""After SIGKILL: a process that still lives then hangs in the kernel."""
+"""Seconds after SIGKILL: a process that still runs then hangs in the kernel."""
 
 
 def adopt_orphans() -> bool:
-    """From now on orphans below this process become its children. False: this system cannot do that."""
+    """Adopt orphans below this process as its children. False: this system does not support it."""
     if not sys.platform.startswith("linux"):
         return False
     done = ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -29,7 +29,7 @@ def adopt_orphans() -> bool:
 
 
 def living_below(root: int) -> list[int]:
-    """Ids of the processes below one, without those that have ended and only wait for their parent to hear of it."""
+    """Return the ids of the running processes below one, without zombies."""
     below: dict[int, list[int]] = {}
     living: set[int] = set()
     for pid, parent, state in _processes():
@@ -45,7 +45,7 @@ def living_below(root: int) -> list[int]:
 
 
 def end_tree(root: int, grace_s: float, *, spared: frozenset[int] = frozenset()) -> list[int]:
-    """Ends what lives below `root`: SIGTERM, and SIGKILL for what lives after `grace_s`. Returns who still lives."""
+    """End the processes below `root`: SIGTERM, then SIGKILL after `grace_s` seconds. Returns those that still run."""
     _signal(living := _below(root, spared), signal.SIGTERM)
     until = time.monotonic() + grace_s
     while living and time.monotonic() < until:
@@ -54,7 +54,7 @@ def end_tree(root: int, grace_s: float, *, spared: frozenset[int] = frozenset())
         living = _below(root, spared)
     until = time.monotonic() + KILL_WITHIN_S
     while living and time.monotonic() < until:
-        _signal(living, signal.SIGSTOP)  # what is stopped starts nothing anew while the others are ended
+        _signal(living, signal.SIGSTOP)  # stopped processes start no new ones while the others are ended
         _signal(living, signal.SIGKILL)
         time.sleep(_POLL_S)
         _reap()
@@ -73,7 +73,7 @@ def _signal(pids: list[int], number: signal.Signals) -> None:
 
 
 def _reap() -> None:
-    """Takes note of adopted processes that have ended; our own child's end is its Popen's to hear."""
+    """Reap adopted processes that have ended; Popen reaps our own child."""
     for pid in _zombies_of(os.getpid()):
         if pid not in _waited:
             with contextlib.suppress(ChildProcessError):
@@ -84,7 +84,7 @@ _waited: set[int] = set()
 
 
 def waited_for(pid: int) -> None:
-    """Somebody else hears of the end of this child."""
+    """Mark a child that is reaped elsewhere."""
     _waited.add(pid)
 
 
@@ -93,7 +93,7 @@ def _zombies_of(parent_id: int) -> list[int]:
 
 
 def _processes() -> list[tuple[int, int, str]]:
-    """Id, parent's id and state of every process."""
+    """Return id, parent's id and state of every process."""
     if not Path("/proc/self/stat").exists():
         listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, check=True)
         rows = (line.split(None, 2) for line in listed.stdout.splitlines())
@@ -105,6 +105,6 @@ def _processes() -> list[tuple[int, int, str]]:
                 stat = Path("/proc", name, "stat").read_text(encoding="ascii", errors="replace")
             except OSError:  # ended meanwhile
                 continue
-            state, parent = stat[stat.rindex(")") + 2 :].split()[:2]  # the name before may hold anything
+            state, parent = stat[stat.rindex(")") + 2 :].split()[:2]  # the name before may contain any characters
             found.append((int(name), int(parent), state))
     return found

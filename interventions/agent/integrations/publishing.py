@@ -1,4 +1,4 @@
-"""Events of any number of sessions on the topic `actions`: each is reported when the broker has it, or has not."""
+"""Publishing of events of many sessions to the topic `actions`, with the broker's acknowledgement for each."""
 
 import logging
 import threading
@@ -20,14 +20,14 @@ _HEALTH_S = 2.0
 
 
 class Away(Exception):
-    """The broker did not take it."""
+    """The broker did not accept the record."""
 
 
 class Publisher:
-    """One producer, and a thread that hears what the broker says. Thread safe."""
+    """One producer, and a thread that polls its delivery reports. Thread safe."""
 
     def __init__(self, settings: GuardSettings) -> None:
-        """Raises KafkaException when librdkafka refuses the settings."""
+        """Raises KafkaException if librdkafka rejects the settings."""
         self._topic = Topics(settings.topic_prefix).actions
         self._producer = Producer(
             {
@@ -45,11 +45,11 @@ class Publisher:
         self._thread.start()
 
     def publish(self, events: Iterable[ActionEvent]) -> "list[Future[None]]":
-        """Returns what is done when each is confirmed, or ends with Away."""
+        """Publish events. Returns a future for each, completed at its acknowledgement, or failed with Away."""
         return [self._publish(event) for event in events]
 
     def healthy(self) -> bool:
-        """Whether the broker answers and has the topic. Waits for it, for two seconds at most."""
+        """Return whether the broker responds and has the topic. Waits for two seconds at most."""
         try:
             found = self._producer.list_topics(self._topic, _HEALTH_S)
         except KafkaException:
@@ -57,11 +57,11 @@ class Publisher:
         return found.topics[self._topic].error is None
 
     def flush(self, within_s: float) -> int:
-        """Waits for what is under way. Returns how many are left."""
+        """Wait for pending records. Returns how many are left."""
         return self._producer.flush(within_s)
 
     def close(self, within_s: float = 5.0) -> int:
-        """Waits for what is under way, and ends. Returns how many did not arrive."""
+        """Wait for pending records, and close. Returns how many did not arrive."""
         left = self._producer.flush(within_s)
         self._ended.set()
         self._thread.join()
@@ -87,7 +87,7 @@ class Publisher:
 
 def _tell(confirmed: "Future[None]") -> Callable[[KafkaError | None, Message], None]:
     def on_delivery(error: KafkaError | None, _: Message) -> None:
-        if not confirmed.set_running_or_notify_cancel():  # nobody waits any more
+        if not confirmed.set_running_or_notify_cancel():  # the future was cancelled
             return
         if error is None:
             confirmed.set_result(None)

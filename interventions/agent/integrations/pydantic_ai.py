@@ -23,16 +23,16 @@ from haltline.schemas.events import Effect
 
 
 class HaltlineCapability(AbstractCapability[Any]):
-    """Puts every call of a tool, and every turn of the model, before a guard. One guard is one session."""
+    """Passes every tool call and model turn through a guard. One guard is one session."""
 
     def __init__(self, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> None:
-        """`effects` says, by name, what tools do whose names do not tell."""
+        """`effects`: the effects of tools, by name, where their names do not show them."""
         self._session = FrameworkSession(guard, effects=effects)
 
     async def wrap_tool_execute(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: Any, handler: Any
     ) -> Any:
-        """A call of a tool. Raises Refused when the session was stopped, and ToolFailed for a call that is refused."""
+        """Check a call of a tool. Raises Refused if the session was stopped, and ToolFailed for a refused call."""
 
         def hinted(result: Any, hints: str) -> Any:
             if not isinstance(result, str):
@@ -50,14 +50,14 @@ class HaltlineCapability(AbstractCapability[Any]):
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Raises Refused when the session was stopped: no more tokens are spent."""
+        """Raises Refused if the session was stopped: no more tokens are spent."""
         await self._session.before_turn_async()
         return request_context
 
     async def after_model_request(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
-        """Publishes the model's turn."""
+        """Publish the model's turn."""
         used = response.usage
         self._session.turn(tokens(used.input_tokens, used.output_tokens, used.cache_read_tokens), response.text)
         return response

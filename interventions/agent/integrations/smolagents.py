@@ -2,12 +2,11 @@
 
     agent = guarded(ToolCallingAgent(tools=[delete_asset], model=model), guard)
 
-There is no hook before a call, so each tool is replaced by a copy that asks the guard first; those of managed agents
-too, each as a session below this one. A refused call gives the model the reason; in a CodeAgent it raises, so that the
-code does not go on with it. Hints are added to what the step observed. When the session was stopped, the run ends
-before the model's next turn with AgentGenerationError, whose `__cause__` is Refused. Code that a CodeAgent runs
-without a tool is not seen.
-Needs smolagents (`pip install 'haltline[smolagents]'`).
+There is no hook before a call, so each tool is replaced by a copy that calls the guard first; tools of managed agents
+too, each agent as a session below this one. A refused call gives the model the reason; in a CodeAgent it raises, so
+that the code does not continue. Hints are added to the step's observations. When the session was stopped, the run ends
+before the model's next turn with AgentGenerationError, whose `__cause__` is Refused. Code that a CodeAgent runs without
+a tool is not seen. Needs smolagents (`pip install 'haltline[smolagents]'`).
 """
 
 import copy
@@ -25,15 +24,13 @@ A = TypeVar("A", bound=MultiStepAgent)
 
 
 class CallDenied(Exception):
-    """Its text is the refusal, which the model reads."""
+    """A refused call; its text is for the model."""
 
 
 def guarded(agent: A, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> A:
-    """The agent itself, from now on behind the guard. `effects` says what tools do whose names do not tell.
+    """Put the agent behind the guard, and return it. `effects`: those of tools whose names do not show them.
 
-    Raises:
-        ValueError: it is, or manages, a CodeAgent that sends the source of its tools to an executor elsewhere.
-
+    Raises: ValueError: it is, or manages, a CodeAgent that sends the source of its tools to a remote executor.
     """
     return _guarded(agent, FrameworkSession(guard, effects=effects))
 
@@ -60,7 +57,7 @@ def _guarded(agent: A, session: FrameworkSession) -> A:
 
 
 def _guarded_tool(tool: Tool, session: FrameworkSession, *, raises: bool) -> Tool:
-    raises = raises or tool.output_type in {"image", "audio"}  # where a text would be the name of a file
+    raises = raises or tool.output_type in {"image", "audio"}  # there, a text would be a file name
     names, forward = list(tool.inputs), tool.forward
 
     def refused(denied: Denied) -> str:
@@ -68,7 +65,7 @@ def _guarded_tool(tool: Tool, session: FrameworkSession, *, raises: bool) -> Too
             raise CallDenied(denied.text)
         return denied.text
 
-    # Hints are read behind the step's observations.
+    # Hints are added after the step's observations.
     results = Results[Any](refused, hinted=lambda _result, _hints: NO_PLACE)
 
     def guarded_call(*args: Any, **named: Any) -> Any:
@@ -85,7 +82,7 @@ def _guarded_tool(tool: Tool, session: FrameworkSession, *, raises: bool) -> Too
 
 
 class _Model:
-    """The agent's model; a stopped session makes no further turn of it."""
+    """The agent's model; it makes no further turn in a stopped session."""
 
     def __init__(self, model: Any, session: FrameworkSession) -> None:
         self._model = model

@@ -27,14 +27,14 @@ from haltline.schemas.events import Effect, Usage
 
 
 class HaltlineHooks(HookProvider):
-    """Puts every call of a tool, and every turn of the model, before a guard. One guard is one session."""
+    """Passes every tool call and model turn through a guard. One guard is one session."""
 
     def __init__(self, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> None:
-        """`effects` says, by name, what tools do whose names do not tell."""
+        """`effects`: the effects of tools, by name, where their names do not show them."""
         self._session = FrameworkSession(guard, effects=effects)
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
-        """For Strands."""
+        """Register the callbacks; called by Strands."""
         registry.add_callback(BeforeModelCallEvent, self._before_turn)
         registry.add_callback(AfterModelCallEvent, self._after_turn)
         registry.add_callback(BeforeToolCallEvent, self._before)
@@ -61,7 +61,7 @@ class HaltlineHooks(HookProvider):
             event.result = {**event.result, "content": [*event.result["content"], {"text": hints}]}
 
     async def _before_turn(self, event: BeforeModelCallEvent) -> None:
-        """Raises Refused when the session was stopped: no more tokens are spent."""
+        """Raises Refused if the session was stopped: no more tokens are spent."""
         await self._session.before_turn_async()
 
     async def _after_turn(self, event: AfterModelCallEvent) -> None:
@@ -70,7 +70,7 @@ class HaltlineHooks(HookProvider):
         message = event.stop_response.message
         used = message.get("metadata", {}).get("usage")
         usage = None
-        if used is not None:  # here the input is counted without what came from the cache
+        if used is not None:  # here the input does not include cached tokens
             usage = Usage(
                 input_tokens=used["inputTokens"] + used.get("cacheWriteInputTokens", 0),
                 output_tokens=used["outputTokens"],

@@ -1,7 +1,7 @@
-"""An agent that runs as a child: its lines are published to haltline, and a kill ends it and all that it started.
+"""An agent as a child process: its lines are published, and a kill ends it and its descendants.
 
-What a line reports is done already, or is being done: nothing can be refused any more. So a decision that
-would refuse a call (PAUSE or above) can only be obeyed by ending the agent.
+A line reports a call that is made already, so nothing can be refused. A decision that would refuse a call (PAUSE or
+above) can only be enforced by ending the agent.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from haltline.schemas.events import Effect
 log: Final = logging.getLogger("haltline.agent")
 
 PROCESS: Final = "agent_process"
-"""The action that the process itself is: while it runs, a kill is not acknowledged as stopped."""
+"""The action of the process itself: while it runs, a kill is not acknowledged as stopped."""
 _POLL_S = 0.05
 _MAX_LINE_BYTES = 16 * 1024 * 1024
 _DRAIN_S = 10.0
@@ -37,21 +37,21 @@ _DRAIN_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How it ended."""
+    """The end of the agent."""
 
     code: int | None
-    """The child's own exit code, negative for a signal; None: it was never started."""
+    """The child's exit code, negative for a signal; None: it was never started."""
     refused: Refused | None = None
     """Why it was stopped."""
     living: tuple[int, ...] = ()
-    """What lives of the tree nevertheless."""
+    """Processes of the tree that still run."""
 
 
 class WatchedGuard(Guard):
-    """A guard that can tell which sessions were stopped with its own."""
+    """A guard that can report the sessions stopped with its own."""
 
     def tell_children(self, children: Sequence[str]) -> None:
-        """These were stopped with it. Does nothing unless the session was killed."""
+        """Report sessions that were stopped with this one. No-op unless the session was killed."""
         killed = self._gate.enforcer.killed
         if killed is not None and children:
             self._gate.publisher.acknowledge(
@@ -60,7 +60,7 @@ class WatchedGuard(Guard):
 
 
 class Watch:
-    """One run of one agent. `run` once."""
+    """One run of one agent. Call `run` once."""
 
     def __init__(
         self,
@@ -70,8 +70,8 @@ class Watch:
         out: BinaryIO | None = None,
         on_advice: Callable[[Advice], object] | None = None,
     ) -> None:
-        """`on_advice` hears what the model should, which from here has no way to it."""
-        # What a line reports cannot be refused any more: that no verdict could be had is no reason to end the agent.
+        """`on_advice` receives the hints for the model, which cannot be delivered to it from here."""
+        # Calls in lines cannot be refused any more, so a missing verdict is no reason to end the agent.
         self._guard = WatchedGuard(settings, mode="async", fail_closed_from=None, ask_from=None, on_advice=on_advice)
         self._sessions: dict[str | None, FrameworkSession] = {None: FrameworkSession(self._guard)}
         self._on_advice = on_advice
@@ -82,11 +82,11 @@ class Watch:
         self._stop = threading.Event()
 
     def stop(self) -> None:
-        """Ends the agent: this process was asked to end."""
+        """End the agent, when this process is to end."""
         self._stop.set()
 
     def run(self, command: Sequence[str]) -> Ended:
-        """Runs the command to its end, or ends it. Raises OSError when it cannot be started."""
+        """Run the command to its end, or end it. Raises OSError if it cannot be started."""
         adopt_orphans()
         before = frozenset(living_below(os.getpid()))
         try:
@@ -123,7 +123,7 @@ class Watch:
         return Ended(code, self._why(), tuple(living))
 
     def _why(self) -> Refused | None:
-        """Why the agent must not go on, if so."""
+        """Return why the agent must not continue, if so."""
         if self._guard.killed:
             try:
                 self._guard.check()
@@ -141,7 +141,7 @@ class Watch:
 
     def _read(self, lines: BinaryIO) -> None:
         while line := lines.readline(_MAX_LINE_BYTES):
-            with contextlib.suppress(OSError, ValueError):  # nobody reads ours any more; the agent is still watched
+            with contextlib.suppress(OSError, ValueError):  # our output is closed; the agent is still watched
                 self._out.write(line)
                 self._out.flush()
             try:
@@ -152,7 +152,7 @@ class Watch:
                 if isinstance(record, dict):
                     for whose, one in self._lines.read(record):
                         self._apply(self._session(whose), one)
-            except Exception:  # an agent whose lines nobody reads would stand still
+            except Exception:  # an agent whose output is not read would block
                 log.exception("haltline: a line of the agent could not be read")
 
     def _apply(self, session: FrameworkSession, output: Output) -> None:

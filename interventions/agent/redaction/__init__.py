@@ -1,1 +1,1 @@
-"""What leaves the agent: without secrets and personal data."""
+"""Redaction of secrets and personal data before anything leaves the agent."""

@@ -1,7 +1,7 @@
-"""Secrets without a form of their own, told by a word beside them: a provider's and "key", as `kinds.json` has them.
+"""Secrets without a distinctive form, found by an adjacent word: a provider's name and "key", as in `kinds.json`.
 
-What looks random, and stands under a name such as `app_key`, is one as well, also of a provider that is not known.
-Digests in hex and UUIDs are not taken for secrets unless the word says so.
+Random-looking values under a name such as `app_key` count as well, also for unknown providers. Hex digests and UUIDs
+are not secrets unless the word shows it.
 """
 
 import math
@@ -18,7 +18,7 @@ _IDENTIFIER_CHARS: Final = 64
 _LEAST_BITS: Final = 3.2
 _TELLS: Final = r"key|token|secret|pass|passw|pw|auth|[_-]pat|creds?|credentials?|sas|psk|mnemonic|seed|dsn|webhook"
 _JOINS: Final = r"[\"'`]{0,2}[ \t]{0,4}(?:=>|:=|==?|:|[ \t]is)[ \t]{0,4}[\"'`]{0,2}"
-# From the word on: the rest of the name, which must tell that it is a secret's, and what joins it with its value.
+# After the word: the rest of the name, which must be a secret's, and what joins it with its value.
 _GAP: Final = re.compile(rf"([A-Za-z0-9_.-]{{0,40}}(?: (?:[A-Za-z]{{2,12}} ){{0,2}}?[A-Za-z]{{2,12}})?){_JOINS}")
 _TELLING: Final = re.compile(rf"(?:{_TELLS})(?:[_-][A-Za-z0-9_-]{{0,14}}|[0-9]{{0,3}})\Z", re.IGNORECASE | re.ASCII)
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9_.-]{0,60}\Z")
@@ -33,7 +33,7 @@ _DIGEST: Final = re.compile(
     r"(?:0x)?[0-9a-fA-F]+|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|(?:sha|md5|blake)[0-9a-z]{0,4}[:-].*|[0-9.,:-]+"
 )
 _RUN: Final = re.compile(r"[A-Za-z0-9+]{12,}")
-# `pass` alone is a name of passwords where its value stands at once behind it.
+# `pass` alone names a password only if the value follows directly.
 _PASS: Final = re.compile(
     r"(?:=[\"']?|\\?[\"'][ \t]{0,4}:[ \t]{0,4}\\?[\"'])(?!\$|[{<(])([^ \t\r\n\"'&,;\[\\(]{3,128})(?![A-Za-z0-9(])"
 )
@@ -47,7 +47,7 @@ _NO_PASS: Final = re.compile(
 
 
 def may_be_beside() -> Iterator[str]:
-    """Regular expressions for Rust: where none is found, nothing is found here."""
+    """Yield regular expressions for Rust; without a match, this module finds nothing."""
     joins = r"(?:\\*[\"'`]){0,2}(?:[ \t]|\\t){0,4}(?:=|:|is)[>=]?(?:[ \t]|\\t){0,4}(?:\\*[\"'`]){0,2}"
     yield rf"(?i:{_TELLS})(?:[_-][A-Za-z0-9_-]{{0,14}}|[0-9]{{0,3}}){joins}[^ \t\r\n\"'`,;]{{14}}"
     yield r"(?i:pass)\\?(?:=|[\"'])"
@@ -60,7 +60,7 @@ def _providers() -> re.Pattern[str]:
 
 @cache
 def _forms() -> dict[str, list[tuple[str, str]]]:
-    """By the word, kinds and forms."""
+    """Return kinds and forms by word."""
     forms: dict[str, list[tuple[str, str]]] = {}
     for row in TABLE["beside"]:
         for word in row["words"]:
@@ -69,7 +69,7 @@ def _forms() -> dict[str, list[tuple[str, str]]]:
 
 
 def find_beside(text: str, lower: str, begin: int, end: int) -> list[Found]:
-    """The secrets whose name begins between these places; `lower` is the text in lower case."""
+    """Return the secrets whose name begins in this range; `lower` is the text in lower case."""
     found: list[Found] = []
     for word in _providers().finditer(lower, begin, end):
         gap = _GAP.match(text, word.end())
@@ -84,7 +84,7 @@ def find_beside(text: str, lower: str, begin: int, end: int) -> list[Found]:
 
 
 def find_random(text: str, lower: str, begin: int, end: int) -> list[Found]:
-    """What looks random, and stands under a name such as `storage_key`; `pass` is a name of any secret."""
+    """Return random-looking values under a name such as `storage_key`; under `pass`, any value."""
     found: list[Found] = []
     for name in _WEAK_WORDS:
         at = lower.find(name, begin, end)
@@ -108,14 +108,14 @@ def _weak(text: str, name: str, at: int) -> Iterator[Found]:
     identifier = _IDENTIFIER.search(before)
     identifier_text = identifier.group() if identifier is not None else ""
     if name == "key" and not identifier_text.strip("_.-"):
-        return  # the name of anything
+        return  # too generic a name
     if _NO_SECRETS_NAME.search(identifier_text) is None:
         kind = f"{name.strip('_')}"
         yield Found(*secret.span(1), kind, kind)
 
 
 def is_random(text: str) -> bool:
-    """Whether it looks drawn by chance: letters of both cases and digits in one run, evenly spread."""
+    """Return whether a text looks random: letters of both cases and digits in one run, evenly spread."""
     if _DIGEST.fullmatch(text) is not None:
         return False
     runs = _RUN.findall(text)

@@ -1,10 +1,9 @@
-"""Passwords in command lines, told by their programs' options, as `programs.json` has them.
+"""Passwords in command lines, found by their programs' options, as in `programs.json`.
 
-A row has `programs`, and of their `values` those that are secret: `-p` (the next argument, or what is written at once
-behind it), `-p*` (only what is written at once behind it, or behind `=`), `-u :` (of the option's value what follows
-the first `:`), `#2` (the second argument that is no option), `#1 /` (of it what follows), `#1?` (where it looks like a
-secret), `#*=` (what follows `=` in each). `after`: only behind one of these arguments, from which `#` counts; `*` is
-anything.
+A row has `programs`, and their secret `values`: `-p` (the next argument, or what follows directly), `-p*` (only what
+follows directly, or after `=`), `-u :` (the part of the option's value after the first `:`), `#2` (the second argument
+that is no option), `#1 /` (the part of it after `/`), `#1?` (if it looks like a secret), `#*=` (the part after `=` in
+each). `after`: only after one of these arguments, from which `#` counts; `*` is anything.
 """
 
 import json
@@ -25,7 +24,7 @@ _KIND: Final = "password"
 _MOST_CHARS: Final = 8192
 _MOST_ITEMS: Final = 256
 _LONG_CHARS: Final = 24
-_BUNDLE: Final = re.compile(r"-[A-WYZa-z]{2,8}")  # behind -X of curl stands a method
+_BUNDLE: Final = re.compile(r"-[A-WYZa-z]{2,8}")  # -X of curl is followed by a method
 _NO_SECRET: Final = re.compile(
     r"\$[({A-Za-z_@]|[<{`@]|%[A-Za-z_]+%|-{0,2}\Z|env:|file:|fd:|stdin\Z|pass:\Z|\[redacted:"
     r"|(?:null|none|nil|true|false|undefined)\Z",
@@ -34,26 +33,26 @@ _NO_SECRET: Final = re.compile(
 
 
 class Argument(NamedTuple):
-    """One of a command line: its text, and where that stands."""
+    """An argument of a command line: its text, and its place."""
 
     text: str
     start: int
 
 
 class Value(NamedTuple):
-    """Where a program's arguments have a secret."""
+    """The place of a secret in a program's arguments."""
 
     option: str
     separator: str
     attached_only: bool
     place: int
-    """Of an argument that is no option; 0: an option's value, -1: each."""
+    """Position of an argument that is no option; 0: an option's value, -1: each."""
     in_doubt: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Of the table."""
+    """A row of the table."""
 
     values: tuple[Value, ...]
     after: frozenset[str]
@@ -61,7 +60,7 @@ class Row:
     begins: tuple[str, ...]
 
     def places(self, arguments: Sequence[Argument]) -> Iterator[tuple[int, int]]:
-        """Where secrets are: from, to before."""
+        """Yield the start and the end of each secret."""
         first = 0
         if self.after or self.ends or self.begins:
             first = next((at + 1 for at, one in enumerate(arguments) if self._is_after(one.text)), -1)
@@ -119,7 +118,7 @@ def _part(text: str, start: int, value: Value) -> Iterator[tuple[int, int]]:
 
 
 def _is_likely(text: str) -> bool:
-    """No word of a sentence."""
+    """Return whether it is unlikely to be a word of a sentence."""
     return len(text) > _LONG_CHARS or is_of_both(text)
 
 
@@ -159,18 +158,18 @@ def _programs() -> re.Pattern[str]:
 
 
 def may_be_programs() -> str:
-    """A regular expression for Rust: where it is not found, no program of the table is called."""
+    """Return a regular expression for Rust; without a match, no program of the table is called."""
     names = "|".join(re.escape(name) for name in sorted(_ROWS))
     return rf"(?-u:\b)(?:{names})(?:\.exe)?[\\\"']{{0,2}}(?:[ \t]|\\[nt])"
 
 
 def may_be_command_lines() -> Iterator[str]:
-    """Regular expressions for Rust: where none is found, no command line has a secret."""
+    """Yield regular expressions for Rust; without a match, no command line has a secret."""
     for row in PROGRAMS:
         names = "|".join(map(re.escape, row["programs"]))
         values = [_value(written) for written in row["values"]]
         after = [re.escape(word.strip("*")) for word in row.get("after", ())]
-        if all(len(value.option) > len("-p") for value in values):  # which tells more than what stands before
+        if all(len(value.option) > len("-p") for value in values):  # more specific than `after`
             after = []
         options = "|".join(after or set(map(_value_sign, values)))
         yield rf"(?-u:\b)(?:{names})(?:\.exe)?[\\\"']{{0,2}}(?:[ \t]|\\[nt])(?:[^\n]|\\\n)*?(?:{options})"
@@ -186,14 +185,14 @@ def _value_sign(value: Value) -> str:
 
 
 def is_no_secret(text: str) -> bool:
-    """A variable, a command, a template, a file, or that there is none."""
+    """Return whether it is a variable, a command, a template, a file, or an empty value."""
     return _NO_SECRET.match(text) is not None
 
 
 def find_command_lines(text: str, begin: int, end: int) -> list[Found]:
-    """The secrets of command lines that begin between these places."""
+    """Return the secrets of command lines that begin in this range."""
     found: list[Found] = []
-    done: dict[str, int] = {}  # a program's name among its own arguments begins no other command line
+    done: dict[str, int] = {}  # a program's name among its own arguments starts no other command line
     for program in _programs().finditer(text, begin, end):
         if program.start() < done.get(program[1], 0):
             continue
@@ -206,7 +205,7 @@ def find_command_lines(text: str, begin: int, end: int) -> list[Found]:
 
 
 def secret_items(items: Sequence[object]) -> dict[int, tuple[int, int]]:
-    """By its place in a list of arguments, the part of an item that is a secret."""
+    """Return the secret parts of a list's items, by index."""
     texts = [item if isinstance(item, str) else "" for item in items[:_MOST_ITEMS]]
     places: dict[int, tuple[int, int]] = {}
     for first, name in enumerate(texts):
@@ -227,7 +226,7 @@ def secret_items(items: Sequence[object]) -> dict[int, tuple[int, int]]:
 
 
 def arguments_of(text: str, program: int, at: int) -> Iterator[Argument]:
-    """Of the command line that goes on there: quotes around an argument are left out."""
+    """Yield the arguments of the command line at this place, without their quotes."""
     outer = _open_quote(text, program)
     until = min(len(text), at + _MOST_CHARS)
     for _ in range(_MOST_ITEMS):
@@ -269,7 +268,7 @@ def _end_of_argument(text: str, at: int, until: int, outer: str) -> int:
 
 
 def _open_quote(text: str, at: int) -> str:
-    """The quote that the command line itself stands in."""
+    """Return the quote around the command line itself; empty without one."""
     begin = max(text.rfind("\n", 0, at) + 1, at - 512)
     line = text[begin:at].replace('\\"', "").replace("\\'", "")
     open_quotes = [(line.rfind(quote), quote) for quote in "\"'" if line.count(quote) % 2]

@@ -1,11 +1,11 @@
-"""Secrets that are told by their form, as `kinds.json` has them.
+"""Secrets recognized by their form, as in `kinds.json`.
 
-A row has a `kind`, a `form` (a regular expression that Python, RE2 and Node.js read alike; its group, where it has one,
-is the secret), the texts that a secret `starts` with or has `inside` (`back`: at most so many characters before it;
-with neither, it is looked for anywhere), and the `hosts` of who gives it out. `as` is the kind in marks, where it
-differs. `check`: `mixed`, with letters and digits, or `not a word`. `needs`: a word that stands before. `open`: more
-letters may follow at once. `public`: known to others anyway, so that it may be sent. `hint`: what Rust looks for where
-the form is of several lines.
+A row has a `kind`, a `form` (a regular expression that Python, RE2 and Node.js read alike; its group, if any, is the
+secret), the texts that a secret `starts` with or has `inside` (`back`: at most this many characters before it; with
+neither, it is searched for anywhere), and the `hosts` of its issuer. `as`: the kind in marks, if it differs. `check`:
+`mixed`, with letters and digits, or `not a word`. `needs`: a word that precedes it. `open`: more letters may follow
+directly. `public`: known to others anyway, so that it may be sent. `hint`: what Rust searches for if the form spans
+several lines.
 """
 
 import json
@@ -28,20 +28,20 @@ HOSTS: Final[dict[str, frozenset[str]]] = {
     )
     for kind in {row["kind"] for rows in TABLE.values() for row in rows}
 }
-"""Of each kind the domains of who gives it out; none where that is not known."""
+"""The domains of the issuer, by kind; empty if unknown."""
 PUBLIC: Final = frozenset(row["kind"] for row in TABLE["forms"] if row.get("public"))
 
 _NEAR_CHARS: Final = 200
 _AHEAD_CHARS: Final = 300
 _MOST_MISSES: Final = 256
-"""Of a text that tells a form, without the form around it, between two places: the time for a text has a bound."""
+"""Maximum of a form's starting texts without the form around them in a range, to bound the time for a text."""
 _LEAST_DISTINCT: Final = 6
-# An escaped line break or sign stands before a word as well as a space does.
+# An escaped line break or character precedes a word as a space does.
 _BEFORE: Final = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f][0-9A-Fa-f]))"
 _BEHIND: Final = r"(?![A-Za-z0-9_])"
 _COUNT: Final = re.compile(r"\{(\d+)(?:,\d*)?\}")
 _COUNTED: Final = 24
-_COUNTED_ANYWHERE: Final = 8  # what may begin anywhere has a state for each place that it may have begun at
+_COUNTED_ANYWHERE: Final = 8  # what may begin anywhere has a state for each possible start
 AT_FIRST: Final = 1
 _DIGIT: Final = re.compile("[0-9]")
 _LETTER: Final = re.compile("[A-Za-z]")
@@ -50,7 +50,7 @@ _WORD: Final = re.compile(r"[a-z-]{1,24}|[A-Z]?[a-z]{1,23}")
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    """On its first use: all of them would take half a second."""
+    """Compile on first use: all patterns together would take half a second."""
     return re.compile(pattern)
 
 
@@ -66,7 +66,7 @@ class Form:
     back: int
 
     def at(self, text: str, at: int) -> Found | None:
-        """The secret whose telling text stands there."""
+        """Return the secret whose identifying text is at this place."""
         if self.back:
             found = compiled(self.pattern).search(text, max(0, at - self.back), at + _AHEAD_CHARS)
             if found is None or found.start() > at:
@@ -78,7 +78,7 @@ class Form:
         return self.of(text, found)
 
     def of(self, text: str, found: re.Match[str]) -> Found | None:
-        """The secret of a match, if it is one."""
+        """Return the secret of a match, if it is one."""
         start, end = found.span(1 if found.re.groups else 0)
         if self.check is not None and not CHECKS[self.check](text[start:end]):
             return None
@@ -88,12 +88,12 @@ class Form:
 
 
 def is_mixed(secret: str) -> bool:
-    """Letters and digits, and not the same ones again and again."""
+    """Return whether it has letters and digits, and enough distinct ones."""
     return len(set(secret)) >= _LEAST_DISTINCT and is_of_both(secret)
 
 
 def is_of_both(text: str) -> bool:
-    """Letters and digits of ASCII."""
+    """Return whether it has ASCII letters and digits."""
     return _DIGIT.search(text) is not None and _LETTER.search(text) is not None
 
 
@@ -122,7 +122,7 @@ def _form_of(row: dict[str, Any]) -> Form:
 
 
 def one_of(words: Sequence[str]) -> str:
-    """A regular expression for the shortest of these texts that stands at a place; each letter is looked at once."""
+    """Return a regular expression for the shortest of these texts at a place; each letter is read once."""
     tree: dict[str, Any] = {}
     for word in words:
         node = tree
@@ -142,7 +142,7 @@ def _branches(node: dict[str, Any]) -> str:
 
 
 def _by_start() -> dict[str, list[tuple[str, Form]]]:
-    """By the shortest start, the starts that go on from it, the longest first."""
+    """Return, by the shortest start, the starts that extend it, the longest first."""
     starts = [(start, _form_of(row)) for row in TABLE["forms"] for start in row.get("starts", ())]
     shortest = [start for start, _ in starts if not any(start != s and start.startswith(s) for s, _ in starts)]
     by_start: dict[str, list[tuple[str, Form]]] = defaultdict(list)
@@ -158,14 +158,14 @@ _ANYWHERE: Final = [_form_of(row) for row in TABLE["forms"] if _is_anywhere(row)
 
 
 def _relaxed(form: str, most: int) -> str:
-    """A form that finds what this one does and more, with few states: counts are small and without a limit."""
+    """Return a form that matches this one's texts and more, with few states: its counts are small and open-ended."""
     return _COUNT.sub(lambda count: f"{{{min(int(count[1]), most)},}}", form)
 
 
 def may_be_forms(anywhere: int = _COUNTED_ANYWHERE) -> Iterator[str]:
-    """Regular expressions for Rust: where none is found, no form is; the first is of forms that have a start.
+    """Yield regular expressions for Rust; without a match there is no form. The first is for forms with a start.
 
-    `anywhere` is the most that is counted of the others: with `AT_FIRST` more is found, and in little of the time.
+    `anywhere`: the highest count in the others; with `AT_FIRST` more is found, in much less time.
     """
     closed = [row for row in TABLE["forms"] if not row.get("open") and r"[\s\S]" not in row["form"]]
     before = r"(?:^|[^A-Za-z0-9_]|\\[nrtbf]|%[0-9A-Fa-f][0-9A-Fa-f])"
@@ -178,7 +178,7 @@ def may_be_forms(anywhere: int = _COUNTED_ANYWHERE) -> Iterator[str]:
 
 
 def find_forms(text: str, begin: int, end: int) -> list[Found]:
-    """The secrets that begin between these places."""
+    """Return the secrets that begin in this range."""
     found: list[Found] = []
     done = begin
     for start in compiled(_STARTS).finditer(text, begin, end):

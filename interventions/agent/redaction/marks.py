@@ -1,7 +1,7 @@
-"""What is put in place of a secret: `[redacted:kind]`, and under a key a digest, which tells equal secrets.
+"""Marks in place of secrets: `[redacted:kind]`, with a digest under a key, which identifies equal secrets.
 
-Secrets are found as places in a text. Where places overlap, one mark takes the place of all of them; its kind is that
-of the first one given, and so is the digest, which is of this secret alone.
+Secrets are found as ranges of a text. One mark replaces overlapping ranges; its kind and digest are those of the first
+one given.
 """
 
 import re
@@ -16,7 +16,7 @@ _BEGIN: Final = "[redacted:"
 
 
 class Found(NamedTuple):
-    """A place in a text, from `start` to before `end`, and the kind of secret there."""
+    """A range of a text, from `start` to before `end`, and its kind of secret."""
 
     start: int
     end: int
@@ -26,17 +26,17 @@ class Found(NamedTuple):
 
 
 def secret_digest(secret: str, key: bytes) -> str:
-    """8 hex digits, equal for equal secrets under one key."""
+    """Return 8 hex digits, equal for equal secrets under one key."""
     return blake2b(secret.encode(errors="replace"), digest_size=DIGEST_BYTES, key=key[:64]).hexdigest()
 
 
 def mark(kind: str, secret: str = "", key: bytes = b"") -> str:
-    """`[redacted:kind:digest]`; without a key no digest, which could be guessed from."""
+    """Return `[redacted:kind:digest]`; without a key no digest, as it could be guessed from."""
     return f"[redacted:{kind}:{secret_digest(secret, key)}]" if key else f"[redacted:{kind}]"
 
 
 def marked(text: str, found: Sequence[Found], key: bytes = b"") -> str:
-    """The text with marks in these places. Marks that are there already stay."""
+    """Return the text with marks in these ranges. Existing marks stay."""
     if not found:
         return text
     kept: list[str] = []
@@ -49,7 +49,7 @@ def marked(text: str, found: Sequence[Found], key: bytes = b"") -> str:
 
 
 def _joined(found: Sequence[Found]) -> list[tuple[int, int, Found]]:
-    """Places that do not overlap, in their order, each with the first of those that make it up."""
+    """Return ranges that do not overlap, in order, each with the first of its original ones."""
     joined: list[tuple[int, int, int]] = []
     for start, end, order in sorted((one.start, one.end, order) for order, one in enumerate(found)):
         if joined and start < joined[-1][1]:

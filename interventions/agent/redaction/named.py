@@ -1,7 +1,7 @@
-"""Secrets that are told by the name they go under.
+"""Secrets recognized by their names.
 
-As a field of JSON, in text before `=` or `:`, as an option of a command (`--password x`), and in a sentence ("the
-password is x"). A value in text of less than three letters is not found.
+A name may be a field of JSON, in text before `=` or `:`, an option of a command (`--password x`), or in a sentence
+("the password is x"). Values in text with less than three letters are not found.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import Final
 
 from haltline.interventions.agent.redaction.marks import Found
 
-# What no secret begins with: a variable or a command of the shell, a template, and that there is none.
+# No secret begins with these: a shell variable or command, a template, and words for an empty value.
 NO_VALUE = r"(?!\$[({A-Z_]|[{<]|(?i:null|none|nil|true|false|undefined)\b)"
 _VALUE = (
     r"(?:(?<=\")[^\"\n\[]{3,256}(?<!\\)(?=\")|(?<=')[^'\n\[]{3,256}(?<!\\)(?=')"
@@ -26,18 +26,18 @@ _SCHEME = (
 
 
 def _after(colon: str = r":(?![:/])", but: str = "") -> re.Pattern[str]:
-    """`PGPASSWORD=hunter2`, `?token=abc`, `"password": "hunter2"`, `x-api-key: abc`: the name stays, the value goes."""
+    """Match `PGPASSWORD=hunter2`, `?token=abc`, `"password": "hunter2"`, `x-api-key: abc`; the name stays."""
     spaced = rf"(?:[ \t]{{0,4}}(?:=>|:=|={{1,2}}|{colon})[ \t]{{0,4}}\\?[\"']?|{_QUOTED}){NO_VALUE}"
     return re.compile(rf"({_SUFFIX}(?:=[\"']?|{spaced}){but})({_VALUE})")
 
 
 # `arn:aws:secretsmanager:...:secret:prod/db` and `org/token:latest` are no values of that name.
 _SPACED_COLON = r":(?=[ \t\"'])"
-# The number of tokens is no token, and PWD=/srv is a directory.
+# A number of tokens is no token, and PWD=/srv is a directory.
 NO_COUNT = r"(?!\d{1,5}(?:\.\d{1,3})?[kKmM]?(?![^\s\"'&,;)}\]]))"
 _NO_PATH = r"(?![/~.$]|[A-Za-z]:\\)"
 PATH = re.compile(r"[/~.$]|[A-Za-z]:\\")
-# In sentences what follows is a word, unless it has digits.
+# In sentences a word follows, unless it has digits.
 _IN_WORDS = re.compile(
     r"([ \t]{0,3}(?:=|:|[ \t](?:is|was)(?=[ \t:]):?)[ \t]{0,3}[\"'`]?|[ \t]{1,3}[\"'`]?(?=[A-Za-z0-9_+/=.-]{20}))"
     r"(?![{<$(])((?=[^\s]{0,128}[0-9])(?=[^\s]{0,128}[A-Za-z])[^\s\"'`,;\[]{6,256})"
@@ -67,7 +67,7 @@ _AFTER_OPTION = re.compile(
 )
 _BEFORE_OPTION = 48
 
-# What programs say of a secret without saying it: a call, an attribute, the name of a type, the same name again.
+# Code that refers to a secret without containing it: a call, an attribute, a type's name, the same name again.
 _CODE: Final = re.compile(
     r"[A-Za-z_][A-Za-z0-9_.]{0,80}\(|(?:self|this|cls|os|req|request|settings|config|args|options|opts|kwargs|process|params|data|env"
     r"|ctx|user|form|cleaned_data|validated_data|fake)[.?]|(?:str|string|String|int|bool|Optional|bytes|Any|object|char|Text"
@@ -81,7 +81,7 @@ def _is_code(value: str, name: str) -> bool:
 
 
 def find_named(text: str, lower: str, begin: int, end: int) -> list[Found]:
-    """The secrets whose names stand between these places; `lower` is the text in lower case."""
+    """Return the secrets whose names are in this range; `lower` is the text in lower case."""
     found: list[Found] = []
     for name, after in _AFTER_NAME.items():
         at = lower.find(name, begin, end)
@@ -109,5 +109,5 @@ def _behind(text: str, name: str, after: re.Pattern[str], at: int) -> Found | No
 
 
 def kind_of_name(name: str) -> str:
-    """As marks name it."""
+    """Return the kind as marks name it."""
     return name.replace("-", "_").replace(" ", "_")

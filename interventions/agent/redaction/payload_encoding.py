@@ -1,10 +1,9 @@
-"""Arguments and results of any kind as bounded JSON without secrets, and as digests.
+"""Arguments and results of any type as bounded JSON without secrets, and as digests.
 
-A digest is of the whole value after secrets were taken out: so nobody can find a short secret by
-trying, and the same call digests alike in every session. Two calls that differ in nothing but a
-secret have one digest, also where their marks differ. A value of more than 64 KiB is digested as it
-is, which is too much to guess. A key (`digest_key`) makes all digests useless to whoever does not
-hold it.
+A digest is of the whole value after redaction, so that a short secret cannot be found by trying, and the same call has
+the same digest in every session. Calls that differ only in a secret have one digest, even if their marks differ. A
+value of more than 64 KiB is digested without redaction, as it is too large to guess. With a key (`digest_key`), digests
+are useless to anyone without the key.
 """
 
 import re
@@ -22,7 +21,7 @@ from haltline.interventions.agent.redaction.pii_patterns import PERSONAL
 from haltline.interventions.agent.redaction.secrets import may_hold_secrets, redact, redact_text
 
 _REDACT_WHOLE_BYTES = 64 * 1024
-_MARGIN_CHARS = 4096  # looked at beyond a cut, so that a secret across it is seen whole
+_MARGIN_CHARS = 4096  # read beyond the cut, so that a secret across it is complete
 _MAX_NODES = 100_000
 _MAX_DEPTH = 32
 _STEPS = (196_608, 65_536, 16_384, 4096, 1024, 256, 64, 16)
@@ -32,25 +31,25 @@ _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS
 
 @dataclass(slots=True)  # frozen would take a microsecond more, in every call
 class Plain:
-    """A value as it may leave the process."""
+    """A value ready to leave the process."""
 
     value: Any
-    """JSON, without secrets, cut to the size that was asked for."""
+    """JSON without secrets, truncated to the requested size."""
     digest: str
     size_bytes: int
-    """Of the whole, as JSON."""
+    """Size of the whole value as JSON."""
     opaque: bool
-    """True: something in it has no value that can be compared, so an equal digest says nothing."""
+    """True: a part of it cannot be compared, so an equal digest proves nothing."""
     encoded: bytes | None = None
-    """The value as it is written, where that is known already."""
+    """The value as bytes, if they are known already."""
     unread_from: int | None = None
-    """Texts and lists in it are cut behind so many characters or items; None: it is whole."""
+    """Its texts and lists are truncated after this number of characters or items; None: it is complete."""
 
 
 class Whole:
-    """A value of any kind, secrets and all: for this process alone.
+    """A value of any type, including secrets, for use in this process only.
 
-    Several look through the arguments and the result of a call; what they need is worked out once.
+    Several readers search the arguments and the result of a call; shared intermediate values are cached.
     """
 
     __slots__ = ("_is_clean", "_json", "_json_text", "_opaque", "value")
@@ -63,33 +62,33 @@ class Whole:
         self._is_clean: bool | None = None
 
     def json(self) -> tuple[bytes, bool]:
-        """The value as JSON, and whether something in it has no value that can be compared."""
+        """Return the value as JSON, and whether a part of it cannot be compared."""
         if self._json is None:
             self._json, self._opaque = _encode(self.value)
         return self._json, self._opaque
 
     def json_text(self) -> str:
-        """The value's JSON as a text."""
+        """Return the value's JSON as text."""
         if self._json_text is None:
             self._json_text = self.json()[0].decode()
         return self._json_text
 
     def is_clean(self) -> bool:
-        """True is sure: there is no secret in the text, or in the JSON of what is no text."""
+        """Return True if the text, or the JSON of another value, certainly contains no secret."""
         if self._is_clean is None:
             self._is_clean = not may_hold_secrets(self.value if isinstance(self.value, str) else self.json_text())
         return self._is_clean
 
 
 def whole_of(value: Any) -> Whole:
-    """The value, to be looked through; as it is, where others look through it too."""
+    """Return the value as a Whole; one that is a Whole already is returned itself."""
     return value if isinstance(value, Whole) else Whole(value)
 
 
 def plain(value: Any, *, max_bytes: int, key: bytes = b"", pii: bytes | None = None) -> Plain:
-    """The value as JSON of at most about `max_bytes`, with the digest of the whole. Takes anything.
+    """Return the value as JSON of about `max_bytes` at most, with the digest of the whole. Accepts any value.
 
-    With `pii`, a key for digests, what belongs to persons is taken out as well.
+    With `pii`, a key for digests, personal data is removed as well.
     """
     given = whole_of(value)
     whole, opaque = given.json()
@@ -111,16 +110,16 @@ def plain(value: Any, *, max_bytes: int, key: bytes = b"", pii: bytes | None = N
 
 
 def raw_digest(value: Any, key: bytes) -> str | None:
-    """Tells equal values, secrets and all; for this process alone, whose key it is.
+    """Return a digest of a value including secrets, for use in this process only, as is its key.
 
-    None: something in it has no value that can be compared.
+    None: a part of it cannot be compared.
     """
     whole, opaque = _encode(value)
     return None if opaque else digest(whole, key)
 
 
 def plain_output(whole: Whole, *, max_chars: int, key: bytes = b"", pii: bytes | None = None) -> tuple[str, str]:
-    """The beginning of a text without secrets, and the digest of the whole: as `plain_text` and `plain` give them."""
+    """Return the beginning of a text without secrets, and the digest of the whole, like `plain_text` and `plain`."""
     text: str = whole.value
     if pii is None and len(text) <= _REDACT_WHOLE_BYTES:
         try:
@@ -137,12 +136,12 @@ def plain_output(whole: Whole, *, max_chars: int, key: bytes = b"", pii: bytes |
 
 
 def _is_flat(encoded: bytes) -> bool:
-    """It surely is nowhere so deep that it would be cut."""
+    """Return whether it certainly is not nested deeply enough to be cut."""
     return len(encoded) <= _MAX_DEPTH or encoded.count(b"{") + encoded.count(b"[") <= _MAX_DEPTH
 
 
 def plain_text(text: str, *, max_chars: int, key: bytes = b"", pii: bytes | None = None) -> str:
-    """The beginning of a text, without secrets."""
+    """Return the beginning of a text, without secrets."""
     clean = redact_text(text[: max_chars + _MARGIN_CHARS], key)
     if pii is not None:
         clean = without_pii_text(clean, pii)
@@ -154,17 +153,17 @@ def _shown(text: str, max_chars: int) -> str:
 
 
 def digest(data: bytes, key: bytes = b"") -> str:
-    """32 hex digits that tell equal data."""
+    """Return 32 hex digits, equal for equal data."""
     return (blake2b(data, digest_size=16, key=key[:64]) if key else blake2b(data, digest_size=16)).hexdigest()
 
 
 def _digest_of_clean(encoded: bytes, key: bytes) -> str:
-    """Of JSON whose secrets were taken out."""
+    """Return the digest of redacted JSON."""
     return digest(_SECRET_MARK.sub(rb"[redacted:\1]", encoded) if key else encoded, key)
 
 
 class _Opaque:
-    """Turns what JSON does not know into what it does, and notes what has no comparable value."""
+    """Converts values that JSON does not support, and records whether any cannot be compared."""
 
     def __init__(self) -> None:
         self.seen = False
@@ -179,7 +178,7 @@ class _Opaque:
         if isinstance(value, bytes | bytearray | memoryview):
             return self._of_bytes(bytes(value))
         self.seen = True
-        # Not its repr: that may be long, slow, secret, or hold an address that differs in every process.
+        # Not its repr, which may be long, slow or secret, or contain an address.
         return f"<{type(value).__module__}.{type(value).__qualname__}>"
 
     def _of_bytes(self, data: bytes) -> str:
@@ -191,13 +190,13 @@ class _Opaque:
 
 
 def _encode(value: Any) -> tuple[bytes, bool]:
-    try:  # most values are of JSON's own types; `suppress` would take as long as orjson
+    try:  # most values are JSON types; `suppress` would take as long as orjson
         return orjson.dumps(value, option=_OPTIONS), False
     except Exception:
         opaque = _Opaque()
     try:
         return orjson.dumps(value, default=opaque, option=_OPTIONS), opaque.seen
-    except Exception:  # a model that cannot be dumped, integers beyond 64 bits, lone surrogates, a circle
+    except Exception:  # a model that cannot be dumped, integers beyond 64 bits, lone surrogates, a cycle
         opaque = _Opaque()
         return orjson.dumps(_Walk(opaque).plain(value), option=_OPTIONS), opaque.seen
 
@@ -210,7 +209,7 @@ def _long(value: int) -> str:
 
 
 class _Walk:
-    """The slow way for what orjson refuses: every value on its own, so far and no deeper."""
+    """The slow path for values that orjson rejects: converts each value, to a maximum depth."""
 
     def __init__(self, opaque: _Opaque) -> None:
         self._opaque = opaque
@@ -233,13 +232,13 @@ class _Walk:
             return [self.plain(item, depth + 1) for item in value]
         try:
             return self.plain(self._opaque(value), depth + 1)
-        except Exception:  # its own code failed: __repr__, a serializer
+        except Exception:  # the value's own code failed: __repr__, a serializer
             self._opaque.seen = True
             return f"<{type(value).__qualname__}>"
 
 
 def _cut(value: Any, max_bytes: int, key: bytes, pii: bytes | None) -> tuple[Any, int]:
-    """The value with its long texts and lists cut, the shorter the limit the more, until it fits; and that limit."""
+    """Return the value with its texts and lists truncated until it fits, and the limit used."""
     for limit in _STEPS:
         if limit <= max_bytes:
             shorter = redact(_shorten(value, limit, key, pii), key)

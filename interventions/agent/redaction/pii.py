@@ -1,7 +1,7 @@
-"""What belongs to persons: taken out only where `redact_pii` asks for it, for an address may be what a task is about.
+"""Redaction of personal data, only with `redact_pii`, as a task may be about an address.
 
-The kinds are Agent Sentinel's: those of `pii_patterns`, and what looks like a key of some service. In place of each
-stands its kind and a short digest of it under the key of digests, so that two persons are still two.
+The kinds are Agent Sentinel's: those of `pii_patterns`, and texts that look like API keys. Each is replaced by its kind
+and a short digest under the key of digests, so that different persons stay distinct.
 """
 
 import re
@@ -17,14 +17,14 @@ _KEY_LIKE = re.compile(
 
 
 def without_pii_text(text: str, key: bytes) -> str:
-    """The text with `[redacted:kind:digest]` in place of what belongs to persons."""
+    """Return the text with `[redacted:kind:digest]` in place of personal data."""
     instead = partial(_instead, key)
     text = redact_personal(text, instead=instead)
     return _KEY_LIKE.sub(lambda found: instead("api_key_like", found.group()), text)
 
 
 def without_pii(value: Any, key: bytes) -> Any:
-    """A copy of a JSON value, its texts and keys without what belongs to persons. Numbers stay as they are."""
+    """Return a copy of a JSON value, without personal data in its texts and keys. Numbers are unchanged."""
     if isinstance(value, str):
         return without_pii_text(value, key)
     if isinstance(value, dict):

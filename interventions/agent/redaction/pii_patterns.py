@@ -1,9 +1,9 @@
-"""Personal data in text, by its form: replaced by `[redacted:kind]`, as secrets are.
+"""Personal data in text, recognized by its form and replaced by `[redacted:kind]`, like secrets.
 
 The kinds are those of Agent Sentinel: e-mail addresses, US social security numbers, US telephone numbers, and the
-numbers of payment cards (Luhn's check digit, ISO/IEC 7812-1 annex B). What has no telling form, such as a name, is not
-found. The agent's side leaves them in by default (`redact_pii`), as rules evaluate the
-recipients of a mail. The audit takes them out.
+numbers of payment cards (Luhn's check digit, ISO/IEC 7812-1 annex B). Data without a distinctive form, such as names,
+is not found. The agent's side leaves personal data in by default (`redact_pii`), as rules evaluate the recipients of a
+mail. The audit removes it.
 """
 
 import re
@@ -16,11 +16,11 @@ _EMAIL = re.compile(
 _SSN = re.compile(r"(?<![\w.-])(?!000|666|9)\d{3}-(?!00)\d\d-(?!0000)\d{4}(?![\w-])", re.ASCII)
 _CARD = re.compile(r"(?<![\w.-])[2-6]\d{3}(?:[ -]?\d{2,6}){2,4}(?![\w-])", re.ASCII)
 _PHONE = re.compile(r"(?<![\w.-])(?:\+?1[ .-])?(?:\(\d{3}\) ?|\d{3}[ .-])\d{3}[ .-]\d{4}(?![\w-])", re.ASCII)
-_CARD_DIGITS = range(14, 20)  # with 13 none was issued for decades, and all times in milliseconds have so many
+_CARD_DIGITS = range(14, 20)  # 13 digits have not been issued for decades, and are the length of times in milliseconds
 
 
 def is_card_number(text: str) -> bool:
-    """Whether it has 14 to 19 digits of which the last one is Luhn's, and no two kinds of separators."""
+    """Return whether it has 14 to 19 digits with a valid Luhn check digit, and only one kind of separator."""
     digits = [int(one) for one in text if one.isdecimal()]
     if len(digits) not in _CARD_DIGITS or (" " in text and "-" in text):
         return False
@@ -31,7 +31,7 @@ def is_card_number(text: str) -> bool:
 _FORMS: Final = {
     "email": _EMAIL,
     "us_ssn": _SSN,
-    "credit_card": _CARD,  # before telephone numbers, for some cards' digits are grouped like one
+    "credit_card": _CARD,  # before telephone numbers, as some cards' digits are grouped like one
     "phone_us": _PHONE,
 }
 PERSONAL: Final = tuple(_FORMS)
@@ -41,7 +41,7 @@ PERSONAL: Final = tuple(_FORMS)
 def redact_personal(
     text: str, kinds: Collection[str] = PERSONAL, instead: Callable[[str, str], str] | None = None
 ) -> str:
-    """The text without personal data of these kinds; `instead` makes what stands there, of kind and text."""
+    """Return the text without personal data of these kinds; `instead` maps kind and text to the replacement."""
 
     def replaced(found: re.Match[str]) -> str:
         if kind == "credit_card" and not is_card_number(found.group()):

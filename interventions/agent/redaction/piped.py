@@ -1,4 +1,4 @@
-"""Secrets that are piped, or given as a here-document, to a program that reads a password from its input."""
+"""Secrets that are piped, or given as a here-document, to a program that reads a password from standard input."""
 
 import re
 from collections.abc import Iterator
@@ -30,12 +30,12 @@ _DOCUMENT: Final = re.compile(r"<<-?[ \t]*[\"']?([A-Za-z_][A-Za-z0-9_]{0,40})[\"
 
 
 def may_be_piped() -> str:
-    """A regular expression for Rust: where it is not found, nothing is piped to a reader of passwords."""
+    """Return a regular expression for Rust; without a match, nothing is piped to a password reader."""
     return rf"(?:echo|printf|Write-|<<)(?s:.)*?(?:{_MAY_READ})|(?:{_MAY_READ})(?s:.)*?<<"
 
 
 def find_piped(text: str, begin: int, end: int) -> list[Found]:
-    """The secrets of producers that begin between these places, and of here-documents whose reader does."""
+    """Return the secrets of producers that begin in this range, and of here-documents whose reader does."""
     if _READER.search(text, begin, min(len(text), end + _LINE_CHARS)) is None:
         return []
     return [
@@ -78,7 +78,7 @@ def _in_documents(text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _input_texts(text: str, at: int) -> Iterator[tuple[int, int]]:
-    """The text behind `<<<`, or the lines of a document."""
+    """Yield the text after `<<<`, or the lines of a document."""
     here = _HERE.match(text, at)
     if here is not None:
         yield here.span(here.lastindex or 0)

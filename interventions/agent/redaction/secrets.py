@@ -1,9 +1,9 @@
-"""Secrets are taken out before anything leaves the process.
+"""Redaction of secrets before anything leaves the process.
 
-They are told by their form (`forms`), by a provider's name beside them (`beside`), by the name they go under (`named`),
-and in command lines by the program's options (`command_lines`, `piped`). `[redacted:kind]` takes their place; under a
-key the mark has a digest too, so that the same secret is recognized again. Applied to arguments, targets, errors and
-the head of outputs. What none of this tells is not found; leave such arguments out of the call.
+Secrets are recognized by their form (`forms`), by a provider's name beside them (`beside`), by their own name
+(`named`), and in command lines by the program's options (`command_lines`, `piped`). `[redacted:kind]` replaces them;
+under a key the mark also has a digest, so that equal secrets can be matched. Redaction covers arguments, targets,
+errors and the beginning of outputs. Other secrets are not found; leave such arguments out of the call.
 """
 
 import re
@@ -36,7 +36,7 @@ from haltline.schemas.events import Task
 
 _MAX_DEPTH: Final = 64
 _WINDOW_CHARS: Final = 2048
-_MARGIN_CHARS: Final = 512  # longer than what tells any form
+_MARGIN_CHARS: Final = 512  # longer than any identifying text
 
 _KEY: Final = re.compile(
     r"(?:api|access|account|private|app|application|master|encryption|signing|license|subscription)[_-]?key|secret|token"
@@ -48,12 +48,12 @@ _ITEM_OPTION: Final = re.compile(r"-{1,2}(?!-|no-)[\w.-]{1,60}")
 _ITEM_VALUE: Final = re.compile(rf"(?!-|\[redacted:){NO_VALUE}{NO_COUNT}")
 
 
-# Where one of these is found, in letters of any case, there may be a secret. A test holds that none is missing.
+# Without a match of these, ignoring case, there is no named secret. A test checks that none is missing.
 MAY_BE_NAMED: Final = (
     r"(?i:(?:api|access|account|private|app|application|master|encryption|signing|license|subscription|auth)[ _-]?key)",
     r"(?i:secret|passw|passphrase|passcode|presharedkey|client-key-data|pwd|cookie|credential)",
     r"(?i:token|auth(?:[\"'\\]|orization|[_-]?header))",
-    "[\u0130\u0131\u017f\u212a]",  # equal to letters of ASCII when case is ignored
+    "[\u0130\u0131\u017f\u212a]",  # equal to ASCII letters when case is ignored
 )
 
 
@@ -63,28 +63,28 @@ Look = Callable[[str], bool]
 
 
 class Looks(NamedTuple):
-    """Whether a text may have secrets of a sort. Each is quick, and never misses any.
+    """Tests for kinds of secrets in a text. Each is fast, and misses none.
 
-    Some share one turn: so many fit into it that its states are still kept.
+    Some share one pass, within the engine's limit of cached states.
     """
 
     named: Look
-    """Those of `find_named` and those beside a word."""
+    """Secrets by name, or beside a word."""
     started: Look
     """Forms that begin with a known text."""
     inside_or_programs: Look
-    """The quickest, and true of more texts than `otherwise`."""
+    """The fastest; matches more texts than `otherwise`."""
     inside: Look
     programs: Look
     commanded: Look
-    """As `optioned` or `piped`."""
+    """Like `optioned` or `piped`."""
     by_name: Look
     beside: Look
     optioned: Look
     piped: Look
 
     def formed(self, text: str) -> bool:
-        """Forms of any sort."""
+        """Forms of any kind."""
         return self.started(text) or self.inside(text)
 
     def in_commands(self, text: str) -> bool:
@@ -98,10 +98,10 @@ class Looks(NamedTuple):
 
 @cache
 def looks() -> Looks:
-    """Made on first use."""
+    """Return the tests, created on first use."""
     starts, *inside = may_be_forms()
     programs = (may_be_programs(), _PRODUCERS)
-    # All of them at once would have more states than are kept.
+    # All of them in one pass would exceed the engine's limit of cached states.
     return Looks(
         named=search_any((*MAY_BE_NAMED, *may_be_beside())),
         started=search_any((starts,)),
@@ -117,20 +117,20 @@ def looks() -> Looks:
 
 
 def may_hold_secrets(text: str) -> bool:
-    """Whether a text, or the text of JSON, has to be looked at more closely. False is sure: it holds no secret."""
-    quick = looks()  # written out, as it is done for every text of every call
+    """Return whether a text, or JSON text, needs a closer search. False: it certainly contains no secret."""
+    quick = looks()  # inlined, as it runs for every text of every call
     if quick[0](text) or quick[1](text) or (quick[2](text) and (quick.inside(text) or quick.in_commands(text))):
         return True
     return not (text.isascii() or _is_unicode(text))
 
 
 def may_have_a_form(text: str) -> bool:
-    """As `may_hold_secrets`, of all secrets but those that only a name tells; of what is Unicode."""
+    """Like `may_hold_secrets`, without secrets recognized only by name; for valid Unicode."""
     return looks().started(text) or looks().otherwise(text)
 
 
 def _is_unicode(text: str) -> bool:
-    """False: it has lone surrogates, which are no text to Rust."""
+    """Return False for lone surrogates, which Rust does not accept as text."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -139,14 +139,14 @@ def _is_unicode(text: str) -> bool:
 
 
 def is_secret_name(name: str) -> str | None:
-    """The kind of secret that goes under such a name, or None."""
+    """Return the kind of secret under such a name, or None."""
     kind = _kind_of_field(name)
     return kind or None
 
 
 @lru_cache(4096)
 def _kind_of_field(name: str) -> str | None:
-    """Empty: it is told by the value, whether it is one."""
+    """Return the kind of a field by its name; empty: the value decides; None: no secret."""
     found = _KEY.search(name)
     if found is None:
         return None
@@ -154,7 +154,7 @@ def _kind_of_field(name: str) -> str | None:
 
 
 def find_secrets(text: str) -> list[Found]:
-    """Where secrets are in a text, those of the most telling kind first; places may overlap."""
+    """Return the ranges of secrets in a text, the most specific kind first; they may overlap."""
     quick = looks()
     is_text = text.isascii() or _is_unicode(text)
     found: list[Found] = []
@@ -181,7 +181,7 @@ def _any_text(_text: str) -> bool:
 
 
 def _windows(text: str, look: Look) -> list[tuple[int, int]]:
-    """The parts of a text in which secrets may begin."""
+    """Return the parts of a text in which secrets may begin."""
     if len(text) <= _WINDOW_CHARS + _MARGIN_CHARS:
         return [(0, len(text))] if look(text) else []
     windows: list[tuple[int, int]] = []
@@ -196,20 +196,20 @@ def _windows(text: str, look: Look) -> list[tuple[int, int]]:
 
 
 def redact_text(text: str, key: bytes = b"") -> str:
-    """The text without what tells itself as a secret; with a key, marks have digests."""
+    """Return the text without recognizable secrets; with a key, marks have digests."""
     if len(text) <= _WINDOW_CHARS and not may_hold_secrets(text):
         return text
     return marked(text, find_secrets(text), key)
 
 
 def _lower(text: str) -> str:
-    """In lower case, place by place: a few letters have a lower case of two."""
+    """Return the lower case with the same length: some letters have a lower case of two."""
     lower = text.lower()
     return lower if len(lower) == len(text) else "".join(c.lower() if c.isascii() else c for c in text)
 
 
 def redact(value: Any, key: bytes = b"", depth: int = 0) -> Any:
-    """A copy of a JSON value without secrets. Changes nothing in place; what lies too deep is cut."""
+    """Return a copy of a JSON value without secrets; too deep levels are cut. Does not change the value."""
     if isinstance(value, str):
         return redact_text(value, key)
     if depth > _MAX_DEPTH:
@@ -227,13 +227,13 @@ def redact(value: Any, key: bytes = b"", depth: int = 0) -> Any:
 
 
 def _declared_name(value: dict[str, Any]) -> str | None:
-    """`{"name": "DB_PASSWORD", "value": "x"}`, as environments are written."""
+    """Return the name of `{"name": "DB_PASSWORD", "value": "x"}`, a form used for environments."""
     name = value.get("name", value.get("key"))
     return name if isinstance(name, str) and is_secret_name(name) is not None else None
 
 
 def instead_of_items(items: list[Any], key: bytes = b"") -> dict[int, str]:
-    """By its place, what is put in place of an item that has a secret as an option's value: `["--password", "x"]`."""
+    """Return replacements, by index, of items that contain a secret as an option's value: `["--password", "x"]`."""
     instead: dict[int, str] = {}
     for at, (start, end) in secret_items(items).items():
         item = items[at]
@@ -248,7 +248,7 @@ def instead_of_items(items: list[Any], key: bytes = b"") -> dict[int, str]:
 
 
 def redact_field(name: str, value: Any, key: bytes = b"", depth: int = 0) -> Any:
-    """A field's value without secrets, which its name may tell."""
+    """Return a field's value without secrets, which its name may indicate."""
     kind = _kind_of_field(name)
     if kind is None:
         return redact_text(value, key) if isinstance(value, str) else redact(value, key, depth + 1)
@@ -264,13 +264,13 @@ def redact_field(name: str, value: Any, key: bytes = b"", depth: int = 0) -> Any
 
 
 def _doubtful(name: str, value: str, key: bytes) -> str:
-    """The value of a name that tells a secret only where the value looks like one."""
+    """Redact the value of a name that indicates a secret only if the value looks like one."""
     assigned = f"{name}={value}"
     return marked(assigned, find_secrets(assigned), key).removeprefix(f"{name}=")
 
 
 def without_secrets(task: Task | None, *, key: bytes = b"", pii: bytes | None = None) -> Task | None:
-    """The task, its goal without secrets; with `pii`, a key for digests, also without what belongs to persons."""
+    """Return the task with its goal redacted; with `pii`, a key for digests, also without personal data."""
     if task is None:
         return None
     goal = redact_text(task.goal, key)

@@ -1,5 +1,5 @@
-"""Rules that the agent's author sets: budgets, rates, lists, arguments, evidence, loops, replays.
+"""Rules of the agent's author: budgets, rates, lists, arguments, evidence, loops, replays.
 
-They are kept in the agent's own process and need nobody to be asked. Each part is a pure class whose clock is an
-argument; `book.py` puts them together. What the processor says is beside them, and the harder of both holds.
+They are applied in the agent's own process, without a worker. Each part is a pure class whose clock is an argument;
+`book.py` combines them. Decisions of the processor apply as well; the stricter of both has effect.
 """

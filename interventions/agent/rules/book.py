@@ -1,7 +1,7 @@
-"""All the rules of one session, put together. Thread safe; the clock is an argument; no I/O.
+"""All rules of one session combined. Thread safe; the clock is an argument; no I/O.
 
-The order: a result that is returned again, lists, arguments, evidence, loops, rates, budgets. Whatever refuses first is
-said. Only what is let pass counts for rates and is held against budgets; attempts count for the loop rule.
+The order: stored results, lists, arguments, evidence, loops, rates, budgets. The first refusal is reported. Only
+admitted calls count for rates and budgets; attempts count for the loop rule.
 """
 
 import copy
@@ -26,7 +26,7 @@ NO_RULES = ClientRules()
 
 @dataclass(slots=True)
 class _Applying:
-    """What holds for one action."""
+    """The rules for one action."""
 
     listed: Objection | None
     arguments: Sequence[Arguments]
@@ -39,7 +39,7 @@ class _Applying:
 
 @dataclass(slots=True)
 class Ticket:
-    """A call that the rules know of; to be given back in `end` or `release`."""
+    """A call known to the rules; to be passed to `end` or `release`."""
 
     action: str
     cost_usd: float = 0.0
@@ -47,7 +47,7 @@ class Ticket:
     replayed: Kept | None = None
     refused: Objection | None = None
     objections: list[Objection] = field(default_factory=list)
-    """What the agent should hear before the call."""
+    """Hints for the agent before the call."""
     held: Sequence[Budget] = ()
     open: bool = True
 
@@ -70,12 +70,12 @@ class RuleBook:
         self._lists = [*rules.also_allowed, *([] if rules.allowed_actions is None else [rules.allowed_actions])]
         self._applying: dict[str, _Applying] = {}
         self.empty = rules == NO_RULES
-        """Nothing is ruled."""
+        """There are no rules."""
         self._lock = threading.Lock()
 
     @property
     def spent_usd(self) -> float:
-        """By the session, as far as a budget counts it."""
+        """The session's spending, as counted for a budget."""
         return 0.0 if self._session is None else self._session.spent_usd
 
     def begin(
@@ -87,7 +87,7 @@ class RuleBook:
         cost_usd: float | None = None,
         key: str | None = None,
     ) -> Ticket | None:
-        """What the rules say to a call; None: they have nothing to do with it."""
+        """Apply the rules to a call; None: no rule applies to it."""
         if self.empty and key is None:
             return None
         with self._lock:
@@ -125,8 +125,8 @@ class RuleBook:
         value: Any = None,
         has_value: bool = False,
     ) -> float:
-        """The call has run; what it cost, by default its price. Also a call that failed is paid for."""
-        # The first caller may change what it got.
+        """Record the end of a call. Returns its cost, by default its price. Failed calls are charged, too."""
+        # The first caller may change the value that it received.
         kept = Kept(copied(value), has_value, now_ms) if ok and ticket.key is not None else None
         with self._lock:
             cost = ticket.cost_usd if cost_usd is None else cost_usd
@@ -139,29 +139,29 @@ class RuleBook:
             return cost
 
     def release(self, ticket: Ticket) -> None:
-        """Takes back the counts of a call that was refused elsewhere."""
+        """Revert the counts of a call that was refused elsewhere."""
         with self._lock:
             if ticket.open:
                 self._close(ticket, None)
 
     def spend(self, usd: float) -> None:
-        """Spent by something that is no call of a tool: a turn of the model."""
+        """Record spending outside of tool calls: a turn of the model."""
         with self._lock:
             for budget in (self._session, self._run):
                 if budget is not None:
                     budget.spend(usd)
 
     def after_fork(self) -> None:
-        """In a child: what was counted stays; a thread that held the lock is not there to give it back."""
+        """In a forked child: keep the counts, and replace the lock, which a missing thread may hold."""
         self._lock = threading.Lock()
 
     def forget_results(self) -> None:
-        """The work was put back: what calls have given is not there any more, so they may be made again."""
+        """Clear stored results after a rollback, so that the calls can be made again."""
         with self._lock:
             self._replays.forget()
 
     def against_changed(self, action: str, args: Mapping[str, Any]) -> Objection | None:
-        """What is wrong with arguments that a decision has put in place of those that were let pass."""
+        """Return the violations in arguments that a decision has set instead of the admitted ones."""
         if self.empty:
             return None
         with self._lock:
@@ -172,7 +172,7 @@ class RuleBook:
         return wrong if wrong is None or self.rules.strict_mode else replace(wrong, blocks=False)
 
     def begin_run(self) -> None:
-        """The next run: nothing of its budget is spent, and it has seen no evidence."""
+        """Start the next run: its budget is unspent, and evidence is cleared."""
         with self._lock:
             if self._run is not None:
                 self._run.begin_anew()
@@ -181,7 +181,7 @@ class RuleBook:
     # With the lock held.
 
     def _check(self, applying: _Applying, ticket: Ticket, args: Mapping[str, Any], now_ms: int) -> None:
-        """Collects what refuses the call, and what is only advice."""
+        """Collect refusals and hints for the call."""
         try:
             for objection in self._against(applying, ticket, args, now_ms):
                 if not self.rules.strict_mode:
@@ -189,7 +189,7 @@ class RuleBook:
                 elif ticket.refused is None:
                     ticket.refused = objection
         except Exception:
-            if ticket.refused is None:  # a refusal that is known holds, whatever of the rest cannot be worked out
+            if ticket.refused is None:  # a known refusal stands, even if other rules fail
                 self._close(ticket, None)
                 raise
 
@@ -224,13 +224,13 @@ class RuleBook:
     def _of(self, action: str) -> _Applying:
         known = self._applying.get(action)
         if known is None:
-            if len(self._applying) >= _MAX_ACTIONS:  # only what was worked out is forgotten, no count
+            if len(self._applying) >= _MAX_ACTIONS:  # only cached rules are dropped, no counts
                 self._applying.clear()
             known = self._applying[action] = self._work_out(action)
         return known
 
     def _work_out(self, action: str) -> _Applying:
-        # What forbids or counts does so under every server's prefix; what allows, under the whole name only.
+        # Denials and counts apply with any server's prefix; permissions only to the whole name.
         rules, names = self.rules, {action, *names_of(action)}
 
         def matching(pairs: Any) -> list[Any]:
@@ -257,8 +257,8 @@ class RuleBook:
 
 
 def copied(value: Any) -> Any:
-    """A copy that nobody else changes, where its type has one; else itself."""
+    """Return a copy of the value, if its type supports it; else the value itself."""
     try:
         return copy.deepcopy(value)
-    except Exception:  # a connection, a lock, somebody's __deepcopy__
+    except Exception:  # a connection, a lock, a faulty __deepcopy__
         return value

@@ -1,8 +1,7 @@
-"""What may be spent. A call's price is held when it begins, and counted when it has run.
+"""Budgets. A call's price is held when it begins, and spent when it has run.
 
-A call is refused when spent + held + its price is more than the limit; exactly the limit may be spent. Sums are
-rounded to
-nine places before they are compared, for ten times 0.1 is not 1 in binary.
+A call is refused if spent + held + its price is more than the limit; exactly the limit may be spent. Sums are rounded
+to nine places before they are compared, as ten times 0.1 is not 1 in binary.
 """
 
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ _PLACES = 9
 
 
 class Budget:
-    """One limit, and what was spent of it. Not thread safe."""
+    """One limit and its spending. Not thread safe."""
 
     def __init__(self, name: str, limit_usd: float, warn_at: Sequence[float] = ()) -> None:
         self.name = name
@@ -24,7 +23,7 @@ class Budget:
         self._reported = 0
 
     def against(self, usd: float) -> Objection | None:
-        """Why a call of this price must not be made now."""
+        """Return why a call of this price must not be made now, if so."""
         used = round(self.spent_usd + self.held_usd, _PLACES)
         if round(used + usd, _PLACES) <= self.limit_usd:
             return None
@@ -36,23 +35,23 @@ class Budget:
         )
 
     def hold(self, usd: float) -> None:
-        """A call of this price begins."""
+        """Hold the price of a call that begins."""
         self.held_usd = round(self.held_usd + usd, _PLACES)
 
     def release(self, usd: float) -> None:
-        """What was held for a call is not any more."""
+        """Release the amount held for a call."""
         self.held_usd = max(0.0, round(self.held_usd - usd, _PLACES))
 
     def spend(self, usd: float) -> None:
-        """So much was spent."""
+        """Record spending."""
         self.spent_usd = round(self.spent_usd + usd, _PLACES)
 
     def begin_anew(self) -> None:
-        """Nothing is spent yet; what calls that run hold, they still hold."""
+        """Reset the spending; amounts held by running calls stay."""
         self.spent_usd, self._reported = 0.0, 0
 
     def warning(self) -> Objection | None:
-        """To be reported once for each threshold that was passed since."""
+        """Return a warning, once for each threshold passed."""
         if self.limit_usd <= 0:
             return None
         percent = round(self.spent_usd / self.limit_usd * 100, _PLACES)

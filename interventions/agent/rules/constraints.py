@@ -1,9 +1,9 @@
-"""What arguments must be: the keywords of JSON Schema that Agent Sentinel's policy has, and a length.
+"""Constraints of arguments: the keywords of JSON Schema in Agent Sentinel's policy, and a length.
 
-An argument that is not given is not looked at unless it is required. A bound wants a number, a pattern a text or a
-path, a length something that has one: in another form ("900", ["rm"]) it is no way around, where JSON Schema would let
-it pass. True and False are no numbers. A number that is a whole one (2.0) is an integer, as in JSON Schema. What a
-violation says goes to the model, so it names the argument, not its value.
+A missing argument is ignored unless it is required. A bound requires a number, a pattern a text or a path, a length a
+value that has one: another type ("900", ["rm"]) is a violation, although JSON Schema accepts it. True and False are no
+numbers. A number with an integral value (2.0) is an integer, as in JSON Schema. The text of a violation goes to the
+model, so it names the argument, not its value.
 """
 
 import os
@@ -27,7 +27,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def against(action: str, constraints: Arguments, args: Mapping[str, Any]) -> Objection | None:
-    """Everything that is wrong with the arguments."""
+    """Return all violations of the arguments."""
     wrong = [f"{name} is required" for name in constraints.required if args.get(name) is None]
     for name, constraint in constraints.properties.items():
         if name in args:
@@ -43,9 +43,9 @@ def _violations(constraint: Constraint, value: Any) -> Iterator[str]:
         return
     number = isinstance(value, Real | Decimal) and not isinstance(value, bool)
     bound = constraint.minimum is not None or constraint.maximum is not None
-    if bound and not number and value is not None:  # None is not given, as for `required`
+    if bound and not number and value is not None:  # None counts as missing, as for `required`
         yield "must be a number"
-    # Written so that NaN, which is neither below nor above anything, does not pass.
+    # Written so that NaN, which compares false with everything, is a violation.
     if constraint.minimum is not None and number and not value >= constraint.minimum:
         yield f"must be at least {constraint.minimum:g}"
     if constraint.maximum is not None and number and not value <= constraint.maximum:
@@ -72,5 +72,5 @@ def _is(value: Any, kind: str) -> bool:
 
 
 def _equal(value: Any, allowed: Any) -> bool:
-    """1 and True are two things here."""
+    """Return whether both are equal; 1 and True are different here."""
     return isinstance(value, bool) is isinstance(allowed, bool) and bool(value == allowed)

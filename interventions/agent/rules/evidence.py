@@ -1,4 +1,4 @@
-"""What must have been looked up before. Only what succeeded in this run is evidence."""
+"""Required earlier actions. Only successful actions of this run are evidence."""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -9,14 +9,14 @@ _MAX_KEPT = 1024
 
 
 class Evidence:
-    """When each action last succeeded. Not thread safe."""
+    """The time of each action's last success. Not thread safe."""
 
     def __init__(self, required: Sequence[str]) -> None:
         self._required = tuple(dict.fromkeys(required))
         self._at_ms: dict[str, int] = {}
 
     def note(self, action: str, now_ms: int) -> None:
-        """The action has succeeded."""
+        """Record a successful action."""
         if any(fnmatchcase(action, glob) for glob in self._required):
             self._at_ms.pop(action, None)
             self._at_ms[action] = now_ms
@@ -24,11 +24,11 @@ class Evidence:
                 del self._at_ms[next(iter(self._at_ms))]
 
     def begin_anew(self) -> None:
-        """A new run has seen nothing."""
+        """Clear the evidence for a new run."""
         self._at_ms.clear()
 
     def against(self, action: str, required: Sequence[str], max_age_s: float | None, now_ms: int) -> Objection | None:
-        """What is missing, or too old; evidence exactly as old as is allowed is good."""
+        """Return missing or outdated evidence; evidence of exactly the maximum age is valid."""
         missing, stale = [], []
         for glob in required:
             latest = max((at for name, at in self._at_ms.items() if fnmatchcase(name, glob)), default=None)

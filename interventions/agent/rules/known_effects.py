@@ -1,7 +1,7 @@
 """The effect of a tool by its name, for the fail policy.
 
-The worker's classifier knows far more (commands, SQL, the policy's own tools); the agent's side
-does not carry it. A test holds that the two agree on every name here.
+The worker's classifier knows more (commands, SQL, the policy's own tools); the agent's side does not include it. A test
+checks that the two agree on every name here.
 """
 
 import re
@@ -22,7 +22,7 @@ READS = (
 
 KEEPS = ("write*", "create_*", "edit*", "multi_edit", "multiedit", "notebook_edit", "str_replace*", "save_*", "add_*",
          "insert_*", "upload_*", "todo*", "think*", "say*", "send_message*", "task")  # fmt: skip
-"""Tools that run nothing of what they are given: a long text is data."""
+"""Tools that do not execute their input: a long text is data."""
 
 _LAST_PART = re.compile(r"__|[./:]")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -33,9 +33,9 @@ _BY_NAME = tuple(
 
 
 def names_of(action: str) -> tuple[str, ...]:
-    """What a tool's name may be matched as: `mcp__warehouse__dropTable` is `drop_table` too."""
-    # `mcp__warehouse__drop_table` and `catalog.delete_asset` are named by their last part.
-    # `deleteAsset` and `delete-asset` are `delete_asset`.
+    """Return the forms of a tool's name to match: `mcp__warehouse__dropTable` is also `drop_table`."""
+    # `mcp__warehouse__drop_table` and `catalog.delete_asset` match by their last part. `deleteAsset` and `delete-asset`
+    # are `delete_asset`.
     snake = _CAMEL.sub("_", action).lower().replace("-", "_")
     return action.lower(), snake, _LAST_PART.split(snake)[-1]
 
@@ -45,7 +45,7 @@ _KEEPS = re.compile("|".join(translate(glob) for glob in KEEPS))
 
 @lru_cache(maxsize=1024)
 def only_keeps(action: str, effect: Effect) -> bool:
-    """Whether a tool surely runs nothing of what it is given: it only looks, or keeps a text."""
+    """Return whether a tool certainly does not execute its input: it only reads, or stores a text."""
     if effect is Effect.READ:
         return True
     return effect is Effect.EXEC and any(_KEEPS.match(name) for name in names_of(action))
@@ -53,7 +53,7 @@ def only_keeps(action: str, effect: Effect) -> bool:
 
 @lru_cache(maxsize=1024)
 def known_effect(action: str, hint: Effect | None) -> Effect:
-    """The effect of a tool by its name, raised by the hint; a name that tells nothing counts as EXEC."""
+    """Return the effect of a tool by its name, raised by the hint; EXEC for an unknown name."""
     names = names_of(action)
     known = next((effect for pattern, effect in _BY_NAME if any(pattern.match(name) for name in names)), None)
     if known is None and destroying_verb(action):

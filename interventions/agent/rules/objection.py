@@ -1,7 +1,7 @@
-"""What a rule says against a call, and in which words.
+"""Objections of rules against a call, and their texts.
 
-`TEXTS` are for the model: what to do next, and no threshold, as with every refusal. The values and limits are in
-`detail`, for the agent's author.
+`TEXTS` are for the model: the next step, and no thresholds, as in every refusal. The values and limits are in `detail`,
+for the agent's author.
 """
 
 from dataclasses import dataclass, field
@@ -40,11 +40,11 @@ TEXTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Against one call; or only a word before it, when `blocks` is False."""
+    """An objection against one call; only a hint if `blocks` is False."""
 
     code: str
     detail: str
-    """For the agent's author: what was measured, and against what."""
+    """For the agent's author: the measured value and the limit."""
     blocks: bool = True
     values: dict[str, float | int | str] = field(default_factory=dict)
     thresholds: dict[str, float | int | str] = field(default_factory=dict)
@@ -55,13 +55,13 @@ class Objection:
 
     @property
     def message(self) -> str:
-        """For the model."""
+        """The text for the model."""
         parts = [*self.argument_violations, *self.stale_evidence, *self.required_prior_actions]
         return f"{TEXTS[self.code]} ({'; '.join(parts)})"[:2000] if parts else TEXTS[self.code]
 
     @property
     def remediation(self) -> Remediation:
-        """For machines: what may be done about it."""
+        """The machine-readable remediation."""
         return Remediation(
             reason_code=self.code.upper(),
             missing_requirements=self.required_prior_actions if self.code == MISSING else (),

@@ -1,4 +1,4 @@
-"""Regular expressions in settings: checked when they are read, compiled once."""
+"""Regular expressions in settings: validated when they are read, compiled once."""
 
 import re
 from functools import lru_cache
@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 @lru_cache(maxsize=1024)
 def compiled(pattern: str) -> re.Pattern[str]:
-    """The expression."""
+    """Return the compiled expression."""
     return re.compile(pattern)
 
 

@@ -1,6 +1,6 @@
-"""A call that must happen once: made again with the same key, it gives the first one's result and does nothing.
+"""Calls to be made once: a call with the same key gets the first one's result and is not made.
 
-Of a call that failed nothing is kept: it may be tried again. While the first one runs, a second is refused.
+No result of a failed call is stored: it may be repeated. While the first call runs, a second is refused.
 """
 
 from collections import OrderedDict
@@ -14,7 +14,7 @@ _MAX_KEPT = 4096
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a call gave."""
+    """The stored result of a call."""
 
     value: Any
     has_value: bool
@@ -22,7 +22,7 @@ class Kept:
 
 
 class Replays:
-    """By action and key. Not thread safe. Beyond `max_kept` results the oldest is forgotten."""
+    """Stored results by action and key. Not thread safe. Beyond `max_kept` results the oldest is dropped."""
 
     def __init__(self, ttl_s: float, *, max_kept: int = _MAX_KEPT) -> None:
         self._ttl_ms = ttl_s * 1000
@@ -31,7 +31,7 @@ class Replays:
         self._running: set[tuple[str, str]] = set()
 
     def begin(self, action: str, key: str, now_ms: int) -> Kept | Objection | None:
-        """The earlier result; why the call must wait; or None: it is to be made, and must be ended."""
+        """Return the stored result; or why the call must wait; or None: make the call, then call `end`."""
         at = (action, key)
         if at in self._running:
             return Objection(IN_FLIGHT, f"{action}: the call with the key {key[:100]!r} has not ended yet")
@@ -44,11 +44,11 @@ class Replays:
         return None
 
     def forget(self) -> None:
-        """No result is returned again; what runs still runs."""
+        """Clear the stored results; running calls still run."""
         self._kept.clear()
 
     def end(self, action: str, key: str, kept: Kept | None) -> None:
-        """The call has ended, or was not made: then, and when it failed, with None."""
+        """End the call; `kept` is None if it failed or was not made."""
         self._running.discard((action, key))
         if kept is None:
             return

@@ -1,4 +1,4 @@
-"""What an agent's author may limit. The names are those of Agent Sentinel's policy."""
+"""The rules that an agent's author can set. The names are those of Agent Sentinel's policy."""
 
 import os
 import tomllib
@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from haltline.interventions.agent.rules.patterns import Pattern
 
 RULES_VARIABLE: Final = "HALTLINE_AGENT_RULES"
-"""Names a file of rules, JSON or TOML."""
+"""The environment variable with the paths of rule files, JSON or TOML."""
 
 Glob = Annotated[str, Field(min_length=1, max_length=512)]
 Usd = Annotated[float, Field(ge=0, le=1e12)]
@@ -32,40 +32,40 @@ class _Part(BaseModel):
 
 
 class RateLimit(_Part):
-    """At most so many calls in any window of this length."""
+    """The maximum number of calls in any window of this length."""
 
     max_count: Annotated[int, Field(ge=0, le=10_000)]
     window_seconds: Seconds
 
 
 class Constraint(_Part):
-    """What one argument must be."""
+    """Constraints of one argument."""
 
     type: Literal["string", "number", "integer", "boolean", "array", "object", "null"] | None = None
     minimum: float | None = None
     maximum: float | None = None
     enum: tuple[Any, ...] | None = None
     pattern: Pattern | None = None
-    """A regular expression that is found somewhere in the text."""
+    """A regular expression that must match somewhere in the text."""
     max_length: Annotated[int, Field(ge=0)] | None = None
     """Of a text or a list."""
 
 
 class Arguments(_Part):
-    """What the arguments of a tool must be."""
+    """Constraints of a tool's arguments."""
 
     required: tuple[str, ...] = ()
     properties: Annotated[dict[str, Constraint], Field(max_length=256)] = Field(default_factory=dict)
 
 
 class LoopRule(_Part):
-    """The same call so often in so short a time is a loop; refused attempts count as well."""
+    """The same call this often in this time is a loop; refused attempts count as well."""
 
     action: Glob = "*"
     threshold: Annotated[int, Field(ge=2, le=1000)] = 5
     window_seconds: Seconds = 10.0
     arg_exclude: tuple[str, ...] = ()
-    """Arguments that vary by themselves."""
+    """Arguments to ignore, as they vary."""
 
 
 Rates: TypeAlias = Annotated[dict[Glob, tuple[RateLimit, ...]], BeforeValidator(_one_or_many), Field(max_length=1024)]
@@ -76,37 +76,37 @@ Prices: TypeAlias = Annotated[dict[Glob, Usd], Field(max_length=1024)]
 
 
 class ClientRules(_Part):
-    """All of it. Names of actions are globs; amounts are US dollars.
+    """All rules. Names of actions are globs; amounts are US dollars.
 
-    Raises ValueError (pydantic's) for what cannot be.
+    Raises ValueError (pydantic's) for invalid values.
     """
 
     session_budget: Usd | None = None
-    """What the whole session may cost."""
+    """The maximum cost of the session."""
     run_budget: Usd | None = None
-    """What one run may cost; `Guard.begin_run` begins the next."""
+    """The maximum cost of one run; `Guard.begin_run` starts the next."""
     action_budgets: Prices = Field(default_factory=dict)
-    """What all calls that match may cost together, in the session."""
+    """The maximum cost of all matching calls in the session."""
     budget_warning_thresholds: tuple[Percent, ...] = (80.0,)
-    """Percent of a budget at which the agent gets a hint, once each."""
+    """Percentages of a budget at which the agent gets a hint, once each."""
     prices: Prices = Field(default_factory=dict)
-    """What a call costs, where the call does not say it."""
+    """The cost of a call that does not report its own."""
     denied_actions: tuple[Glob, ...] = ()
     allowed_actions: tuple[Glob, ...] | None = None
     """None: all."""
     also_allowed: tuple[tuple[Glob, ...], ...] = ()
-    """Further lists, on each of which an action has to be: what merging makes of several."""
+    """Further lists, each of which must contain an action: the result of merging several."""
     rate_limits: Rates = Field(default_factory=dict)
     argument_constraints: Constraints = Field(default_factory=dict)
     evidence_requirements: Annotated[dict[Glob, tuple[Glob, ...]], Field(max_length=1024)] = Field(default_factory=dict)
-    """Actions that must have succeeded in this run before."""
+    """Actions that must have succeeded before in this run."""
     evidence_max_age_seconds: Annotated[dict[Glob, Seconds], Field(max_length=1024)] = Field(default_factory=dict)
-    """By the action that needs it."""
+    """By the action that requires the evidence."""
     loop_rules: Annotated[tuple[LoopRule, ...], Field(max_length=256)] = ()
     idempotency_ttl_seconds: Seconds = 3600.0
     """How long a result is returned again for the same key."""
     strict_mode: bool = True
-    """False: what would be refused is only a hint to the agent."""
+    """False: refusals are only hints to the agent."""
 
     @model_validator(mode="after")
     def _ages_of_something(self) -> "ClientRules":
@@ -118,7 +118,7 @@ class ClientRules(_Part):
         return self
 
     def merged(self, other: "ClientRules") -> "ClientRules":
-        """The stricter of both in everything: least budgets, all denials, only what both allow, highest prices."""
+        """Return the stricter of both: lowest budgets, all denials, only what both allow, highest prices."""
         lists = [*self.also_allowed, *other.also_allowed]
         lists += [rules.allowed_actions for rules in (self, other) if rules.allowed_actions is not None]
         return ClientRules(
@@ -145,9 +145,9 @@ class ClientRules(_Part):
 
     @classmethod
     def from_file(cls, file: str | os.PathLike[str]) -> "ClientRules":
-        """The rules of a JSON file, or of a TOML file (`*.toml`).
+        """Read the rules of a JSON file, or of a TOML file (`*.toml`).
 
-        Raises ValueError that names the file for what cannot be, and OSError when it cannot be read.
+        Raises ValueError with the file's name for invalid rules, and OSError if it cannot be read.
         """
         path = Path(file)
         data = path.read_bytes()
@@ -159,7 +159,7 @@ class ClientRules(_Part):
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> "ClientRules | None":
-        """The rules of the files that `HALTLINE_AGENT_RULES` names, merged; None when it names none."""
+        """Read and merge the files that `HALTLINE_AGENT_RULES` names; None if it is not set."""
         files = (os.environ if environ is None else environ).get(RULES_VARIABLE, "")
         rules = [cls.from_file(file) for file in files.split(os.pathsep) if file]
         return reduce(cls.merged, rules) if rules else None

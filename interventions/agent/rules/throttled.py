@@ -1,9 +1,8 @@
-"""Limits that a THROTTLE decision sets, from then on until they end. Pure.
+"""Limits of THROTTLE decisions, in force until they end. Pure.
 
-Of the names that the policy knows, these can be kept here: `max_file_operations` (so many further calls that write or
-worse), `max_tokens` (so many further tokens, as turns of the model report them) and `max_memory_mb` (the last level
-that was reported).
-`batch_size` and `max_execution_time_s` are about how the agent works: it reads them in `Guard.limits`.
+Of the policy's names, these are enforced here: `max_file_operations` (further calls that write or worse), `max_tokens`
+(further tokens, as reported by model turns) and `max_memory_mb` (the last reported value). `batch_size` and
+`max_execution_time_s` are for the agent, which reads them in `Guard.limits`.
 """
 
 from collections.abc import Mapping
@@ -24,24 +23,24 @@ class _Limit:
 
     value: float
     since: float
-    """What had been used when it was set: only what is used from then on counts."""
+    """The use when it was set: only later use counts."""
     until_ms: int
 
 
 class Throttled:
-    """What holds now, and what was used of it. Not thread safe."""
+    """The limits in force and their use. Not thread safe."""
 
     def __init__(self, hold_s: float) -> None:
         self._hold_ms = round(hold_s * 1000)
         self.ever = False
-        """Some limits were set."""
+        """Limits have been set at least once."""
         self._limits: dict[str, list[_Limit]] = {}
         self._file_operations = 0
         self._tokens = 0
         self._memory_bytes = 0
 
     def take(self, limits: Mapping[str, float], now_ms: int, until_ms: int | None = None) -> None:
-        """New limits hold beside the ones before, each with its own end and count: none makes another softer."""
+        """Add limits beside the earlier ones, each with its own end and count: none relaxes another."""
         if not limits:
             return
         self.ever = True
@@ -57,27 +56,27 @@ class Throttled:
             self._limits[name] = hold
 
     def limits(self, now_ms: int) -> dict[str, float]:
-        """The lowest of each name; empty when they have ended."""
+        """Return the lowest limit of each name; empty when all have ended."""
         holding = {name: self._holding(name, now_ms) for name in self._limits}
         return {name: min(limit.value for limit in hold) for name, hold in holding.items() if hold}
 
     def note(self, effect: Effect) -> None:
-        """A call runs."""
+        """Count a call that runs."""
         if not self.ever:
             return
         self._file_operations += effect >= Effect.WRITE
 
     def used(self, usage: Usage) -> None:
-        """A step has used this."""
+        """Count the usage of a step."""
         self._tokens += usage.tokens
         self._file_operations += usage.file_ops
         self._memory_bytes = usage.memory_bytes or self._memory_bytes
 
     def against(self, effect: Effect, now_ms: int) -> Objection | None:
-        """Why such a call goes beyond the limits; what only looks is never held back."""
+        """Return why such a call exceeds the limits, if so; read-only calls never do."""
         if not self._limits or effect < Effect.WRITE:
             return None
-        # Another file operation would be one more; of tokens and memory it is known only after what was used.
+        # The call would be one more file operation; tokens and memory are known only after their use.
         used = {
             FILE_OPERATIONS: self._file_operations + 1,
             TOKENS: self._tokens,

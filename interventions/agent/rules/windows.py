@@ -1,7 +1,7 @@
-"""Calls counted over a window that slides: rate limits, and the loop rule.
+"""Sliding windows of calls: rate limits, and the loop rule.
 
-An entry exactly as old as the window still counts, as in Agent Sentinel's loop guard. A window remembers no more
-times than it needs to decide, so that a limit of any size is reached (Agent Sentinel keeps 32, and never reaches more).
+An entry exactly as old as the window still counts, as in Agent Sentinel's loop guard. A window stores no more times
+than it needs to decide, so that a limit of any size can be reached (Agent Sentinel keeps 32, and never reaches more).
 """
 
 import math
@@ -21,7 +21,7 @@ _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS
 
 
 class Rate:
-    """One rate limit over the calls that were let pass. Not thread safe."""
+    """One rate limit over admitted calls. Not thread safe."""
 
     def __init__(self, action: str, limit: RateLimit) -> None:
         self._action = action
@@ -30,7 +30,7 @@ class Rate:
         self._times: deque[int] = deque(maxlen=max(1, limit.max_count))
 
     def against(self, now_ms: int) -> Objection | None:
-        """Why there are too many now."""
+        """Return why the limit is reached now, if so."""
         count = self._limit.max_count
         if count and (len(self._times) < count or now_ms - self._times[0] > self._window_ms):
             return None
@@ -44,7 +44,7 @@ class Rate:
         )
 
     def note(self, now_ms: int) -> None:
-        """A call was let pass."""
+        """Count an admitted call."""
         self._times.append(now_ms)
 
 
@@ -57,7 +57,7 @@ class Loop:
         self._calls: OrderedDict[bytes, deque[int]] = OrderedDict()
 
     def against(self, action: str, args: Mapping[str, Any], now_ms: int) -> Objection | None:
-        """Notes an attempt, then tells why it is one too many; so refused attempts count too."""
+        """Count an attempt, then return the objection if it is one too many; so refused attempts count too."""
         rule = self._rule
         key = _fingerprint(action, args, rule.arg_exclude)
         times = self._calls.pop(key, None) or deque(maxlen=rule.threshold)
@@ -80,11 +80,11 @@ def _fingerprint(action: str, args: Mapping[str, Any], without: tuple[str, ...])
     kept = {name: value for name, value in args.items() if name not in without} if without else dict(args)
     try:
         encoded = orjson.dumps(kept, option=_OPTIONS, default=_unknown)
-    except (TypeError, ValueError, RecursionError):  # integers beyond 64 bits, lone surrogates, a circle, too deep
+    except (TypeError, ValueError, RecursionError):  # integers beyond 64 bits, lone surrogates, a cycle, too deep
         encoded = plain(kept, max_bytes=0).digest.encode()
     return blake2b(action.encode(errors="replace") + b"\x1f" + encoded, digest_size=8).digest()
 
 
 def _unknown(value: Any) -> str:
-    """What JSON does not know is compared by identity: two of them are two."""
+    """Return a text by identity for values that JSON does not support: two objects differ."""
     return f"<{type(value).__qualname__} {id(value)}>"

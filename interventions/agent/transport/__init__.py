@@ -1,1 +1,1 @@
-"""Between the guard and who decides: Kafka, a disk spool, or this process."""
+"""Transports between the guard and its decider: Kafka, a disk spool, or this process."""

@@ -1,9 +1,8 @@
-"""Records that wait on disk while the broker is away: in order, in bounded files, also for the next process.
+"""A disk spool: records that wait while the broker is down, in order, in bounded files, also for the next process.
 
-Each process writes files of its own, which it holds locked; what a process that is gone has left behind is taken over
-by whoever opens the folder next. A record is length-prefixed and has a checksum, so that a half-written one at the end
-of a file is left out. A record may be sent twice: consumers know it by its id. A file that cannot be read is set aside
-under another name, for a person.
+Each process writes its own files and holds them locked; the next process that opens the folder takes over files of
+ended ones. A record is length-prefixed and has a checksum, so that an incomplete one at the end of a file is skipped. A
+record may be sent twice: consumers deduplicate by its id. An unreadable file is renamed, for manual inspection.
 """
 
 import logging
@@ -24,7 +23,7 @@ from haltline.interventions.agent.settings import GuardSettings
 
 try:
     import fcntl
-except ImportError:  # no POSIX: files that others left behind are not taken over
+except ImportError:  # no POSIX: files of ended processes are not taken over
     fcntl = None  # type: ignore[assignment]
 
 log: Final = logging.getLogger("haltline.agent")
@@ -36,18 +35,20 @@ _SUFFIX = ".spool"
 _SET_ASIDE = ".unreadable"
 
 Send: TypeAlias = Callable[[str, bytes, bytes, Callable[[bool], None]], bool]
-"""Takes a record's topic, key and value, and says later, once, whether it arrived. False: it takes no more now."""
+"""Takes a record's topic, key and value, and later reports once whether it arrived. False: it accepts no more now."""
 
 
 class DiskSpool:
-    """First in, first out. Thread safe. Raises OSError when the folder cannot be made or written to."""
+    """First in, first out. Thread safe. Raises OSError if the folder cannot be created or written to."""
 
     def __init__(self, folder: str | os.PathLike[str], *, max_bytes: int) -> None:
         self._folder = Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._max_bytes = max_bytes
         self.lost = 0
-        """Records that could not be read back; of a damaged head it is not known how many followed: it counts one."""
+        """Records that could not be read back. A damaged header counts as one, as the number of records after it is
+        unknown.
+        """
         self._lock = threading.RLock()
         self._draining = threading.Lock()
         self._files: deque[Path] = deque()
@@ -63,11 +64,11 @@ class DiskSpool:
 
     @property
     def size_bytes(self) -> int:
-        """What waits."""
+        """The bytes of waiting records."""
         return self._bytes
 
     def append(self, topic: str, key: bytes, value: bytes) -> bool:
-        """Keeps one record. False: there is no room, or the disk does not take it."""
+        """Append one record. False: there is no room, or the disk fails."""
         name = topic.encode()
         checksum = zlib.crc32(name + key + value)
         data = _HEAD.pack(len(name), len(key), len(value), checksum) + name + key + value
@@ -85,10 +86,10 @@ class DiskSpool:
             return True
 
     def drain(self, send: Send) -> int:
-        """Hands out what waits, oldest first, until `send` takes no more; how many it took.
+        """Send waiting records, oldest first, until `send` accepts no more. Returns how many it accepted.
 
-        A file is removed when all of it has arrived; until then it is handed out again from its beginning by the next
-        process, and by this one from where it stopped, or from the first record that did not arrive.
+        A file is removed when all of it has arrived. Until then the next process sends it again from its beginning, and
+        this one from where it stopped, or from the first record that did not arrive.
         """
         sent = 0
         with self._draining:
@@ -100,7 +101,7 @@ class DiskSpool:
         return sent
 
     def close(self) -> None:
-        """What waits stays, for the next process."""
+        """Close the files; waiting records stay for the next process."""
         with self._lock:
             self._stop_writing()
             for file in self._locks.values():
@@ -159,8 +160,8 @@ class DiskSpool:
         return arrived
 
     def _settle(self, path: Path, way: "_OnTheWay") -> None:
-        """With the lock held: a file of which every record was confirmed is removed, or waits again."""
-        if way.count or not way.all_taken or path not in self._locks:  # not locked: closed, and the next process's
+        """With the lock held: remove a file whose records are all confirmed, or queue it again."""
+        if way.count or not way.all_taken or path not in self._locks:  # not locked: closed, for the next process
             return
         del self._on_the_way[path]
         if way.again_from is None:
@@ -174,7 +175,7 @@ class DiskSpool:
             if not self._files:
                 return None
             path = self._files[0]
-            if len(self._files) == 1:  # what comes from now on goes to another file
+            if len(self._files) == 1:  # later records go to another file
                 self._stop_writing()
             return path
 
@@ -208,7 +209,7 @@ class DiskSpool:
                 held.close()
 
     def _adopt(self) -> None:
-        """Takes over what processes that are gone have left behind."""
+        """Take over the files of ended processes."""
         for path in sorted(self._folder.glob(f"*{_SUFFIX}")) if fcntl is not None else ():
             try:
                 file = path.open("rb")
@@ -224,16 +225,16 @@ class DiskSpool:
 
 @dataclass(slots=True)
 class _OnTheWay:
-    """What was handed out of a file and has not arrived yet."""
+    """The records of a file that were sent and are not confirmed yet."""
 
     count: int = 0
     all_taken: bool = False
     again_from: int | None = None
-    """Where the first record begins that did not arrive."""
+    """The position of the first record that did not arrive."""
 
 
 def _records(file: BinaryIO, at: int) -> Iterator[tuple[tuple[str, bytes, bytes] | None, int]]:
-    """Topic, key and value, None for a damaged one; and where the next one begins."""
+    """Yield topic, key and value, None for a damaged record; and the position of the next one."""
     while head := file.read(_HEAD.size):
         if len(head) < _HEAD.size:
             yield None, at + len(head)  # the process ended while it wrote this
@@ -241,7 +242,7 @@ def _records(file: BinaryIO, at: int) -> Iterator[tuple[tuple[str, bytes, bytes]
         topic, key, value, checksum = _HEAD.unpack(head)
         data = file.read(topic + key + value)
         at += _HEAD.size + len(data)
-        if len(data) < topic + key + value or not topic:  # half written, or no head: what follows cannot be found
+        if len(data) < topic + key + value or not topic:  # incomplete, or no header: later records cannot be found
             yield None, at
             return
         if zlib.crc32(data) != checksum:
@@ -261,7 +262,7 @@ def _hold(file: BinaryIO) -> bool:
 
 
 def spool_of(settings: GuardSettings) -> DiskSpool | None:
-    """The one of a guard's settings. Raises ValueError when the disk refuses its folder."""
+    """Return the spool of a guard's settings, if any. Raises ValueError if its folder cannot be used."""
     if settings.spool_dir is None:
         return None
     try:

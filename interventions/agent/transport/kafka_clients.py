@@ -1,4 +1,4 @@
-"""The clients of a process's connection to Kafka, and what they ask the broker at its beginning."""
+"""The clients of a process's connection to Kafka, and their metadata requests at its start."""
 
 import logging
 import re
@@ -17,14 +17,14 @@ _BATCHING_MS = 5
 _QUEUE_KIB = 32 * 1024
 _HOW_LONG = re.compile(r" \(after \d+ms in state \w+\)")
 METADATA_S: Final = 1.0
-"""How long a broker has to answer each question."""
+"""Timeout of each request."""
 
 
 def common_of(settings: GuardSettings) -> dict[str, Any]:
-    """Librdkafka's settings that producer and consumer share."""
+    """Return librdkafka's settings that producer and consumer share."""
     return {
         "socket.timeout.ms": 10_000,  # a broker that hangs is noticed
-        "log_level": 2,  # a broker that is away is logged once by us, not again and again by librdkafka
+        "log_level": 2,  # a broker that is down is logged once by us, not repeatedly by librdkafka
         "log.connection.close": False,
         **settings.kafka,
         "bootstrap.servers": settings.bootstrap,
@@ -32,12 +32,12 @@ def common_of(settings: GuardSettings) -> dict[str, Any]:
 
 
 def complaint_of(error: KafkaError) -> str:
-    """What librdkafka complains of, without how long it took: the same complaint is logged once."""
+    """Return librdkafka's error text without durations, so that the same error is logged once."""
     return _HOW_LONG.sub("", error.str())
 
 
 def producer_of(settings: GuardSettings, common: Mapping[str, Any], on_error: Callable[[KafkaError], None]) -> Producer:
-    """A producer with a bounded queue. Raises ValueError when librdkafka refuses the settings."""
+    """Return a producer with a bounded queue. Raises ValueError if librdkafka rejects the settings."""
     try:
         return Producer(
             {
@@ -56,13 +56,13 @@ def producer_of(settings: GuardSettings, common: Mapping[str, Any], on_error: Ca
 
 
 def consumer_of(common: Mapping[str, Any], fetch_wait_ms: int, on_error: Callable[[KafkaError], None]) -> Consumer:
-    """A consumer that is assigned, joins no group and commits nothing."""
+    """Return a consumer with manual assignment, without a consumer group or commits."""
     return Consumer(
         {
             "fetch.wait.max.ms": fetch_wait_ms,
             "queued.max.messages.kbytes": 16 * 1024,
             **common,
-            "group.id": "haltline-agent",  # must be set; assigned consumers that commit nothing do not use it
+            "group.id": "haltline-agent",  # required; not used with manual assignment and without commits
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "enable.partition.eof": True,
@@ -74,7 +74,7 @@ def consumer_of(common: Mapping[str, Any], fetch_wait_ms: int, on_error: Callabl
 
 
 def ends_of(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
-    """The first offset of a partition, and the one after its last. Raises RuntimeError or KafkaException for none."""
+    """Return the first offset of a partition, and the one after its last. Raises RuntimeError or KafkaException."""
     ends = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=METADATA_S)
     if ends is None:
         raise RuntimeError(f"topic {topic}, partition {partition}: expected its first and last offset, got none")
@@ -82,7 +82,7 @@ def ends_of(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
 
 
 def partitions_of(producer: Producer, topic: str) -> int:
-    """How many there are. Raises RuntimeError for a topic that is not there, KafkaException for no answer."""
+    """Return the number of partitions. Raises RuntimeError for a missing topic, KafkaException for no response."""
     found = producer.list_topics(topic, timeout=METADATA_S).topics[topic]
     if found.error is not None or not found.partitions:
         raise RuntimeError(f"topic {topic}: expected a topic that is there, got {found.error or 'no partitions'}")
@@ -90,7 +90,7 @@ def partitions_of(producer: Producer, topic: str) -> int:
 
 
 def partitions_now(producer: Producer, topic: str) -> int | None:
-    """How many there are now; None: the topic is not there. Raises KafkaException where the broker does not say."""
+    """Return the current number of partitions; None: the topic is missing. Raises KafkaException for no response."""
     found = producer.list_topics(topic, timeout=METADATA_S).topics[topic]
     if found.error is None:
         return len(found.partitions)
@@ -100,6 +100,6 @@ def partitions_now(producer: Producer, topic: str) -> int | None:
 
 
 def is_embedded(producer: Producer, topic: str) -> bool:
-    """Librdkafka's mock cluster has no controller, and does not wake a fetch when a record arrives."""
+    """Return whether it is librdkafka's mock cluster, which has no controller, and wakes no fetch at a new record."""
     metadata = producer.list_topics(topic, timeout=METADATA_S)
     return metadata.controller_id not in metadata.brokers

@@ -1,7 +1,7 @@
 """A process's connection to Kafka: one producer, one consumer, one thread, for all of its guards.
 
-The consumer is assigned, not subscribed: every process reads for itself. It reads the whole compacted control topic (an
-entry may be about any tool or target) and, of `interventions`, the partitions of its sessions, each from where it ended
+The consumer uses manual assignment, as every process reads all records. It reads the whole compacted control topic (an
+entry may be about any tool or target) and, of `interventions`, the partitions of its sessions, each from its end offset
 when the first session of that partition joined.
 """
 
@@ -48,13 +48,13 @@ class Member(Protocol):
 
 
 class _Lost(Exception):
-    """What was read does not hold any more: begin anew."""
+    """The records read are no longer valid: start again."""
 
 
 class KafkaConnection:
-    """Carries the records of the sessions that have joined. Thread safe. Starts no thread before the first joins.
+    """Transports the records of the sessions that have joined. Thread safe. Starts no thread before the first joins.
 
-    Raises ValueError when librdkafka, or the disk, refuses the settings.
+    Raises ValueError if librdkafka rejects the settings, or the disk fails.
     """
 
     def __init__(self, settings: GuardSettings) -> None:
@@ -84,16 +84,16 @@ class KafkaConnection:
 
     @property
     def ended(self) -> bool:
-        """The last of its sessions has left."""
+        """Whether the last of its sessions has left."""
         return self._stopping.is_set()
 
     @property
     def up(self) -> bool:
-        """False: the broker did not answer when it was last asked, or the connection has ended."""
+        """False: the broker did not respond to the last request, or the connection has ended."""
         return not (self.outbox.down or self._stopping.is_set())
 
     def join(self, member: Member, receiver: Receiver) -> bool:
-        """Carries one more session. False: the connection has ended."""
+        """Add a session. False: the connection has ended."""
         with self._lock:
             if self._stopping.is_set():
                 return False
@@ -108,7 +108,7 @@ class KafkaConnection:
             return True
 
     def leave(self, member: Member) -> None:
-        """Carries one session less; the last one ends the connection."""
+        """Remove a session; the last one ends the connection."""
         with self._lock:
             receiver = self._members.pop(member, None)
             if receiver is not None:
@@ -125,7 +125,7 @@ class KafkaConnection:
         self.outbox.close(is_producer_free=self._thread is None or not self._thread.is_alive())
 
     def delivered(self, message: Message) -> None:
-        """A record has arrived."""
+        """Record the delivery of a message."""
         offset = message.offset()
         if message.topic() == self._topics.actions and offset is not None and offset >= 0:
             self.watched.delivered(int(message.partition() or 0), offset)
@@ -134,7 +134,7 @@ class KafkaConnection:
         while not self._stopping.is_set():
             try:
                 self._read()
-            except Exception as error:  # the agent goes on whatever happens here; its calls follow the fail policy
+            except Exception as error:  # errors must not stop the agent; its calls follow the fail policy
                 self._producer.poll(0)
                 why = f"{error} ({self._complaint})" if self._complaint else str(error)
                 self._decisions.away(why)
@@ -185,7 +185,7 @@ class KafkaConnection:
             consumer.close()
 
     def _assigned(self) -> tuple[Consumer, set[int]]:
-        """A consumer at its places, and the partitions of the control topic that are to be read first."""
+        """Return an assigned consumer, and the partitions of the control topic to read first."""
         control = partitions_of(self._producer, self._topics.control)
         count = partitions_of(self._producer, self._topics.interventions)
         wait_ms = self._fetch_wait_ms or (10 if is_embedded(self._producer, self._topics.control) else 500)
@@ -215,7 +215,7 @@ class KafkaConnection:
         return consumer, unread
 
     def _take_new_partitions(self, consumer: Consumer) -> None:
-        """Of sessions that have joined since."""
+        """Assign the partitions of sessions that have joined since."""
         with self._lock:
             new = [partition for partition, is_read in self._partitions_read.items() if not is_read]
         if not new:
@@ -225,9 +225,9 @@ class KafkaConnection:
             self._partitions_read |= dict.fromkeys(new, True)
 
     def _tell_who_joined(self, consumer: Consumer, waiting: list[tuple[list[Member], dict[int, int]]]) -> None:
-        """What stands, to those that joined since, once all is read that was there when they did.
+        """Deliver the entries in force to new members, once all entries from before they joined are read.
 
-        `waiting` are those of whom this is not known yet, with the ends of the control topic's partitions.
+        `waiting`: members without these entries yet, with the end offsets of the control topic's partitions.
         """
         with self._lock:
             joined, self._joined = self._joined, []
@@ -261,7 +261,7 @@ class KafkaConnection:
                     self._tell_what_stands(receiver)
 
     def _tell_what_stands(self, receiver: Receiver) -> None:
-        """With the lock held: all entries, and that these are all."""
+        """With the lock held: deliver all entries, then report that they are complete."""
         if not self._loaded:
             return
         for key, value in self._entries.items():
@@ -310,13 +310,13 @@ class KafkaConnection:
                     receiver.control(key, record)
 
     def _on_error(self, error: KafkaError) -> None:
-        """Something of the library's own; served by `poll`."""
+        """Handle an error of the library; served by `poll`."""
         self._complaint = complaint_of(error)
         if error.code() in {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT}:
             self._suspect = True
 
     def _probe(self) -> None:
-        """Ask the broker for something: the library tells when a connection ends, not when it is back."""
+        """Request metadata: the library reports when a connection ends, not when it is restored."""
         try:
             self._producer.list_topics(self._topics.control, timeout=_PROBE_S)
         except KafkaException as error:
@@ -327,7 +327,7 @@ class KafkaConnection:
             self._broker.back()
 
     def _look(self) -> None:
-        """Whether the topic of actions is there, and with as many partitions as before."""
+        """Check that the topic of actions exists, with the same number of partitions."""
         try:
             self.watched.looked(partitions_now(self._producer, self._topics.actions))
         except KafkaException:

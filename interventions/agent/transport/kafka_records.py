@@ -1,4 +1,4 @@
-"""What the records of the control topic are read as."""
+"""Parsing of records of the control topic."""
 
 import logging
 from typing import Final
@@ -12,7 +12,7 @@ log: Final = logging.getLogger("haltline.agent")
 
 
 def control_record(key: str, value: bytes) -> ControlRecord | None:
-    """The entry; one that cannot be read (of a newer version?) holds as frozen: better a call too few than too many."""
+    """Return the entry; an unreadable one (of a newer version?) counts as frozen, the safer choice."""
     try:
         return wire.decode(ControlRecord, value)
     except wire.InvalidRecord as bad:
@@ -23,7 +23,7 @@ def control_record(key: str, value: bytes) -> ControlRecord | None:
 
 
 def frozen(key: str, code: str, why: str) -> ControlRecord | None:
-    """An entry of ours in place of one that cannot be trusted; None: the key names nothing."""
+    """Return a frozen entry in place of an untrusted one; None: the key is invalid."""
     scope, _, scope_id = key.partition(":")
     if scope not in set(ScopeKind) or not scope_id:
         return None

@@ -19,13 +19,13 @@ from haltline.interventions.agent.transport.transport import Receiver
 _hubs: "weakref.WeakValueDictionary[tuple[Any, ...], KafkaConnection]" = weakref.WeakValueDictionary()
 _hubs_lock = threading.Lock()
 _of_the_parent: list[KafkaConnection] = []
-"""In a fork: ending the parent's connections would wait for threads that are not there."""
+"""After a fork, the parent's connections are kept open: closing them would wait for missing threads."""
 
 
 class KafkaTransport:
-    """Carries the records of one session. Starts no thread before `start`.
+    """Transports the records of one session. Starts no thread before `start`.
 
-    Raises ValueError when librdkafka refuses the settings.
+    Raises ValueError if librdkafka rejects the settings.
     """
 
     def __init__(self, settings: GuardSettings) -> None:
@@ -40,16 +40,16 @@ class KafkaTransport:
         self._joined = False
         self._closed = False
         self.undelivered = 0
-        """Records that the broker did not take in time."""
+        """Records that the broker did not acknowledge in time."""
 
     @property
     def up(self) -> bool:
-        """False: the broker did not answer when it was last asked, or the link is closed."""
+        """False: the broker did not respond to the last request, or the transport is closed."""
         return self._hub.up and not self._closed
 
     @property
     def unwatched(self) -> str | None:
-        """Why workers cannot be expected to see what this session does."""
+        """Why workers may not see this session's events; None: no reason."""
         return self._hub.watched.unwatched_reason(self.session_id)
 
     @property
@@ -58,14 +58,14 @@ class KafkaTransport:
         return self._hub
 
     def start(self, receiver: Receiver) -> None:
-        """Begin to read, in the connection's thread."""
+        """Start to read, in the connection's thread."""
         if not self._joined:
             self._joined = True
-            while not self._hub.join(self, receiver):  # it was closed meanwhile, by the last of its other users
+            while not self._hub.join(self, receiver):  # closed meanwhile by the last of its other users
                 self._hub = connection_of(self._settings)
 
     def publish(self, topic: str, value: bytes, *, must: bool = False) -> bool:
-        """Hand one record over to the producer's bounded queue; what `must` get through has the last of its room."""
+        """Pass one record to the producer's bounded queue. With `must`, it may use the reserved room."""
         if self._closed:
             return False
         with self._lock:
@@ -77,9 +77,9 @@ class KafkaTransport:
         return False
 
     def close(self, within_s: float) -> int:
-        """Wait until this session's records have arrived, then end; the last one ends the connection.
+        """Wait until this session's records have arrived, then close; the last one ends the connection.
 
-        Returns how many records have not arrived, and are not kept on disk either.
+        Returns how many records have neither arrived nor been saved on disk.
         """
         if self._closed:
             return 0
@@ -90,7 +90,7 @@ class KafkaTransport:
         return max(0, self._handed - self._arrived)
 
     def _done(self, error: KafkaError | None, message: Message | None) -> None:
-        """What became of a record; served by the connection's thread, or by one that closes."""
+        """Handle the delivery report of a record; called by the connection's thread, or by one that closes."""
         if error is None and message is not None:
             self._hub.delivered(message)
         kept = error is not None and message is not None and self._hub.outbox.keep(message)
@@ -102,9 +102,9 @@ class KafkaTransport:
 
 
 def connection_of(settings: GuardSettings) -> KafkaConnection:
-    """The connection that this process has with these settings already, or a new one.
+    """Return this process's connection for these settings, or a new one.
 
-    Raises ValueError when librdkafka refuses the settings.
+    Raises ValueError if librdkafka rejects the settings.
     """
     key = (
         settings.bootstrap,

@@ -1,4 +1,4 @@
-"""Deciding in this process, with the worker's own core. Imported only for mode `local`."""
+"""Decisions in this process, by the worker's own core. Imported only for mode `local`."""
 
 import threading
 from collections import deque
@@ -21,18 +21,18 @@ _SHARED: Final = frozenset(("destructive_repeat", "destructive_volume"))
 _MAX_KILLED = 10_000
 
 _KILLED: dict[str, Decision] = {}
-"""By session id: it stays killed in this process, whoever makes a guard for it again."""
+"""By session id: it stays killed in this process, also for a new guard."""
 _LOCK = threading.Lock()
 
 
 def forget_kills() -> None:
-    """Lets every session of this process begin anew: for tests, and for who restarts agents in one process."""
+    """Clear the kills of all sessions of this process: for tests, and for programs that restart agents."""
     with _LOCK:
         _KILLED.clear()
 
 
 def forget_kill(session_id: str) -> None:
-    """Lets one session of this process, and those below it that are named after it, begin anew."""
+    """Clear the kill of one session of this process, and of those below it that are named after it."""
     with _LOCK:
         for killed in [name for name in _KILLED if name == session_id or name.startswith(f"{session_id}/")]:
             del _KILLED[killed]
@@ -40,13 +40,13 @@ def forget_kill(session_id: str) -> None:
 
 @dataclass
 class _Tree:
-    """What the sessions of one tree share."""
+    """The shared state of the sessions of one tree."""
 
     memories: dict[str, Any] = field(default_factory=dict)
     deeds: int = 0
     destroyers: set[str] = field(default_factory=set)
     killed: Decision | None = None
-    """Of a session that was killed for what several did together: it is one of them all."""
+    """The kill of a session for the joint actions of several: it applies to all of them."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -54,9 +54,9 @@ class LocalDecider(Decider):
     """The state of one session, and the decisions on its events."""
 
     def __init__(self, policy: PolicyDocument | None = None, *, remembers: bool = True) -> None:
-        """Builds the detectors of the policy. Raises ValueError when it cannot be used.
+        """Create the detectors of the policy. Raises ValueError if it is invalid.
 
-        `remembers`: nobody else remembers which sessions were killed.
+        `remembers`: this process alone stores the kills.
         """
         self._remembers = remembers
         self._core = _of_defaults() if policy is None else _core_of(policy)
@@ -64,24 +64,24 @@ class LocalDecider(Decider):
         self._tree = _Tree()
 
     def below(self) -> "LocalDecider":
-        """Who decides for a session below this one: by the same detectors, with a state of its own."""
+        """Return the decider of a session below this one: the same detectors, with a separate state."""
         below = copy(self)
         below._state = None
         return below
 
     def go_on(self, earlier: Decider) -> None:
-        """Takes over the state of an earlier decider of the same session, and what its tree shares."""
+        """Take over the state of an earlier decider of the same session, and the shared state of its tree."""
         if isinstance(earlier, LocalDecider):
             self._state, self._tree = earlier._state, earlier._tree
 
     def after_fork(self) -> None:
-        """In a child: the state stays, the lock is a new one."""
+        """In a forked child: keep the state, and replace the lock."""
         self._tree.lock = threading.Lock()
 
     def killed(self, lineage: Iterable[str]) -> Decision | None:
-        """The kill that stands in this process against a session, or one above it: `lineage` are their ids.
+        """Return the kill in force in this process for a session, or one above it: `lineage` are their ids.
 
-        Those above are looked up by id, as they may begin later than this session, or have ended.
+        Those above are looked up by id, as they may start later than this session, or have ended.
         """
         if self._remembers and _KILLED:
             for session_id in lineage:
@@ -91,7 +91,7 @@ class LocalDecider(Decider):
         return self._tree.killed
 
     def decide(self, event: ActionEvent) -> Decision | None:
-        """The decision on the session's next event."""
+        """Return the decision on the session's next event."""
         tree = self._tree
         with tree.lock:
             state = self._state
@@ -104,7 +104,7 @@ class LocalDecider(Decider):
             decision = self._core.on_event(state, event).decision
             tree.deeds = state.calls.deeds
             memories = state.detectors
-            if tree.memories or not _SHARED.isdisjoint(memories):  # of most sessions nothing is shared
+            if tree.memories or not _SHARED.isdisjoint(memories):  # most sessions share nothing
                 tree.memories = {name: memory for name, memory in memories.items() if name in _SHARED}
                 if tree.memories and False in state.calls.belongings.own.values():
                     tree.destroyers.add(event.session_id)
@@ -118,21 +118,21 @@ class LocalDecider(Decider):
 
 @lru_cache(maxsize=1)
 def _of_defaults() -> Core:
-    """What decides without a policy, built once for all guards of this process: it holds nothing of a session."""
+    """Return the core without a policy, built once for all guards of this process. It has no state of a session."""
     return Core(None, installed(), alone=True)
 
 
 _BUILT: deque[Core] = deque(maxlen=8)
-"""What decides by the policies of this process, the newest last: it holds nothing of a session."""
+"""The cores of this process's policies, the newest last. They have no state of a session."""
 
 
 def read_policy(document: PolicyDocument) -> Policy:
-    """The policy of a document, checked. Guards that are given it decide by the same detectors. Raises ValueError."""
+    """Return the validated policy of a document. Guards with it share their detectors. Raises ValueError."""
     return _core_of(document).policy
 
 
 def _core_of(document: PolicyDocument) -> Core:
-    """As it was built before, where the document is the same Policy: that does not change, a file or a mapping may."""
+    """Return the core of a document, cached only for the same Policy object, as a file or a mapping may change."""
     for core in tuple(_BUILT):
         if core.policy is document:
             return core

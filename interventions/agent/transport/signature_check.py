@@ -1,8 +1,8 @@
-"""Distinguishes the worker's records from what somebody else wrote on its topics (`verify_key`).
+"""Verification of the worker's records against those of other writers on its topics (`verify_key`).
 
-A decision that is not sealed does not count. An entry of the control topic that is not sealed holds as frozen where
-nothing stands yet, as one that cannot be read does: whoever can write there may stop an agent so, and never release it.
-An entry or a release that was sealed earlier than the last one under its key is an old one again, and is left out.
+A decision without a seal is ignored. A control entry without a seal counts as frozen if its key has no entry yet, like
+an unreadable one: a writer to the topic can stop an agent this way, but never release it. An entry or a release with a
+seal older than the last one under its key is a replay, and is ignored.
 """
 
 import logging
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("haltline.agent")
 
 CLOCKS_DIFFER_MS: Final = 60_000
-"""How far the clocks of two workers may be apart."""
+"""The maximum difference of two workers' clocks."""
 
 
 class Sealed:
-    """Takes in the records of one connection, in their order."""
+    """Verifies the records of one connection, in their order."""
 
     def __init__(self, seals: "Seals") -> None:
         self._seals = seals
-        self._sealed_at: dict[str, int] = {}  # of what stands
+        self._sealed_at: dict[str, int] = {}  # of the entries in force
         self.refused = 0
-        """Records that were not taken for what they say."""
+        """Records that were rejected."""
 
     def holds(self, message: Message) -> bool:
-        """Whether a decision is of a worker that may decide."""
+        """Return whether a decision is from an authorized worker."""
         return self._at(message, may_be_unsealed=_decides_nothing) is not None
 
     def entry(self, key: str, message: Message, standing: bytes | None) -> bytes | None:
-        """What stands under the key from now on; None: nothing does."""
+        """Return the entry in force under the key from now on; None: no entry."""
         at_ms, value = self._at(message), message.value()
         if at_ms is None:
             entry = frozen(key, "control_entry_not_sealed", "somebody else than a worker wrote it")
@@ -66,7 +66,7 @@ class Sealed:
 
     def _refuse(self, message: Message, why: str) -> None:
         self.refused += 1
-        if str(self.refused).strip("0") == "1":  # the first, the tenth, the hundredth: a forger must not fill a disk
+        if str(self.refused).strip("0") == "1":  # the first, the tenth, the hundredth: an attacker must not fill a disk
             log.error(
                 "haltline: %s, partition %s, offset %s is not of a worker: %s (%d such records so far)",
                 message.topic(), message.partition(), message.offset(), why, self.refused,
@@ -74,7 +74,7 @@ class Sealed:
 
 
 def _decides_nothing(message: Message) -> bool:
-    """Whether it is of a rule in shadow, whose workers need no key: it is left out, and nobody has forged anything."""
+    """Return whether it is of a rule in shadow mode, whose workers need no key: it is ignored, and no forgery."""
     try:
         return Decision.model_validate_json(message.value() or b"").mode is Mode.SHADOW
     except ValueError:
@@ -82,7 +82,7 @@ def _decides_nothing(message: Message) -> bool:
 
 
 def sealed_of(settings: GuardSettings) -> Sealed | None:
-    """With the keys of the settings; None: they name none. Raises ValueError for keys that cannot be used."""
+    """Return the check with the keys of the settings; None without keys. Raises ValueError for invalid keys."""
     if settings.verify_key is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a guard asks of whatever carries its records."""
+"""The interfaces between a guard, its transport and its decider."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -9,58 +9,58 @@ from haltline.schemas.events import ActionEvent
 
 
 class Receiver(Protocol):
-    """Receives what arrives. Called from the link's own thread; does not block, does not raise."""
+    """Receives records. Called from the transport's own thread; does not block, does not raise."""
 
     def concerns(self, key: str) -> bool:
-        """Whether an entry of the control topic with this key is of interest at all."""
+        """Return whether an entry of the control topic with this key is relevant."""
 
     def control(self, key: str, record: ControlRecord | None) -> None:
-        """An entry of the control topic was read; None: nothing holds under this key any more."""
+        """Handle an entry of the control topic; None: the entry under this key was removed."""
 
     def loaded(self) -> None:
-        """All entries that stood on the control topic have been read."""
+        """All entries of the control topic have been read."""
 
     def unloaded(self) -> None:
-        """The control topic is read anew, from its beginning."""
+        """The control topic is read again, from its beginning."""
 
     def decision(self, decision: Decision) -> None:
-        """A decision for this session has arrived."""
+        """Handle a decision for this session."""
 
 
 class Transport(Protocol):
-    """A way to the worker and back."""
+    """A connection to the worker."""
 
     @property
     def up(self) -> bool:
-        """False: records surely cannot be carried now."""
+        """False: records certainly cannot be delivered now."""
 
     @property
     def unwatched(self) -> str | None:
-        """Why workers cannot be expected to see what is carried, in words; None: nothing speaks against it."""
+        """Why workers may not see the records, as text; None: no reason."""
 
     @property
     def carries(self) -> bool:
-        """False: what is handed over goes nowhere, and need not be written."""
+        """False: records are discarded, and need not be serialized."""
 
     @property
     def undelivered(self) -> int:
-        """Records that were handed over and did not arrive."""
+        """Records that did not arrive."""
 
     def start(self, receiver: Receiver) -> None:
-        """Begin to read. Returns at once."""
+        """Start to read. Returns at once."""
 
     def publish(self, topic: str, value: bytes, *, must: bool = False) -> bool:
-        """Hand one record of this session over; returns at once. False: it was dropped, there is no room.
+        """Queue one record of this session; returns at once. False: it was dropped, as there is no room.
 
-        What `must` get through has the last of the room.
+        With `must`, it may use the reserved room.
         """
 
     def close(self, within_s: float) -> int:
-        """Wait until all records have arrived, then end. Returns how many have not."""
+        """Wait until all records have arrived, then close. Returns how many have not."""
 
 
 class NoTransport:
-    """Nowhere: for local mode without a broker. Nothing is ever killed from outside."""
+    """A transport that discards records: for local mode without a broker. There are no kills from outside."""
 
     up = True
     unwatched = None
@@ -68,15 +68,15 @@ class NoTransport:
     undelivered = 0
 
     def start(self, receiver: Receiver) -> None:
-        """Nothing stands, and nothing comes."""
+        """Report that no entries are in force."""
         receiver.loaded()
 
     def publish(self, topic: str, value: bytes, *, must: bool = False) -> bool:  # noqa: ARG002 - a link's arguments
-        """Goes nowhere, which is what was asked for."""
+        """Discard the record."""
         return True
 
     def close(self, within_s: float) -> int:  # noqa: ARG002 - the arguments of a link
-        """Nothing is left."""
+        """Return 0: there are no records."""
         return 0
 
 
@@ -84,19 +84,19 @@ class Decider(Protocol):
     """Decides in this process."""
 
     def decide(self, event: ActionEvent) -> Decision | None:
-        """The decision on the session's next event; None: nothing to say."""
+        """Return the decision on the session's next event; None: no decision."""
 
     def after_fork(self) -> None:
-        """In a child: locks that another thread held at the fork are nobody's now."""
+        """In a forked child: replace locks that another thread may have held at the fork."""
 
     def go_on(self, earlier: "Decider") -> None:
-        """Goes on with what an earlier decider of the same session has counted. Before the first event."""
+        """Take over the counts of an earlier decider of the same session. Before the first event."""
 
     def below(self) -> "Decider":
-        """Who decides for a session below this one: with counts of what is destroyed that both share."""
+        """Return the decider of a session below this one; both share the counts of destroyed targets."""
 
     def killed(self, lineage: Iterable[str]) -> Decision | None:
-        """The kill that stands in this process against a session: its own, of one above it, or of its tree.
+        """Return the kill in force in this process for a session: its own, of one above it, or of its tree.
 
-        `lineage` are the ids of the session and of all above it.
+        `lineage`: the ids of the session and of all above it.
         """

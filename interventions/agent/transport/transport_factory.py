@@ -1,4 +1,4 @@
-"""How a guard gets its decisions: over Kafka, or from this process."""
+"""The transport and decider of a guard: Kafka, or this process."""
 
 import logging
 from typing import Final
@@ -11,14 +11,14 @@ log: Final = logging.getLogger("haltline.agent")
 
 
 def transport_of(settings: GuardSettings) -> Transport:
-    """The connection to the worker; none without an address."""
+    """Return the connection to the worker; without an address, one that discards records."""
     return NoTransport() if settings.bootstrap is None else KafkaTransport(settings)
 
 
 def decider_of(settings: GuardSettings, above: Decider | None) -> Decider | None:
-    """Who decides in this process, also for the session above; None unless the mode is `local`.
+    """Return the decider of this process, shared with the session above; None unless the mode is `local`.
 
-    Raises ValueError for a policy that cannot be used.
+    Raises ValueError for an invalid policy.
     """
     if settings.mode != "local":
         if settings.policy is not None and above is None:
@@ -31,16 +31,16 @@ def decider_of(settings: GuardSettings, above: Decider | None) -> Decider | None
         return None
     if above is not None:
         return above.below()
-    # Only here: the other modes need nothing of the processor.
+    # Imported only here: the other modes need nothing of the processor.
     from haltline.interventions.agent.transport.local_decider import LocalDecider  # noqa: PLC0415
 
     return LocalDecider(settings.policy, remembers=settings.bootstrap is None)
 
 
 def with_policy_read(settings: GuardSettings) -> GuardSettings:
-    """The settings with their policy read and checked, for who makes several guards: they share what it became.
+    """Return the settings with their policy read and validated, for several guards to share.
 
-    Without a policy, and in a mode that needs none, they stay as they are. Raises ValueError as `decider_of`.
+    Without a policy, and in a mode that needs none, they are unchanged. Raises ValueError like `decider_of`.
     """
     if settings.mode != "local" or settings.policy is None:
         return settings

@@ -1,7 +1,7 @@
-"""Whether workers can see what the sessions of this process do: what the topic of actions itself shows of it.
+"""Visibility of this process's events to workers, as far as the topic of actions shows it.
 
-A broker that takes every record is not enough. A topic that was recreated is taken up by workers only when they have
-noticed; one that is gone is read by nobody; with more partitions than before, sessions are in some that nobody reads.
+A broker that accepts every record is not enough. Workers read a recreated topic only after they have noticed it; nobody
+reads a deleted one; and with more partitions than before, some sessions are in partitions without a reader.
 """
 
 import time
@@ -19,11 +19,11 @@ MADE_ANEW: Final = "the topic of actions was recreated: workers may not see what
 MOVED: Final = "the topic of actions has other partitions than before: no worker reads that of this session"
 
 _ORDER_WITHIN_S: Final = 1.0
-"""Two threads may take in reports, so that of an earlier record can come a moment after that of a later one."""
+"""Delivery reports of two threads may be handled out of order, within a moment."""
 
 
 class WorkerPresence:
-    """What is known of the topic. Written by the connection's thread, read by any."""
+    """The known state of the topic. Written by the connection's thread, read by any."""
 
     def __init__(self, *, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
@@ -34,7 +34,7 @@ class WorkerPresence:
         self._looked_s: float | None = None
 
     def is_due(self) -> bool:
-        """Whether the topic is to be looked at now; then not again for some seconds."""
+        """Return whether the topic is to be checked now; then not again for some seconds."""
         now_s = self._now_s()
         if self._looked_s is not None and now_s - self._looked_s < LOOK_EVERY_S:
             return False
@@ -42,14 +42,14 @@ class WorkerPresence:
         return True
 
     def looked(self, partitions: int | None) -> None:
-        """How many partitions the topic has now; None: it is not there."""
+        """Set the current number of partitions of the topic; None: it is missing."""
         self._gone = partitions is None
         if partitions is not None:
             self._count = partitions
             self._began_with = self._began_with or partitions
 
     def delivered(self, partition: int, offset: int) -> None:
-        """Where a record of this process has come to stand."""
+        """Record the offset of a delivered record of this process."""
         now_s = self._now_s()
         highest, at_s = self._highest.get(partition, (-1, now_s))
         if offset >= highest:
@@ -59,9 +59,9 @@ class WorkerPresence:
             self._made_anew_s = now_s
 
     def unwatched_reason(self, session_id: str | None = None) -> str | None:
-        """Why workers cannot be expected to see what this session does; None: nothing speaks against it.
+        """Return why workers may not see this session's events; None: no reason.
 
-        Without a session: what any of them does.
+        Without a session: those of any session.
         """
         if self._gone:
             return GONE

@@ -1,4 +1,4 @@
-"""One file for each kind of receiver."""
+"""The channels, one file for each kind of receiver."""
 
 from importlib import import_module
 from typing import Final, cast
@@ -18,7 +18,7 @@ _CLASSES: Final = {
 
 
 def sender_of(name: str, channel: AnyChannel) -> Sender:
-    """Whoever sends through a channel. Only the libraries of the kinds that are used are loaded.
+    """Return the Sender of a channel. Only the libraries of used kinds are loaded.
 
     Raises:
         ValueError: a file of a secret cannot be used, or a library is not installed; says which channel.

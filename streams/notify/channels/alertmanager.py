@@ -15,11 +15,11 @@ from haltline.streams.notify.channels.http import Http, HttpSender
 from haltline.streams.notify.notification_text import Change, Message, severity_of
 
 _LASTS: Final = timedelta(days=7)
-"""An alert without an end would be resolved by Alertmanager's own clock, five minutes later."""
+"""The validity of an alert: without an end, Alertmanager would resolve it after five minutes."""
 
 
 class Alertmanager(HttpSender):
-    """Its alerts are the same for the same labels, so a duplicate changes nothing."""
+    """Alerts with the same labels are the same, so a duplicate changes nothing."""
 
     def __init__(self, channel: config.Alertmanager, secrets: Secrets) -> None:
         self._labels = channel.labels
@@ -30,22 +30,22 @@ class Alertmanager(HttpSender):
         self.repeat_s = channel.repeat.total_seconds()
 
     def send(self, message: Message) -> None:
-        """Posts the alerts of its changes."""
+        """Send the alerts of a message's changes."""
         self.repeat(list(message.changes))
 
     def repeat(self, changes: list[Change]) -> None:
-        """Says how these incidents stand."""
+        """Send the present alerts of these incidents."""
         alerts = [alert for change in changes for alert in self._alerts(change)]
         self._http.post(orjson.dumps(alerts), self._headers)
 
     def _alerts(self, change: Change) -> list[dict[str, Any]]:
-        """The alert; and, as its severity is a label and labels are its identity, the end of those with a lower one."""
+        """Return the alert, and the ends of those with lower severities: severity is part of an alert's identity."""
         record = change.record
         current = severity_of(record)
         is_open = record.state is not IncidentState.RESOLVED
         ended = [severity for severity in Severity if severity < current or (severity is current and not is_open)]
         now_ms = time.time_ns() // 1_000_000
-        # A clock of an agent may be ahead, and an end in the future would be none yet.
+        # An agent's clock may be ahead, and an end in the future would not be an end yet.
         alerts = [self._alert(change, severity, min(record.changed_at, now_ms)) for severity in ended]
         until_ms = now_ms + round(_LASTS.total_seconds() * 1000)
         return [*alerts, self._alert(change, current, until_ms)] if is_open else alerts
@@ -63,7 +63,7 @@ class Alertmanager(HttpSender):
         return {
             "labels": {**self._labels, **_identity(record), "severity": severity.value},
             "annotations": {name: value for name, value in alert.items() if value},
-            # An end before the begin is refused.
+            # An end before the start is refused.
             "startsAt": rfc3339(min(record.first_at, ends_ms - 1)),
             "endsAt": rfc3339(ends_ms),
             **({"generatorURL": link} if link is not None else {}),
@@ -71,7 +71,7 @@ class Alertmanager(HttpSender):
 
 
 def _identity(record: IncidentRecord) -> dict[str, str]:
-    """What does not change while it is open."""
+    """Return the labels that do not change while it is open."""
     return {
         "alertname": "HaltlineIncident",
         "incident_id": record.incident_id,

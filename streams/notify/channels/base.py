@@ -1,4 +1,4 @@
-"""What a channel is to whoever sends through it."""
+"""The interface of channels."""
 
 from pathlib import Path
 from typing import Protocol
@@ -7,47 +7,47 @@ from haltline.streams.notify.notification_text import Change, Message
 
 
 class Failed(Exception):
-    """An attempt that failed: why, without secrets, and whether another one may do better."""
+    """A failed attempt: why, without secrets, and whether a retry may succeed."""
 
     def __init__(self, detail: str, *, again: bool, after_s: float | None = None) -> None:
         super().__init__(detail)
         self.detail = detail[:500]
         self.again = again
         self.after_s = after_s
-        """How long the receiver wants to be left alone."""
+        """The seconds for which the receiver wants no retry."""
 
 
 class Sender(Protocol):
     """Sends messages to one receiver."""
 
     def send(self, message: Message) -> None:
-        """Returns when the receiver has accepted it. Raises Failed."""
+        """Send a message, and return when the receiver has accepted it. Raises Failed."""
 
     def close(self) -> None:
-        """Gives back connections."""
+        """Close the connections."""
 
 
 class Repeating(Sender, Protocol):
-    """One whose receiver forgets what is not repeated."""
+    """A Sender to a receiver that drops what is not repeated."""
 
     repeat_s: float
 
     def repeat(self, changes: list[Change]) -> None:
-        """Says what is open. Raises Failed."""
+        """Send the open incidents again. Raises Failed."""
 
 
 class Secrets:
-    """What must be in no log and no error."""
+    """Secrets, which must not be in logs and errors."""
 
     def __init__(self) -> None:
         self._known: list[str] = []
 
     def read(self, file: Path) -> str:
-        """The text of a file, known as a secret from now on. Raises ValueError for an empty one, OSError."""
+        """Return the text of a file, which is a secret from now on. Raises ValueError for an empty one, OSError."""
         return self.lines(file)[0]
 
     def lines(self, file: Path) -> list[str]:
-        """Its lines, each a secret; as `read`."""
+        """Return its lines, each a secret, like `read`."""
         lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
         if not lines:
             raise ValueError(f"{file}: expected a secret, got an empty file")
@@ -55,7 +55,7 @@ class Secrets:
         return lines
 
     def without(self, text: str) -> str:
-        """The text with each of them blacked out."""
+        """Return the text with all secrets blacked out."""
         for secret in sorted(self._known, key=len, reverse=True):
             text = text.replace(secret, "***")
         return text

@@ -16,7 +16,7 @@ _FOR_NOW: Final = range(400, 500)
 
 
 class Email:
-    """One connection for each message: they are few, and servers close idle ones."""
+    """Sends mail with one connection for each message: they are few, and servers close idle ones."""
 
     def __init__(self, channel: config.Email, secrets: Secrets) -> None:
         self._channel = channel
@@ -25,7 +25,7 @@ class Email:
         self._tls = ssl.create_default_context(cafile=None if channel.ca_file is None else str(channel.ca_file))
 
     def send(self, message: Message) -> None:
-        """To all receivers at once; where the server takes some of them only, it has failed for the others."""
+        """Send a message to all receivers. If the server accepts only some, it has failed for the others."""
         try:
             with self._connected() as server:
                 refused = server.send_message(self._mail(message))
@@ -48,7 +48,7 @@ class Email:
             raise Failed(f"accepted, but not for {', '.join(refused)}", again=False)
 
     def close(self) -> None:
-        """A connection is opened for each message."""
+        """Do nothing: each message opens a connection."""
 
     def _connected(self) -> smtplib.SMTP:
         channel, timeout_s = self._channel, self._channel.timeout.total_seconds()
@@ -68,7 +68,7 @@ class Email:
 
     def _mail(self, message: Message) -> EmailMessage:
         mail = EmailMessage()
-        # One line, whatever an agent has put into a name.
+        # One line, whatever is in an agent's name.
         mail["Subject"] = cut(" ".join(f"[haltline] {message.title}".split()), 200)
         mail["From"] = self._channel.sender
         mail["To"] = ", ".join(self._channel.to)

@@ -1,4 +1,4 @@
-"""One POST, and what its answer means."""
+"""HTTP POST requests of channels, and the interpretation of the answer."""
 
 import logging
 import time
@@ -15,16 +15,16 @@ _AGAIN: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTT
 _MAX_WAIT_S: Final = 3600.0
 _SHOWN_CHARS: Final = 200
 
-logging.getLogger("httpx2").setLevel(logging.WARNING)  # with less it logs addresses, which are secrets
+logging.getLogger("httpx2").setLevel(logging.WARNING)  # lower levels log addresses, which are secrets
 
 
 class Http:
-    """Posts JSON to one address, which is a secret itself. Redirects are not followed."""
+    """Posts JSON to one address, which itself is a secret. Redirects are not followed."""
 
     def __init__(self, url: str, secrets: Secrets, timeout_s: float) -> None:
         try:
             address = httpx2.URL(url)
-        except (httpx2.InvalidURL, TypeError):  # whose text has the address
+        except (httpx2.InvalidURL, TypeError):  # its text contains the address
             address = httpx2.URL("")
         if address.scheme not in ("http", "https") or not address.host:
             raise ValueError("expected an address with https://, got something else")
@@ -33,7 +33,7 @@ class Http:
         self._client = httpx2.Client(timeout=timeout_s)
 
     def post(self, body: bytes, headers: dict[str, str]) -> str:
-        """The text of the answer. Raises Failed when it was not accepted."""
+        """Return the answer's text. Raises Failed when the request was not accepted."""
         try:
             answer = self._client.post(self._url, content=body, headers=headers)
         except httpx2.HTTPError as error:
@@ -42,7 +42,7 @@ class Http:
         return answer.text
 
     def close(self) -> None:
-        """Closes connections."""
+        """Close the connections."""
         self._client.close()
 
 
@@ -55,12 +55,12 @@ class HttpSender:
         return self._http.post(orjson.dumps(body), {"content-type": "application/json"})
 
     def close(self) -> None:
-        """Closes connections."""
+        """Close the connections."""
         self._http.close()
 
 
 def require_accepted(status: int, text: str, retry_after: str | None, secrets: Secrets) -> None:
-    """Raises Failed for an answer that is none of success."""
+    """Raise Failed for an unsuccessful answer."""
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         return
     body = secrets.without(" ".join(text.split()))[:_SHOWN_CHARS]
@@ -72,7 +72,7 @@ def require_accepted(status: int, text: str, retry_after: str | None, secrets: S
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """Of a number of seconds or a date."""
+    """Return the seconds of a `Retry-After`, given as a number or a date."""
     if retry_after is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""PagerDuty's Events API v2: an incident of ours is one of theirs, by its id."""
+"""PagerDuty's Events API v2: an incident there has the id of ours."""
 
 import hashlib
 from typing import Any, Final
@@ -22,14 +22,14 @@ _MAX_KEY_CHARS: Final = 255
 
 
 class PagerDuty(HttpSender):
-    """One service, as the routing key says."""
+    """One service, determined by the routing key."""
 
     def __init__(self, channel: config.PagerDuty, secrets: Secrets) -> None:
         self._key = secrets.read(channel.routing_key_file)
         self._http = Http(channel.url, secrets, channel.timeout.total_seconds())
 
     def send(self, message: Message) -> None:
-        """A duplicate changes nothing there: it has the same `dedup_key`."""
+        """Send a message. A duplicate has the same `dedup_key` and changes nothing."""
         for change in message.changes:
             self._post(_event(change, self._key))
 

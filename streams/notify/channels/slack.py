@@ -21,17 +21,17 @@ from haltline.streams.notify.notification_text import Message, cut
 
 
 class Slack:
-    """One channel of one workspace, as the webhook's address says."""
+    """One channel of one workspace, determined by the webhook's address."""
 
     def __init__(self, channel: config.Slack, secrets: Secrets) -> None:
         self._secrets = secrets
-        # Tried again by us, with every other channel's rules.
+        # Retries are ours, with every other channel's rules.
         self._client = WebhookClient(
             secrets.read(channel.url_file), timeout=int(channel.timeout.total_seconds()) or 1, retry_handlers=[]
         )
 
     def send(self, message: Message) -> None:
-        """Slack drops no duplicates; people see the incident's id."""
+        """Send a message. Slack keeps duplicates; people recognize them by the incident's id."""
         try:
             answer = self._client.send(text=_escaped(message.title), blocks=_blocks(message))
         except (URLError, OSError, SlackClientError) as error:
@@ -40,7 +40,7 @@ class Slack:
         require_accepted(answer.status_code, answer.body, headers.get("retry-after"), self._secrets)
 
     def close(self) -> None:
-        """A connection is opened for each message."""
+        """Do nothing: each message opens a connection."""
 
 
 def _blocks(message: Message) -> list[Block]:
@@ -64,5 +64,5 @@ def _blocks(message: Message) -> list[Block]:
 
 
 def _escaped(text: str) -> str:
-    """What agents wrote mentions nobody and links nowhere."""
+    """Return the text escaped: texts of agents cannot mention people or contain links."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -8,17 +8,17 @@ from haltline.streams.notify.channels.http import Http, HttpSender
 from haltline.streams.notify.notification_text import Message
 
 _THROTTLED: Final = "HTTP error 429"
-"""Connectors report it with status 200."""
+"""The error text of connectors, sent with status 200."""
 
 
 class Teams(HttpSender):
-    """One channel or chat, as the webhook's address says."""
+    """One channel or chat, determined by the webhook's address."""
 
     def __init__(self, channel: config.Teams, secrets: Secrets) -> None:
         self._http = Http(secrets.read(channel.url_file), secrets, channel.timeout.total_seconds())
 
     def send(self, message: Message) -> None:
-        """Teams drops no duplicates; people see the incident's id."""
+        """Send a message. Teams keeps duplicates; people recognize them by the incident's id."""
         reply = self._post(_body(message))
         if _THROTTLED in reply:
             raise Failed("expected the card to be accepted, got 429 in the answer's text", again=True)
@@ -50,5 +50,5 @@ def _body(message: Message) -> dict[str, Any]:
 
 
 def _text(text: str, **style: str) -> dict[str, Any]:
-    # A run of text is no Markdown: what agents wrote links nowhere.
+    # A text run is not Markdown: texts of agents cannot contain links.
     return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": text or "-", **style}]}

@@ -1,4 +1,4 @@
-"""A CloudEvent to an address of one's own, signed as Standard Webhooks says."""
+"""A CloudEvent to a configured address, signed according to Standard Webhooks."""
 
 import base64
 from datetime import UTC, datetime
@@ -14,11 +14,11 @@ from haltline.streams.notify.notification_text import Message
 
 _LEAST_BYTES: Final = 24
 _MAX_BYTES: Final = 64
-"""Of a secret, as Standard Webhooks says."""
+"""The allowed sizes of a secret, by Standard Webhooks."""
 
 
 class Webhook(HttpSender):
-    """Signs with every secret of the file, so that the receiver can change from one to the next."""
+    """Signs with every secret of the file, so that the receiver can rotate secrets."""
 
     def __init__(self, channel: config.Webhook, secrets: Secrets) -> None:
         self._http = Http(secrets.read(channel.url_file), secrets, channel.timeout.total_seconds())
@@ -26,7 +26,7 @@ class Webhook(HttpSender):
         for secret in secrets.lines(channel.secret_file):
             try:
                 length = len(base64.b64decode(secret.removeprefix("whsec_"), validate=True))
-            except ValueError:  # whose text may have the secret
+            except ValueError:  # its text may contain the secret
                 length = 0
             if not _LEAST_BYTES <= length <= _MAX_BYTES:
                 raise ValueError(
@@ -36,7 +36,7 @@ class Webhook(HttpSender):
             self._signers.append(Signer(secret))
 
     def send(self, message: Message) -> None:
-        """The id is that of the message, on every attempt: the receiver knows a duplicate by it."""
+        """Send a message. Its id is the same on every attempt, so that the receiver can drop duplicates."""
         body, now = orjson.dumps(message.cloud_event()), datetime.now(UTC)
         signatures = [signer.sign(message.message_id, now, body.decode()) for signer in self._signers]
         self._http.post(

@@ -69,9 +69,10 @@ LOOKED = [bash(0, "ls")]
         ),
         "short ones": ([*LOOKED, *each(range(1, 9), bash, "echo 'rm -rf /data would be wrong'")], ""),
         "model turns in between": (
-            [*LOOKED, *(e for s in range(1, 5) for e in (turn(s, other_words(s)), *echoes(1, s + 0.5)))],
+            [*LOOKED, *(e for s in range(1, 5) for e in (turn(s, other_words(s)), *echoes(4, s + 0.5)[s - 1 : s]))],
             "mhc",
         ),
+        "the same again is left to another rule": ([*LOOKED, *(echoes(1, s)[0] for s in range(1, 5))], ""),
         "actions between": ([*LOOKED, *echoes(1), bash(3, "ls"), *echoes(1, 4), bash(5, "ls")], ""),
         "pauses": ([*LOOKED, *(bash(s * 121, "echo 'which one?'") for s in range(1, 9))], ""),
     },

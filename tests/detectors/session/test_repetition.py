@@ -84,7 +84,7 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
             "m" * 10 + "h" * 20 + "cc",
         ),
         "a test run again and again with nothing done": (each(4, try_out), "mc"),
-        "a command that only prints": (each(12, bash, "echo done", output_head="done"), "m" * 9 + "h"),
+        "a command that only prints": (each(12, bash, "echo done", output_head="done"), "m" * 6 + "hhhc"),
         "one that prints what it computes": (each(4, bash, "echo $(ls)", output_head="a"), "mc"),
         "a pager: another result each time": ([look(s, str(s)) for s in range(30)], ""),
         "a percentage that grows": ([look(s, f"{s}%") for s in range(30)], ""),

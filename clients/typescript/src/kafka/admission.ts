@@ -1,4 +1,4 @@
-// What goes into the enforcer and comes out of it.
+// The input and output of the enforcer.
 
 import type { Effect } from "../transport.js";
 import type { Advice, Cause } from "./causes.js";
@@ -6,7 +6,7 @@ import type { Decision } from "./records.js";
 
 export type Stage = "received" | "applied" | "stopped" | "refused" | "failed";
 
-/** Sends one piece of feedback. */
+/** Publishes feedback on a decision. */
 export type Acknowledge = (
   stage: Stage,
   decisionId: string,
@@ -14,7 +14,7 @@ export type Acknowledge = (
   more: { callId?: string | undefined; action?: string; detail?: string },
 ) => void;
 
-/** Who the session is, and how long what is decided counts. */
+/** The identity of the session, and the validity of decisions. */
 export interface EnforcerSettings {
   sessionId: string;
   agentId: string;
@@ -29,11 +29,11 @@ export interface EnforcerSettings {
 export interface Clocks {
   /** Epoch milliseconds. */
   nowMs: () => number;
-  /** Seconds that only grow. */
+  /** Seconds of a monotonic clock. */
   monotonicS: () => number;
 }
 
-/** A call as far as what stands may be about it. */
+/** The part of a call that restrictions can apply to. */
 export interface Admittable {
   callId: string;
   action: string;
@@ -42,7 +42,7 @@ export interface Admittable {
   matchTargets: readonly string[];
 }
 
-/** The last word on a call; without a cause it runs. */
+/** The final result for a call; without a cause it runs. */
 export interface Admitted {
   cause?: Cause;
   advice: readonly Advice[];

@@ -1,4 +1,4 @@
-// Why calls are refused, and what an agent should hear: from decisions and entries of the control topic.
+// Causes of refusals and texts for the agent, from decisions and entries of the control topic.
 
 import { APPROVAL_PENDING } from "../refused.js";
 import { type Approval, type ControlRecord, type Decision, type Level, rank } from "./records.js";
@@ -12,17 +12,17 @@ export const NO_VERDICT = "no_verdict";
 export { APPROVAL_PENDING };
 export const APPROVAL_EXPIRED = "approval_expired";
 
-/** Why calls are refused: a decision, or an entry of the control topic. */
+/** The cause of a refusal: a decision, or an entry of the control topic. */
 export interface Cause {
   decisionId: string;
   code: string;
-  /** For the model. */
+  /** The text for the model. */
   message: string;
   decidedAtMs?: number;
   decision?: Decision;
 }
 
-/** Hints and limits for the agent before it goes on. */
+/** Hints and limits for the agent before it continues. */
 export interface Advice {
   level: Level;
   message: string;
@@ -37,7 +37,7 @@ export const NOBODY: Cause = {
   message: "Nobody could be asked whether this may be done, and it could do harm. Report it instead.",
 };
 
-/** A kill of one tool or target refuses its calls, and ends no session. */
+/** A kill of one tool or target refuses its calls, and does not end the session. */
 export function isOneThing(scope: string): boolean {
   return scope === "tool" || scope === "target";
 }
@@ -48,12 +48,12 @@ export function causeOf(decision: Decision): Cause {
   return withTime(decision.decision_id, decision.code, decision.message || (stops ? STOPPED : rest), decision);
 }
 
-/** While a call waits for a person. */
+/** Returns the cause of a call that waits for a person. */
 export function causeOfWaiting(decision: Decision): Cause {
   return withTime(decision.decision_id, APPROVAL_PENDING, decision.message || NOT_NOW, decision);
 }
 
-/** Calls that only look are let pass. */
+/** Whether read-only calls are allowed. */
 export function mayLook(record: ControlRecord): boolean {
   return record.state === "contained";
 }
@@ -78,19 +78,19 @@ export function adviceOf(decision: Decision): Advice {
   };
 }
 
-/** The request that a call has to wait for. */
+/** Returns the open request that a call has to wait for. */
 export function awaitsApproval(decision: Decision | undefined): Approval | undefined {
   if (decision === undefined || decision.level !== "PAUSE") return undefined;
   const state = decision.approval?.state;
   return state === "pending" || state === "info_requested" ? decision.approval : undefined;
 }
 
-/** Whether it says what became of a request: it is to who waits for it, and to no other call. */
+/** Whether it is the answer to a request: it applies to the call that waits, and to no other. */
 export function isAnswer(decision: Decision): boolean {
   return decision.approval !== undefined && awaitsApproval(decision) === undefined;
 }
 
-/** Whether both are about one request to a person. */
+/** Whether both decisions are about the same approval request. */
 export function isSameRequest(one: Decision, other: Decision): boolean {
   return one.approval !== undefined && one.approval.request_id === other.approval?.request_id;
 }

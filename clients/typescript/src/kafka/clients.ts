@@ -1,4 +1,4 @@
-// The clients of a process's connection to Kafka, and what they ask the broker at its beginning.
+// The clients of a process's connection to Kafka, and their metadata requests at its start.
 
 import {
   type Consumer,
@@ -14,27 +14,27 @@ export const QUEUE_RECORDS = 20_000;
 const QUEUE_KIB = 32 * 1024;
 const BATCHING_MS = 5;
 const POLL_MS = 20;
-/** How long a broker has to answer each question. */
+/** Timeout of each request. */
 const METADATA_MS = 1000;
 const PROBE_MS = 500;
-/** How long a client may take to end, before it is left to itself. */
+/** How long closing a client may take, before it is abandoned. */
 const END_MS = 3000;
 
 const ALL_BROKERS_DOWN = -187;
 const TRANSPORT = -195;
 const AUTO_OFFSET_RESET = -140;
 
-/** The error says that the broker may be away. */
+/** Whether the error shows that the broker may be down. */
 export function isAway(error: LibraryError): boolean {
   return error.code === ALL_BROKERS_DOWN || error.code === TRANSPORT;
 }
 
-/** What was read does not hold any more: records were deleted before they were read, or the topic was recreated. */
+/** Whether the position is invalid: records were deleted before they were read, or the topic was recreated. */
 export function isLost(error: unknown): boolean {
   return (error as Partial<LibraryError> | undefined)?.code === AUTO_OFFSET_RESET;
 }
 
-/** A producer with a bounded queue; throws where librdkafka refuses the settings. */
+/** Creates a producer with a bounded queue; throws if librdkafka rejects the settings. */
 export function producerOf(library: Library, settings: KafkaSettings): Producer {
   return new library.Producer({
     "linger.ms": settings.isBlocking ? 0 : BATCHING_MS,
@@ -49,13 +49,13 @@ export function producerOf(library: Library, settings: KafkaSettings): Producer 
   });
 }
 
-/** A consumer that is assigned, joins no group and commits nothing. */
+/** Creates a consumer with manual assignment, without a consumer group or commits. */
 export function consumerOf(library: Library, settings: KafkaSettings): Consumer {
   return new library.KafkaConsumer({
     "fetch.wait.max.ms": settings.fetchWaitMs,
     "queued.max.messages.kbytes": 16 * 1024,
     ...commonOf(settings),
-    "group.id": "haltline-agent", // must be set; assigned consumers that commit nothing do not use it
+    "group.id": "haltline-agent", // required; not used with manual assignment and without commits
     "enable.auto.commit": false,
     "enable.auto.offset.store": false,
     "enable.partition.eof": true,
@@ -63,7 +63,7 @@ export function consumerOf(library: Library, settings: KafkaSettings): Consumer 
   });
 }
 
-/** Resolves when the client has reached a broker; rejects when it does not answer. */
+/** Resolves when the client has reached a broker; rejects without a response. */
 export function connected(client: Producer | Consumer, topic: string): Promise<void> {
   return new Promise((resolve, reject) => {
     client.connect({ topic, allTopics: false, timeout: METADATA_MS }, (error) => {
@@ -73,12 +73,12 @@ export function connected(client: Producer | Consumer, topic: string): Promise<v
   });
 }
 
-/** Serves the reports of a producer from now on. */
+/** Serves the delivery reports of a producer from now on. */
 export function served(producer: Producer): void {
   producer.setPollInterval(POLL_MS);
 }
 
-/** How many partitions the topic has; 0: it is not there. Rejects for no answer. */
+/** Returns the number of partitions of the topic; 0: it is missing. Rejects without a response. */
 export async function partitionsOf(client: Producer, topic: string, probe = false): Promise<number> {
   const timeout = probe ? PROBE_MS : METADATA_MS;
   const metadata = await new Promise<Metadata>((resolve, reject) => {
@@ -90,14 +90,14 @@ export async function partitionsOf(client: Producer, topic: string, probe = fals
   return metadata.topics.find((one) => one.name === topic)?.partitions.length ?? 0;
 }
 
-/** The same of a topic that has to be there. */
+/** Like `partitionsOf`, for a topic that must exist. */
 export async function somePartitionsOf(client: Producer, topic: string): Promise<number> {
   const count = await partitionsOf(client, topic);
   if (count === 0) throw new Error(`topic ${topic}: expected a topic that is there, got none`);
   return count;
 }
 
-/** The first offset of a partition, and the one after its last. */
+/** Returns the first offset of a partition, and the one after its last. */
 export function endsOf(consumer: Consumer, topic: string, partition: number): Promise<[number, number]> {
   return new Promise((resolve, reject) => {
     consumer.queryWatermarkOffsets(topic, partition, METADATA_MS, (error, found) =>
@@ -106,13 +106,13 @@ export function endsOf(consumer: Consumer, topic: string, partition: number): Pr
   });
 }
 
-/** Where a partition ends now. */
+/** Returns the current end of a partition. */
 export async function endOf(consumer: Consumer, topic: string, partition: number): Promise<Place> {
   const [, offset] = await endsOf(consumer, topic, partition);
   return { topic, partition, offset };
 }
 
-/** Ends a client, within bounds. */
+/** Closes a client, within a time limit. */
 export function ended(client: Producer | Consumer): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, END_MS);
@@ -132,7 +132,7 @@ export function ended(client: Producer | Consumer): Promise<void> {
 function commonOf(settings: KafkaSettings): Record<string, unknown> {
   return {
     "socket.timeout.ms": 10_000, // a broker that hangs is noticed
-    "log_level": 2, // a broker that is away is said once by us, not again and again by librdkafka
+    "log_level": 2, // a broker that is down is logged once by us, not repeatedly by librdkafka
     "log.connection.close": false,
     ...settings.kafka,
     "bootstrap.servers": settings.bootstrap,

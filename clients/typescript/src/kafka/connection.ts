@@ -1,8 +1,8 @@
 // A process's connection to Kafka: one producer and one consumer for all of its sessions with the same settings.
 //
-// The consumer is assigned, not subscribed: every process reads for itself. It reads the whole compacted control topic
-// (an entry may be about any tool or target) and, of `interventions`, the partitions of its sessions, each from where it
-// ended when the first session of that partition joined.
+// The consumer uses manual assignment, as every process reads all records. It reads the whole compacted control topic
+// (an entry may be about any tool or target) and, of `interventions`, the partitions of its sessions, each from its end
+// offset when the first session of that partition joined.
 
 import {
   connected, consumerOf, ended, endOf, endsOf, isAway, isLost, partitionsOf, producerOf, served, somePartitionsOf,
@@ -23,7 +23,7 @@ const RETRY_MS = 500;
 const TICK_MS = 100;
 const CONSUME_MS = 20;
 
-/** Receives what arrives for one session. Does not throw. */
+/** Receives the records for one session. Does not throw. */
 export interface Receiver {
   concerns(key: string): boolean;
   control(key: string, record: ControlRecord | undefined): void;
@@ -37,17 +37,17 @@ interface Member {
   readonly receiver: Receiver;
 }
 
-/** What one attempt to read has, until it fails. */
+/** The state of one attempt to read, until it fails. */
 interface Reading {
   readonly consumer: Consumer;
   /** Partitions of the control topic that are to be read first. */
   readonly unread: Set<number>;
-  /** Sessions that joined since, of whom it is not known yet what stands; with the ends of the control topic then. */
+  /** New sessions without the entries in force yet, with the control topic's end offsets when they joined. */
   readonly joined: { members: Member[]; ends: Map<number, number> }[];
   readonly fail: (why: unknown) => void;
 }
 
-/** Carries the records of the sessions that have joined. Throws where librdkafka, or a key, refuses the settings. */
+/** Transports the records of the sessions that have joined. Throws for settings that librdkafka, or a key, rejects. */
 export class Connection {
   readonly watched = new WorkerPresence();
   readonly #settings: KafkaSettings;
@@ -87,22 +87,22 @@ export class Connection {
     this.#interventions = `${prefix}interventions`;
     this.#actions = `${prefix}actions`;
     this.#producer = this.#newProducer();
-    consumerOf(this.#library, settings); // refused settings are said now; it is never connected
+    consumerOf(this.#library, settings); // reports invalid settings now; it is never connected
     const line = { isDown: () => this.#down, producer: () => (this.#isConnected ? this.#producer : undefined) };
     this.#outbox = new Outbox(settings, line, warn);
   }
 
-  /** The last of its sessions has left. */
+  /** Whether the last of its sessions has left. */
   get ended(): boolean {
     return this.#stopping;
   }
 
-  /** False: the broker did not answer when it was last asked, or the connection has ended. */
+  /** False: the broker did not respond to the last request, or the connection has ended. */
   get up(): boolean {
     return !(this.#down || this.#stopping);
   }
 
-  /** Carries one more session. False: the connection has ended. */
+  /** Adds a session. False: the connection has ended. */
   join(owner: object, member: Member): boolean {
     if (this.#stopping) return false;
     this.#members.set(owner, member);
@@ -117,7 +117,7 @@ export class Connection {
     return true;
   }
 
-  /** Carries one session less; the last one ends the connection. */
+  /** Removes a session; the last one ends the connection. */
   async leave(owner: object): Promise<void> {
     this.#members.delete(owner);
     if (this.#members.size > 0 || this.#stopping) return;
@@ -130,13 +130,13 @@ export class Connection {
     this.#outbox.close();
   }
 
-  /** Hands one record over; `report` hears whether it was delivered. False: there is no room for it. */
+  /** Queues one record; `report` receives whether it was delivered. False: there is no room for it. */
   publish(topic: string, key: Buffer, value: Buffer, report: Report, must: boolean): boolean {
     if (this.#stopping) return false;
     return this.#outbox.publish({ topic, key, value, report }, must);
   }
 
-  /** What is on its way goes to the disk, as far as there is one with room. */
+  /** Moves undelivered records to the disk, as far as there is a spool with room. */
   toDisk(): void {
     this.#outbox.toDisk();
   }
@@ -180,7 +180,7 @@ export class Connection {
     try {
       await connected(this.#producer, this.#actions);
     } catch (error) {
-      this.#producer = this.#newProducer(); // one that has failed to connect is not used again
+      this.#producer = this.#newProducer(); // a producer that failed to connect is not used again
       throw error;
     }
     served(this.#producer);
@@ -188,7 +188,7 @@ export class Connection {
     this.#outbox.connected();
   }
 
-  /** Reads until something fails, which it rejects with. */
+  /** Reads until an error, with which it rejects. */
   async #read(begun: () => void): Promise<void> {
     const consumer = consumerOf(this.#library, this.#settings);
     let timer: NodeJS.Timeout | undefined;
@@ -221,8 +221,8 @@ export class Connection {
   }
 
   /**
-   * Reads record by record: of several at a time the library forgets an error that comes after one, and its own loop
-   * loses records when it ends, for which the consumer then waits without end.
+   * Reads record by record: when reading several, the library drops an error after the first record, and its own loop
+   * loses records at its end, for which the consumer then waits forever.
    */
   async #consume(reading: Reading): Promise<void> {
     while (this.#reading === reading) {
@@ -233,7 +233,7 @@ export class Connection {
     }
   }
 
-  /** Where reading begins: the control topic at its beginning, the sessions' partitions at their ends. */
+  /** Returns the initial positions: the control topic's beginning, the ends of the sessions' partitions. */
   async #places(reading: Reading): Promise<Place[]> {
     const control = await somePartitionsOf(this.#producer, this.#control);
     this.#count = await somePartitionsOf(this.#producer, this.#interventions);
@@ -253,7 +253,7 @@ export class Connection {
     return places;
   }
 
-  /** What is done beside reading; one at a time. */
+  /** Runs the periodic work beside reading; one run at a time. */
   async #tick(): Promise<void> {
     const reading = this.#reading;
     if (reading === undefined || this.#isTicking) return;
@@ -288,7 +288,7 @@ export class Connection {
     reading.joined.push({ members, ends });
   }
 
-  /** What stands, to those that joined since, once all is read that was there when they did. */
+  /** Delivers the entries in force to new sessions, once all entries from before they joined are read. */
   #tellWhoJoined(reading: Reading): void {
     for (let first = reading.joined[0]; first !== undefined && this.#loaded; first = reading.joined[0]) {
       if ([...first.ends].some(([partition, end]) => (this.#controlNext.get(partition) ?? 0) < end)) return;
@@ -314,7 +314,7 @@ export class Connection {
     }
   }
 
-  /** All entries, and that these are all. */
+  /** Delivers all entries, then reports that they are complete. */
   #tellWhatStands(receiver: Receiver): void {
     for (const [key, value] of this.#entries) {
       if (receiver.concerns(key)) receiver.control(key, controlOf(key, value));
@@ -360,7 +360,7 @@ export class Connection {
     void this.#tick();
   }
 
-  /** Asks the broker for something: the library tells when a connection ends, not when it is back. */
+  /** Requests metadata: the library reports when a connection ends, not when it is restored. */
   async #probe(): Promise<void> {
     try {
       await partitionsOf(this.#producer, this.#control, true);
@@ -372,7 +372,7 @@ export class Connection {
     this.#down = this.#suspect = false;
   }
 
-  /** Whether the topic of actions is there, and with as many partitions as before. */
+  /** Checks that the topic of actions exists, with the same number of partitions. */
   async #look(): Promise<void> {
     this.#lookedMs = performance.now();
     try {
@@ -384,7 +384,7 @@ export class Connection {
     }
   }
 
-  /** What fails in a callback of the library ends the reading, not the process. */
+  /** Makes an error in a callback of the library end the reading, not the process. */
   #guarded(reading: Reading, run: () => void): void {
     try {
       run();

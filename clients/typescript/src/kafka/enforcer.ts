@@ -1,8 +1,8 @@
-// What the session may do, from all that has arrived. No I/O. The same as the Python client's `Enforcer`: recorded
-// sequences of what arrives and of what is asked hold the two together (test/vectors/kafka-enforcer.json).
+// The permissions of a session, from all control entries and decisions received. No I/O. The same as the Python client's
+// `Enforcer`, checked by recorded sequences of inputs and requests (test/vectors/kafka-enforcer.json).
 //
-// A kill of the session, one above it, its agent, its mission or the fleet is permanent in this object: a reset is for
-// a new session object. What holds for a tool or a target, and what is frozen, ends with its entry.
+// A kill of the session, one above it, its agent, its mission or the fleet is permanent in this object: a reset applies
+// to a new session object. Restrictions of a tool or target, and freezes, end with their entry.
 
 import type { Acknowledge, Admittable, Admitted, Clocks, EnforcerSettings } from "./admission.js";
 import {
@@ -29,37 +29,37 @@ const MAX_REMEMBERED = 512;
 interface Awaited {
   verdict: Later<Decision | undefined>;
   sinceS: number;
-  /** The call was refused without a verdict: a late refusal is nothing new. */
+  /** The call was refused without a verdict: a late refusal changes nothing. */
   notDone: boolean;
-  /** The request that a person is to answer; undefined: the worker's verdict is awaited. */
+  /** The approval request to wait for; undefined: the worker's verdict is awaited. */
   requestId?: string;
 }
 
 function isAnsweredBy(waiting: Awaited, decision: Decision): boolean {
-  if (rank(decision.level) > rank("PAUSE")) return true; // what refuses more than a person may let pass ends the waiting
+  if (rank(decision.level) > rank("PAUSE")) return true; // a decision above PAUSE ends the wait
   if (waiting.requestId !== undefined) {
     return isAnswer(decision) && decision.approval?.request_id === waiting.requestId;
   }
-  // A decision of a rule across sessions names an event without judging it.
+  // Rules across sessions name events without judging them.
   return decision.scope_id === undefined || decision.level === "PAUSE";
 }
 
-/** Takes in control entries and decisions from one side, and admits or refuses calls on the other. */
+/** Receives control entries and decisions, and admits or refuses calls. */
 export class Enforcer {
   readonly #own: string;
   readonly #always: Set<string>;
   #entries = new Map<string, ControlRecord>();
-  #before = new Map<string, ControlRecord>(); // while the topic is read anew: what stood
+  #before = new Map<string, ControlRecord>(); // the previous entries, while the topic is read again
   #loaded = false;
   #loading: Later<void>[] = [];
   #killed: Cause | undefined;
-  #unacknowledged = new Map<string, number | undefined>(); // kills after which something may still run
+  #unacknowledged = new Map<string, number | undefined>(); // kills during which calls may still run
   readonly #running = new Map<string, string>();
   readonly #awaited = new Map<string, Awaited>();
   #late: Decision[] = [];
   readonly #seen = new Set<string>();
   #silent = false;
-  #firstRequestS: number | undefined; // of this connection
+  #firstRequestS: number | undefined; // on this connection
   #wasAnswered = false;
   readonly #pending = new Pending();
   #behindUntilS = 0;
@@ -78,14 +78,14 @@ export class Enforcer {
     if (settings.missionId !== undefined) this.#always.add(`mission:${settings.missionId}`);
   }
 
-  // What arrives.
+  // Records received.
 
-  /** Whether an entry with this key can be about one of this session's calls. */
+  /** Whether an entry with this key can affect a call of this session. */
   concerns(key: string): boolean {
     return this.#always.has(key) || key.startsWith("tool:") || key.startsWith("target:");
   }
 
-  /** Takes in an entry of the control topic; undefined: nothing holds under this key any more. */
+  /** Applies an entry of the control topic; undefined: the entry was removed. */
   control(key: string, record: ControlRecord | undefined): void {
     if (!this.concerns(key)) return;
     const stops = record !== undefined && record.state !== "probation";
@@ -97,7 +97,7 @@ export class Enforcer {
     if (this.#loaded) this.#applyEntry(key, record);
   }
 
-  /** From now on what stands is known; until now a later entry could take an earlier one back. */
+  /** Applies the entries once all are read: a later entry may revoke an earlier one. */
   loaded(): void {
     this.#loaded = true;
     this.#before = new Map();
@@ -107,7 +107,7 @@ export class Enforcer {
     for (const one of waiting) one.set();
   }
 
-  /** What stands is read anew. A kill stays; what else stood holds until all is read. */
+  /** The control topic is read again. A kill stays; other entries apply until all are read. */
   unloaded(): void {
     if (this.#loaded) this.#before = this.#entries;
     this.#loaded = false;
@@ -116,16 +116,16 @@ export class Enforcer {
     this.#wasAnswered = false;
   }
 
-  /** Takes in a decision for this session. */
+  /** Applies a decision for this session. */
   decision(decision: Decision): void {
     const waiting = this.#answeredBy(decision);
-    // One in shadow decides nothing, and comes from a group of its own, which may be far behind.
+    // Decisions in shadow mode have no effect, and their consumer group may lag.
     if (waiting !== undefined || decision.mode !== "shadow") this.#apply(decision, waiting);
   }
 
-  // What the agent asks.
+  // Called by the agent.
 
-  /** Done when it is known what stands. */
+  /** Completes when the restrictions in force are known. */
   whenLoaded(): Later<void> {
     const later = new Later<void>();
     if (this.#loaded) later.set();
@@ -137,7 +137,7 @@ export class Enforcer {
     return this.#loaded;
   }
 
-  /** How long the next verdict is waited for: the first of a connection may take as long as a start. */
+  /** Returns the seconds to wait for the next verdict: the first of a connection may take the start-up time. */
   verdictWaitS(): number {
     const { budgetS, firstBudgetS } = this.settings;
     if (this.#wasAnswered) return budgetS;
@@ -146,12 +146,12 @@ export class Enforcer {
     return Math.max(budgetS, this.#firstRequestS + firstBudgetS - nowS);
   }
 
-  /** The last verdict that was waited for did not come in time. */
+  /** Whether the last awaited verdict did not arrive in time. */
   get isSilent(): boolean {
     return this.#silent;
   }
 
-  /** Why decisions cannot be relied on now, in words. */
+  /** Returns why decisions are not reliable now, as text. */
   degraded(linkUp: boolean): string | undefined {
     if (!this.#loaded) return "it is not known what stands";
     if (!linkUp) return "the broker is away";
@@ -160,17 +160,17 @@ export class Enforcer {
     return undefined;
   }
 
-  /** What killed the session, or one above it, its agent, its mission or the fleet. */
+  /** The kill of the session, one above it, its agent, its mission or the fleet. */
   get killed(): Cause | undefined {
     return this.#killed;
   }
 
-  /** Ended with the session above it, which has acknowledged that. */
+  /** Keeps the kill of the session above, which has acknowledged it. */
   stayKilled(cause: Cause): void {
     this.#killed = cause;
   }
 
-  /** What refuses this call now, without any verdict. */
+  /** Returns the cause that refuses this call now, without a verdict. */
   against(action: string, targets: readonly string[], effect: Effect = "read"): Cause | undefined {
     if (this.#killed !== undefined) return this.#killed;
     const looks = EFFECTS.indexOf(effect) <= EFFECTS.indexOf("poll");
@@ -185,7 +185,7 @@ export class Enforcer {
     return this.against(call.action, call.matchTargets, call.effect);
   }
 
-  /** Expects a verdict on a proposal; done with undefined when there will be none, or the session is killed. */
+  /** Registers a proposal; completes with undefined if there will be no verdict, or the session is killed. */
   awaitVerdict(eventId: string): Later<Decision | undefined> {
     const verdict = new Later<Decision | undefined>();
     this.#awaited.set(eventId, { verdict, sinceS: this.clocks.monotonicS(), notDone: false });
@@ -194,13 +194,13 @@ export class Enforcer {
     return verdict;
   }
 
-  /** The verdict, if there is one already; expects it no longer. */
+  /** Returns the verdict if it has arrived, and stops waiting for it. */
   takeVerdict(eventId: string, verdict: Later<Decision | undefined>): Decision | undefined {
     this.#expectNoLonger(eventId, verdict);
     return verdict.cancel() ? undefined : verdict.value;
   }
 
-  /** What a person says to a proposal that needs approval; done with undefined when the session is killed. */
+  /** Waits for a person's answer to a proposal; completes with undefined if the session is killed. */
   awaitApproval(eventId: string): Later<Decision | undefined> {
     const waiting = this.#awaited.get(eventId);
     if (waiting !== undefined && this.#killed === undefined) return waiting.verdict;
@@ -209,7 +209,7 @@ export class Enforcer {
     return answered;
   }
 
-  /** Waits no longer: the call is refused for it, or goes on. The verdict, if it arrived in time. */
+  /** Stops waiting; the call is refused, or continues. Returns the verdict if it arrived in time. */
   giveUp(eventId: string, verdict: Later<Decision | undefined>, refused: boolean): Decision | undefined {
     if (!verdict.cancel()) {
       this.#expectNoLonger(eventId, verdict);
@@ -221,19 +221,19 @@ export class Enforcer {
     return undefined;
   }
 
-  /** The last word before a call runs: why it is refused, or that it runs now, with its advice. */
+  /** Returns the final result for a call: the refusal, or its admission with advice. */
   admit(call: Admittable, verdict: Decision | undefined, parameters: () => string | undefined): Admitted {
     const cause = this.againstCall(call);
-    // A freeze and the request that could lift it are one: a call that has waited gets the answer to that.
+    // A freeze belongs to the request that can lift it: a call that has waited gets that request's answer.
     const mayAnswer = this.#killed === undefined && verdict !== undefined && ofSession(verdict) !== undefined;
     if (cause !== undefined && !mayAnswer) return { cause, advice: [], rollbacks: [] };
     const waits = this.#pending.against(parameters, this.clocks.nowMs());
     if (verdict === undefined && waits !== undefined) {
-      // A late decision about anything else is for the next call.
+      // Other late decisions apply to the next call.
       this.#late = this.#late.filter((one) => !isSameRequest(one, waits));
       return { cause: causeOfWaiting(waits), advice: [], rollbacks: [] };
     }
-    // What a person has answered refuses no longer, also when it was of the call before.
+    // An answered request no longer refuses, even if it was for an earlier call.
     const decisions = this.#late.filter(
       (one) => (verdict === undefined || !isSameRequest(one, verdict)) && !this.#isStale(one),
     );
@@ -243,7 +243,7 @@ export class Enforcer {
       if (one.level === "ROLLBACK") continue;
       this.acknowledge("applied", one.decision_id, one.decided_at, { callId: call.callId });
     }
-    // Of two as hard, the verdict on this call before a late one: the agent reads why this one is refused.
+    // Of equal levels, the verdict on this call comes before a late one: the agent reads this call's reason.
     let refusing: Decision | undefined;
     for (const one of [...decisions].reverse()) {
       if (refuses(one) && (refusing === undefined || rank(one.level) > rank(refusing.level))) refusing = one;
@@ -256,39 +256,39 @@ export class Enforcer {
     };
   }
 
-  /** A call that was admitted has ended. */
+  /** Records the end of an admitted call. */
   done(callId: string): void {
     this.#running.delete(callId);
     this.#acknowledgeStopped();
   }
 
-  // Inside.
+  // Internal.
 
   #apply(decision: Decision, waiting: Awaited | undefined): void {
     this.#onVerdict(waiting);
     const isNew = this.#isNew(decision.decision_id);
     if (decision.level === "KILL" && !isOneThing(decision.scope)) {
       if (isNew) this.#received(decision);
-      // One that is sent again, though it was answered: the answer did not arrive.
+      // A kill that is sent again was acknowledged, but the acknowledgement did not arrive.
       this.#kill(causeOf(decision), isNew || "issued" in decision.values);
       waiting?.verdict.set(undefined);
       return;
     }
     const stale = this.#isStale(decision);
-    // One that comes too late says that the workers are behind; who waits for no verdict learns it only so.
+    // A late decision shows that the workers lag; calls that await no verdict learn it only this way.
     this.#behindUntilS = stale ? this.clocks.monotonicS() + this.settings.maxDecisionAgeS : 0;
     const wasRequested = this.#pending.update(decision);
     if (isAnswer(decision)) {
       this.#lift(decision);
       this.#late = this.#late.filter((one) => !isSameRequest(one, decision));
       if (decision.level !== "ALLOW" && isNew) this.#received(decision);
-      // Nobody waits: it is for the next such call. A hint is for whatever comes next.
+      // No call waits: keep it for the next such call. A hint applies to the next call of any kind.
       if (!answer(waiting, decision) && decision.level === "NUDGE" && isNew) this.#addLate(decision);
       return;
     }
     if (decision.level === "ALLOW" || !isNew || stale) {
       if (decision.level !== "ALLOW" && isNew) this.#received(decision, "stale: not applied");
-      // The freeze that it brings may have been known before: the caller waits for the person all the same.
+      // The freeze may be known already; the call waits for the person all the same.
       if (answer(waiting, stale ? undefined : decision) && !stale) this.#mayWaitOn(decision);
       return;
     }
@@ -297,13 +297,13 @@ export class Enforcer {
     else if (!wasRequested && (!refuses(decision) || !waiting?.notDone)) this.#addLate(decision);
   }
 
-  /** A standing entry: acknowledged when it stops this session, and a kill is permanent. */
+  /** Applies an entry in force: acknowledges it if it stops this session. A kill is permanent. */
   #applyEntry(key: string, record: ControlRecord): void {
     if (!this.#always.has(key)) return;
     const isNew = this.#isNew(record.decision_id);
     if (isNew) this.acknowledge("received", record.decision_id, record.decided_at, {});
     if (record.state === "killed") {
-      // Before a restart this session may have acknowledged the stop already; one above it speaks for itself.
+      // Before a restart this session may have acknowledged the stop; sessions above acknowledge their own.
       const acknowledged = key === this.#own && record.stopped_at !== undefined;
       this.#kill(causeOfEntry(record), isNew && !acknowledged);
     } else if (isNew) {
@@ -311,7 +311,7 @@ export class Enforcer {
     }
   }
 
-  /** The freeze of the whole session ends with its approval: the control topic may show it later. */
+  /** Ends the freeze of the whole session at its approval, before the control topic shows it. */
   #lift(decision: Decision): void {
     const held = this.#entries.get(this.#own);
     if (held === undefined || held.state !== "frozen" || held.by !== HALTLINE) return;
@@ -327,7 +327,7 @@ export class Enforcer {
     }
     if (this.#killed === undefined) this.#killed = cause;
     else if (this.#killed.decision === undefined && cause.decisionId === this.#killed.decisionId) {
-      this.#killed = cause; // the decision behind the entry, with all that it says
+      this.#killed = cause; // the decision behind the entry, with all its fields
     }
     for (const waiting of this.#awaited.values()) waiting.verdict.set(undefined);
     this.#acknowledgeStopped();
@@ -340,7 +340,7 @@ export class Enforcer {
     for (const [decisionId, decidedAtMs] of unsaid) this.acknowledge("stopped", decisionId, decidedAtMs, {});
   }
 
-  /** What waits for this decision; it waits no longer, but a person's answer stays until it is fetched. */
+  /** Returns the proposal that awaits this decision, and removes it; one that awaits a person's answer stays. */
   #answeredBy(decision: Decision): Awaited | undefined {
     const waiting = this.#awaited.get(decision.event_id);
     if (waiting === undefined || !isAnsweredBy(waiting, decision)) return undefined;
@@ -348,7 +348,7 @@ export class Enforcer {
     return waiting;
   }
 
-  /** The call may wait on, for a person's answer. */
+  /** Lets the call wait for a person's answer. */
   #mayWaitOn(decision: Decision): void {
     const approval = awaitsApproval(decision);
     if (approval === undefined) return;
@@ -358,7 +358,7 @@ export class Enforcer {
   }
 
   #expectNoLonger(eventId: string, verdict: Later<Decision | undefined>): void {
-    // Not what is expected of a person since.
+    // A person's answer may be awaited since.
     if (this.#awaited.get(eventId)?.verdict === verdict) this.#awaited.delete(eventId);
   }
 
@@ -384,7 +384,7 @@ export class Enforcer {
     return true;
   }
 
-  /** The worker answers in time again. */
+  /** Records that the worker answers in time again. */
   #onVerdict(waiting: Awaited | undefined): void {
     if (waiting === undefined) return;
     this.#wasAnswered = true;
@@ -392,12 +392,12 @@ export class Enforcer {
   }
 }
 
-/** The request to let the whole session go on, where a decision is about one. */
+/** Returns the request to unfreeze the whole session, if the decision is about one. */
 function ofSession(decision: Decision): Approval | undefined {
   return decision.approval?.action === WHOLE_SESSION ? decision.approval : undefined;
 }
 
-/** False: nobody waits for it. */
+/** Sets the verdict. False: no call waits for it. */
 function answer(waiting: Awaited | undefined, verdict: Decision | undefined): boolean {
   return waiting !== undefined && !waiting.notDone && waiting.verdict.set(verdict);
 }

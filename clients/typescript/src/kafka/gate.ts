@@ -1,5 +1,5 @@
-// The way of one call over Kafka: what stands, the limits, the proposal, the verdict, what is obeyed, the end. The same
-// as the Python client's `CallGate`.
+// The path of one call over Kafka: restrictions, limits, proposal, verdict, refusal or admission, end. The same as the
+// Python client's `CallGate`.
 
 import { simpleTargets } from "../targets.js";
 import {
@@ -31,11 +31,11 @@ const THROTTLED: Objection = {
   message: "You were told to slow down, and this goes beyond it. Look at what was done, and go on with less.",
 };
 
-/** How it stands with the connection. */
+/** The state of the connection. */
 export interface Link {
-  /** False: the broker did not answer when it was last asked. */
+  /** False: the broker did not respond to the last request. */
   up: () => boolean;
-  /** Why workers cannot be expected to see what this session does. */
+  /** Returns why workers may not see this session's events. */
   unwatched: () => string | undefined;
 }
 
@@ -72,12 +72,12 @@ export class Gate {
     );
   }
 
-  /** Why decisions cannot be relied on now, in words; undefined when they can. */
+  /** Why decisions are not reliable now, as text; undefined if they are. */
   get degraded(): string | undefined {
     return this.enforcer.degraded(this.#link.up()) ?? this.#link.unwatched();
   }
 
-  /** The session begins, or works on the next one of its user's prompts. */
+  /** Reports the start of the session, or of its user's next prompt. */
   started(prompts?: number): void {
     const { goal } = this.#session;
     const task = { goal, prompts };
@@ -88,7 +88,7 @@ export class Gate {
     this.publisher.event("session.ended", {}, true);
   }
 
-  /** Keeps a state of the work, and reports it. Rejects when it cannot be kept. */
+  /** Saves a state of the work, and reports it. Rejects if it cannot be saved. */
   async checkpoint(id: string, safe: boolean): Promise<void> {
     await this.#settings.checkpoints?.keep(id);
     this.publisher.event("session.heartbeat", { checkpoint: { id, safe } }, true);
@@ -101,7 +101,8 @@ export class Gate {
     await this.#rollbacks.whenDone();
     const admittable = { ...call, effect: call.knownEffect, matchTargets: matchTargets(call) };
 
-    // 1. What stands: after a kill nothing more is asked. 2. The author's rules, and what the session was throttled to.
+    // 1. Restrictions in force: after a kill no verdict is requested. 2. The author's rules, and the limits of a
+    // THROTTLE.
     this.followParent();
     let standing = this.enforcer.againstCall(admittable);
     const ticket = standing ? undefined : this.rules?.begin(call.action, call.rawArgs(), Date.now(), call.costUsd);
@@ -120,7 +121,7 @@ export class Gate {
     const enforcer = this.enforcer;
     const hints = (ticket?.hints ?? []).map(({ message }) => message);
 
-    // 3. Say what is about to be done.
+    // 3. Publish the proposal.
     const closed = atLeast(call.knownEffect, this.#settings.failClosedFrom);
     const waits = this.#waits(call, mode);
     const fields = { ...fieldsOf(call), secrets_sent: call.secretsSent, await_verdict: waits };
@@ -133,9 +134,9 @@ export class Gate {
     if (answer === undefined) known = !closed || this.degraded === undefined;
     else [verdict, known] = await this.#answered(eventId, answer, closed);
 
-    // 5. Obey.
+    // 5. Apply it.
     if (closed && !(known && handedOver)) {
-      return this.#refuse(call, enforcer.againstCall(admittable) ?? NOBODY); // nothing that destroys is done unheard
+      return this.#refuse(call, enforcer.againstCall(admittable) ?? NOBODY); // no destruction without a record
     }
     this.followParent();
     const admitted = enforcer.admit(admittable, verdict, () => parametersOf(call));
@@ -148,7 +149,7 @@ export class Gate {
     hints.push(...admitted.advice.map(({ message }) => message));
     const changed = changes(call, admitted);
     if (cause === undefined && this.rules !== undefined && changed.changeArguments !== undefined) {
-      const { put, remove } = changed.changeArguments; // the author's rules hold for the arguments of a decision as well
+      const { put, remove } = changed.changeArguments; // the author's rules apply to a decision's arguments as well
       const kept = Object.entries(call.rawArgs()).filter(([name]) => !remove.includes(name));
       const { refused, hint } = this.rules.againstChanged(call.action, { ...Object.fromEntries(kept), ...put });
       if (hint !== undefined) hints.push(hint.message);
@@ -161,7 +162,7 @@ export class Gate {
     return { allowed: true, killed: false, callId: call.callId, ...said(hints), ...changed };
   }
 
-  /** Whether the model may take its next turn. */
+  /** Returns whether the model may take its next turn. */
   async turnVerdict(): Promise<Verdict> {
     await this.#whenLoaded();
     this.followParent();
@@ -169,7 +170,7 @@ export class Gate {
     return cause === undefined ? { allowed: true, killed: false } : this.#refusal(cause);
   }
 
-  /** The end of an admitted call. */
+  /** Publishes the end of an admitted call. */
   result(callId: string, { outcome, error, output, novelty, durationMs }: Outcome): void {
     const { call, ticket } = this.#calls.get(callId) ?? {};
     this.#calls.delete(callId);
@@ -196,7 +197,7 @@ export class Gate {
     this.publisher.event("model.turn", { ...(usage === undefined ? {} : { usage: used }), ...shown(output) }, false);
   }
 
-  /** A session ends with the one above it, also where no broker tells it so. */
+  /** Applies a kill of the session above, which a broker may not report. */
   followParent(): void {
     if (this.#parent === undefined || this.enforcer.killed !== undefined) return;
     this.#parent.followParent();
@@ -219,7 +220,7 @@ export class Gate {
     return !looks && (call.unreadFrom !== undefined || holdsWord(JSON.stringify(call.args)));
   }
 
-  /** The verdict, if there is one, and whether what stands is known. */
+  /** Returns the verdict, if there is one, and whether the restrictions in force are known. */
   async #answered(
     eventId: string,
     answer: Later<Decision | undefined>,
@@ -240,7 +241,7 @@ export class Gate {
   }
 
   #refuse(call: ProposedCall, cause: Cause, hints: readonly string[] = [], heldBack = 0): Verdict {
-    // One event is enough: the detectors take a refused end without a proposal as an attempt that was none.
+    // One event is enough: detectors do not count a refused end without a proposal as an attempt.
     const fields = { ...fieldsOf(call), outcome: "refused", error: cause.code };
     this.publisher.event("action.completed", fields, false);
     if (cause.decisionId !== "") {
@@ -261,7 +262,7 @@ export class Gate {
 
 export const LOCAL = "mode: expected async or blocking over Kafka, got local; for local use haltline's localSession";
 
-/** As every other refusal; it stays in this process. */
+/** Returns the cause of a refusal by the author's rules, which is not published. */
 function causeOfOwn(objection: Objection | undefined): Cause | undefined {
   return objection && { decisionId: "", ...objection };
 }
@@ -270,18 +271,18 @@ function atLeast(effect: Effect, from: Effect | null): boolean {
   return from !== null && EFFECTS.indexOf(effect) >= EFFECTS.indexOf(from);
 }
 
-/** What an entry about a target may name: the call as it is, and as the workers see it. */
+/** Returns the targets that a control entry can name: of the call as it is, and as the workers see it. */
 function matchTargets(call: ProposedCall): readonly string[] {
   return [...call.matchTargets(), ...call.targets, ...simpleTargets(call.args)];
 }
 
-/** For the model, each text once. */
+/** Returns the distinct texts for the model. */
 function said(texts: readonly string[]): { hints?: string } {
   const hints = [...new Set(texts.filter(Boolean))].join("\n");
   return hints === "" ? {} : { hints };
 }
 
-/** What is to be changed in this very call; what was too late for another one is not meant. */
+/** Returns the changes for this call; changes meant for another call do not apply. */
 function changes(call: ProposedCall, admitted: Admitted): Pick<Verdict, "changeArguments"> {
   for (const { decision } of admitted.advice) {
     const remove = decision.without_arguments ?? [];

@@ -1,4 +1,4 @@
-/** The transport over Kafka: the session publishes and reads the topics itself, with librdkafka, as Python's client. */
+/** The transport over Kafka: sessions publish and read the topics with librdkafka, like the Python client. */
 
 import type { SessionOptions } from "../options.js";
 import { Session } from "../session.js";
@@ -13,8 +13,8 @@ export type { Rules } from "./rule_settings.js";
 export type { KafkaOptions } from "./settings.js";
 
 /**
- * A session over Kafka. The mode is `async` unless given. Throws TypeError, RangeError or Error for options that cannot
- * work, for the mode `local`, and where the client library is not installed.
+ * Creates a session over Kafka. The mode is `async` by default. Throws TypeError, RangeError or Error for invalid
+ * options, for the mode `local`, and if the client library is not installed.
  */
 export function kafkaSession(options: KafkaOptions & SessionOptions): Session {
   if (options.mode === "local") throw new TypeError(LOCAL);
@@ -22,7 +22,7 @@ export function kafkaSession(options: KafkaOptions & SessionOptions): Session {
   return new Session(transport, { mode: "async", ...othersOf(options), failClosedFrom: options.failClosedFrom });
 }
 
-/** One session's part of its process's connection to Kafka: sessions with the same settings share one. */
+/** One session's part of its process's connection to Kafka; sessions with the same settings share one. */
 export class KafkaTransport implements Transport {
   readonly #settings: KafkaSettings;
   readonly #warn: ((message: string) => void) | undefined;
@@ -34,10 +34,10 @@ export class KafkaTransport implements Transport {
   #arrived = 0;
   #idle: (() => void) | undefined;
   #closed = false;
-  /** Records that the broker did not take in time. */
+  /** Records that the broker did not acknowledge in time. */
   undelivered = 0;
 
-  /** Throws TypeError, RangeError or Error as `kafkaSession` does. */
+  /** Throws TypeError, RangeError or Error like `kafkaSession`. */
   constructor(options: (KafkaOptions & SessionOptions) | KafkaTransport) {
     const below = options instanceof KafkaTransport;
     this.#above = below ? options : undefined;
@@ -46,22 +46,22 @@ export class KafkaTransport implements Transport {
     this.#connection = connectionOf(this.#settings, this.#warn);
   }
 
-  /** Why decisions cannot be relied on now, in words; undefined when they can. */
+  /** Why decisions are not reliable now, as text; undefined if they are. */
   get degraded(): string | undefined {
     return this.#gate === undefined ? "the session has not started" : this.#gate.degraded;
   }
 
-  /** Whether it is known what stands: the control topic has been read. */
+  /** Whether the control topic has been read, so that the restrictions in force are known. */
   get ready(): boolean {
     return this.#gate?.enforcer.isLoaded ?? false;
   }
 
-  /** Records that did not reach the broker: it was away for too long, or too slow. */
+  /** Records that did not reach the broker because it was down for too long, or too slow. */
   get dropped(): number {
     return (this.#gate?.publisher.dropped ?? 0) + this.undelivered;
   }
 
-  /** Begins to listen, and tells that the session has started. Resolves at once. */
+  /** Starts receiving decisions, and reports the session's start. Resolves at once. */
   open(session: SessionInfo): Promise<void> {
     if (this.#gate !== undefined) return Promise.resolve();
     const { sessionId } = session;
@@ -75,7 +75,7 @@ export class KafkaTransport implements Transport {
     this.#gate = new Gate(session, this.#settings, send, link, above);
     const member = { sessionId, receiver: this.#gate.enforcer };
     while (!this.#connection.join(this, member)) {
-      this.#connection = connectionOf(this.#settings, this.#warn); // it was closed meanwhile, by its last other user
+      this.#connection = connectionOf(this.#settings, this.#warn); // closed meanwhile by the last of its other users
     }
     this.#gate.started();
     return Promise.resolve();
@@ -116,7 +116,7 @@ export class KafkaTransport implements Transport {
     return new KafkaTransport(this);
   }
 
-  /** Tells that the session has ended, and waits until its records have arrived (`closeBudgetS`). */
+  /** Reports the session's end, and waits until its records have arrived (`closeBudgetS`). */
   async close(): Promise<void> {
     if (this.#gate === undefined || this.#closed) return;
     this.#gate.end();
@@ -147,7 +147,7 @@ export class KafkaTransport implements Transport {
     return false;
   }
 
-  /** Resolves when it is known what became of every record, or the time is over. */
+  /** Resolves when all delivery reports have arrived, or at the time limit. */
   #delivered(): Promise<void> {
     if (this.#handed <= this.#arrived + this.undelivered) return Promise.resolve();
     return new Promise((resolve) => {

@@ -1,6 +1,6 @@
-// A value that somebody waits for, at most so long.
+// A value that is awaited for a limited time.
 
-/** Set once, or given up. */
+/** A value that is set once, or cancelled. */
 export class Later<T> {
   #done = false;
   #cancelled = false;
@@ -16,7 +16,7 @@ export class Later<T> {
     return this.#value;
   }
 
-  /** False: it was set, or given up, before. */
+  /** False: it was set or cancelled before. */
   set(value: T): boolean {
     if (this.#done || this.#cancelled) return false;
     this.#done = true;
@@ -33,7 +33,7 @@ export class Later<T> {
     return true;
   }
 
-  /** Resolves when it is set or given up, or the time is over. */
+  /** Resolves when it is set or cancelled, or at the time limit. */
   wait(seconds: number): Promise<void> {
     if (this.#done || this.#cancelled || seconds <= 0) return Promise.resolve();
     return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-// The client library, as far as it is used: `@confluentinc/kafka-javascript`, an optional peer dependency that binds
+// The used part of the client library `@confluentinc/kafka-javascript`, an optional peer dependency that binds
 // librdkafka. Its own types are not needed to compile this package.
 
 import { createRequire } from "node:module";
@@ -81,7 +81,7 @@ export interface Library {
 
 const NAME = "@confluentinc/kafka-javascript";
 
-/** Loads the library. Throws an Error that says how to install it. */
+/** Loads the library. Throws an Error with the installation command. */
 export function libraryOf(): Library {
   try {
     return createRequire(import.meta.url)(NAME) as Library;

@@ -1,4 +1,4 @@
-// Records on their way to the broker: in the library's queue, in memory until the first connection, or on disk.
+// Outgoing records: in the library's queue, in memory until the first connection, or on disk.
 
 import { QUEUE_RECORDS } from "./clients.js";
 import type { LibraryError, Producer } from "./library.js";
@@ -9,15 +9,15 @@ import { type Outgoing, Waiting } from "./waiting.js";
 const RESERVED_RECORDS = 2000;
 const MIB = 1024 * 1024;
 
-/** How it stands with the connection. */
+/** The state of the connection. */
 export interface Line {
-  /** The broker did not answer when it was last asked. */
+  /** The broker did not respond to the last request. */
   isDown: () => boolean;
   /** Undefined until the first connection. */
   producer: () => Producer | undefined;
 }
 
-/** Throws Error where the folder of the spool cannot be used. */
+/** The outgoing records. Throws Error if the folder of the spool cannot be used. */
 export class Outbox {
   readonly #line: Line;
   readonly #waiting = new Waiting();
@@ -30,7 +30,7 @@ export class Outbox {
     if (spoolDir !== undefined) this.#spool = new DiskSpool(spoolDir, spoolMaxMb * MIB, warn);
   }
 
-  /** Takes one record, which hears whether it was delivered. False: there is no room for it. */
+  /** Queues one record; its report receives whether it was delivered. False: there is no room for it. */
   publish(record: Outgoing, must: boolean): boolean {
     if (this.#spool !== undefined && (this.#line.isDown() || !this.#spool.isEmpty)) return this.#keep(record); // in order
     const hasRoom = this.#queued + this.#waiting.count < QUEUE_RECORDS - (must ? 0 : RESERVED_RECORDS);
@@ -38,32 +38,32 @@ export class Outbox {
     return isTaken || this.#keep(record);
   }
 
-  /** The first connection is made. */
+  /** Handles the first connection. */
   connected(): void {
     for (const record of this.#waiting.take()) if (!this.#produce(record)) record.report(false);
   }
 
-  /** There is none now. */
+  /** Handles a failed connection. */
   failed(): void {
     if (this.#line.isDown()) this.toDisk();
     this.#waiting.dropOld();
   }
 
-  /** What became of a record that the library was given. */
+  /** Handles the delivery report of a record. */
   delivered(error: LibraryError | null, record: Outgoing): void {
     this.#queued--;
     if (!this.#onTheWay.delete(record)) return; // it waits on disk since
     if (!error || !this.#keep(record)) record.report(!error);
   }
 
-  /** What is on its way to a broker that is away, or slow, goes to the disk, as far as there is one with room. */
+  /** Moves undelivered records to the disk if the broker is down or slow, as far as there is room. */
   toDisk(): void {
     if (this.#spool === undefined) return;
     for (const record of this.#waiting.take()) if (!this.#keep(record)) record.report(false);
     for (const record of [...this.#onTheWay]) if (this.#keep(record)) this.#onTheWay.delete(record);
   }
 
-  /** What waits on disk is sent, as far as the queue has room. */
+  /** Sends records that waited on disk, as far as the queue has room. */
   catchUp(): void {
     this.#spool?.drain((record, report) => this.#queued < QUEUE_RECORDS / 2 && this.#produce({ ...record, report }));
   }
@@ -72,12 +72,12 @@ export class Outbox {
     this.#waiting.drop();
   }
 
-  /** Once the producer has ended. */
+  /** Closes after the producer has ended. */
   close(): void {
     this.#spool?.close();
   }
 
-  /** A record waits on disk: it will arrive, if not by this process. False: there is no room. */
+  /** Saves a record on disk, possibly for another process to send. False: there is no room. */
   #keep(record: Outgoing): boolean {
     const isKept = this.#spool?.append(record) ?? false;
     if (isKept) record.report(true);

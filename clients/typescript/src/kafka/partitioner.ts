@@ -1,4 +1,4 @@
-// Which partition a key is on: the Java client's default, `murmur2_random` in librdkafka.
+// The partition of a key: the Java client's default partitioner, `murmur2_random` in librdkafka.
 
 const SEED = 0x9747b28c;
 const MULTIPLIER = 0x5bd1e995;
@@ -21,7 +21,7 @@ export function murmur2(data: Uint8Array): number {
   return (state ^ (state >>> 15)) >>> 0;
 }
 
-/** The partition, from 0, of a key on a topic with so many partitions. */
+/** Returns the partition of a key, from 0, on a topic with this number of partitions. */
 export function partitionOf(key: string, partitions: number): number {
   return (murmur2(Buffer.from(key)) & 0x7fffffff) % partitions;
 }

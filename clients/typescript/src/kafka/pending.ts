@@ -1,11 +1,11 @@
-// Calls that wait for a person's approval, as the agent's side knows them.
+// Calls that wait for a person's approval, as known to the guard.
 
 import { awaitsApproval, isSameRequest } from "./causes.js";
 import type { Decision } from "./records.js";
 
 const MAX = 64;
 
-/** By canonical parameters: the requests that are open. */
+/** Open requests by canonical parameters. */
 export class Pending {
   readonly #open = new Map<string, Decision>();
 
@@ -13,7 +13,7 @@ export class Pending {
     return this.#open.size === 0;
   }
 
-  /** Takes in a decision; true when it is about a request, or of a call, that was known to wait. */
+  /** Applies a decision. Returns whether it is about a request, or a call, that was known to wait. */
   update(decision: Decision): boolean {
     const approval = decision.approval;
     if (approval === undefined) return false;
@@ -33,14 +33,14 @@ export class Pending {
     return known !== undefined && isSameRequest(known, decision);
   }
 
-  /** The request that a call with these parameters has to wait for. */
+  /** Returns the request that a call with these parameters has to wait for. */
   against(parametersOf: () => string | undefined, nowMs: number): Decision | undefined {
     if (this.empty) return undefined;
     const parameters = parametersOf();
     const decision = parameters === undefined ? undefined : this.#open.get(parameters);
     if (parameters === undefined || decision?.approval === undefined) return undefined;
     if (decision.approval.expires <= nowMs) {
-      this.#open.delete(parameters); // the worker, asked again, says what holds then
+      this.#open.delete(parameters); // on the repeated call, the worker reports the current state
       return undefined;
     }
     return decision;

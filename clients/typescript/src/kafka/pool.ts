@@ -1,11 +1,11 @@
-// Which connection to Kafka a session uses: one that its process has already, if the settings for Kafka are the same.
+// A pool of connections to Kafka: sessions of a process with the same settings for Kafka share one.
 
 import { Connection } from "./connection.js";
 import type { KafkaSettings } from "./settings.js";
 
 const connections = new Map<string, Connection>();
 
-/** The connection that this process has with these settings already, or a new one. Throws as Connection does. */
+/** Returns this process's connection for these settings, or a new one. Throws like Connection. */
 export function connectionOf(settings: KafkaSettings, warn?: (message: string) => void): Connection {
   const { bootstrap, topicPrefix, isBlocking, fetchWaitMs, verifyKey, spoolDir, spoolMaxMb, kafka } = settings;
   const own = [bootstrap, topicPrefix, isBlocking, fetchWaitMs, verifyKey, spoolDir, spoolMaxMb];

@@ -1,5 +1,5 @@
-// Whether workers can see what the sessions of this process do: what the topic of actions itself shows of it. A broker
-// that takes every record is not enough: a topic may be gone, or recreated, or have other partitions than before.
+// Visibility of the events of this process to workers, as far as the topic of actions shows it. A broker that accepts
+// every record is not enough: a topic may be deleted, or recreated, or have another number of partitions than before.
 
 import { partitionOf } from "./partitioner.js";
 
@@ -12,7 +12,7 @@ const MADE_ANEW =
   "the topic of actions was recreated: workers may not see what is done until they have begun anew";
 const MOVED = "the topic of actions has other partitions than before: no worker reads that of this session";
 
-/** What is known of the topic. */
+/** The known state of the topic. */
 export class WorkerPresence {
   readonly #highest = new Map<number, { offset: number; atS: number }>();
   #beganWith = 0;
@@ -22,7 +22,7 @@ export class WorkerPresence {
 
   constructor(private readonly nowS: () => number = () => performance.now() / 1000) {}
 
-  /** How many partitions the topic has now; 0: it is not there. */
+  /** Sets the current number of partitions of the topic; 0: it is missing. */
   looked(partitions: number): void {
     this.#gone = partitions === 0;
     if (partitions === 0) return;
@@ -30,7 +30,7 @@ export class WorkerPresence {
     this.#beganWith ||= partitions;
   }
 
-  /** Where a record of this process has come to stand. */
+  /** Records the offset of a delivered record of this process. */
   delivered(partition: number, offset: number): void {
     const nowS = this.nowS();
     const highest = this.#highest.get(partition) ?? { offset: -1, atS: nowS };
@@ -39,7 +39,7 @@ export class WorkerPresence {
     this.#highest.set(partition, { offset, atS: nowS });
   }
 
-  /** Why workers cannot be expected to see what this session does; undefined: nothing speaks against it. */
+  /** Returns why workers may not see this session's events; undefined: no reason. */
   unwatchedReason(sessionId: string): string | undefined {
     if (this.#gone) return GONE;
     if (this.#madeAnewS !== undefined && this.nowS() - this.#madeAnewS < BEGIN_ANEW_WITHIN_S) return MADE_ANEW;

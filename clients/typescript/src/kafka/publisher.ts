@@ -1,4 +1,4 @@
-// What the session says: its events, and answers to decisions. Nothing here waits for the broker.
+// Publishing of the session's events, and of feedback on decisions. Never waits for the broker.
 
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
@@ -12,21 +12,21 @@ const MAX_NAME_CHARS = 512;
 const MAX_DETAIL_CHARS = 2000;
 const MAX_ID_CHARS = 256;
 
-/** Hands one record over, keyed by the session. False: it was dropped. What `must` get through has the last room. */
+/** Queues one record, keyed by the session. False: it was dropped. With `must`, it may use the reserved room. */
 export type Send = (topic: string, value: Buffer, must: boolean) => boolean;
 
-/** Makes the records of one session. */
+/** Creates the records of one session. */
 export class Publisher {
   readonly #who: { session_id: string; agent_id: string };
   readonly #ofSession: Record<string, unknown>;
-  readonly #run = randomUUID().replaceAll("-", "").slice(0, 12); // tells this process's ids from an earlier one's
+  readonly #run = randomUUID().replaceAll("-", "").slice(0, 12); // distinguishes this process's ids from earlier ones
   readonly #actions: string;
   readonly #feedback: string;
   readonly #send: Send;
   #seq = 0;
   #answers = 0;
   #droppedReported = 0;
-  /** Records for which there was no room. */
+  /** Records dropped because the queue was full. */
   dropped = 0;
 
   constructor(session: SessionInfo, topicPrefix: string, send: Send) {
@@ -40,12 +40,12 @@ export class Publisher {
       parent_session_id: session.parentSessionId,
       root_session_id: session.rootSessionId,
       mission_id: session.missionId,
-      // Tells agents apart that left their id at its default.
+      // Distinguishes agents with the default id.
       host: this.#who.agent_id === DEFAULT_AGENT ? hostname().slice(0, MAX_ID_CHARS) || undefined : undefined,
     };
   }
 
-  /** Publishes an event; undefined: it was dropped. Returns its id. */
+  /** Publishes an event. Returns its id, and whether it was queued. */
   event(kind: string, fields: Record<string, unknown>, must: boolean): { eventId: string; handedOver: boolean } {
     const seq = this.#seq++;
     const eventId = `${this.#run}-${seq}`;
@@ -65,7 +65,7 @@ export class Publisher {
     return { eventId, handedOver };
   }
 
-  /** How far the session is with a decision. A decision holds also when this cannot be published. */
+  /** Publishes the progress of a decision. A decision applies even if this cannot be published. */
   readonly acknowledge: Acknowledge = (stage, decisionId, decidedAtMs, { callId, action, detail }) => {
     const feedback = {
       v: 1,
@@ -83,7 +83,7 @@ export class Publisher {
   };
 }
 
-/** The fields of an event that tell what is called. */
+/** Returns the fields of an event that describe the call. */
 export function fieldsOf(call: ProposedCall): Record<string, unknown> {
   return {
     call_id: call.callId,
@@ -97,7 +97,7 @@ export function fieldsOf(call: ProposedCall): Record<string, unknown> {
   };
 }
 
-/** The digest of a call's canonical parameters, as the worker makes it of the event. */
+/** Returns the digest of a call's canonical parameters, as the worker computes it from the event. */
 export function parametersOf(call: ProposedCall): string | undefined {
   if (call.action === "") return undefined;
   const targets = [...call.targets].sort(byCodePoint);

@@ -1,10 +1,10 @@
-// What the client library gives, as the rest of this folder reads it.
+// Conversion of the client library's messages for this folder.
 
 import type { Message } from "./library.js";
 import { type Decision, decisionOf } from "./records.js";
 import type { RawRecord } from "./seals.js";
 
-/** The decision; undefined, after `failed` was told why, for what cannot be read. */
+/** Returns the decision; undefined if it is unreadable, after calling `failed` with the reason. */
 export function read(value: Buffer | null, failed: (why: string) => void = () => {}): Decision | undefined {
   try {
     return decisionOf(value);
@@ -14,7 +14,7 @@ export function read(value: Buffer | null, failed: (why: string) => void = () =>
   }
 }
 
-/** The record, its headers in their order. */
+/** Returns the record, with its headers in order. */
 export function rawOf({ topic, key, value, headers }: Message): RawRecord {
   const named = (headers ?? []).flatMap((one) => Object.entries(one));
   return {

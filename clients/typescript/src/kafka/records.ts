@@ -1,4 +1,4 @@
-// The records that a session reads, as far as it uses them. Unknown fields are ignored; what cannot be read is said.
+// The used fields of the records that a session reads. Unknown fields are ignored; unreadable records are reported.
 
 export const LEVELS = ["ALLOW", "NUDGE", "REINFORCE", "THROTTLE", "PAUSE", "BLOCK", "ROLLBACK", "KILL"] as const;
 export type Level = (typeof LEVELS)[number];
@@ -16,12 +16,12 @@ export const MAX_RECORD_BYTES = 1024 * 1024;
 export const EARLIEST_MS = 946_684_800_000;
 const LATEST_MS = 4_102_444_800_000;
 
-/** What stands for the action in the request of a session that is frozen until somebody answers. */
+/** The action in the request of a session that is frozen until it is answered. */
 export const WHOLE_SESSION = "the whole session";
-/** Who acts where no operator does. */
+/** The operator of haltline's own commands. */
 export const HALTLINE = "haltline";
 
-/** How hard a level is; a number to compare. */
+/** Returns the rank of a level, for comparisons. */
 export function rank(level: Level): number {
   return LEVELS.indexOf(level);
 }
@@ -50,7 +50,7 @@ export interface Decision {
   scope_id?: string;
   code: string;
   reason: string;
-  /** For the model. */
+  /** The text for the model. */
   message: string;
   detector: string;
   values: Record<string, unknown>;
@@ -78,7 +78,7 @@ export interface ControlRecord {
   spared: readonly string[];
 }
 
-/** A record that cannot be used: what was expected, and what was given. */
+/** An invalid record: what was expected, and what was received. */
 export class InvalidRecord extends Error {}
 
 type Fields = Record<string, unknown>;
@@ -143,7 +143,7 @@ export function strictControlOf(value: Uint8Array): ControlRecord {
   };
 }
 
-/** Reads an entry; one that cannot be read (of a newer version?) holds as frozen: better a call too few than too many. */
+/** Reads an entry; an unreadable one (of a newer version?) counts as frozen, the safer choice. */
 export function controlOf(key: string, value: Uint8Array): ControlRecord | undefined {
   try {
     return strictControlOf(value);
@@ -152,7 +152,7 @@ export function controlOf(key: string, value: Uint8Array): ControlRecord | undef
   }
 }
 
-/** An entry of ours in place of one that cannot be trusted; undefined: the key names nothing. */
+/** Returns a frozen entry in place of an untrusted one; undefined: the key is invalid. */
 export function frozen(key: string, code: string, why: string): ControlRecord | undefined {
   const colon = key.indexOf(":");
   const scope = SCOPES.find((one) => one === key.slice(0, Math.max(0, colon)));

@@ -1,4 +1,4 @@
-// Carrying out a ROLLBACK: the checkpoint is restored, and the result is published; as the Python client does it.
+// Execution of a ROLLBACK: the checkpoint is restored, and the result is published; as in the Python client.
 
 import { AsyncLocalStorage } from "node:async_hooks";
 
@@ -8,15 +8,15 @@ import type { Decision } from "./records.js";
 const BY_THE_AGENT = "refused; the guard keeps no checkpoints: going back is left to the agent's own code";
 const NO_SAFE_ONE = "nothing was restored: no checkpoint is safe, a person has to recover the work";
 
-/** States of the agent's work: of a database, a sandbox, a folder. What rejects or throws was not done. */
+/** Saves and restores states of the agent's work: a database, a sandbox, a folder. Rejecting or throwing: failed. */
 export interface Checkpoints {
-  /** Keeps the present state under this id. */
+  /** Saves the current state under this id. */
   keep(checkpointId: string): unknown;
-  /** Makes the state as it was. What it returns is the proof, in words. */
+  /** Restores the state. The return value is the proof, as text. */
   restore(checkpointId: string): unknown;
 }
 
-/** Tells the worker how far it is. */
+/** Reports progress to the worker. */
 type Tell = (stage: "applied" | "failed", decision: Decision, detail: string) => void;
 
 const carriedOut = new AsyncLocalStorage<Later<string>>();
@@ -34,12 +34,12 @@ export class Rollbacks {
     this.#tell = tell;
   }
 
-  /** Waits while work is put back: it changes under everybody's hands. Not in a tool that `restore` itself calls. */
+  /** Waits for the end of a rollback, which changes the work; not in a tool that `restore` itself calls. */
   async whenDone(): Promise<void> {
     if (carriedOut.getStore() !== this.#goingBack) await this.#goingBack?.wait(this.#budgetS);
   }
 
-  /** Goes back; what the model reads besides. Does not reject. */
+  /** Rolls back. Returns a further text for the model. Does not reject. */
   async carryOut(decision: Decision): Promise<string> {
     if (this.#checkpoints === undefined) {
       this.#tell("applied", decision, BY_THE_AGENT); // the refusal names the checkpoint

@@ -1,21 +1,22 @@
-// What an agent's author may limit: the fields of the Python client's `ClientRules`, so that one JSON file serves both.
+// The rules that an agent's author can set: the fields of the Python client's `ClientRules`, so that one JSON file
+// serves both.
 
 type ByGlob<T> = Readonly<Record<string, T>>;
 type Several<T> = T | readonly T[];
 
-/** At most so many calls in any window of this length. */
+/** The maximum number of calls in any window of this length. */
 export interface RateLimit {
   readonly max_count: number;
   readonly window_seconds: number;
 }
 
-/** What one argument must be. */
+/** Constraints of one argument. */
 export interface Constraint {
   readonly type?: "string" | "number" | "integer" | "boolean" | "array" | "object" | "null" | null;
   readonly minimum?: number | null;
   readonly maximum?: number | null;
   readonly enum?: readonly unknown[] | null;
-  /** A regular expression with the flag `u`, found somewhere in the text. */
+  /** A regular expression with the flag `u` that must match somewhere in the text. */
   readonly pattern?: string | null;
   /** Of a text or a list. */
   readonly max_length?: number | null;
@@ -26,7 +27,7 @@ export interface Arguments {
   readonly properties?: Readonly<Record<string, Constraint>>;
 }
 
-/** The same call so often (5) in so short a time (10) is a loop; refused attempts count as well. */
+/** The same call this often (5) in this time (10) is a loop; refused attempts count as well. */
 export interface LoopRule {
   readonly action?: string;
   readonly threshold?: number;
@@ -34,38 +35,38 @@ export interface LoopRule {
   readonly arg_exclude?: readonly string[];
 }
 
-/** The rules of an agent's author. Names of actions are globs, as Python's fnmatch has them; amounts are US dollars. */
+/** The rules of an agent's author. Names of actions are globs like in Python's fnmatch; amounts are US dollars. */
 export interface Rules {
   readonly session_budget?: number | null;
-  /** `Session.beginRun` begins the next run. */
+  /** `Session.beginRun` starts the next run. */
   readonly run_budget?: number | null;
   readonly action_budgets?: ByGlob<number>;
-  /** Percent of a budget at which the model gets a hint, once each: 80. */
+  /** Percentages of a budget at which the model gets a hint, once each: 80. */
   readonly budget_warning_thresholds?: readonly number[];
-  /** What a call costs, where its options do not say it (`costUsd`). */
+  /** The cost of a call, unless its options have it (`costUsd`). */
   readonly prices?: ByGlob<number>;
   readonly denied_actions?: readonly string[];
   readonly allowed_actions?: readonly string[] | null;
   readonly rate_limits?: ByGlob<Several<RateLimit>>;
   readonly argument_constraints?: ByGlob<Several<Arguments>>;
-  /** Actions that must have succeeded in this run before. */
+  /** Actions that must have succeeded before in this run. */
   readonly evidence_requirements?: ByGlob<readonly string[]>;
   readonly evidence_max_age_seconds?: ByGlob<number>;
   readonly loop_rules?: readonly LoopRule[];
-  /** False: what would be refused is only a hint. */
+  /** False: refusals are only hints. */
   readonly strict_mode?: boolean;
 }
 
 type Read<T> = { readonly [K in keyof T]-?: T[K] };
 
-/** The same, whole and checked. */
+/** The rules, complete and validated. */
 export interface ReadRules extends Read<Omit<Rules, "rate_limits" | "argument_constraints" | "loop_rules">> {
   readonly rate_limits: ByGlob<readonly RateLimit[]>;
   readonly argument_constraints: ByGlob<readonly Read<Arguments>[]>;
   readonly loop_rules: readonly Read<LoopRule>[];
 }
 
-/** Reads a value of a field, or throws TypeError. */
+/** Reads the value of a field, or throws TypeError. */
 type Check = (value: any, at: string) => unknown;
 type Fields = Readonly<Record<string, readonly [check: Check, instead?: unknown]>>;
 
@@ -110,7 +111,7 @@ const FIELDS: Fields = {
   strict_mode: [check("true or false", (value) => typeof value === "boolean"), true],
 };
 
-/** Reads rules. Throws TypeError for what cannot be. */
+/** Reads rules. Throws TypeError for invalid ones. */
 export function rulesOf(rules: unknown): ReadRules {
   const read = part(FIELDS)(rules, "rules") as ReadRules;
   const other = Object.keys(read.evidence_max_age_seconds).find((one) => !Object.hasOwn(read.evidence_requirements, one));
@@ -118,7 +119,7 @@ export function rulesOf(rules: unknown): ReadRules {
   return read;
 }
 
-/** A glob as Python's fnmatchcase reads it. */
+/** Converts a glob of Python's fnmatchcase. */
 export function globOf(text: string): RegExp {
   const special = /(\*)|(\?)|\[(!?)(\][^\]]*|[^\]]+)\]|[\\^$.|+(){}[\]/]/gsu;
   const form = text.replace(special, (part: string, all?: string, one?: string, not?: string, inside?: string) => {

@@ -1,8 +1,8 @@
-// The rules of an agent's author over one session: nobody is asked. No I/O; the clock is an argument. The same as the
-// Python client's `RuleBook`, whose recorded answers hold the two together; but no result is returned again.
+// The rules of an agent's author over one session, applied without a worker. No I/O; the clock is an argument. The same
+// as the Python client's `RuleBook`, checked by its recorded answers, except that no result is returned again.
 //
-// The order: lists, arguments, evidence, loops, rates, budgets. Whatever refuses first is said. Only what is let pass
-// counts for rates and is held against budgets; attempts count for the loop rule.
+// The order: lists, arguments, evidence, loops, rates, budgets. The first refusal is reported. Only admitted calls count
+// for rates and budgets; attempts count for the loop rule.
 
 import { createHash } from "node:crypto";
 
@@ -23,22 +23,22 @@ const TEXTS = {
 const MAX_ACTIONS = 1024;
 const MAX_CALLS = 1024;
 
-/** Against one call, or a word before it. */
+/** An objection against a call, or a hint before it. */
 export interface Objection {
   readonly code: string;
-  /** For the model. */
+  /** The text for the model. */
   readonly message: string;
 }
 
 type Args = Readonly<Record<string, unknown>>;
 type Against = (args: Args, nowMs: number) => Objection | undefined;
 
-/** A call that the rules know of; to be given back in `end` or `release`. */
+/** A call known to the rules; to be passed to `end` or `release`. */
 export interface Ticket {
   readonly action: string;
   readonly costUsd: number;
   readonly refused: Objection | undefined;
-  /** What the model should hear before the call. */
+  /** Hints for the model before the call. */
   readonly hints: readonly Objection[];
   held: readonly Budget[];
 }
@@ -59,7 +59,7 @@ export class RuleBook {
   readonly #budgets: readonly (readonly [string, Budget])[];
   readonly #rates: readonly (readonly [string, Rate])[];
   readonly #loops: readonly (readonly [string, Loop])[];
-  readonly #seen = new Map<string, number>(); // when each action that is evidence last succeeded
+  readonly #seen = new Map<string, number>(); // the last success of each action that is evidence
   readonly #isEvidence: readonly RegExp[];
   readonly #applying = new Map<string, Applying>();
 
@@ -76,7 +76,7 @@ export class RuleBook {
     this.#isEvidence = Object.values(rules.evidence_requirements).flat().map(globOf);
   }
 
-  /** What the rules say to a call. `costUsd`: else the rules' price. */
+  /** Applies the rules to a call. `costUsd`: default: the rules' price. */
   begin(action: string, args: Args, nowMs: number, costUsd?: number): Ticket {
     const { against, rates, budgets, priceUsd } = this.#of(action);
     const cost = costUsd ?? priceUsd;
@@ -92,7 +92,7 @@ export class RuleBook {
     return { action, costUsd: cost, refused: undefined, hints: [...found, ...warnings], held: budgets };
   }
 
-  /** The call has run, well or not, and is paid for. Returns what it cost. */
+  /** Records the end of a call, which is charged in any case. Returns its cost. */
   end(ticket: Ticket, nowMs: number, isOk: boolean): number {
     for (const one of ticket.held) one.spend(ticket.costUsd);
     if (isOk && this.#isEvidence.some((one) => one.test(ticket.action))) keep(this.#seen, ticket.action, nowMs);
@@ -100,25 +100,25 @@ export class RuleBook {
     return ticket.costUsd;
   }
 
-  /** The call is not made after all. */
+  /** Reverts a call that is not made. */
   release(ticket: Ticket): void {
     for (const one of ticket.held) one.release(ticket.costUsd);
     ticket.held = [];
   }
 
-  /** Spent by a turn of the model. */
+  /** Records the cost of a model turn. */
   spend(usd: number): void {
     this.#session?.spend(usd);
     this.#run?.spend(usd);
   }
 
-  /** The next run: nothing of its budget is spent, and it has seen no evidence. */
+  /** Starts the next run: its budget is unspent, and evidence is cleared. */
   beginRun(): void {
     this.#run?.beginAnew();
     this.#seen.clear();
   }
 
-  /** What is wrong with arguments that a decision has put in place of those that were let pass. */
+  /** Returns the violations in arguments that a decision has set instead of the admitted ones. */
   againstChanged(action: string, args: Args): { refused?: Objection; hint?: Objection } {
     const wrong = this.#of(action).argumentsAgainst.map((one) => one(args, 0)).find((one) => one !== undefined);
     if (wrong === undefined) return {};
@@ -128,7 +128,7 @@ export class RuleBook {
   #of(action: string): Applying {
     let known = this.#applying.get(action);
     if (known === undefined) {
-      if (this.#applying.size >= MAX_ACTIONS) this.#applying.clear(); // only what was worked out is forgotten, no count
+      if (this.#applying.size >= MAX_ACTIONS) this.#applying.clear(); // only cached rules are dropped, no counts
       known = this.#workOut(action);
       this.#applying.set(action, known);
     }
@@ -136,7 +136,7 @@ export class RuleBook {
   }
 
   #workOut(action: string): Applying {
-    // What forbids or counts does so under every server's prefix; what allows, under the whole name only.
+    // Denials and counts apply with any server's prefix; permissions only to the whole name.
     const rules = this.#rules;
     const names = [...new Set([action, ...namesOf(action)])];
     const isMatched = (glob: string): boolean => names.some((name) => globOf(glob).test(name));
@@ -165,7 +165,7 @@ export class RuleBook {
     };
   }
 
-  /** What evidence is missing, or too old; as old as is allowed is good. */
+  /** Returns missing or outdated evidence; evidence of exactly the maximum age is valid. */
   #lacking(wanted: readonly string[], maxAgeS: number | undefined, nowMs: number): Objection | undefined {
     const latest = (glob: string): number => {
       const is = globOf(glob);
@@ -185,7 +185,7 @@ function objection(code: keyof typeof TEXTS, parts: readonly string[] = []): Obj
 const DENIED = objection("denied_action");
 const NOT_ALLOWED = objection("not_in_allowlist");
 
-/** One limit, and what was spent of it. Sums are rounded, for ten times 0.1 is not 1 in binary. */
+/** One limit and its spending. Sums are rounded, as ten times 0.1 is not 1 in binary. */
 class Budget {
   #spent = 0;
   #held = 0;
@@ -218,7 +218,7 @@ class Budget {
     this.#spent = this.#reported = 0;
   }
 
-  /** To be said once for each threshold that was passed since. */
+  /** Returns a warning, once for each threshold passed. */
   warning(): Objection | undefined {
     const percent = rounded((this.#spent / this.#limit) * 100);
     const passed = this.#limit > 0 ? this.#warnAt.filter((at) => percent >= at).length : 0;
@@ -232,7 +232,7 @@ function rounded(usd: number): number {
   return Math.round(usd * 1e9) / 1e9;
 }
 
-/** One rate limit over the calls that were let pass; an entry exactly as old as the window still counts. */
+/** One rate limit over admitted calls; an entry exactly as old as the window still counts. */
 class Rate {
   readonly #limit: RateLimit;
   #times: number[] = [];
@@ -263,7 +263,7 @@ class Loop {
     this.#rule = rule;
   }
 
-  /** Notes an attempt, then tells why it is one too many; so refused attempts count too. */
+  /** Counts an attempt, then returns the objection if it is one too many; so refused attempts count too. */
   against(action: string, args: Args, nowMs: number): Objection | undefined {
     const { threshold, window_seconds: windowS, arg_exclude: without } = this.#rule;
     const kept = Object.entries(args).filter(([name]) => !without.includes(name));
@@ -274,7 +274,7 @@ class Loop {
   }
 }
 
-/** As JSON with sorted names. Throws TypeError for a circle. */
+/** Returns JSON with sorted names. Throws TypeError for a cycle. */
 function sorted(value: unknown): string {
   return JSON.stringify(value, (_, one: unknown) => {
     if (typeof one === "bigint") return String(one);
@@ -283,7 +283,7 @@ function sorted(value: unknown): string {
   });
 }
 
-/** As the newest; the oldest goes. */
+/** Stores an entry as the newest; beyond the maximum the oldest is dropped. */
 function keep<T>(kept: Map<string, T>, key: string, value: T): void {
   kept.delete(key);
   kept.set(key, value);
@@ -296,8 +296,8 @@ function keep<T>(kept: Map<string, T>, key: string, value: T): void {
 type Checked = (value: unknown) => string[];
 
 /**
- * Everything that is wrong with arguments. One that is not given is not looked at unless it is required; a bound wants
- * a number, a pattern a text, a length something that has one: in another form it is no way around.
+ * Returns all violations of the arguments. A missing one is ignored unless it is required. A bound requires a number, a
+ * pattern a text, a length a value that has one: another type is a violation.
  */
 function againstArguments(required: readonly string[], checks: readonly (readonly [string, Checked])[], args: Args): Objection | undefined {
   const of = (name: string): unknown => (Object.hasOwn(args, name) ? args[name] : undefined);
@@ -339,7 +339,7 @@ function isOf(value: unknown, type: NonNullable<Constraint["type"]>): boolean {
   return typeof value === type;
 }
 
-/** Of a text in characters; NaN for what has no length. */
+/** Returns the length of a text in characters, or of a list; NaN for other values. */
 function lengthOf(value: unknown): number {
   if (typeof value === "string") return [...value].length;
   return typeof value === "object" && value !== null ? Object.keys(value).length : NaN;

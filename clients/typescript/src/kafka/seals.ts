@@ -1,9 +1,9 @@
-// Distinguishes the worker's records from what somebody else wrote on its topics (`verifyKey`): ed25519 in the header
-// `haltline-seal`, over the topic, the key, the value and the time of the signing.
+// Verification of the worker's records against those of other writers on its topics (`verifyKey`): ed25519 in the header
+// `haltline-seal`, over the topic, the key, the value and the time of the signature.
 //
-// A decision that is not sealed does not count. An entry of the control topic that is not sealed holds as frozen where
-// nothing stands yet: whoever can write there may stop an agent so, and never release it. An entry or a release that was
-// sealed earlier than the last one under its key is an old one again, and is left out.
+// A decision without a seal is ignored. A control entry without a seal counts as frozen if its key has no entry yet: a
+// writer to the topic can stop an agent this way, but never release it. An entry or a release with a seal older than the
+// last one under its key is a replay, and is ignored.
 
 import { createHash, createPublicKey, type KeyObject, verify } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -15,10 +15,10 @@ const HEADER = "haltline-seal";
 const PURPOSE = Buffer.from("haltline record 1");
 const ABSENT = 0xffffffff;
 const RAW_KEY_BYTES = 32;
-/** How far the clocks of two workers may be apart. */
+/** The maximum difference of two workers' clocks. */
 const CLOCKS_DIFFER_MS = 60_000;
 
-/** A record as it was read. */
+/** A record as received. */
 export interface RawRecord {
   topic: string;
   key: Buffer | null;
@@ -27,15 +27,15 @@ export interface RawRecord {
   headers: readonly (readonly [string, Buffer | null])[];
 }
 
-/** A record that none of the keys has signed as it is. */
+/** A record without a valid signature of one of the keys. */
 class NotSealed extends Error {}
 
-/** Takes in the records of one connection, in their order. */
+/** Verifies the records of one connection, in their order. */
 export class Sealed {
   readonly #keys: ReadonlyMap<string, KeyObject>;
-  readonly #sealedAt = new Map<string, number>(); // of what stands
+  readonly #sealedAt = new Map<string, number>(); // of the entries in force
   readonly #warn: (message: string) => void;
-  /** Records that were not taken for what they say. */
+  /** Records that were rejected. */
   refused = 0;
 
   constructor(keys: ReadonlyMap<string, KeyObject>, warn: (message: string) => void = () => {}) {
@@ -43,19 +43,19 @@ export class Sealed {
     this.#warn = warn;
   }
 
-  /** Whether a decision is of a worker that may decide. */
+  /** Whether a decision is from an authorized worker. */
   holds(record: RawRecord, decidesNothing: () => boolean): boolean {
     try {
       this.check(record);
       return true;
     } catch (notSealed) {
-      // Of a rule in shadow, whose workers need no key: it is left out, and nobody has forged anything.
+      // Workers of a rule in shadow mode need no key: the decision is ignored, and is no forgery.
       if (!decidesNothing()) this.#refuse(record, notSealed);
       return false;
     }
   }
 
-  /** What stands under the key from now on; undefined: nothing does. */
+  /** Returns the entry in force under the key from now on; undefined: no entry. */
   entry(key: string, record: RawRecord, standing: Buffer | undefined): Buffer | undefined {
     let at: number;
     try {
@@ -76,7 +76,7 @@ export class Sealed {
     return record.value ?? undefined;
   }
 
-  /** When the record was signed, in epoch milliseconds. Throws NotSealed. */
+  /** Returns the time of the signature in epoch milliseconds. Throws NotSealed. */
   check(record: RawRecord): number {
     const found = record.headers.filter(([name]) => name === HEADER).map(([, value]) => value);
     const header = found[0];
@@ -94,14 +94,14 @@ export class Sealed {
 
   #refuse(record: RawRecord, why: unknown): void {
     this.refused++;
-    // The first, the tenth, the hundredth: a forger must not fill a disk.
+    // The first, the tenth, the hundredth: an attacker must not fill a disk.
     if (!/^10*$/.test(String(this.refused))) return;
     const reason = why instanceof Error ? why.message : String(why);
     this.#warn(`a record of ${record.topic} is not of a worker: ${reason} (${this.refused} such records so far)`);
   }
 }
 
-/** With the public keys in these files, several separated as in PATH. Throws TypeError for files that are none. */
+/** Returns the check with the public keys in these files, separated as in PATH. Throws TypeError for invalid files. */
 export function sealedOf(files: string, warn: (message: string) => void): Sealed {
   const keys = new Map<string, KeyObject>();
   for (const file of files.split(delimiter)) {

@@ -4,47 +4,47 @@ import { type Effect, EFFECTS } from "../transport.js";
 import type { Checkpoints } from "./rollback.js";
 import { type ReadRules, type Rules, rulesOf } from "./rule_settings.js";
 
-/** The options of `kafkaSession`, beside those of every session. Times are seconds. */
+/** The options of `kafkaSession`, besides those of every session. Times are seconds. */
 export interface KafkaOptions {
-  /** Kafka's address, "host:port", several separated by commas. Left out: `HALTLINE_BOOTSTRAP`. */
+  /** Kafka's address, "host:port", several separated by commas. Default: `HALTLINE_BOOTSTRAP`. */
   readonly bootstrap?: string | undefined;
-  /** Left out: `HALTLINE_PREFIX`, or `haltline.`. */
+  /** Default: `HALTLINE_PREFIX`, or `haltline.`. */
   readonly topicPrefix?: string | undefined;
-  /** How long a call that waits for its verdict waits: 1. */
+  /** How long a call waits for its verdict: 1. */
   readonly budgetS?: number | undefined;
-  /** How long, at most, until the first verdict of a connection has come: 5. */
+  /** How long to wait, at most, for the first verdict of a connection: 5. */
   readonly firstBudgetS?: number | undefined;
-  /** How long the first calls wait, from the session's start, until it is known what is killed: 5. */
+  /** How long the first calls wait, from the session's start, until kills are known: 5. */
   readonly startBudgetS?: number | undefined;
   /** How long `close` waits until the last records have arrived: 5. */
   readonly closeBudgetS?: number | undefined;
-  /** How long a call waits for a person, at most until its request expires: 900. */
+  /** How long a call waits for a person's approval, at most until its request expires: 900. */
   readonly approvalWaitS?: number | undefined;
-  /** A decision about something that is longer ago counts as none, unless it is a kill: 30. */
+  /** A decision about an event older than this is ignored, unless it is a kill: 30. */
   readonly maxDecisionAgeS?: number | undefined;
-  /** Without a verdict, calls of this effect or a worse one are refused, others go on; null: all go on. */
+  /** Without a verdict, calls of this effect or a worse one are refused, others are made; null: all are made. */
   readonly failClosedFrom?: Effect | null | undefined;
-  /** In mode `async`, calls of this effect or a worse one, or with a word that destroys, wait; null: none waits. */
+  /** In mode `async`, calls of this effect or a worse one, or with a word of destruction, wait; null: none waits. */
   readonly askFrom?: Effect | null | undefined;
-  /** Files of the workers' public keys, separated as in PATH: what no such key has sealed does not count. */
+  /** Files of the workers' public keys, separated as in PATH: records without a seal of such a key are ignored. */
   readonly verifyKey?: string | undefined;
-  /** The author's own: what is refused in this process, beside what the workers decide. */
+  /** The author's rules, applied in this process in addition to the workers' decisions. */
   readonly rules?: Rules | undefined;
-  /** Keeps states of the work, to which a ROLLBACK goes back. Left out: that is the agent's to do. */
+  /** Saves states of the work, for a ROLLBACK to restore. Left out: the agent's own code rolls back. */
   readonly checkpoints?: Checkpoints | undefined;
-  /** How long a call waits until the work is put back: 60. */
+  /** How long a call waits for a rollback: 60. */
   readonly rollbackBudgetS?: number | undefined;
-  /** A folder in which records wait while the broker is away, also for the next process; or `HALTLINE_SPOOL_DIR`. */
+  /** A folder in which records wait while the broker is down, also for the next process; or `HALTLINE_SPOOL_DIR`. */
   readonly spoolDir?: string | undefined;
-  /** The most that waits there, for each process, in MiB: 64. */
+  /** The maximum that waits there, for each process, in MiB: 64. */
   readonly spoolMaxMb?: number | undefined;
-  /** How long the broker may hold a fetch when nothing is there, in milliseconds: 100; 10 for an embedded broker. */
+  /** How long the broker may hold a fetch without new records, in milliseconds: 100; 10 for an embedded broker. */
   readonly fetchWaitMs?: number | undefined;
   /** More settings of librdkafka for producer and consumer, such as `security.protocol`. */
   readonly kafka?: Readonly<Record<string, string | number | boolean>> | undefined;
 }
 
-/** The same, whole and checked. */
+/** The settings, complete and validated. */
 export interface KafkaSettings {
   readonly bootstrap: string;
   readonly topicPrefix: string;
@@ -73,7 +73,7 @@ const NAMES = new Set([
   "spoolMaxMb", "fetchWaitMs", "kafka",
 ]);
 
-/** Throws TypeError or RangeError for options that cannot work. */
+/** Throws TypeError or RangeError for invalid options. */
 export function settingsOf(options: KafkaOptions & { readonly mode?: string | undefined }): KafkaSettings {
   if ("policy" in options) throw new TypeError("policy: expected none over Kafka, got one: the workers decide by theirs");
   const bootstrap = options.bootstrap ?? process.env["HALTLINE_BOOTSTRAP"];
@@ -107,7 +107,7 @@ export function settingsOf(options: KafkaOptions & { readonly mode?: string | un
   };
 }
 
-/** The options of every session, without those that are Kafka's alone. */
+/** Returns the options of every session, without those of Kafka. */
 export function othersOf<T extends object>(options: T): Omit<T, keyof KafkaOptions> {
   const others = Object.entries(options).filter(([name]) => !NAMES.has(name));
   return Object.fromEntries(others) as Omit<T, keyof KafkaOptions>;

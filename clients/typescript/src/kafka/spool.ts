@@ -1,6 +1,7 @@
-// Records that wait on disk while the broker is away: in order, in bounded files, also for the next process. The records
-// of a file are those of the Python client's spool: lengths, a checksum, topic, key and value. Its names are others, as
-// Node has no locks of files: they say whose they are, and what a process of this host has left is taken over.
+// A disk spool: records that wait while the broker is down, in order, in bounded files, also for the next process. The
+// records of a file are those of the Python client's spool: lengths, a checksum, topic, key and value. File names
+// differ, as Node has no file locks: they identify the owner, and files of an ended process of this host are taken
+// over.
 
 import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
@@ -16,21 +17,21 @@ const FILE_BYTES = 4 * 1024 * 1024;
 const NAME = /^(\d{20}-[0-9a-f]{8})\.(.+)\.(\d+)-(\d+)\.nodespool$/;
 const held = new Map<string, DiskSpool>(); // by path: the open spools of this thread
 
-/** Takes a record, and says later, once, whether it arrived. False: it takes no more now. */
+/** Takes a record, and later reports once whether it arrived. False: it accepts no more now. */
 export type Send = (record: Omit<Outgoing, "report">, report: Report) => boolean;
 
 interface Spooled {
   readonly path: string;
   bytes: number;
-  /** Where handing out goes on. */
+  /** The position of the next record to send. */
   at: number;
   onTheWay: number;
   isAllTaken: boolean;
-  /** Where the first record begins that did not arrive. */
+  /** The position of the first record that did not arrive. */
   againFrom: number;
 }
 
-/** First in, first out. Throws Error when the folder cannot be made or read. */
+/** First in, first out. Throws Error if the folder cannot be created or read. */
 export class DiskSpool {
   readonly #folder: string;
   readonly #maxBytes: number;
@@ -39,7 +40,7 @@ export class DiskSpool {
   #writing: { readonly file: Spooled; readonly descriptor: number } | undefined;
   #bytes = 0;
   #isClosed = false;
-  /** Records that could not be read back; of a damaged head it is not known how many followed: it counts one. */
+  /** Records that could not be read back. A damaged header counts as one: the number of records after it is unknown. */
   lost = 0;
 
   constructor(folder: string, maxBytes: number, warn: (message: string) => void) {
@@ -55,7 +56,7 @@ export class DiskSpool {
     return this.#files.length === 0;
   }
 
-  /** Keeps one record. False: there is no room, or the disk does not take it. */
+  /** Appends one record. False: there is no room, or the disk fails. */
   append({ topic, key, value }: Omit<Outgoing, "report">): boolean {
     const body = Buffer.concat([Buffer.from(topic), key, value]);
     const head = Buffer.alloc(HEAD_BYTES);
@@ -68,7 +69,7 @@ export class DiskSpool {
     try {
       const { file, descriptor } = this.#current();
       if (fs.writeSync(descriptor, data, 0, data.length, file.bytes) < data.length) throw new Error("the disk is full");
-      file.bytes += data.length; // what was half written is written over
+      file.bytes += data.length; // an incomplete write is overwritten
     } catch (error) {
       this.#warn(`${this.#folder}: cannot keep what the broker does not take: ${String(error)}`);
       return false;
@@ -77,10 +78,10 @@ export class DiskSpool {
     return true;
   }
 
-  /** Hands out what waits, oldest first, until `send` takes no more. A file is removed when all of it has arrived. */
+  /** Sends waiting records, oldest first, until `send` accepts no more. Files are removed when all has arrived. */
   drain(send: Send): void {
     for (let file = this.#files[0]; file !== undefined; file = this.#files[0]) {
-      if (this.#writing?.file === file) this.#stopWriting(); // what comes from now on goes to another file
+      if (this.#writing?.file === file) this.#stopWriting(); // later records go to another file
       if (!this.#handOut(file, send)) return;
       this.#files.shift();
       file.isAllTaken = true;
@@ -88,7 +89,7 @@ export class DiskSpool {
     }
   }
 
-  /** What waits stays, for the next process. */
+  /** Closes the files; waiting records stay for the next process. */
   close(): void {
     this.#stopWriting();
     this.#isClosed = true;
@@ -110,7 +111,7 @@ export class DiskSpool {
       const [topic, key, value] = head.length < HEAD_BYTES ? [0, 0, 0] : [head.readUInt16BE(0), head.readUInt16BE(2), head.readUInt32BE(4)];
       const body = data.subarray(at + HEAD_BYTES, at + HEAD_BYTES + topic + key + value);
       if (topic === 0 || body.length < topic + key + value) {
-        this.#lose(`${file.path}: the end is damaged`); // half written, or no head: what follows cannot be found
+        this.#lose(`${file.path}: the end is damaged`); // incomplete, or no header: later records cannot be found
         return true;
       }
       const [from, next] = [at, at + HEAD_BYTES + body.length];
@@ -134,7 +135,7 @@ export class DiskSpool {
     this.#settle(file);
   }
 
-  /** A file of which every record was confirmed is removed, or waits again. */
+  /** Removes a file whose records are all confirmed, or queues it again. */
   #settle(file: Spooled): void {
     if (this.#isClosed || file.onTheWay > 0 || !file.isAllTaken) return;
     if (file.againFrom === Infinity) {
@@ -161,7 +162,7 @@ export class DiskSpool {
     this.#writing = undefined;
   }
 
-  /** Takes over what a process that is gone has left behind. */
+  /** Takes over a file of an ended process. */
   #adopt(name: string): void {
     const [, begun = "", host, pid, thread] = NAME.exec(name) ?? [];
     const path = join(this.#folder, name);
@@ -196,6 +197,6 @@ function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM"; // it is somebody else's
+    return (error as NodeJS.ErrnoException).code === "EPERM"; // it belongs to another user
   }
 }

@@ -1,5 +1,5 @@
-// Limits that a THROTTLE decision sets, from then on until they end. Kept here: `max_file_operations` (so many further
-// calls that write or worse), `max_tokens` (as turns of the model report them).
+// Limits of THROTTLE decisions, in force until they end. Enforced here: `max_file_operations` (further calls that write
+// or worse), `max_tokens` (as reported by model turns).
 
 import { type Effect, EFFECTS } from "../transport.js";
 
@@ -10,18 +10,18 @@ const TOKENS = "max_tokens";
 
 interface Limit {
   value: number;
-  /** What had been used when it was set: only what is used from then on counts. */
+  /** The use when it was set: only later use counts. */
   since: number;
   untilMs: number;
 }
 
-/** What holds now, and what was used of it. */
+/** The limits in force and their use. */
 export class Throttled {
   readonly #limits = new Map<string, Limit[]>();
   #fileOperations = 0;
   #tokens = 0;
 
-  /** New limits hold beside the ones before, each with its own end and count: none makes another softer. */
+  /** Adds limits beside the earlier ones, each with its own end and count: none relaxes another. */
   take(limits: Readonly<Record<string, number>>, nowMs: number, untilMs?: number): void {
     const used: Record<string, number> = { [FILE_OPERATIONS]: this.#fileOperations, [TOKENS]: this.#tokens };
     for (const [name, value] of Object.entries(limits)) {
@@ -40,17 +40,17 @@ export class Throttled {
     }
   }
 
-  /** A call runs. */
+  /** Counts a call that runs. */
   note(effect: Effect): void {
     if (writes(effect)) this.#fileOperations++;
   }
 
-  /** A turn of the model has used this. */
+  /** Counts the usage of a model turn. */
   used(tokens: number): void {
     this.#tokens += tokens;
   }
 
-  /** Whether such a call goes beyond the limits; what only looks is never held back. */
+  /** Whether such a call exceeds the limits; read-only calls never do. */
   isBeyond(effect: Effect, nowMs: number): boolean {
     if (this.#limits.size === 0 || !writes(effect)) return false;
     const beyond = (name: string, value: number): boolean =>

@@ -1,4 +1,4 @@
-/** So many in a second and no more: an agent that hammers at a refusal does not flood the topics. */
+/** A token bucket: an agent that repeats a refused call in a tight loop does not flood the topics. */
 export class TokenBucket {
   #left: number;
   #lastS: number;
@@ -13,7 +13,7 @@ export class TokenBucket {
     this.#lastS = nowS();
   }
 
-  /** How many were held back since the last that passed; undefined: this one is held back too. */
+  /** Returns the number held back since the last admission; undefined: this one is held back too. */
   take(): number | undefined {
     const nowS = this.nowS();
     this.#left = Math.min(this.burst, this.#left + (nowS - this.#lastS) * this.perS);

@@ -1,12 +1,12 @@
-// Records that wait in memory until the first connection to a broker: two minutes, and as far as there is room.
+// Records that wait in memory until the first connection to a broker: two minutes, as far as there is room.
 
 const LONGEST_MS = 120_000;
 const MAX_BYTES = 32 * 1024 * 1024;
 
-/** Hears whether a record was delivered. */
+/** Receives whether a record was delivered. */
 export type Report = (delivered: boolean) => void;
 
-/** A record on its way to the broker. */
+/** A record to be sent to the broker. */
 export interface Outgoing {
   readonly topic: string;
   readonly key: Buffer;
@@ -30,7 +30,7 @@ export class Waiting {
     return true;
   }
 
-  /** All of them, in their order; none waits any more. */
+  /** Returns and clears all of them, in order. */
   take(): readonly Outgoing[] {
     const records = this.#records.map(({ record }) => record);
     this.#records = [];
@@ -38,7 +38,7 @@ export class Waiting {
     return records;
   }
 
-  /** What has waited for too long is lost. */
+  /** Drops records that have waited for too long. */
   dropOld(): void {
     const oldestMs = performance.now() - LONGEST_MS;
     for (let first = this.#records[0]; first !== undefined && first.sinceMs < oldestMs; first = this.#records[0]) {

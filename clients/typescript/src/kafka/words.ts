@@ -1,8 +1,8 @@
-// Which calls of mode `async` are worth a question, beside those whose name or declared effect says that they destroy.
-// The words are those of the Python client (`enforcement/destructive_words.py`); test/vectors/kafka-words.json holds the
-// two together.
+// Calls of mode `async` that request a verdict for their arguments, besides those whose name or effect is destructive.
+// The words are those of the Python client (`enforcement/destructive_words.py`); test/vectors/kafka-words.json checks
+// that both agree.
 
-/** In the arguments of a call, these make it worth a question in mode `async`. */
+/** Words in arguments for which a call of mode `async` requests a verdict. */
 const WORDS: ReadonlySet<string> = new Set(`
   rm rmdir unlink shred truncate wipe wipefs rimraf del delete erase dd mkfs mke2fs fdisk parted blkdiscard destroy
   remove removedirs rmtree rmsync unlinksync rm_rf rm_r rm_f remove_dir remove_dir_all remove_file remove_tree
@@ -12,7 +12,7 @@ const WORDS: ReadonlySet<string> = new Set(`
   base64 b64decode
 `.trim().split(/\s+/));
 
-/** Whether a text as JSON holds a word that may destroy something, also behind an escaped line break, or in quotes. */
+/** Whether JSON text contains a word of destruction, also after an escaped line break, or in quotes. */
 export function holdsWord(written: string): boolean {
   if (written.includes("\\")) {
     const plain = written.replaceAll("\\n", " ").replaceAll("\\t", " ").replaceAll("\\r", " ");

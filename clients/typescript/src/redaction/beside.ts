@@ -1,4 +1,4 @@
-/** Secrets without a form of their own, told by a word beside them, or by looking random under a telling name. */
+/** Secrets without a distinctive form, found by an adjacent word, or by random looks under a certain name. */
 
 import { compiled, matchAt, oneOf } from "./forms.js";
 import type { Found } from "./marks.js";
@@ -34,7 +34,7 @@ for (const { kind, words, form } of BESIDE) {
   }
 }
 
-/** The secrets that stand beside a telling word; `lower` is the text in lower case. */
+/** Returns the secrets beside such a word; `lower` is the text in lower case. */
 export function findBeside(text: string, lower: string): Found[] {
   const found: Found[] = [];
   for (const word of lower.matchAll(compiled(PROVIDERS, "g"))) {
@@ -52,7 +52,7 @@ export function findBeside(text: string, lower: string): Found[] {
   return found;
 }
 
-/** What looks random, and stands under a name such as `storage_key`; `pass` is a name of any secret. */
+/** Returns random-looking values under a name such as `storage_key`; under `pass`, any value. */
 export function findRandom(text: string, lower: string): Found[] {
   const found: Found[] = [];
   for (const name of WEAK_WORDS) {
@@ -74,7 +74,7 @@ function weak(text: string, name: string, at: number): Found | undefined {
   const secret = matchAt(WEAK, text, after);
   if (secret === null || !isRandom(secret[2]!)) return undefined;
   const identifier = IDENTIFIER.exec(before)?.[0] ?? "";
-  if (name === "key" && !/[^_.-]/.test(identifier)) return undefined; // the name of anything
+  if (name === "key" && !/[^_.-]/.test(identifier)) return undefined; // too generic a name
   return NO_SECRETS_NAME.test(identifier) ? undefined : behind(secret, after, name.replace(/^_/, ""));
 }
 
@@ -83,7 +83,7 @@ function behind(match: RegExpExecArray, at: number, kind: string): Found {
   return { start, end: start + match[2]!.length, kind };
 }
 
-/** Whether it looks drawn by chance: letters of both cases and digits in one run, evenly spread. */
+/** Whether a text looks random: letters of both cases and digits in one run, evenly spread. */
 function isRandom(text: string): boolean {
   if (DIGEST.test(text)) return false;
   const runs = text.match(/[A-Za-z0-9+]{12,}/g) ?? [];

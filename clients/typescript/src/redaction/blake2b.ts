@@ -1,4 +1,4 @@
-/** BLAKE2b (RFC 7693) with a digest of any size and a key, which Node's own has not. In halves of 32 bits. */
+/** BLAKE2b (RFC 7693) with a digest of any size and a key, which Node lacks. In halves of 32 bits. */
 
 const BLOCK = 128;
 const IV = new Uint32Array([
@@ -82,7 +82,7 @@ function compress(h: Uint32Array, block: DataView, counted: number, isLast: bool
   for (let word = 0; word < 16; word++) h[word] = h[word]! ^ v[word]! ^ v[word + 16]!;
 }
 
-/** The digest in hex: `size` bytes of it, under a key of at most 64 bytes. */
+/** Returns the digest in hex: `size` bytes of it, under a key of at most 64 bytes. */
 export function blake2b(data: Uint8Array, size: number, key: Uint8Array = new Uint8Array()): string {
   const h = IV.slice();
   h[0] = h[0]! ^ 0x01010000 ^ (key.length << 8) ^ size;

@@ -1,4 +1,4 @@
-/** Passwords in command lines, told by their programs' options, as `tables.ts` has them; the Python package describes its columns. */
+/** Passwords in command lines, by their programs' options in `tables.ts`, as described in the Python package. */
 
 import type { Json } from "../transport.js";
 import { compiled, escaped, isOfBoth } from "./forms.js";
@@ -13,7 +13,7 @@ const BUNDLE = /^-[A-WYZa-z]{2,8}$/;
 const NO_SECRET =
   /^(?:\$[({A-Za-z_@]|[<{`@]|%[A-Za-z_]+%|-{0,2}$|env:|file:|fd:|stdin$|pass:$|\[redacted:|(?:null|none|nil|true|false|undefined)$)/i;
 
-/** Of a command line: its text, and where that stands. */
+/** An argument of a command line: its text, and its place. */
 export interface Argument {
   readonly text: string;
   readonly start: number;
@@ -23,7 +23,7 @@ interface Value {
   readonly option: string;
   readonly separator: string;
   readonly attachedOnly: boolean;
-  /** Of an argument that is no option; 0: an option's value, -1: each. */
+  /** Position of an argument that is no option; 0: an option's value, -1: each. */
   readonly place: number;
   readonly inDoubt: boolean;
 }
@@ -36,7 +36,7 @@ interface Row {
 
 type Place = readonly [start: number, end: number];
 
-/** A variable, a command, a template, a file, or that there is none. */
+/** Whether it is a variable, a command, a template, a file, or an empty value. */
 export function isNoSecret(text: string): boolean {
   return NO_SECRET.test(text);
 }
@@ -118,10 +118,10 @@ function* partOf(text: string, start: number, value: Value): Generator<Place> {
   yield [start, start + text.length];
 }
 
-/** The secrets of the command lines of a text. */
+/** Returns the secrets of a text's command lines. */
 export function findCommandLines(text: string): Found[] {
   const found: Found[] = [];
-  const done = new Map<string, number>(); // a program's name among its own arguments begins no other command line
+  const done = new Map<string, number>(); // a program's name among its own arguments starts no other command line
   for (const match of text.matchAll(compiled(PROGRAM, "g"))) {
     const name = match[1]!;
     if (match.index < (done.get(name) ?? 0)) continue;
@@ -135,7 +135,7 @@ export function findCommandLines(text: string): Found[] {
   return found;
 }
 
-/** By its place in a list of arguments, the part of an item that is a secret. */
+/** Returns the secret parts of a list's items, by index. */
 export function secretItems(items: readonly Json[]): Map<number, Place> {
   const texts = items.slice(0, MOST_ITEMS).map((item) => (typeof item === "string" ? item : ""));
   const places = new Map<number, Place>();
@@ -158,7 +158,7 @@ export function secretItems(items: readonly Json[]): Map<number, Place> {
   return places;
 }
 
-/** Of the command line that goes on there: quotes around an argument are left out. */
+/** Yields the arguments of the command line at this place, without their quotes. */
 export function* argumentsOf(text: string, program: number, at: number): Generator<Argument> {
   const outer = openQuote(text, program);
   const until = Math.min(text.length, at + MOST_CHARS);
@@ -200,7 +200,7 @@ function endOfArgument(text: string, at: number, until: number, outer: string): 
   return at;
 }
 
-/** The quote that the command line itself stands in. */
+/** Returns the quote around the command line itself; empty without one. */
 function openQuote(text: string, at: number): string {
   const line = text.slice(Math.max(text.lastIndexOf("\n", at - 1) + 1, at - 512, 0), at).replace(/\\["']/g, "");
   let open = "";

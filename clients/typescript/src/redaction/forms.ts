@@ -1,4 +1,4 @@
-/** Secrets that are told by their form, as `tables.ts` has them; the Python package describes its columns. */
+/** Secrets recognized by their form, as in `tables.ts`; the Python package describes its columns. */
 
 import type { Found } from "./marks.js";
 import { FORMS, type FormRow } from "./tables.js";
@@ -6,14 +6,14 @@ import { FORMS, type FormRow } from "./tables.js";
 const NEAR_CHARS = 200;
 const AHEAD_CHARS = 300;
 const LEAST_DISTINCT = 6;
-// An escaped line break or sign stands before a word as well as a space does.
+// An escaped line break or character precedes a word as a space does.
 const BEFORE = String.raw`(?:(?<![A-Za-z0-9_])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f][0-9A-Fa-f]))`;
 const BEHIND = "(?![A-Za-z0-9_])";
 const WORD = /^(?:[a-z-]{1,24}|[A-Z]?[a-z]{1,23})$/;
 
 const compiledForms = new Map<string, RegExp>();
 
-/** A regular expression that is tried at a place, or from there on; made on its first use. */
+/** Returns a regular expression, compiled on first use. */
 export function compiled(pattern: string, flags: string): RegExp {
   const name = `${flags} ${pattern}`;
   let form = compiledForms.get(name);
@@ -21,18 +21,18 @@ export function compiled(pattern: string, flags: string): RegExp {
   return form;
 }
 
-/** Its match at this place, or with the flag `g` from there on. */
+/** Returns its match at this place, or with the flag `g` from there on. */
 export function matchAt(form: RegExp, text: string, at: number): RegExpExecArray | null {
   form.lastIndex = at;
   return form.exec(text);
 }
 
-/** Letters and digits of ASCII. */
+/** Whether it has ASCII letters and digits. */
 export function isOfBoth(text: string): boolean {
   return /[0-9]/.test(text) && /[A-Za-z]/.test(text);
 }
 
-/** A regular expression for the shortest of these texts that stands at a place; each letter is looked at once. */
+/** Returns a regular expression for the shortest of these texts at a place; each letter is read once. */
 export function oneOf(words: readonly string[]): string {
   const letters = new Map<string, string[]>();
   for (const word of words) {
@@ -44,7 +44,7 @@ export function oneOf(words: readonly string[]): string {
   return ways.length === 1 ? ways[0]! : `(?:${ways.join("|")})`;
 }
 
-/** A text as a regular expression. */
+/** Escapes a text for a regular expression. */
 export function escaped(text: string): string {
   return text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&").replaceAll("\n", "\\n");
 }
@@ -54,7 +54,7 @@ function patternOf(row: FormRow): string {
   return `${before}(?:${row.form})${row.open ? "" : BEHIND}`;
 }
 
-/** The secret of a match in a text that begins at `base`, if it is one. */
+/** Returns the secret of a match in a text that starts at `base`, if it is one. */
 function secretOf(row: FormRow, text: string, match: RegExpExecArray, base: number): Found | undefined {
   const [start, end] = match.indices?.[1] ?? match.indices![0]!;
   const secret = match.input.slice(start, end);
@@ -91,7 +91,7 @@ const INSIDE = FORMS.flatMap((row) => (row.inside ?? []).map((inside): Start => 
 const ANY_INSIDE = oneOf([...new Set(INSIDE.map(([inside]) => inside))]);
 const ANYWHERE = FORMS.filter((row) => row.starts === undefined && row.inside === undefined);
 
-/** The secrets of a text that have a form. */
+/** Returns the secrets of a text that have a form. */
 export function findForms(text: string): Found[] {
   const found: Found[] = [];
   let done = 0;

@@ -1,6 +1,6 @@
 /**
- * What is put in place of a secret: `[redacted:kind]`, and under a key a digest, which tells equal secrets. Where places
- * overlap, one mark takes the place of all; kind and digest are those of the first one given.
+ * Marks in place of secrets: `[redacted:kind]`, with a digest under a key, which identifies equal secrets. One mark
+ * replaces overlapping ranges; its kind and digest are those of the first one given.
  */
 
 import { blake2b } from "./blake2b.js";
@@ -8,27 +8,27 @@ import { wellFormed } from "./unicode.js";
 
 const MARK = /\[redacted:[\p{L}\p{N}_]+(?::[0-9a-f]{8})?\]/gu;
 
-/** A place in a text, from `start` to before `end`, and the kind of secret there. */
+/** A range of a text, from `start` to before `end`, and its kind of secret. */
 export interface Found {
   readonly start: number;
   readonly end: number;
   readonly kind: string;
-  /** The kind as marks name it, where that is another one. */
+  /** The kind as marks name it, if it differs. */
   readonly shown?: string;
 }
 
-/** 8 hex digits, equal for equal secrets under one key. */
+/** Returns 8 hex digits, equal for equal secrets under one key. */
 export function secretDigest(secret: string, key: Uint8Array): string {
   return blake2b(Buffer.from(wellFormed(secret)), 4, key.subarray(0, 64));
 }
 
-/** `[redacted:kind:digest]`; without a key no digest, which could be guessed from. */
+/** Returns `[redacted:kind:digest]`; without a key no digest, as it could be guessed from. */
 export function mark(kind: string, secret = "", key: Uint8Array = new Uint8Array()): string {
   if (key.length === 0) return `[redacted:${kind}]`;
   return `[redacted:${kind}:${secretDigest(secret, key)}]`;
 }
 
-/** The text with marks in these places. Marks that are there already stay. */
+/** Returns the text with marks in these ranges. Existing marks stay. */
 export function marked(text: string, found: readonly Found[], key?: Uint8Array): string {
   if (found.length === 0) return text;
   const kept: string[] = [];

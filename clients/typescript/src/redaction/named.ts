@@ -1,13 +1,13 @@
 /**
- * Secrets that are told by the name they go under: a field, a variable, an option, a sentence. The Python package has the same
- * rules; `test/vectors.json`, which it writes, holds that they find the same.
+ * Secrets recognized by their names: of a field, a variable, an option, or in a sentence. The Python package has the
+ * same rules, and writes `test/vectors.json` to check that both find the same.
  */
 
 import { matchAt } from "./forms.js";
 import type { Found } from "./marks.js";
 import { anyCase, before, SPACES, WORD } from "./unicode.js";
 
-// What no secret begins with: a variable or a command of the shell, a template, and that there is none.
+// No secret begins with these: a shell variable or command, a template, and words for an empty value.
 const NOTHING = ["null", "none", "nil", "true", "false", "undefined"].map(anyCase).join("|");
 export const NO_VALUE = `(?!\\$[(\\{A-Z_]|[\\{<]|(?:${NOTHING})(?:(?<=${WORD})(?!${WORD})))`;
 const VALUE = [
@@ -18,10 +18,10 @@ const SUFFIXES = ["access", "key", "base", "value", "hash", "data", "text", "str
 const SUFFIX = `(?:[_\\-]?(?:${[...SUFFIXES, "staging", "live", "v?[0-9]{1,3}"].map(anyCase).join("|")})(?![a-z])){0,3}`;
 const QUOTED = `\\\\{0,3}["'][${SPACES}]{0,8}(?::|=>)[${SPACES}]{0,8}\\\\{0,3}["']?`;
 const SCHEMES = ["basic", "bearer", "digest", "token", "negotiate", "apikey", "ssws", "bot", "key", "oauth", "jwt", "splunk", "geniekey"].map(anyCase).join("|");
-// What was found once is not given back: the lookahead and the reference are Python's possessive `?+`.
+// Without backtracking: the lookahead and the reference are Python's possessive `?+`.
 const SCHEME = `(?=(?<scheme>(?:(?:${SCHEMES})[ \\t]{1,4}(?=[^${SPACES}]))?))\\k<scheme>`;
 
-/** `PGPASSWORD=hunter2`, `?token=abc`, `"password": "hunter2"`, `x-api-key: abc`: the name stays, the value goes. */
+/** Matches `PGPASSWORD=hunter2`, `?token=abc`, `"password": "hunter2"`, `x-api-key: abc`; the name stays. */
 function after(colon = ":(?![:/])", but = ""): RegExp {
   const spaced = `(?:[ \\t]{0,4}(?:=>|:=|={1,2}|${colon})[ \\t]{0,4}\\\\?["']?|${QUOTED})${NO_VALUE}`;
   return found(`${SUFFIX}(?:=["']?|${spaced})${but}`);
@@ -33,10 +33,10 @@ function found(name: string, value = VALUE): RegExp {
 
 // `arn:aws:secretsmanager:...:secret:prod/db` and `org/token:latest` are no values of that name.
 const SPACED_COLON = `:(?=[ \\t"'])`;
-// The number of tokens is no token, and PWD=/srv is a directory.
+// A number of tokens is no token, and PWD=/srv is a directory.
 export const NO_COUNT = `(?!\\p{Nd}{1,5}(?:\\.\\p{Nd}{1,3})?[kKmM]?(?![^${SPACES}"'&,;)\\}\\]]))`;
 const NO_PATH = "(?![/~.$]|[A-Za-z]:\\\\)";
-/** What begins a path. */
+/** The beginning of a path. */
 export const PATH = /^(?:[/~.$]|[A-Za-z]:\\)/u;
 
 const ANY = after();
@@ -45,7 +45,7 @@ const MORE_KEYS = ["account_key", "account-key", "accountkey", "private_key", "p
 const RARE_KEYS = ["application_key", "application-key", "master_key", "encryption_key", "signing_key", "signing-key"];
 const OTHER_KEYS = ["license_key", "subscription-key", "client-key-data", "presharedkey", "privatekey"];
 const KEYS_IN_WORDS = ["api key", "access key", "private key", "auth key"];
-// In sentences what follows is a word, unless it has digits.
+// In sentences a word follows, unless it has digits.
 const IN_WORDS = found(
   "(?:[ \\t]{0,3}(?:=|:|[ \\t](?:is|was)(?=[ \\t:]):?)[ \\t]{0,3}[\"'`]?|[ \\t]{1,3}[\"'`]?(?=[A-Za-z0-9_+\\/=.\\-]{20}))(?![\\{<$\\(])",
   `(?=[^${SPACES}]{0,128}[0-9])(?=[^${SPACES}]{0,128}[A-Za-z])[^${SPACES}"'\`,;\\[]{6,256}`,
@@ -62,7 +62,7 @@ const AFTER_NAME: ReadonlyMap<string, RegExp> = new Map([
   ["cookie", found(`s?(?:\\\\{0,3}["'])?[ \\t]{0,4}:[ \\t]{0,4}(?:\\\\{0,3}["'])?`, `[^\\r\\n"'\\[\\{]{3,}`)],
 ]);
 const NAMES = [...AFTER_NAME.keys()];
-/** Names that options have. */
+/** Names of options. */
 export const OF_OPTIONS = NAMES.filter((name) => ![...KEYS_IN_WORDS, "auth", "authorization", "pwd"].includes(name));
 const IN_SENTENCES = ["password", "passphrase", "passcode", "token", "secret"];
 
@@ -73,7 +73,7 @@ const AFTER_OPTION = found(
 );
 const BEFORE_OPTION = 48;
 
-// What programs say of a secret without giving it: a call, an attribute, the name of a type, the same name again.
+// Code that refers to a secret without containing it: a call, an attribute, a type's name, the same name again.
 const CODE = new RegExp(
   [
     "^(?:[A-Za-z_][A-Za-z0-9_.]{0,80}\\(",
@@ -91,7 +91,7 @@ function isCode(value: string, name: string): boolean {
   return CODE.test(value) || bare === name || bare === name.replaceAll("_", "");
 }
 
-/** The secrets whose names stand in a text; `lower` is the text in lower case. */
+/** Returns the secrets whose names are in a text; `lower` is the text in lower case. */
 export function findNamed(text: string, lower: string): Found[] {
   const found: Found[] = [];
   for (const [name, after] of AFTER_NAME) {
@@ -117,7 +117,7 @@ function behind(text: string, name: string, after: RegExp, at: number): Found | 
   return { start: end + (match.groups?.["name"] ?? "").length, end: end + match[0].length, kind: kindOf(name) };
 }
 
-/** As marks name it. */
+/** Returns the kind as marks name it. */
 export function kindOf(name: string): string {
   return name.replaceAll("-", "_").replaceAll(" ", "_");
 }

@@ -1,6 +1,6 @@
 /**
- * Arguments and results of any kind as bounded JSON without secrets, and as digests. A digest is of the whole value
- * after secrets were taken out; a value of more than 64 KiB is digested as it is.
+ * Arguments and results of any type as bounded JSON without secrets, and as digests. A digest is of the whole value
+ * after redaction; a value of more than 64 KiB is digested without redaction.
  */
 
 import type { Json } from "../transport.js";
@@ -10,34 +10,34 @@ import { fromEntries, redact, redactText } from "./secrets.js";
 import { byCodePoint, head, isLonger, wellFormed } from "./unicode.js";
 
 const REDACT_WHOLE_BYTES = 64 * 1024;
-const MARGIN_CHARS = 4096; // looked at beyond a cut, so that a secret across it is seen whole
-// Two calls that differ in nothing but a secret have one digest.
+const MARGIN_CHARS = 4096; // read beyond the cut, so that a secret across it is complete
+// Calls that differ only in a secret have one digest.
 const SECRET_MARK = /\[redacted:(?!(?:email|us_ssn|credit_card|phone_us|api_key_like):)(\w+):[0-9a-f]{8}\]/g;
 const MAX_NODES = 100_000;
 const MAX_DEPTH = 32;
-const DEEPEST = 254; // as far as orjson goes
+const DEEPEST = 254; // the limit of orjson
 const STEPS = [196_608, 65_536, 16_384, 4096, 1024, 256, 64, 16];
 
 /** Keys of digests, as bytes. */
 export interface Keys {
   readonly digest: Uint8Array;
-  /** What belongs to persons is taken out as well. */
+  /** Set: personal data is removed as well. */
   readonly pii?: Uint8Array;
 }
 
-/** A value as it may leave the process. */
+/** A value ready to leave the process. */
 export interface Plain {
   readonly value: Json;
   readonly digest: string;
-  /** Of the whole, as JSON. */
+  /** Size of the whole value as JSON. */
   readonly sizeBytes: number;
-  /** Something in it has no value that can be compared, so an equal digest says nothing. */
+  /** A part of it cannot be compared, so an equal digest proves nothing. */
   readonly opaque: boolean;
-  /** Texts and lists in it are cut behind so many characters or items; undefined: it is whole. */
+  /** Its texts and lists are truncated after this number of characters or items; undefined: it is complete. */
   readonly unreadFrom: number | undefined;
 }
 
-/** The value as JSON of at most about `maxBytes`, with the digest of the whole. Takes anything. */
+/** Returns the value as JSON of about `maxBytes` at most, with the digest of the whole. Accepts any value. */
 export function plain(value: unknown, maxBytes: number, keys: Keys): Plain {
   const { json, opaque } = jsonOf(value);
   const whole = Buffer.from(encode(json));
@@ -57,12 +57,12 @@ export function plain(value: unknown, maxBytes: number, keys: Keys): Plain {
   return { value: shown, ...both, unreadFrom: limit };
 }
 
-/** Any value as JSON, secrets and all: for this process alone. */
+/** Returns any value as JSON including secrets, for use in this process only. */
 export function wholeJson(value: unknown): string {
   return encode(jsonOf(value).json);
 }
 
-/** The beginning of a text, without secrets. */
+/** Returns the beginning of a text, without secrets. */
 export function plainText(text: string, maxChars: number, keys: Keys): string {
   let clean = redactText(head(text, maxChars + MARGIN_CHARS), keys.digest);
   if (keys.pii !== undefined) clean = withoutPiiText(clean, keys.pii);
@@ -70,12 +70,12 @@ export function plainText(text: string, maxChars: number, keys: Keys): string {
   return isLonger(clean, maxChars) ? `${head(clean, maxChars)}[cut]` : clean;
 }
 
-/** 32 hex digits that tell equal data. */
+/** Returns 32 hex digits, equal for equal data. */
 function digest(data: Uint8Array, keys: Keys): string {
   return blake2b(data, 16, keys.digest.subarray(0, 64));
 }
 
-/** JSON with sorted names, and numbers as the Python package writes them. What marks a cut comes last. */
+/** Returns JSON with sorted names, and numbers as the Python package writes them. The mark of a cut comes last. */
 export function encode(value: Json): string {
   if (typeof value === "number") return number(value);
   if (Array.isArray(value)) return `[${value.map(encode).join(",")}]`;
@@ -86,7 +86,7 @@ export function encode(value: Json): string {
   return `{${ordered.map((name) => `${JSON.stringify(name)}:${encode(value[name] ?? null)}`).join(",")}}`;
 }
 
-/** JavaScript begins with exponents elsewhere, and has no whole numbers apart from others: 1.0 is 1. */
+/** JavaScript uses exponents from other values on, and does not distinguish integers: 1.0 is 1. */
 function number(value: number): string {
   if (!Number.isFinite(value)) return "null";
   if (Object.is(value, -0)) return "-0.0";
@@ -97,16 +97,16 @@ function number(value: number): string {
   return Number.isInteger(value) ? `${BigInt(value)}.0` : String(value);
 }
 
-/** Any value as JSON; what has no value that can be compared is named by its class, and noted. */
+/** Returns any value as JSON; values that cannot be compared are replaced by their class, and recorded. */
 function jsonOf(value: unknown): { json: Json; opaque: boolean } {
   const walk = new Walk(DEEPEST, Number.POSITIVE_INFINITY);
   const json = walk.plain(value);
   if (!walk.isRefused) return { json, opaque: walk.opaque };
-  const bounded = new Walk(MAX_DEPTH, MAX_NODES); // halves of surrogate pairs, a circle, too deep
+  const bounded = new Walk(MAX_DEPTH, MAX_NODES); // lone surrogates, a cycle, nested too deeply
   return { json: bounded.plain(value), opaque: bounded.opaque };
 }
 
-/** Every value on its own, so far and no deeper. */
+/** Converts each value, to a maximum depth. */
 class Walk {
   opaque = false;
   isRefused = false;
@@ -162,7 +162,7 @@ class Walk {
       if ("toJSON" in value && typeof value.toJSON === "function") return this.plain(value.toJSON(), depth + 1);
       return this.#entries(Object.entries(value), depth);
     } catch {
-      this.opaque = true; // its own code failed
+      this.opaque = true; // the value's own code failed
       return `<${nameOf(value)}>`;
     }
   }
@@ -190,7 +190,7 @@ function nameOf(value: object): string {
   }
 }
 
-/** The value with its long texts and lists cut, the shorter the limit the more, until it fits; and that limit. */
+/** Returns the value with its texts and lists truncated until it fits, and the limit used. */
 function cut(value: Json, maxBytes: number, keys: Keys): { shown: Json; limit: number } {
   for (const limit of STEPS) {
     if (limit > maxBytes) continue;

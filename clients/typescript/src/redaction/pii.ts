@@ -1,5 +1,7 @@
-/** What belongs to persons, by its form: taken out only where `redactPii` asks for it. In place of each stands its kind
- * and a short digest of it, so that two persons are still two. */
+/**
+ * Redaction of personal data, recognized by its form, only with `redactPii`. Each is replaced by its kind and a short
+ * digest, so that different persons stay distinct.
+ */
 
 import type { Json } from "../transport.js";
 import { blake2b } from "./blake2b.js";
@@ -14,13 +16,13 @@ const PHONE = /(?<![\w.-])(?:\+?1[ .-])?(?:\(\d{3}\) ?|\d{3}[ .-])\d{3}[ .-]\d{4
 const FORMS: readonly (readonly [string, RegExp])[] = [
   ["email", EMAIL],
   ["us_ssn", SSN],
-  ["credit_card", CARD], // before telephone numbers, for some cards' digits are grouped like one
+  ["credit_card", CARD], // before telephone numbers, as some cards' digits are grouped like one
   ["phone_us", PHONE],
 ];
 const KEY_LIKE =
   /(?<![\p{L}\p{N}_/+=-])(?=[A-Za-z_-]*\p{Nd})(?=[\p{Nd}_-]*[A-Za-z])[A-Za-z0-9]{2,8}[_-][A-Za-z0-9]{24,128}(?![\p{L}\p{N}_/+=-])/gu;
 
-/** Whether it has 14 to 19 digits of which the last one is Luhn's, and no two kinds of separators. */
+/** Whether it has 14 to 19 digits with a valid Luhn check digit, and only one kind of separator. */
 function isCardNumber(text: string): boolean {
   const digits = [...text].filter((one) => /[0-9]/.test(one)).map(Number);
   if (digits.length < 14 || digits.length > 19 || (text.includes(" ") && text.includes("-"))) return false;
@@ -28,7 +30,7 @@ function isCardNumber(text: string): boolean {
   return sum % 10 === 0;
 }
 
-/** The text with `[redacted:kind:digest]` in place of what belongs to persons. */
+/** Returns the text with `[redacted:kind:digest]` in place of personal data. */
 export function withoutPiiText(text: string, key: Uint8Array): string {
   const instead = (kind: string, found: string) =>
     `[redacted:${kind}:${blake2b(Buffer.from(wellFormed(found)), 4, key.subarray(0, 64))}]`;
@@ -39,7 +41,7 @@ export function withoutPiiText(text: string, key: Uint8Array): string {
   return text.replace(KEY_LIKE, (found) => instead("api_key_like", found));
 }
 
-/** A copy of a JSON value, its texts and names without what belongs to persons. */
+/** Returns a copy of a JSON value, without personal data in its texts and names. */
 export function withoutPii(value: Json, key: Uint8Array): Json {
   if (typeof value === "string") return withoutPiiText(value, key);
   if (Array.isArray(value)) return value.map((item) => withoutPii(item, key));

@@ -1,4 +1,4 @@
-/** Secrets that are piped, or given as a here-document, to a program that reads a password from its input. */
+/** Secrets that are piped, or given as a here-document, to a program that reads a password from standard input. */
 
 import { argumentsOf, isNoSecret } from "./command_lines.js";
 import { matchAt } from "./forms.js";
@@ -24,7 +24,7 @@ const PAIR = /[^ \t\r\n:\\]{1,64}:((?:[^ \t\r\n\\]|\\(?!n)){1,256})/dg;
 
 type Place = readonly [start: number, end: number];
 
-/** The secrets of a text that are piped or given as a document. */
+/** Returns the secrets of a text that are piped or given as a document. */
 export function findPiped(text: string): Found[] {
   if (!READER.test(text)) return [];
   return [...echoed(text), ...inDocuments(text)].map(([start, end]) => ({ start, end, kind: KIND }));
@@ -62,7 +62,7 @@ function* inDocuments(text: string): Generator<Place> {
   }
 }
 
-/** The text behind `<<<`, or the lines of a document. */
+/** Yields the text after `<<<`, or the lines of a document. */
 function* inputTexts(text: string, at: number): Generator<Place> {
   const here = matchAt(HERE, text, at);
   if (here !== null) {

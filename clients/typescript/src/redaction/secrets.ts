@@ -1,7 +1,7 @@
 /**
- * Secrets are taken out before anything leaves the process: told by their form, by a provider's name beside them, by the name
- * they go under, and in command lines by the program's options. The rules are those of the Python package; `test/vectors.json`,
- * which it writes, holds that they find the same.
+ * Redaction of secrets before anything leaves the process. They are recognized by their form, by a provider's name
+ * beside them, by their own name, and in command lines by the program's options. The rules are those of the Python
+ * package, which writes `test/vectors.json` to check that both find the same.
  */
 
 import type { Json } from "../transport.js";
@@ -29,29 +29,29 @@ const KEY = new RegExp(
   ].join(""),
   "u",
 );
-/** Where none of these is found no name tells a secret: most texts are done with that. */
+/** Without a match there is no named secret, as in most texts. */
 const MAY_BE_NAMED = /key|token|secret|pass|pw|auth|cookie|[_-]pat|cred|sas|psk|mnemonic|seed|dsn|webhook/;
 const ITEM_OPTION = new RegExp(`^-{1,2}(?!-|no-)${OPTION_NAME}{1,60}$`, "u");
 const ITEM_VALUE = new RegExp(`^(?!-|\\[redacted:)${NO_VALUE}${NO_COUNT}`, "u");
 
-/** The kind of secret that goes under such a name, or undefined. */
+/** Returns the kind of secret under such a name, or undefined. */
 export function kindOfName(name: string): string | undefined {
   return kindOfField(name) || undefined;
 }
 
-/** Empty: it is told by the value, whether it is one. */
+/** Returns the kind of a field by its name; empty: the value decides; undefined: no secret. */
 function kindOfField(name: string): string | undefined {
   const found = KEY.exec(name);
   if (found === null) return undefined;
   return found.groups?.["doubtful"] === undefined ? kindOf(found[0].toLowerCase()) : "";
 }
 
-/** The text without what tells itself as a secret; with a key, marks have digests. */
+/** Returns the text without recognizable secrets; with a key, marks have digests. */
 export function redactText(text: string, key?: Uint8Array): string {
   return marked(text, findSecrets(text), key);
 }
 
-/** Where secrets are in a text, those of the most telling kind first; places may overlap. */
+/** Returns the ranges of secrets in a text, the most specific kind first; they may overlap. */
 export function findSecrets(text: string): Found[] {
   const found = [...findForms(text), ...findCommandLines(text), ...findPiped(text)];
   const lower = lowerOf(text);
@@ -61,13 +61,13 @@ export function findSecrets(text: string): Found[] {
   return found;
 }
 
-/** In lower case, place by place: a few letters have a lower case of two. */
+/** Returns the lower case with the same length: some letters have a lower case of two. */
 function lowerOf(text: string): string {
   const lower = text.toLowerCase();
   return lower.length === text.length ? lower : text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 }
 
-/** A copy of a JSON value without secrets; what lies too deep is cut. */
+/** Returns a copy of a JSON value without secrets; too deep levels are cut. */
 export function redact(value: Json, key?: Uint8Array, depth = 0): Json {
   if (typeof value === "string") return redactText(value, key);
   if (depth > MAX_DEPTH) return "[cut]";
@@ -87,18 +87,18 @@ export function redact(value: Json, key?: Uint8Array, depth = 0): Json {
   return value;
 }
 
-/** `{"name": "DB_PASSWORD", "value": "x"}`, as environments are written. */
+/** Returns the name of `{"name": "DB_PASSWORD", "value": "x"}`, a form used for environments. */
 function declaredName(value: { readonly [name: string]: Json }): string | undefined {
   const name = "name" in value ? value["name"] : value["key"];
   return typeof name === "string" && kindOfName(name) !== undefined ? name : undefined;
 }
 
-/** An object of its own, whose names may be those of every object's properties. */
+/** Returns an object that may have names like `__proto__`. */
 export function fromEntries(entries: [string, Json][]): { [name: string]: Json } {
   return Object.fromEntries(entries);
 }
 
-/** By its place, what is put in place of an item that has a secret as an option's value: `["--password", "x"]`. */
+/** Returns replacements, by index, of items that contain a secret as an option's value: `["--password", "x"]`. */
 function insteadOfItems(items: readonly Json[], key?: Uint8Array): Map<number, string> {
   const instead = new Map<number, string>();
   for (const [at, [start, end]] of secretItems(items)) {

@@ -1,26 +1,26 @@
-/** Texts by code point, as Python has them, and character classes that mean the same in both languages. */
+/** Texts by code point, like in Python, and character classes with the same meaning in both languages. */
 
 /** Python's `\w` in text. */
 export const WORD = "[\\p{L}\\p{N}_]";
-/** Python's `\s` in text; what JavaScript calls so differs in U+001C to U+001F, U+0085 and U+FEFF. */
+/** Python's `\s` in text; JavaScript's differs in U+001C to U+001F, U+0085 and U+FEFF. */
 export const SPACES = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
 /** Python's `\b`. */
 export const BOUNDARY = `(?:(?<=${WORD})(?!${WORD})|(?<!${WORD})(?=${WORD}))`;
 
-// Equal to letters of ASCII for Python when it ignores case; JavaScript has no inline flag for it in Node 20.
+// Equal to ASCII letters in Python when case is ignored; Node 20 has no inline flag for it.
 const ALSO: Readonly<Record<string, string>> = { i: "\u0130\u0131", s: "\u017f", k: "\u212a" };
 
-/** A pattern of letters, digits and punctuation that have no meaning, in letters of any case. */
+/** Returns a pattern of letters, digits and plain punctuation that ignores case. */
 export function anyCase(letters: string): string {
   return letters.replace(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}${ALSO[letter] ?? ""}]`);
 }
 
-/** Halves of surrogate pairs are `?`: no event can hold them. */
+/** Replaces lone surrogates, which events cannot hold, by `?`. */
 export function wellFormed(text: string): string {
   return /[\ud800-\udfff]/.test(text) ? text.replace(/[\ud800-\udfff]/gu, "?") : text;
 }
 
-/** The first code points. */
+/** Returns the first code points. */
 export function head(text: string, count: number): string {
   if (text.length <= count) return text;
   let end = 0;
@@ -28,12 +28,12 @@ export function head(text: string, count: number): string {
   return text.slice(0, end);
 }
 
-/** Whether it has more code points than that. */
+/** Whether it has more code points. */
 export function isLonger(text: string, count: number): boolean {
   return text.length > count && (text.length > 2 * count || head(text, count).length < text.length);
 }
 
-/** As many code points as there are, at most, before a place. */
+/** Returns the position `count` code points before a place, or the beginning. */
 export function before(text: string, at: number, count: number): string {
   let begin = at;
   for (let taken = 0; taken < count && begin > 0; taken++) {
@@ -43,7 +43,7 @@ export function before(text: string, at: number, count: number): string {
   return text.slice(begin, at);
 }
 
-/** By code point, as Python and UTF-8 sort; JavaScript's own order is by halves of pairs. */
+/** Compares by code point, like Python and UTF-8; JavaScript's own order is by UTF-16 units. */
 export function byCodePoint(a: string, b: string): number {
   const most = Math.min(a.length, b.length);
   for (let at = 0; at < most; at++) {

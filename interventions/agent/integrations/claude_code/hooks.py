@@ -1,7 +1,7 @@
 """Claude Code's hooks: from a hook's input to its output.
 
-Claude Code asks every hook at once and takes the strictest answer. So a call that haltline has nothing against gets no
-answer at all: `allow` would skip the question that Claude Code itself, or its user's rules, would ask.
+Claude Code runs all hooks at once and applies the strictest answer. A call without objections therefore gets no answer:
+`allow` would skip the question of Claude Code itself, or of its user's rules.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from haltline.interventions.agent.settings import DEFAULT_AGENT, GuardSettings
 
 JsonObject = dict[str, Any]
 OnApproval = Literal["deny", "ask"]
-"""What a call that waits for an operator's approval is answered with: `ask` puts it to the user of the terminal."""
+"""The answer to a call that waits for an operator's approval: `ask` asks the user of the terminal."""
 
 
 def agent_id_of(agent: str) -> str:
-    """One for each machine: what is added up over an agent's sessions, and killed with it, must not be everybody's."""
+    """Return an id per machine: counts and kills of an agent must not span all users."""
     return f"{agent}@{socket.gethostname()}"[:128]
 
 
@@ -34,10 +34,10 @@ _MAX_ID_CHARS = 200
 
 
 class MakeGuard(Protocol):
-    """Makes the guard of a session; `parent` is that of the session above."""
+    """Creates the guard of a session; `parent` is the guard of the session above."""
 
     def __call__(self, settings: GuardSettings, /, *, parent: Guard | None) -> Guard:
-        """The guard."""
+        """Return the guard."""
 
 
 class Sessions:
@@ -51,7 +51,7 @@ class Sessions:
         guard: MakeGuard = Guard,
         agent_id: str = AGENT_ID,
     ) -> None:
-        """`agent_id`: where the settings name none."""
+        """`agent_id`: used if the settings have none."""
         self._settings = settings
         self._agent_id = agent_id
         self._on_approval = on_approval
@@ -61,7 +61,7 @@ class Sessions:
 
     @property
     def stopped(self) -> Refused | None:
-        """Why the session was stopped, if it was."""
+        """Why the session was stopped; None: it was not."""
         for session in self._sessions.values():
             if session.guard.killed:
                 return session.guard.stopped
@@ -69,27 +69,25 @@ class Sessions:
 
     @property
     def degraded(self) -> str | None:
-        """Why nothing is decided about what the session does; None when it is."""
+        """Why the session's calls are not decided on; None: they are."""
         return next(filter(None, (session.guard.degraded for session in self._sessions.values())), None)
 
     @property
     def ready(self) -> bool:
-        """Whether it is known for every guard what stands."""
+        """Whether the restrictions in force are known for every guard."""
         return all(session.guard.ready for session in self._sessions.values())
 
     async def answer(self, hook: Mapping[str, Any]) -> JsonObject:
-        """What a hook is to print; empty when there is nothing to say.
+        """Return the output of a hook; empty for no objection.
 
-        Raises:
-            ValueError: a field that must be there is missing, or is something else.
-
+        Raises: ValueError: a required field is missing or invalid.
         """
         event = _text(hook, "hook_event_name")
         if event == "SessionStart":
             await self._begin(hook)
         session = await self._session(hook)
         if event == "UserPromptSubmit":
-            self._transcript(hook)  # what is added from here on is this run's
+            self._transcript(hook)  # later lines belong to this run
             session.guard.prompt(str(hook.get("prompt") or ""))
         elif event == "PreToolUse":
             self._tell_turns(hook, session)
@@ -98,7 +96,7 @@ class Sessions:
         if event in {"PostToolUse", "PostToolUseFailure"}:
             failed = str(hook.get("error") or "failed") if event == "PostToolUseFailure" else None
             result = text_of_blocks(hook.get("tool_response"))
-            if not session.complete(_call_id(hook), result, error=failed):  # another process was asked about it
+            if not session.complete(_call_id(hook), result, error=failed):  # another process handled the call
                 session.guard.has_read(str(hook.get("tool_name")), _args_of(hook), failed or result)
         elif event == "SubagentStop" and "agent_id" in hook:
             await self._tell_last_turns(hook, session)
@@ -108,9 +106,9 @@ class Sessions:
         elif event in {"Stop", "SubagentStop"}:
             if event == "Stop":
                 await self._tell_last_turns(hook, session)
-            else:  # of a subagent that has no id, as in older releases: its agent goes on
+            else:  # of a subagent without an id, as in older releases: its agent continues
                 self._tell_turns(hook, session)
-            session.abandon()  # a call that its user did not allow has no end of its own
+            session.abandon()  # a call that the user did not allow has no end event
         elif event == "SessionEnd":
             await self._tell_last_turns(hook, session, for_answer=False)
             await self.close()
@@ -119,13 +117,13 @@ class Sessions:
         return {} if stopped is None else _halt(stopped)
 
     async def close(self) -> None:
-        """Ends every session."""
+        """End every session."""
         sessions, self._sessions = self._sessions, {}
         for session in reversed(sessions.values()):  # subagents before their agent
             await session.end_async()
 
     async def _begin(self, hook: Mapping[str, Any]) -> None:
-        """A session that was killed, and begins again, asks anew what stands: an operator may have released it."""
+        """Start a session; if it was killed, read the restrictions again, as an operator may have released it."""
         session_id = _session_id(hook)
         session = self._sessions.get(session_id)
         if session is not None and session.guard.killed:
@@ -158,7 +156,7 @@ class Sessions:
             )
             self._sessions[session_id] = session
             if agent is None:
-                await asyncio.to_thread(_recall, session.guard, hook)  # about a second, in which others are answered
+                await asyncio.to_thread(_recall, session.guard, hook)  # takes about a second, without blocking others
         return session
 
     def _verdict(self, hook: Mapping[str, Any], session: FrameworkSession, answer: Answer) -> JsonObject:
@@ -170,12 +168,12 @@ class Sessions:
             waits = refused.code == APPROVAL_PENDING and self._on_approval == "ask"
             reason = answer.refusal
             if waits and self._settings.mode == "local" and refused.decision is not None:
-                reason = f"haltline: {refused.decision.reason}"  # the other text is for where nobody can be asked
+                reason = f"haltline: {refused.decision.reason}"  # the other text is for a session without a user
             output |= {"permissionDecision": "ask" if waits else "deny", "permissionDecisionReason": reason}
             return {"hookSpecificOutput": output}
         if answer.changes:
             args = hook.get("tool_input")
-            free = hook.get("permission_mode") == "bypassPermissions"  # nobody would be asked anyway
+            free = hook.get("permission_mode") == "bypassPermissions"  # the user would not be asked anyway
             output |= {
                 "permissionDecision": "allow" if free else "ask",
                 "permissionDecisionReason": answer.hints or "haltline: allowed with these arguments only",
@@ -188,9 +186,9 @@ class Sessions:
     async def _tell_last_turns(
         self, hook: Mapping[str, Any], session: FrameworkSession, *, for_answer: bool = True
     ) -> None:
-        """What the model used since the last prompt; a turn without usage where the transcript does not tell.
+        """Report the usage since the last prompt; one turn without usage if the transcript does not have it.
 
-        At the end of a turn there is an answer to wait for, at the end of the session at most the call before it.
+        At the end of a turn, wait for the answer; at the end of the session, at most for the call before it.
         """
         transcript = self._transcript(hook)
         if transcript is None:
@@ -212,7 +210,7 @@ class Sessions:
             transcript.is_expected = True
 
     def _transcript(self, hook: Mapping[str, Any]) -> Transcript | None:
-        """That of the agent whose hook it is; a subagent's is named only at its end."""
+        """Return the transcript of the hook's agent; a subagent's is named only at its end."""
         subagent = "agent_id" in hook
         path = hook.get("agent_transcript_path") if subagent else hook.get("transcript_path")
         if not isinstance(path, str):
@@ -223,7 +221,7 @@ class Sessions:
 
 
 def _recall(guard: Guard, hook: Mapping[str, Any]) -> None:
-    """What the session has read before this process was there stands in its transcript alone."""
+    """Read the earlier results of the session from its transcript, after a restart of this process."""
     path = hook.get("transcript_path")
     if isinstance(path, str) and Path(path).is_file():
         with contextlib.suppress(OSError):
@@ -232,13 +230,13 @@ def _recall(guard: Guard, hook: Mapping[str, Any]) -> None:
 
 
 def stopped_answer(refused: Refused) -> JsonObject:
-    """To a call of a session that was stopped."""
+    """Return the answer to a call of a stopped session."""
     output = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": str(refused)}
     return _halt(refused) | {"hookSpecificOutput": output}
 
 
 def _halt(refused: Refused) -> JsonObject:
-    """Ends the whole turn, not only the call."""
+    """Return the fields that end the whole turn, not only the call."""
     return {"continue": False, "stopReason": f"haltline: {refused}"}
 
 
@@ -255,7 +253,7 @@ def _call_id(hook: Mapping[str, Any]) -> str:
     given = hook.get("tool_use_id")
     if isinstance(given, str) and given:
         return given
-    # Older releases give none: the same call twice at once is then one.
+    # Older releases give none: then two equal concurrent calls count as one.
     return f"{hook.get('tool_name')}:{hash(written(hook.get('tool_input'), sort_keys=True)):x}"
 
 

@@ -1,7 +1,7 @@
-"""What one line of Claude Code's JSON says: of a transcript, or of `--output-format stream-json`.
+"""Messages in one line of Claude Code's JSON: of a transcript, or of `--output-format stream-json`.
 
-A message of the model comes as several lines with the same id, one for each block of content, each with
-the usage of the whole. Shapes that are not known are passed over: the format is not a published standard.
+A model message comes as several lines with the same id, one for each block of content, each with the usage of the
+whole. Unknown shapes are skipped: the format is not a published standard.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ _GOES_ON = frozenset({"tool_use", "pause_turn"})
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """The model asks for a tool."""
+    """A tool call proposed by the model."""
 
     call_id: str
     name: str
@@ -26,7 +26,7 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result."""
+    """The result of a tool call."""
 
     call_id: str
     content: Any
@@ -34,7 +34,7 @@ class ToolResult:
 
 
 def tools_of(line: Mapping[str, Any]) -> Iterator[ToolUse | ToolResult]:
-    """The calls that a line proposes, and those whose result it brings."""
+    """Yield the calls that a line proposes, and the results that it has."""
     for block in _content(line):
         call_id = block.get("id") if block.get("type") == "tool_use" else block.get("tool_use_id")
         if not isinstance(call_id, str) or not call_id:
@@ -47,22 +47,22 @@ def tools_of(line: Mapping[str, Any]) -> Iterator[ToolUse | ToolResult]:
 
 
 def text_of(line: Mapping[str, Any]) -> str:
-    """The text of the model, or the user, in a line."""
+    """Return the text of the model or the user in a line."""
     return "\n".join(
         block["text"] for block in _content(line) if block.get("type") == "text" and isinstance(block.get("text"), str)
     )
 
 
 def subagent_of(line: Mapping[str, Any]) -> str | None:
-    """The call of the tool that started the subagent whose line this is; None: the main agent's."""
+    """Return the id of the tool call that started the line's subagent; None: the main agent."""
     parent = line.get("parent_tool_use_id")
     return parent if isinstance(parent, str) and parent else None
 
 
 def ends_turn(line: Mapping[str, Any]) -> bool:
-    """Whether a line of the model is its answer, behind which no result of a tool is waited for.
+    """Return whether a line of the model is its answer, after which no tool result is expected.
 
-    Releases that leave the reason out write it when a block is complete: there an answer is a text.
+    Releases without the reason write a line when a block is complete: there an answer is a text.
     """
     message = line.get("message")
     reason = message.get("stop_reason") if isinstance(message, dict) else None
@@ -73,7 +73,7 @@ def ends_turn(line: Mapping[str, Any]) -> bool:
 
 
 class Turns:
-    """The usage of each message once, however many lines it comes in."""
+    """Counts the usage of each message once, however many lines it has."""
 
     def __init__(self) -> None:
         self._id: str | None = None
@@ -81,7 +81,7 @@ class Turns:
         self._is_counted = False
 
     def add(self, line: Mapping[str, Any]) -> Usage | None:
-        """The usage of the message before, when this line begins another one."""
+        """Return the usage of the previous message if this line starts another one."""
         message = line.get("message")
         if line.get("type") != "assistant" or not isinstance(message, dict):
             return None
@@ -95,14 +95,14 @@ class Turns:
         return ended
 
     def rest(self) -> Usage | None:
-        """The usage of the last message, which is complete. Further lines of it bring no more."""
+        """Return the usage of the last message, which is complete. Further lines of it do not count."""
         usage, self._usage = self._usage, None
         self._is_counted = usage is not None
         return usage
 
 
 def usage_of(usage: object) -> Usage | None:
-    """As Anthropic's API counts. What was written to the cache counts as input, for it is paid for as such."""
+    """Return the usage as Anthropic's API counts it. Cache writes count as input, as they are charged as such."""
     if not isinstance(usage, dict):
         return None
     return Usage(

@@ -1,8 +1,7 @@
-"""The transcript of a session of Claude Code, as far as it has been written.
+"""The transcript of a Claude Code session, as far as it has been written.
 
-Claude Code writes it beside its work: when a hook is asked, the lines that belong before it may be there, in part or
-not at all, and of a session's first turn the file itself may be missing. Measured with 2.1.330 on two busy cores, a
-line is up to a second late.
+Claude Code writes it asynchronously: when a hook runs, the lines before it may be missing in whole or in part, and in a
+session's first turn the file may not exist. Measured with 2.1.330 on two busy cores, a line is up to a second late.
 """
 
 import asyncio
@@ -17,18 +16,18 @@ from haltline.schemas.events import Usage
 WRITTEN_WITHIN_S: Final = 5.0
 _POLL_S: Final = 0.05
 _READ_AT_ONCE_BYTES: Final = 4 * 1024 * 1024
-_REMEMBERED_BYTES: Final = 2 * 1024 * 1024  # more than a model's context holds; read in about a second
+_REMEMBERED_BYTES: Final = 2 * 1024 * 1024  # more than a model's context; read in about a second
 
 
 def results_in(path: Path) -> Iterator[tuple[ToolUse, Any]]:
-    """The calls in the last `_REMEMBERED_BYTES` of a transcript, each with its result. Raises OSError."""
+    """Yield the calls in the last `_REMEMBERED_BYTES` of a transcript, each with its result. Raises OSError."""
     calls: dict[str, ToolUse] = {}
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _REMEMBERED_BYTES))
         for line in file:
             try:
                 fields = parsed(line)
-            except ValueError:  # the first one may be a part
+            except ValueError:  # the first one may be incomplete
                 continue
             for one in tools_of(fields) if isinstance(fields, Mapping) else ():
                 if isinstance(one, ToolUse):
@@ -38,7 +37,7 @@ def results_in(path: Path) -> Iterator[tuple[ToolUse, Any]]:
 
 
 class Transcript:
-    """The usage in the lines that were added since they were last read."""
+    """Reads the usage in new lines of the transcript."""
 
     def __init__(
         self, path: Path, *, subagent: bool, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
@@ -47,32 +46,32 @@ class Transcript:
         self._subagent = subagent
         self._sleep = sleep
         self._turns = Turns()
-        # What is there already was published by another process, or before haltline was there.
+        # Existing lines were published by another process, or precede haltline.
         self._at = path.stat().st_size if path.is_file() and not subagent else 0
         self._given_up = False
         """The last wait ended without an answer, and nothing was written since."""
         self.is_expected = False
-        """A hook has told of a call, and so of a message of the model."""
+        """A hook has reported a call, and so a message of the model."""
         self._has_turn = False
         """A message of the model was read since `end`."""
         self._is_answered = False
-        """The last one that was read ends the turn."""
+        """The last message that was read ends the turn."""
 
     def lacks_turn(self, *, for_answer: bool) -> bool:
-        """Whether the model's answer was not read, or no message of it though a hook has told of one."""
+        """Return whether the model's answer is missing, or any message of it though a hook has reported one."""
         return not self._is_answered if for_answer else self.is_expected and not self._has_turn
 
     def read(self) -> list[Usage]:
-        """The usage of the messages that are complete: behind each of them another one has begun."""
+        """Return the usage of complete messages: those followed by another one."""
         try:
             return [usage for line in self._lines() if (usage := self._add(line)) is not None]
-        except OSError:  # moved, removed, not there yet
+        except OSError:  # moved, removed, or not created yet
             return []
 
     async def wait(self, *, for_answer: bool) -> list[Usage]:
-        """Reads until nothing is lacking, for WRITTEN_WITHIN_S at most; the usage as `read` returns it.
+        """Read until nothing is missing, for WRITTEN_WITHIN_S at most. Returns the usage like `read`.
 
-        After a wait without an answer it reads only once until something is written: there may be none at all.
+        After a wait without an answer it reads only once until something is written, as there may be none.
         """
         usages, left_s = self.read(), 0.0 if self._given_up else WRITTEN_WITHIN_S
         while self.lacks_turn(for_answer=for_answer):
@@ -85,12 +84,12 @@ class Transcript:
         return usages
 
     def end(self) -> Usage | None:
-        """The turn is over: the usage of the last message, of which there is no more."""
+        """End the turn. Returns the usage of the last message."""
         self.is_expected = self._has_turn = self._is_answered = False
         return self._turns.rest()
 
     def _lines(self) -> Iterator[bytes]:
-        """Whole lines, so many at once that nobody waits for long."""
+        """Yield complete lines, a bounded number of bytes at once."""
         until = self._at + _READ_AT_ONCE_BYTES
         with self._path.open("rb") as file:
             file.seek(self._at)
@@ -108,7 +107,7 @@ class Transcript:
             fields = parsed(line)
         except ValueError:
             return None
-        # In an agent's transcript, a subagent's lines are not its own.
+        # Lines of a subagent do not count in an agent's transcript.
         if not isinstance(fields, Mapping) or bool(fields.get("isSidechain")) > self._subagent:
             return None
         self._note(fields)

@@ -1,1 +1,1 @@
-"""The hooks of coding agents: each agent's own JSON, and the companion that answers it."""
+"""Hooks of coding agents: the JSON of each agent, and the companion that answers them."""

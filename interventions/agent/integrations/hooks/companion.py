@@ -1,12 +1,12 @@
-"""Holds the guards of a user's sessions for hooks: each hook is a new process, and a guard takes a second.
+"""The companion: holds the guards of sessions for hooks, as each hook is a process and a guard starts in a second.
 
-A hook connects to the companion's socket, sends its agent's name and its input, and prints the reply. The companion is
-started by the first hook (`cli/agent/hook.py`), holds a lock while it lives, and ends when no hook has come for half an
-hour, or a minute after its last session has ended. When it is killed, the next hook starts another. Over Kafka, that
-one reads from the `control` topic what stands; why a session was stopped is also in a file beside the socket, and holds
-in mode `local` until the session is released.
+A hook connects to the companion's socket, sends its agent's name and its input, and prints the reply. The first hook
+starts the companion (`cli/agent/hook.py`). The companion holds a lock while it runs, and ends after half an hour
+without hooks, or a minute after its last session has ended. If it is killed, the next hook starts another. Over Kafka,
+that one reads the restrictions in force from the `control` topic. The reason of a stop is also stored in a file beside
+the socket; in mode `local` it is in force until the session is released.
 
-With settings that cannot work it answers by the fail policy, for a minute: each hook would otherwise try anew.
+With invalid settings it answers by the fail policy for a minute, so that not every hook tries to start again.
 """
 
 import asyncio
@@ -35,20 +35,20 @@ log: Final = logging.getLogger("haltline.hook")
 
 IDLE_S: Final = 1800.0
 LINGERS_S: Final = 60.0
-"""How long one without a session waits for the next."""
+"""Seconds that a companion without a session waits for the next."""
 PING: Final = "\0ping"
 RELEASE: Final = "\0release"
-"""Instead of an agent's name: the session that follows may go on. No argument has such a name."""
+"""Sent instead of an agent's name, to release the session that follows. No argument has such a name."""
 _SIGN_OF_LIFE_S = 5.0
 _NOT_SET = "No broker is set (--bootstrap), and it is not set to decide here: haltline hook install --local"
 _MAX_BYTES = 64 * 1024 * 1024
 Make = Callable[[str], Sessions]
-"""The guards of one session of an agent, by the agent's name."""
+"""Creates the guards of one session of an agent, by the agent's name."""
 
 
 @dataclass
 class _Held:
-    """One session."""
+    """A session."""
 
     sessions: Sessions
     used_s: float = 0.0
@@ -58,12 +58,12 @@ class _Held:
 
 
 class Companion:
-    """Answers hooks on a socket, of as many sessions as there are."""
+    """Answers hooks on a socket, for any number of sessions."""
 
     def __init__(
         self, make: Make, socket: Path, *, idle_s: float = IDLE_S, is_local: bool = False, why: str = ""
     ) -> None:
-        """`is_local`: no control topic says who is killed. `why`: nobody can be asked, for this reason."""
+        """`is_local`: no control topic has the kills. `why`: the reason that there are no verdicts, if so."""
         self._make = make
         self._socket = socket
         self._notes = Notes(socket.parent)
@@ -75,8 +75,8 @@ class Companion:
         self._busy = 0
 
     async def serve(self) -> None:
-        """Until it is idle. Raises OSError when the socket cannot be had."""
-        self._socket.unlink(missing_ok=True)  # of one that was killed: the lock says that none lives
+        """Serve until idle. Raises OSError if the socket is not available."""
+        self._socket.unlink(missing_ok=True)  # of a killed companion: the lock shows that none runs
         server = await asyncio.start_unix_server(self._take, self._socket, limit=_MAX_BYTES)
         try:
             await self._until_idle()
@@ -98,7 +98,7 @@ class Companion:
                 return
 
     async def _end_idle(self) -> None:
-        """A session whose agent was ended without a record."""
+        """End the sessions that are idle: their agents ended without a record."""
         until_s = asyncio.get_running_loop().time() - self._idle_s
         for session_id in [name for name, held in self._held.items() if held.used_s < until_s and not held.busy]:
             await self._end(session_id)
@@ -119,7 +119,7 @@ class Companion:
             writer.write(answer.result())
             await writer.drain()
         except ConnectionError:
-            pass  # the hook was ended by its timeout: it hears no answer
+            pass  # the hook has timed out
         finally:
             self._busy -= 1
             self._used.set()
@@ -138,7 +138,7 @@ class Companion:
             hook = dialect.hook_of(raw)
             session_id, event = hook["session_id"], str(hook.get("hook_event_name") or "")
             answer = unanswered(self._notes, hook, self._why) if self._why else await self._answer(agent, hook)
-        except ValueError as error:  # also what is no JSON
+        except ValueError as error:  # including invalid JSON
             event = event or event_of(raw)
             answer = unread(self._notes, session_id, event, str(error))
         return reply_of(dialect, event, answer)
@@ -174,7 +174,7 @@ class Companion:
         return Answer(out)
 
     async def _release(self, session_id: str) -> None:
-        """What stopped the session does not count any more, and what was counted in it neither."""
+        """Release a session: forget its stop, and its counts."""
         await self._end(session_id)
         if self._is_local:
             from haltline.interventions.agent.transport.local_decider import forget_kill  # noqa: PLC0415 - as its use
@@ -183,7 +183,7 @@ class Companion:
 
 
 def _delay(event: object, out: dict[str, Any], late: list[str]) -> None:
-    """Keeps the hint of a call, and adds those that wait to the output of a result."""
+    """Keep the hint of a call, and add waiting hints to the output of a result."""
     if event == "PreToolUse" and (hint := out.get("hookSpecificOutput", {}).get("additionalContext")):
         late.append(hint)
     elif event in {"PostToolUse", "PostToolUseFailure"} and late and not out:
@@ -192,7 +192,7 @@ def _delay(event: object, out: dict[str, Any], late: list[str]) -> None:
 
 
 async def _read_request(reader: asyncio.StreamReader) -> bytes:
-    """What a hook says; of more than any does, so much that it cannot be read."""
+    """Return a hook's message; beyond the limit, a truncated one, which is then unreadable."""
     received = bytearray()
     while len(received) <= _MAX_BYTES and (part := await reader.read(65_536)):
         received += part
@@ -200,7 +200,7 @@ async def _read_request(reader: asyncio.StreamReader) -> bytes:
 
 
 def main() -> int:
-    """Runs as the companion of the socket that is named. A second argument says why nobody can be asked."""
+    """Run the companion of the socket named by the first argument; the second: why no verdicts are available."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     os.umask(0o077)
     socket, why = Path(sys.argv[1]), "".join(sys.argv[2:])
@@ -231,17 +231,17 @@ def _companion(socket: Path, why: str) -> Companion:
 
 
 def settings_of(environ: Mapping[str, str]) -> tuple[GuardSettings, OnApproval]:
-    """The settings of the guards: a hook waits for its verdict, and by default not for an operator.
+    """Return the settings of the guards: a hook waits for its verdict, and by default not for an operator.
 
-    Without a broker, a call that waits for a person is by default put to the user of the terminal.
-    Raises ValueError for a value that cannot work, and OSError when the file of client settings cannot be read.
+    Without a broker, a call that needs approval is by default put to the user of the terminal. Raises ValueError for an
+    invalid value, and OSError if the file of client settings cannot be read.
     """
     defaults = {"HALTLINE_MODE": "blocking", "HALTLINE_APPROVAL_WAIT_S": "0"}
     is_alone = environ.get("HALTLINE_MODE") == "local" and "HALTLINE_BOOTSTRAP" not in environ
     approval = environ.get("HALTLINE_HOOK_APPROVAL", "ask" if is_alone else "deny")
     if approval not in {"deny", "ask"}:
         raise ValueError(f"HALTLINE_HOOK_APPROVAL: expected deny or ask, got {approval!r}")
-    # The session is the hook's; one that is named in the environment is the one that started it.
+    # The session is the hook's; the one in the environment is its parent.
     named = {name: value for name, value in environ.items() if name != "HALTLINE_SESSION_ID"}
     above = environ.get("HALTLINE_PARENT_SESSION_ID") or environ.get("HALTLINE_SESSION_ID")
     settings = GuardSettings.from_env(defaults | named, parent_session_id=above)

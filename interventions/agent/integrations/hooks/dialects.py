@@ -1,9 +1,9 @@
-"""What each agent's hooks say, as a hook of Claude Code, and its answers as each agent reads them.
+"""Dialects of hooks: each agent's input as a hook of Claude Code, and answers in each agent's format.
 
-codex       as Claude Code, but a denial with `continue`, or an `ask`, counts as none
+codex       like Claude Code, but ignores a denial with `continue`, and an `ask`
 gemini-cli  BeforeTool, AfterTool ...: `decision` and `reason`; hints only with a result
-cline       `cancel` ends the whole task; arguments cannot be changed; nothing but JSON counts
-opencode    its plugin speaks as Claude Code does
+cline       `cancel` ends the whole task; arguments cannot be changed; any other output than JSON is ignored
+opencode    its plugin uses Claude Code's format
 """
 
 import json
@@ -17,7 +17,7 @@ NOT_CALLS: Final = frozenset(
     {"SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop", "SessionEnd",
      "Notification", "PreCompact"}
 )  # fmt: skip
-"""Hooks that stand before no call."""
+"""Hooks that precede no call."""
 _GEMINI: Final = {
     "BeforeTool": "PreToolUse", "AfterTool": "PostToolUse", "BeforeAgent": "UserPromptSubmit", "AfterAgent": "Stop",
 }  # fmt: skip
@@ -27,12 +27,12 @@ _CLINE: Final = {
     "agent_end": "Stop", "session_shutdown": "SessionEnd", "prompt_submit": "UserPromptSubmit",
     "tool_call": "PreToolUse", "tool_result": "PostToolUse",
 }  # fmt: skip
-"""By the name that Cline's extension gives an event, and by that of its command line (3.0)."""
+"""By the name of an event in Cline's extension, and in its command line (3.0)."""
 _BEFORE_CALLS = (b'"PreToolUse"', b'"BeforeTool"', b'"tool_call"')
 
 
 class Answer(NamedTuple):
-    """What a hook prints, and its exit code, as Claude Code understands them."""
+    """The output of a hook and its exit code, in Claude Code's format."""
 
     out: JsonObject
     err: str = ""
@@ -40,17 +40,17 @@ class Answer(NamedTuple):
 
 
 class Dialect(NamedTuple):
-    """How one agent says what Claude Code says otherwise."""
+    """The differences of one agent from Claude Code."""
 
     read: Callable[[JsonObject], JsonObject]
     write: Callable[[str, Answer], Answer]
     hints_late: bool = False
-    """A hint cannot go with a call: it waits for the next result."""
+    """A hint cannot accompany a call: it waits for the next result."""
     asks: bool = False
-    """A call can be put to the user."""
+    """The agent can ask its user about a call."""
 
     def hook_of(self, raw: bytes) -> JsonObject:
-        """The hook. Raises ValueError for what is none."""
+        """Parse the hook. Raises ValueError if it is invalid."""
         try:
             hook = parsed(raw)
         except ValueError:
@@ -63,14 +63,14 @@ class Dialect(NamedTuple):
 
 
 def reply_of(dialect: Dialect, event: str, answer: Answer) -> bytes:
-    """The answer as it goes to the hook's process: the exit code, how long both texts are, and the texts."""
+    """Return the answer for the hook's process: the exit code, the lengths of both texts, and the texts."""
     out, err, code = dialect.write(event, answer)
     texts = (json.dumps(out).encode() + b"\n" if out else b"", f"haltline: hook: {err}\n".encode() if err else b"")
     return b"%d %d %d\n" % (code, *map(len, texts)) + b"".join(texts)
 
 
 def event_of(raw: bytes) -> str:
-    """The event of what is no whole hook; of what is no JSON, whether it looks like a call."""
+    """Return the event of an incomplete hook; for invalid JSON, whether it looks like a call."""
     try:
         hook = parsed(raw)
     except ValueError:
@@ -80,7 +80,7 @@ def event_of(raw: bytes) -> str:
 
 
 def denied(reason: str) -> JsonObject:
-    """To a call that must not be made."""
+    """Return the answer to a call that must not be made."""
     output = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": reason}
     return {"hookSpecificOutput": output}
 
@@ -90,7 +90,7 @@ def _same(hook: JsonObject) -> JsonObject:
 
 
 def _without_transcript(hook: JsonObject) -> JsonObject:
-    """Others' transcripts are in formats of their own."""
+    """Remove the transcripts: those of other agents have other formats."""
     return {name: value for name, value in hook.items() if name not in {"transcript_path", "agent_transcript_path"}}
 
 
@@ -99,7 +99,7 @@ def _as_printed(_: str, answer: Answer) -> Answer:
 
 
 def _specific(out: Mapping[str, Any]) -> tuple[JsonObject, str, str | None]:
-    """What is specific of the call, the hint, and why it is refused; a question to the user is a refusal here."""
+    """Return the fields of the call, the hint, and why it is refused; a question to the user is a refusal here."""
     specific = dict(out.get("hookSpecificOutput") or {})
     verdict = specific.get("permissionDecision")
     is_refused = verdict == "deny" or (verdict == "ask" and "updatedInput" not in specific)
@@ -149,7 +149,7 @@ def _from_cline(hook: JsonObject) -> JsonObject:
     call = before if isinstance(before, dict) else after if isinstance(after, dict) else {}
     read: JsonObject = {"hook_event_name": event, "session_id": hook.get("taskId")}
     if event in {"PreToolUse", "PostToolUse"}:
-        # The command line has the values beside their texts.
+        # The command line gives the values beside their texts.
         whole = hook.get("tool_call") or hook.get("tool_result")
         whole = whole if isinstance(whole, dict) else {}
         results = whole.get("output")
@@ -189,4 +189,4 @@ DIALECTS: Final = {
     "cline": Dialect(_from_cline, _to_cline),
     "opencode": Dialect(_without_transcript, _as_printed),
 }
-"""By the agent's name, as `haltline hook --for` has it."""
+"""By the agent's name, as in `haltline hook --for`."""

@@ -1,4 +1,4 @@
-"""What a hook is answered when nobody can be asked: by the guard's fail policy, and by what is known of a kill."""
+"""Answers to hooks without a verdict: by the guard's fail policy, and by the last known kill."""
 
 import contextlib
 import json
@@ -18,13 +18,13 @@ _UNREADABLE = "The call could not be read, so nobody could be asked whether it m
 
 
 class Notes:
-    """What stands about sessions, in the folder of their companions: which are stopped, and whose user was told."""
+    """Stored states of sessions, in the folder of their companions: which are stopped, and whose user was notified."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def stopped(self, session_id: str) -> Refused | None:
-        """Why a session was stopped, as was known last."""
+        """Return why a session was stopped, as last known."""
         try:
             known = json.loads(self._file(session_id, "killed").read_bytes())
             return Refused(str(known["code"]), str(known["reason"]))
@@ -32,16 +32,16 @@ class Notes:
             return None
 
     def stop(self, session_id: str, stopped: Refused | None) -> None:
-        """Keeps why it was stopped; None: it is not, any more."""
+        """Store why it was stopped; None: it no longer is."""
         file = self._file(session_id, "killed")
-        with contextlib.suppress(OSError):  # as long as this process lives, it is known here
+        with contextlib.suppress(OSError):  # without the file, only this process knows it
             if stopped is None:
                 file.unlink(missing_ok=True)
             else:
                 file.write_text(json.dumps({"code": stopped.code, "reason": stopped.reason}), encoding="utf-8")
 
     def notify_once(self, session_id: str, why: str) -> dict[str, Any]:
-        """For the session's user, once: nobody is asked, and why."""
+        """Return a notice to the user that no verdicts are available, and why; empty after the first time."""
         try:
             os.close(os.open(self._file(session_id, "notified"), os.O_CREAT | os.O_EXCL, 0o600))
         except OSError:
@@ -54,26 +54,26 @@ class Notes:
 
 
 def unanswered(notes: Notes, hook: dict[str, Any], why: str) -> Answer:
-    """The answer to a hook when nobody can be asked."""
+    """Return the answer to a hook without a verdict."""
     session_id = str(hook.get("session_id"))
     stopped = notes.stopped(session_id)
     if hook.get("hook_event_name") == "PreToolUse" and (stopped is not None or _closed(str(hook.get("tool_name", "")))):
         return _refusal(stopped, _NOBODY, why)
     if notice := notes.notify_once(session_id, why):
-        return Answer(notice, why)  # with another exit code what is printed would not be read
+        return Answer(notice, why)  # with another exit code the output would be ignored
     is_call = hook.get("hook_event_name") == "PreToolUse"
     return Answer({}, why + ("\nhaltline: hook: nobody was asked about this call; it goes on" if is_call else ""), 1)
 
 
 def unread(notes: Notes, session_id: str, event: str, why: str) -> Answer:
-    """The answer to what cannot be read as a hook: a call is not made, as the worker does not see it."""
+    """Return the answer to an unreadable hook: a call is not made, as the worker does not see it."""
     if event in NOT_CALLS:
-        return Answer({}, why, 1)  # there is no call to refuse; of a Stop, 2 would say: go on
+        return Answer({}, why, 1)  # there is no call to refuse; for a Stop, 2 would mean: continue
     stopped = notes.stopped(session_id)
     if not event and stopped is None:
         return Answer({}, f"{_UNREADABLE} ({why})", 2)
     answer = _refusal(stopped, _UNREADABLE, why)
-    # With 2, what is printed is not read; and that is where the whole turn of a killed session is ended.
+    # With 2 the output is ignored, which would not end the whole turn of a killed session.
     return answer if stopped is not None else Answer(answer.out, f"{_UNREADABLE} ({why})", 2)
 
 
@@ -84,7 +84,7 @@ def _refusal(stopped: Refused | None, otherwise: str, why: str) -> Answer:
 
 
 def _closed(tool: str) -> bool:
-    """Whether such a call is refused when nobody can be asked."""
+    """Return whether such a call is refused without a verdict."""
     try:
         closed_from = GuardSettings.from_env(bootstrap="unused").fail_closed_from
     except (ValueError, OSError):
