@@ -19,7 +19,7 @@ from typing import NamedTuple
 from haltline.detectors.commands import code_calls
 from haltline.detectors.commands.code_tokens import Token, filled, fills, tokens
 from haltline.detectors.commands.effects import methods, requests
-from haltline.detectors.commands.model import OPENED, listed
+from haltline.detectors.commands.model import OPENED, ActEffect, listed
 from haltline.detectors.commands.shapes_of_code import named_by, own_models
 from haltline.detectors.commands.step_budget import StepBudget
 from haltline.schemas.tool_names import destroying_verb
@@ -503,6 +503,7 @@ class _Program:
 
     def _behind(self, value: Value, at: int) -> tuple[Value, int]:  # noqa: PLR0912 - one case after another
         """Attributes, subscripts and calls behind a value."""
+        begin = at
         while at < len(self.tokens) and self.work.take():
             here = at
             while here < len(self.tokens) and self.tokens[here].kind == "line" and self._is(here + 1, "."):
@@ -547,6 +548,7 @@ class _Program:
                 value = self._called(value, items, {})
             else:
                 break
+        self._changes_every_row(value.ref, begin, at)
         last = value.ref.rpartition(".")[2]
         if last in _CALLED_WITHOUT_BRACKETS and not self._is(at - 1, ")"):
             if value.texts and last != "destroy":
@@ -554,6 +556,13 @@ class _Program:
             elif last.endswith("_all") or last == "destroy":
                 self._note(value.ref, (), [], {})
         return value, at
+
+    def _changes_every_row(self, chain: str, begin: int, end: int) -> None:
+        """Notes a chain of calls that builds a statement without a condition; its tokens begin and end there."""
+        if methods.changes_every_row(chain):
+            named = next((token.text for token in self.tokens[begin:end] if token.kind == "text"), "")
+            about = chain.partition(".")[0] if chain[:1].isupper() or not named else named
+            self._add(f"act:{ActEffect.OVERWRITES}", "update_every_row", (f"table={about}",))
 
     def _is_called_bare(self, ref: str, at: int) -> bool:
         """Whether what stands behind a name are its arguments, as Perl and Ruby let them be without brackets."""
@@ -578,6 +587,10 @@ class _Program:
             return Value((_TEMPORARY,))
         self._hand_over(ref, base, items, keywords)
         self._note(ref, base, items, keywords)
+        plain = [text for item in items for text in (*item.texts[:1], *([item.constant] if item.constant else ()))]
+        named = {name: value.texts[0] if value.texts else value.constant for name, value in keywords.items()}
+        if "." in ref and methods.excludes_nothing(last, plain, named):
+            return Value(base, f"{ref.rpartition('.')[0].removesuffix('.where')}.all")
         return self._given(ref, base, items, keywords)
 
     def _hand_over(self, ref: str, base: tuple[str, ...], items: list[Value], keywords: dict[str, Value]) -> None:

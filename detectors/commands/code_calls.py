@@ -52,7 +52,7 @@ _LONE = frozenset(("delete", "drop", "destroy", "remove", "Delete", "Drop", "del
 _STORES = re.compile(
     r"client|redis|\bdb\b|\bdb\.|api|catalog|store|bucket|repo|s3|storage|warehouse|service|manager|assets?\b|database"
     r"|knex|supabase|sequelize|prisma|firestore|volumes|containers|resource|Object\b|docker|^DB\b"
-    r"|collection|table|objects|blob|\bquery\b|session\.query|admin|mongo|index|topic|queue|dataset|filesystem|\bfs\b",
+    r"|collection|table|objects|blob|\.where\b|\.all\b|\bquery\b|session\.query|admin|mongo|index|topic|queue|dataset|filesystem|\bfs\b",
     re.IGNORECASE,
 )
 _HARMLESS_BASES = re.compile(

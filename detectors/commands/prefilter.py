@@ -43,7 +43,8 @@ _DESTROYS = _words("""
     default_time_to_live flashback detach revoke trash nopasswd authorized_keys sudoers cron
     # whatever is asked for by a word of what it does
     pg_drop_replication_slot drop_chunks lo_unlink pg_resetwal flyway goose knex dbmate
-    zip rar nuke teardown obliterate decommission deprovision deactivate unlogged recovery archive_mode
+    zip rar claude codex gemini aider llm opencode goose amp cursor copilot qwen crush droid auggie
+    nuke teardown obliterate decommission deprovision deactivate unlogged recovery archive_mode
 """)  # fmt: skip
 # These destroy something in company only: see _has_word.
 _GIT = _words("hard merge clean checkout restore switch push branch stash reflog filter gc tag worktree update")
@@ -53,13 +54,17 @@ _INTERPRETERS = _words("""
 """)  # fmt: skip
 # Of these the text is looked through once more, see may_destroy_by_code.
 _CLIENTS = _words("curl wget http https xh curlie")
-_CLIENTS_OF_SQL = _words("psql mysql mariadb sqlplus clickhouse mongosh mongo cqlsh snowsql duckdb sqlcmd")
+_CLIENTS_OF_SQL = _words("""
+    psql mysql mariadb sqlplus clickhouse mongosh mongo cqlsh snowsql duckdb sqlcmd gremlin arangosh redis
+""")
 _CHANGES_THERE = _words("post xpost put xput patch xpatch data json d request f form")
 _PAIRS = tuple(
     map(
         _words,
         (
             "update set",
+            "update unset",
+            "s update",
             "schema load",
             "row security",
             "alter table",
@@ -152,7 +157,7 @@ _IN_PROGRAMS = (
     "disable_", "revoke", "authorize", "attach_", "submit_", "versioning", "private=", "deletion", "prune", "clear(",
     "stop_", "desired", "put_object", "_account(", "order(",
     "_public", "sequelize", "mail(", "lifecycle",
-    "updatemany", "update(",
+    "updatemany", "update(", "match (", "update_by_query",
     "_acl", "chmod", "updateall", "update_many",
     "policy", "retention", "replicas", "'post'", '"post"', ".post(", ".put(", ".patch(", "urlopen",
     "publish",

@@ -135,13 +135,22 @@ _COMMANDED = re.compile(
 )
 
 
+_OF_SQL = re.compile(
+    r"\b(?:delete\s+from|truncate\s+table|update\s+\S+\s+set|alter\s+table|drop\s+(?:table|database|schema|view|index))\s",
+    re.IGNORECASE,
+)
+
+
 def _commanded(action: str, args: JsonObject) -> str:
     """A destructive command line or statement that another agent is told to run."""
     if not orders.hands_over(action):
         return ""
     for text in orders.texts(args):
         for line in (text.partition(";")[0], *(match["line"] for match in islice(_COMMANDED.finditer(text[:4096]), 4))):
-            told = (*(destructions(line) if begins_with_program(line) else ()), *sql_destructions(line))
+            told = (
+                *(destructions(line) if begins_with_program(line) else ()),
+                *(sql_destructions(line) if _OF_SQL.search(line) else ()),
+            )
             if any(one.badness is not Badness.SCRATCH for one in told):
                 return line[:160]
     return ""

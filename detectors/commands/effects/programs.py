@@ -184,6 +184,7 @@ destroys | influx,influxd delete | | bucket:--bucket
 destroys | influx | /\bdrop\s+(database|measurement|series|retention|shard)|delete\s+from/ |
 destroys | influx bucket update | /retention|-r\b/ | --id,--name,-i,-n
 destroys | cypher-shell,neo4j-shell | /\bdelete\s+\w|\bdrop\s+\w|\bremove\s+\w|\bset\s+\w+\s*=\s*\{\s*\}/ |
+overwrites | cypher-shell,neo4j-shell | /\bmatch\s*\((?!.*\b(where|limit|create|merge|against)\b)[^{]*\sset\s+\w+(\.\w+\s*=|\s*\+=|:|\s*=\s*null)/ |
 destroys | neo4j-admin | /--(force|overwrite-destination)|delete/ | $*
 overwrites | neo4j-admin load/database | /load/ | $*
 overwrites | etcdctl,etcdutl snapshot restore | | --data-dir
@@ -353,7 +354,6 @@ hands_over | az functionapp/logic/automation/pipelines/containerapp | /(invoke|r
 hands_over | ansible-playbook,salt-run,chef-client,puppet,fab,capistrano,bolt | /destroy|delete|drop|purge|wipe|teardown|nuke|truncate|reset|remove/ !/--(check|syntax-check|list-tasks|list-hosts)/ | $*
 hands_over | aws ssm send-command | /\brm\s+-\w*[rf]|drop\s|delete|truncate|mkfs|shutdown|wipe|destroy/ | --targets,--instance-ids
 hands_over | az vm/vmss run-command | /\brm\s+-\w*[rf]|drop\s|delete|truncate|mkfs|shutdown|remove-item|wipe|destroy/ | -n,--name
-hands_over | claude,codex,gemini,aider,llm,opencode,goose,amp,cursor-agent,copilot,qwen,crush,droid | /(^|\s|['"(])(please\s+|now\s+|permanently\s+|and\s+)*(delete|drop|destroy|wipe|erase|purge|truncate|remove\sall|rm\s+-\w*[rf]\w*|force[\s-]push|terminate|shut\sdown|publish|transfer)\s+(the|all|every|this|that|table|database|bucket|project|files?|\/|\S+\/|repo\w*|branch|\w+\sproject)/ !/\b(how|explain|why|whether|describe|don't|do\snot|never)\b/ |
 """
 _WHOLE_STACKS = r"""
 # stacks, accounts and secrets
