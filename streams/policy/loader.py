@@ -60,7 +60,7 @@ def load_policy(document: PolicyDocument, plugins: Plugins | None = None) -> Pol
 
     Raises:
         BadPolicy: the file cannot be read or is not YAML, a field is unknown or wrong, or a detector refuses its
-        settings. It is a ValueError that names the position, what was expected and what was given.
+            settings. It is a ValueError that names the position, what was expected and what was given.
 
     """
     return load_core(document, plugins).policy
