@@ -194,6 +194,6 @@ SETTINGS: Final = (
         "500; on an embedded broker 10",
     ),
     _setting("agent.redact_pii", "true or false", "Also redact personal data; needs HALTLINE_DIGEST_KEY.", "false"),
-    _setting("agent.spool_dir", "folder", "Where records wait on disk while the broker is away."),
+    _setting("agent.spool_dir", "folder", "Where records wait on disk while the broker is unavailable."),
     _setting("agent.spool_max_mb", "integer", "The most megabytes in that folder.", "64"),
 )

@@ -26,7 +26,7 @@ STEPS: Final[dict[str, tuple[Step, ...]]] = {
         Step("Until then, stop destructive agents by other means: credentials, schedulers, their processes."),
     ),
     "broker": (
-        Step("See which broker is away, and whether it is the network or the credentials.", "haltline doctor"),
+        Step("See which broker is unavailable, and whether it is the network or the credentials.", "haltline doctor"),
         Step("Restore the broker. Workers, sink and console resume automatically."),
     ),
     "canary_not_stopped": (

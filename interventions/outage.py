@@ -15,12 +15,12 @@ class Outage:
         self,
         log: logging.Logger,
         what: str,
-        state: str = "is away",
+        state: str = "is unavailable",
         *,
         again_every_s: float = AGAIN_EVERY_S,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`what` and `state` start each message: component and dependency, such as "audit sink: the broker is away"."""
+        """`what` and `state` start each message, such as "audit sink: the broker" and "is unavailable"."""
         self._log = log
         self._logged = f"{what} {state}"
         self._still = f"{what} still {state}"

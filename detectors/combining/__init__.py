@@ -1,1 +1,1 @@
-"""Detectors of what other detectors found."""
+"""Detectors that combine the findings of other detectors."""

@@ -1,12 +1,12 @@
-"""Several rules see the session get nowhere at the same time: each is unsure, together they are not.
+"""Several rules find a lack of progress at the same time: each is uncertain alone, together they are not.
 
 Fires: `agreement`, critical, when at least two rules that look for a lack of progress found something within the last
-    `last_actions` actions, and their findings add up to `points`: a medium one counts 1, a high one 2, a critical
-    one 3; of each rule the last finding counts. So a hint of one rule and a warning of another stop a session that
-    neither would stop for some steps yet.
-Quiet: one rule alone, however often it finds something; findings of rules in shadow, which decide nothing; findings
-    about anything else than progress, such as destruction or spending.
-Misses: what only one rule sees.
+    `last_actions` actions, and their findings add up to at least `points`. A medium finding counts 1 point, a high one
+    2, a critical one 3; only the last finding of each rule counts. So two weak findings of different rules stop a
+    session some steps before either rule alone would.
+Quiet: a single rule, however often it finds something; findings of rules in shadow mode, which decide nothing; findings
+    about anything other than progress, such as destruction or spending.
+Misses: a lack of progress that only one rule finds.
 """
 
 from typing import Annotated, ClassVar, Final
@@ -43,7 +43,7 @@ _SCORE, _SEVERITY = 4, 5
 
 
 class State(Struct):
-    """By rule: its last finding."""
+    """The last finding of each rule."""
 
     last: dict[str, Entry] = field(default_factory=dict)
 
@@ -56,16 +56,16 @@ class Agreement(Detector[State]):
     reads: ClassVar[frozenset[Kind]] = frozenset(Kind)
 
     points: Annotated[int, Field(ge=2, le=9), Stricter.LOWER] = 3
-    """Points that the findings have to add up to."""
+    """Total points at which the findings are reported."""
     last_actions: Annotated[int, Field(ge=0, le=1_000), Stricter.HIGHER] = 4
-    """Actions. Findings that lie no further apart count together."""
+    """Actions. Findings at most this far apart count together."""
 
     def concerns(self, act: Observation) -> bool:
-        """Events on which one of the rules found something that counts."""
+        """Return whether an enforced rule about progress has a finding on this event."""
         return bool(act.enforced) and any(f.detector in PARTS for f in act.enforced)
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Notes the findings, and adds up those that are close together."""
+        """Record the findings, and add up those that are close together."""
         for finding in act.enforced:
             if finding.detector in PARTS and finding.severity > Severity.LOW:
                 state.last[finding.detector] = entry(act, _POINTS[finding.severity], finding.severity.value)
@@ -88,12 +88,12 @@ class Agreement(Detector[State]):
         )
 
     def near(self, state: State) -> float:
-        """The points of the last findings, to those that are a finding."""
+        """The points of the last findings, relative to `points`."""
         return min(1.0, sum(_facts(state).values()) / self.points)
 
 
 def _facts(state: State) -> dict[str, int]:
-    """Points by what was seen: of rules that see the same, the most."""
+    """Points by fact: rules that detect the same fact count once, with the most points."""
     facts: dict[str, int] = {}
     for rule, found in state.last.items():
         fact = _SAME_FACT.get(rule, rule)

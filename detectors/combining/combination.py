@@ -1,12 +1,12 @@
-"""Two findings that are worse together: each multiplies the risk of the session.
+"""Two kinds of findings that are worse together: each combination multiplies the risk of the session.
 
-Fires: when an event brings a finding of one rule while one of the other lies within `window_s` or the last
-    `last_actions` actions: `error_exploration_loop` (error_repetition and exploration_wandering, 1.5),
-    `runaway_execution` (resource_growth and goal_drift, 2.0), `confused_state` (hallucination and scope_creep, 1.8).
-    The risk is that of the worst of them, severity (0.2, 0.5, 0.8, 1.0) times confidence, times every multiplier that
-    holds, at most 1; critical from 0.9 on, high from 0.7, medium from 0.5, else low.
-Quiet: either of the two alone, however often; findings that lie further apart; rules that are switched off.
-Misses: what the rules that it combines miss. Some of them are only in shadow, and so is this one by default.
+Fires: when one of two rules has a finding on an event, and the other had one within `window_s` or within the last
+    `last_actions` actions. The combinations are `error_exploration_loop` (error_repetition and exploration_wandering,
+    1.5), `runaway_execution` (resource_growth and goal_drift, 2.0) and `confused_state` (hallucination and scope_creep,
+    1.8). The risk is that of the worst finding, severity (0.2, 0.5, 0.8, 1.0) times confidence, times the multiplier of
+    every combination that applies, at most 1. Critical from 0.9 on, high from 0.7, medium from 0.5, else low.
+Quiet: either of the two alone, however often; findings that are further apart; rules that are switched off.
+Misses: what the combined rules miss. Some of them are in shadow mode by default, and so is this one.
 """
 
 from typing import Annotated, ClassVar, Final
@@ -27,19 +27,19 @@ COMBINATIONS: Final = (
     ("confused_state", "hallucination", "scope_creep", 1.8),
     ("error_exploration_loop", "error_repetition", "exploration_wandering", 1.5),
 )
-"""Name, the two rules, and by how much they multiply the risk; the worst first."""
+"""Name, the two rules, and their multiplier of the risk; the highest multiplier first."""
 
 _PARTS: Final = frozenset(rule for _, *rules, _ in COMBINATIONS for rule in rules)
 _BASE: Final = {Severity.LOW: 0.2, Severity.MEDIUM: 0.5, Severity.HIGH: 0.8, Severity.CRITICAL: 1.0}
 _FROM: Final = ((0.9, Severity.CRITICAL), (0.7, Severity.HIGH), (0.5, Severity.MEDIUM))
 _SCORE: Final = 4
 _PLACES: Final = 9
-"""Products are rounded before they are compared: 0.5 * 1.8 must be 0.9."""
+"""Products are rounded before comparison: 0.5 * 1.8 must be 0.9."""
 
 
 @settings
 class Combination(Detector[State]):
-    """Two rules of a combination found something close together."""
+    """Both rules of a combination found something close together."""
 
     id: ClassVar[str] = "combination"
     optional: ClassVar[bool] = True
@@ -47,16 +47,16 @@ class Combination(Detector[State]):
     combines: ClassVar[bool] = True
 
     window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 600.0
-    """Findings that lie no further apart are together."""
+    """Seconds. Findings at most this far apart count together."""
     last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 40
-    """So are those within so many actions of the session, however long they took."""
+    """Findings within this many actions of the session also count together, however long they took."""
 
     def concerns(self, act: Observation) -> bool:
-        """Events on which one of the rules found something."""
+        """Return whether one of the rules has a finding on this event."""
         return bool(act.found) and any(f.detector in _PARTS for f in act.found)
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Notes the findings, and looks for those that are together."""
+        """Record the findings, and look for combinations."""
         new = set()
         for finding in act.found:
             if finding.detector in _PARTS:
@@ -70,7 +70,7 @@ class Combination(Detector[State]):
         return self._found(act, together, held) if held else None
 
     def near(self, state: State) -> float:
-        """0.5 once one of two was found."""
+        """0.5 once one of the rules found something."""
         return 0.5 if state.last else 0.0
 
     def _found(self, act: Observation, together: dict[str, Entry], held: list[tuple[str, str, str, float]]) -> Finding:

@@ -1,12 +1,12 @@
-"""What a policy's correlation rules look for: several matches of one session that say something together.
+"""Correlation rules of a policy: several matches in one session that are meaningful together.
 
-Fires: on each event that is a match of one of the rule's selections and with which the rule holds: the count, the
-    number of different values, the sum or the mean over the matches of its group within the timespan (or the last
-    actions) meets the condition; or each selection has a match, for `temporal_ordered` in the order in which they are
-    written.
-Quiet: matches of other groups; events without one of the fields that are grouped by; selections of findings where
-    the rule that finds them is switched off.
-Misses: other sessions; more than 128 matches within the timespan, of which the oldest are forgotten.
+Fires: on each event that matches one of the rule's selections and with which the rule applies. For counts, values, sums
+    and means: the number of matches, the number of different values, or the sum or mean over the matches of the event's
+    group, within the timespan (or the last actions), meets the condition. For `temporal` and `temporal_ordered`: every
+    selection has a match; for `temporal_ordered` also in the order in which the selections are written.
+Quiet: matches of other groups; events that lack one of the fields to group by; selections of findings if the rule that
+    finds them is switched off.
+Misses: other sessions; more than 128 matches within the timespan, as the oldest are dropped.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,34 +28,34 @@ _MAX_CHARS: Final = 96
 _MAX_EVIDENCE: Final = 16
 
 State = dict[str, Any]
-"""`rule`: a digest of what is looked for; `matches`: `[time_ms, index, event_id, offset, group, selection, value]`, in
-the order in which they came. Plain JSON, so that the state of a rule that exists only in a policy needs no type."""
+"""`rule`: a digest of what the rule looks for; `matches`: `[time_ms, index, event_id, offset, group, selection,
+value]`, in order of arrival. Plain JSON, so that the state of a rule that exists only in a policy needs no type."""
 _RULE: Final = "rule"
 _MATCHES: Final = "matches"
 _MAX_VALUE: Final = 1e15
-"""A larger number does not count: sums must stay finite."""
+"""Larger numbers are not counted: sums must stay finite."""
 
 
 @settings
 class Correlated(Detector[State]):
-    """One correlation rule; each has a class of its own, made by `detector_of`."""
+    """A correlation rule; `detector_of` creates a subclass for each."""
 
     reads: ClassVar[frozenset[Kind]] = frozenset(Kind)
     rule: ClassVar[Correlation]
     names: ClassVar[tuple[str, ...]]
     looks_for: ClassVar[str]
-    """A digest: what was remembered of a rule that looked for something else says nothing."""
+    """A digest. State with another digest belongs to an older version of the rule, and is dropped."""
 
     def start(self) -> State:
-        """No match yet."""
+        """A state without matches."""
         return {_RULE: self.looks_for, _MATCHES: []}
 
     def concerns(self, act: Observation) -> bool:
-        """Whatever one of the selections means."""
+        """Return whether one of the selections matches the event."""
         return any(_selects(selection, act) for selection in self.rule.select.values())
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Notes the matches of the event, and looks at those of the same groups."""
+        """Record the matches of the event, and evaluate the rule for their groups."""
         if state[_RULE] != self.looks_for:
             state.update(self.start())
         matches: list[Entry] = state[_MATCHES]
@@ -83,7 +83,7 @@ class Correlated(Detector[State]):
                 break
 
     def _measured(self, values: Sequence[str | float]) -> float | str | None:
-        """What is remembered of a field's value; None: it cannot be counted."""
+        """The value to store of a field; None: it cannot be counted."""
         if not values:
             return None
         if self.rule.type is CorrelationType.VALUE_COUNT:
@@ -92,7 +92,7 @@ class Correlated(Detector[State]):
         return float(number) if not isinstance(number, str) and abs(number) <= _MAX_VALUE else None
 
     def _group(self, act: Observation, finding: Finding | None) -> str | None:
-        """The values that are grouped by; None when one of them is not there."""
+        """The group of a match, from its values of the fields to group by; None if one is missing."""
         parts = []
         for name in self.rule.group_by:
             values = _values(name, act, finding)
@@ -102,7 +102,7 @@ class Correlated(Detector[State]):
         return _short(", ".join(parts))
 
     def _near_to(self, matches: Sequence[Entry], match: Entry) -> list[Entry]:
-        """The matches of the same group that count together with this one."""
+        """The matches of the same group in the same window as this one."""
         until = next(i for i, m in enumerate(matches) if m is match) + 1
         rows = [m for m in matches[:until] if m[_GROUP] == match[_GROUP]]
         fast = within(rows, self.rule.timespan_ms)
@@ -112,7 +112,7 @@ class Correlated(Detector[State]):
         return fast if len(fast) >= len(slow) else slow
 
     def _value(self, rows: list[Entry], match: Entry) -> float | None:
-        """The value with which the rule holds; None: it does not."""
+        """The value with which the rule applies; None: it does not."""
         kind = self.rule.type
         if kind is CorrelationType.TEMPORAL:
             return float(len(rows)) if len({m[_SELECTION] for m in rows}) == len(self.names) else None
@@ -143,7 +143,7 @@ class Correlated(Detector[State]):
 
 
 def detector_of(rule: Correlation) -> type[Detector[Any]]:
-    """The detector of one rule."""
+    """Create the detector class of a rule."""
     about = rule.model_dump_json(include={"type", "select", "group_by"})
     looks_for = f"{about} {rule.condition.field if rule.condition is not None else None}"
     settings = {
@@ -158,7 +158,7 @@ def detector_of(rule: Correlation) -> type[Detector[Any]]:
 
 
 def _selects(selection: Selection, act: Observation) -> Sequence[Finding | None]:
-    """The findings that it selects on this event, or one None for the event itself; empty: it does not."""
+    """The findings of this event that the selection matches, or one None for the event itself; empty: no match."""
     if selection.of_findings and not act.found:
         return ()
     if not _is_part(selection.part, act) or not _matches_event(selection, act):
@@ -203,7 +203,7 @@ def _matches_finding(selection: Selection, finding: Finding) -> bool:
 
 
 def _values(name: str, act: Observation, finding: Finding | None) -> list[str | float]:
-    """What a field says on this event; empty when it says nothing."""
+    """The values of a field on this event; empty if there are none."""
     event = act.event
     source, _, inner = name.partition(".")
     values: Any
@@ -230,7 +230,7 @@ def _values(name: str, act: Observation, finding: Finding | None) -> list[str | 
 
 
 def _short(text: str | float) -> str:
-    """The text, or where it is long its beginning and a digest of all."""
+    """The text; if it is long, its beginning and a digest of the whole text."""
     text = str(text)
     if len(text) <= _MAX_CHARS:
         return text
@@ -238,7 +238,7 @@ def _short(text: str | float) -> str:
 
 
 def _in_order(rows: Sequence[Entry], match: Entry, count: int) -> bool:
-    """Whether every selection has a match, each no earlier than the one before, this match among them."""
+    """Return whether every selection has a match, in order of time, with `match` among them."""
     ordered = sorted(rows, key=lambda m: int(m[TIME_MS]))
     selected = int(match[_SELECTION])
     here = next(i for i, m in enumerate(ordered) if m is match)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from haltline.detectors.commands import code_calls
 from haltline.detectors.commands.code_tokens import Token, filled, fills, tokens
 from haltline.detectors.commands.effects import methods, requests
-from haltline.detectors.commands.model import OPENED, listed
+from haltline.detectors.commands.model import OPENED, ActEffect, listed
 from haltline.detectors.commands.shapes_of_code import named_by, own_models
 from haltline.detectors.commands.step_budget import StepBudget
 from haltline.schemas.tool_names import destroying_verb
@@ -68,9 +68,12 @@ _CALLED_WITHOUT_BRACKETS = frozenset(("rmtree", "unlink", "rmdir", "delete_all",
 _CLOSES = frozenset(("fclose", "closeSync", "close"))
 _WRITES_WHOLE = frozenset(
     listed("""
-    writeFileSync writeFile file_put_contents outputFileSync WriteAllText write_file writeTextFile writeTextFileSync
+    writeFileSync writeFile file_put_contents outputFileSync outputFile WriteAllText write_file writeTextFile
+    writeTextFileSync
 """)
 )
+_NOTHING = frozenset(("Buffer.alloc", "Buffer.from", "Uint8Array", "Blob", "TextEncoder.encode"))
+"""What makes nothing when it is given nothing."""
 _OF_TABLES = re.compile(r"\bTable\b|__table__|sequelize|schema", re.IGNORECASE)
 _DELETES = re.compile(r"^(?:sqlalchemy\.)?delete\.\w|\w\.delete$")
 _COMMAND = re.compile(r"\s*(?:sudo\s+)?[\w./-]+(?:\s|$)")
@@ -500,6 +503,7 @@ class _Program:
 
     def _behind(self, value: Value, at: int) -> tuple[Value, int]:  # noqa: PLR0912 - one case after another
         """Attributes, subscripts and calls behind a value."""
+        begin = at
         while at < len(self.tokens) and self.work.take():
             here = at
             while here < len(self.tokens) and self.tokens[here].kind == "line" and self._is(here + 1, "."):
@@ -544,6 +548,7 @@ class _Program:
                 value = self._called(value, items, {})
             else:
                 break
+        self._changes_every_row(value.ref, begin, at)
         last = value.ref.rpartition(".")[2]
         if last in _CALLED_WITHOUT_BRACKETS and not self._is(at - 1, ")"):
             if value.texts and last != "destroy":
@@ -551,6 +556,13 @@ class _Program:
             elif last.endswith("_all") or last == "destroy":
                 self._note(value.ref, (), [], {})
         return value, at
+
+    def _changes_every_row(self, chain: str, begin: int, end: int) -> None:
+        """Notes a chain of calls that builds a statement without a condition; its tokens begin and end there."""
+        if methods.changes_every_row(chain):
+            named = next((token.text for token in self.tokens[begin:end] if token.kind == "text"), "")
+            about = chain.partition(".")[0] if chain[:1].isupper() or not named else named
+            self._add(f"act:{ActEffect.OVERWRITES}", "update_every_row", (f"table={about}",))
 
     def _is_called_bare(self, ref: str, at: int) -> bool:
         """Whether what stands behind a name are its arguments, as Perl and Ruby let them be without brackets."""
@@ -575,6 +587,10 @@ class _Program:
             return Value((_TEMPORARY,))
         self._hand_over(ref, base, items, keywords)
         self._note(ref, base, items, keywords)
+        plain = [text for item in items for text in (*item.texts[:1], *([item.constant] if item.constant else ()))]
+        named = {name: value.texts[0] if value.texts else value.constant for name, value in keywords.items()}
+        if "." in ref and methods.excludes_nothing(last, plain, named):
+            return Value(base, f"{ref.rpartition('.')[0].removesuffix('.where')}.all")
         return self._given(ref, base, items, keywords)
 
     def _hand_over(self, ref: str, base: tuple[str, ...], items: list[Value], keywords: dict[str, Value]) -> None:
@@ -659,6 +675,8 @@ class _Program:
         elif code_calls.is_shell(ref) or ref in code_calls.CODES:
             given = keywords.get("args") or keywords.get("command") or keywords.get("cmd")
             self._runs(ref, items or ([given] if given is not None else []))
+        elif ref in ("Bun.file.delete", "Bun.file.unlink"):
+            self._add("path", ref, base)
         elif last in ("unlink", "rmdir") and not base and first.texts[:1] and first.texts[0].startswith("/"):
             self._add("path", last, first.texts)
         elif last in ("unlink", "rmdir", "rmtree", "deleteDir", "deleteRecursively") and (base or not items):
@@ -689,9 +707,9 @@ class _Program:
         elif ref == "open_w.close" or (ref == "open_w.end" and not items):
             self._add("path", OPENED, base)
         elif (
-            (last in _WRITES_WHOLE or ref in ("File.write", "IO.write"))
+            (last in _WRITES_WHOLE or ref in ("File.write", "IO.write", "Bun.write"))
             and len(items) > 1
-            and items[1].texts == ("",)
+            and (items[1].texts == ("",) or (items[1].ref in _NOTHING and not items[1].texts))
             and first.texts
         ):
             self._add("path", "truncate", first.texts)
@@ -825,7 +843,11 @@ class _Program:
             reaches_out=self.reaches_out,
         )
         if found is not None:
-            by_args = not found[0].startswith("update") or ref.endswith("update.values")
+            by_args = (
+                not found[0].startswith("update")
+                or ref.endswith("update.values")
+                or any(name[:1].isupper() for name in given)
+            )
             about = named_by(ref, base, items if by_args else [], keywords if by_args else {})
             self._add(f"act:{found[1]}", found[0], about[:1])
 

@@ -14,6 +14,7 @@ PATHS = frozenset(listed("""
     Dir.unlink FileUtils.rm FileUtils.rm_f FileUtils.rmdir unlink rmdir Files.delete Files.deleteIfExists os.Remove
     fs.remove_file remove_file fs.remove_dir file.remove System.IO.File.Delete File.Delete IO.File.Delete Deno.remove
     Deno.removeSync FileManager.default.removeItem pathlib.Path.unlink os.ftruncate
+    fs.ftruncateSync fs.ftruncate
 """))  # fmt: skip
 TREES = frozenset(listed("""
     shutil.rmtree rmtree fs.rmSync fs.rm fs.promises.rm fs.removeSync fs.remove fs.emptyDirSync rmSync FileUtils.rm_rf
@@ -51,7 +52,7 @@ _LONE = frozenset(("delete", "drop", "destroy", "remove", "Delete", "Drop", "del
 _STORES = re.compile(
     r"client|redis|\bdb\b|\bdb\.|api|catalog|store|bucket|repo|s3|storage|warehouse|service|manager|assets?\b|database"
     r"|knex|supabase|sequelize|prisma|firestore|volumes|containers|resource|Object\b|docker|^DB\b"
-    r"|collection|table|objects|blob|\bquery\b|session\.query|admin|mongo|index|topic|queue|dataset|filesystem|\bfs\b",
+    r"|collection|table|objects|blob|\.where\b|\.all\b|\bquery\b|session\.query|admin|mongo|index|topic|queue|dataset|filesystem|\bfs\b",
     re.IGNORECASE,
 )
 _HARMLESS_BASES = re.compile(

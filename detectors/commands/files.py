@@ -197,7 +197,10 @@ def _archive(verb: str, *, only_with: tuple[str, ...], skip: int) -> Callable[[I
         short = {letter for word in words if word[:1] == "-" and word[:2] != "--" for letter in word[1:]}
         if not any(option in words or (len(option) == 1 and option in short) for option in only_with):
             return
-        operands = parse(words, frozenset(("-f", "--file", "-C"))).operands
+        kept = [word for word in words if word not in only_with or word[:1] != "-"]
+        operands = parse(kept, frozenset(("-f", "--file", "-C"))).operands
+        if invocation.name == "tar" and words[0].isalpha():  # `tar czf ARCHIVE`
+            operands = operands[1 + ("f" in words[0]) :]
         for operand in operands[skip:]:
             yield lost_path(verb, invocation, operand, everything=True)
 
@@ -284,7 +287,8 @@ TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     "trash-put": _paths("trash", always=True),
     "trash": _paths("trash", always=True),
     "gio": _after_word("trash", "trash", "remove"),
-    "7z": _archive("archive_remove", only_with=("-sdel",), skip=2),
+    **dict.fromkeys(("7z", "7za", "7zz", "7zr"), _archive("archive_remove", only_with=("-sdel",), skip=2)),
+    "rar": _archive("archive_remove", only_with=("m", "mf", "-df", "-dw"), skip=2),
     "zip": _archive("archive_remove", only_with=("m", "--move"), skip=1),
     "tar": _archive("archive_remove", only_with=("--remove-files",), skip=0),
     "install": _over("truncate", "-m", "-o", "-g"),

@@ -84,6 +84,9 @@ def of_row(row: Sequence[str]) -> Destruction:
 OPENED = "open_for_writing"
 """The verb of a file that is opened to be written anew, and into which nothing is written: it is new, or emptied."""
 
+BLANK = "write_nothing"
+"""The verb of a file of code or text that a tool writes with nothing in it: it is new where it was never seen."""
+
 MAX_COMMAND_CHARS = 256 * 1024
 """A command line, statement or program is read up to here; of what is longer, the rule `unread_execution` says so."""
 

@@ -43,6 +43,7 @@ _DESTROYS = _words("""
     default_time_to_live flashback detach revoke trash nopasswd authorized_keys sudoers cron
     # whatever is asked for by a word of what it does
     pg_drop_replication_slot drop_chunks lo_unlink pg_resetwal flyway goose knex dbmate
+    zip rar claude codex gemini aider llm opencode goose amp cursor copilot qwen crush droid auggie
     nuke teardown obliterate decommission deprovision deactivate unlogged recovery archive_mode
 """)  # fmt: skip
 # These destroy something in company only: see _has_word.
@@ -53,13 +54,17 @@ _INTERPRETERS = _words("""
 """)  # fmt: skip
 # Of these the text is looked through once more, see may_destroy_by_code.
 _CLIENTS = _words("curl wget http https xh curlie")
-_CLIENTS_OF_SQL = _words("psql mysql mariadb sqlplus clickhouse mongosh mongo cqlsh snowsql duckdb sqlcmd")
+_CLIENTS_OF_SQL = _words("""
+    psql mysql mariadb sqlplus clickhouse mongosh mongo cqlsh snowsql duckdb sqlcmd gremlin arangosh redis
+""")
 _CHANGES_THERE = _words("post xpost put xput patch xpatch data json d request f form")
 _PAIRS = tuple(
     map(
         _words,
         (
             "update set",
+            "update unset",
+            "s update",
             "schema load",
             "row security",
             "alter table",
@@ -76,10 +81,12 @@ CREATES = _words("""
     tee touch mkdir cp mv install ln scp dd clone checkout switch branch worktree tag stash wget curl venv virtualenv
     startproject startapp createdb create build run mb sed
 """)  # fmt: skip
+_MOVERS = _words("mv move mi")
+# They lose something only by where it goes.
 _WATCHED = frozenset().union(
     _CLIENTS, _CLIENTS_OF_SQL, WORDS, _DESTROYS, _INTERPRETERS, _GIT, *_PAIRS, _FILTER_WORDS, _words("git replace")
 )
-_TELLING = _WATCHED | CREATES
+_TELLING = _WATCHED | CREATES | _MOVERS
 
 _WORD_CHARS = b"abcdefghijklmnopqrstuvwxyz0123456789_"
 # Lower case in place, everything else but word characters a blank: a byte table is five times as fast as a `str` one.
@@ -125,7 +132,7 @@ def may_destroy(text: str) -> bool:
         return True  # words may be put together from variables or escapes
     if _may_decode(text, watched) or "]::" in text:
         return True
-    if b"mv" in watched and _MOVED_AWAY.search(text) is not None:
+    if not _MOVERS.isdisjoint(watched) and _MOVED_AWAY.search(text) is not None:
         return True
     if "_" in text and any(verb in text for verb in _BEGIN_SCRIPTS) and _SCRIPT.search(text) is not None:
         return True
@@ -150,13 +157,14 @@ _IN_PROGRAMS = (
     "disable_", "revoke", "authorize", "attach_", "submit_", "versioning", "private=", "deletion", "prune", "clear(",
     "stop_", "desired", "put_object", "_account(", "order(",
     "_public", "sequelize", "mail(", "lifecycle",
-    "updatemany", "update(",
+    "updatemany", "update(", "match (", "update_by_query",
     "_acl", "chmod", "updateall", "update_many",
     "policy", "retention", "replicas", "'post'", '"post"', ".post(", ".put(", ".patch(", "urlopen",
     "publish",
     "smtp", "payment", "_archive", "archived", "grant_", "withdraw",
     "acl=", "_scale(", "modify_", "writealltext", "file.write", "io.write", "click(",
-    "document.query",
+    "document.query", "outputfile", "emptydir", "bun.write", "time_to_live", "timetolive",
+    "_backups", "continuousbackups",
 )  # fmt: skip
 _IN_SCRIPTS = (*_IN_PROGRAMS, "if_exists")
 _IN_CODE = ("replace", "command", *_IN_PROGRAMS, "shred", "erase", "shell", "%%", ".git.", "qw", "`")
@@ -180,7 +188,7 @@ _ALIKE = ("\u0130", "\u0131", "\u017f", "\u212a")
 """The letters beyond ASCII that a pattern takes for one of it where it ignores case."""
 
 
-_MOVED_AWAY = re.compile(r"/tmp\b|/shm\b|/ramdisk\b|Trash", re.IGNORECASE)
+_MOVED_AWAY = re.compile(r"[\\/]te?mp\b|mktemp|%te?mp|env:te?mp|/shm\b|/ramdisk\b|Trash", re.IGNORECASE)
 _BEGIN_SCRIPTS = ("delete_", "drop_", "destroy_", "wipe_", "purge_", "nuke_", "erase_", "truncate_", "teardown_",
                   "_delete.", "_wipe.", "_purge.", "_destroy.", "_teardown.", "_nuke.")  # fmt: skip
 _SCRIPT = re.compile(

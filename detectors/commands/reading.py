@@ -25,6 +25,7 @@ from haltline.detectors.commands.model import (
     listed,
 )
 from haltline.detectors.commands.names import is_production
+from haltline.detectors.commands.options import parse
 from haltline.detectors.commands.paths import badness, canonical
 from haltline.detectors.commands.prefilter import may_destroy, may_destroy_by_code
 from haltline.detectors.commands.programs import (
@@ -211,7 +212,9 @@ def _moved(invocation: Invocation) -> Iterator[tuple[str, str]]:
         return
     if invocation.name != "mv":
         return
-    operands = [word for word in invocation.argv[1:] if not word.startswith("-")]
+    options = parse(invocation.argv[1:], frozenset(("-S", "--suffix", "-t", "--target-directory")))
+    into = options.value("-t", "--target-directory")
+    operands = (*options.operands, f"{into}/") if into else options.operands
     if len(operands) < 2 or operands[-1] == "/dev/null":
         return
     destination = operands[-1]

@@ -31,7 +31,8 @@ _BEFORE_A_STATEMENT = frozenset(listed("detach begin then else loop as analyze d
 _MAYBE = re.compile(r"drop|truncate|delete|update|overwrite|replace|vacuum|detach")
 _TAUTOLOGY = re.compile(
     r"(?:true|not false|[1-9]\d*|(?P<same>\S+) = (?P=same)|not 1 = 0|not 1 = 2|exists \( select .*)(?: or .*)?"
-    r"|(?:\S+ \. )?\S*(?:id|pk|key|uuid)(?: is not null| (?:>|> =|! =|< >) '?-?[01]?'?)(?: or .*)?"
+    r"|(?:\S+ \. )?\S*(?:id|pk|key|uuid)(?: is not null| (?:>|> =|! =|< >) (?:'?-?[01]?'?|'[0-]{36}'))(?: or .*)?"
+    r"|(?:\S+ \. )?\S*(?:_at|_on|date|time|timestamp) > (?:= )?'(?:19[0-7]\d|000\d)-.*"
     r"|(?:\S+ \. )?(?P<column>\S+) (?:like '%'|in \( select (?:\S+ \. )?(?P=column) from \S+ \))(?: or .*)?"
     r"|(?P<one>\d+) > (?P<other>\d+)|\d+ < \d+|.* or (?:true|1 = 1|1)"
 )
@@ -303,7 +304,7 @@ def _update(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
     while _word_at(tokens, start) in ("only", "low_priority", "ignore"):
         start += 1
     name, end = _name(tokens, start)
-    if name and any(_word_at(tokens, i) == "set" for i in range(end, min(end + 8, len(tokens)))):
+    if name and any(_word_at(tokens, i) in ("set", "unset") for i in range(end, min(end + 8, len(tokens)))):
         rows = _rows("update", name, tokens, end)
         if rows.verb == "update_all_rows":
             yield rows
@@ -314,6 +315,13 @@ def _rows(verb: str, name: str, tokens: Sequence[_Token], at: int) -> Destructio
     if condition is None or _excludes_nothing(condition):
         return _lost(f"{verb}_all_rows", "table", name)
     return _lost(f"{verb}_rows", "table", name, whole=False)
+
+
+def holds_for_every_row(condition: str) -> bool:
+    """Whether a text is a condition of SQL that excludes nothing."""
+    return _excludes_nothing(
+        tuple(f"'{text}'" if kind == "string" else text for kind, text in _tokens(condition[:160]))
+    )
 
 
 def _excludes_nothing(condition: tuple[str, ...]) -> bool:

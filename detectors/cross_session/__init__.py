@@ -1,4 +1,4 @@
-"""What a runaway looks like across sessions: one pattern, one file. All of it is pure, and hears signals only."""
+"""Patterns of runaway behaviour across sessions, one file each. They are pure, and read signals only."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,6 +27,6 @@ ACROSS: tuple[type[CrossSessionPattern[Any]], ...] = (
     TargetDestruction,
     TreeDestruction,
 )
-"""Every pattern across sessions, in the order in which they look at a signal. One that is not listed does not run."""
+"""All patterns across sessions, in the order in which they observe a signal. One that is not listed does not run."""
 
 ACROSS_BY_ID: Mapping[str, type[CrossSessionPattern[Any]]] = {pattern.id: pattern for pattern in ACROSS}

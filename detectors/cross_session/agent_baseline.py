@@ -1,17 +1,17 @@
-"""A session is not like the agent's other sessions: faster, with other tools, or with a power that they did not use.
+"""A session differs from the agent's other sessions: faster, other tools, or a capability that they did not use.
 
-Sessions tell of their last actions in profiles, each of so many actions. A profile is compared with what the agent's
-profiles were before it, and then learned.
+Sessions publish profiles, each of a fixed number of their last actions. A profile is compared with the agent's earlier
+profiles, and then learned.
 
-Fires: once the agent has `min_profiles` of `min_sessions` sessions; medium, high with two of
-    these, critical with three.
-    `agent_rate_drift`: steps follow each other faster, by `rate_deviations` standard deviations of the logarithm of
-    their rate; `agent_mix_drift`: the profile's mix of tools is `mix_bits` (Jensen-Shannon divergence, 0 to 1 bit)
-    from the agent's; `agent_capability_drift`: at least `new_capability_share` of the actions have an effect
-    (network, mutate, destructive) that no profile had before.
-Quiet: agents with few sessions; an agent whose sessions differ much from each other; what comes slowly; slower work.
+Fires: once the agent has `min_profiles` of `min_sessions` sessions; medium, high with two of these, critical with
+    three.
+    `agent_rate_drift`: steps follow each other faster, by at least `rate_deviations` standard deviations of the
+    logarithm of their rate; `agent_mix_drift`: the distance between the profile's mix of tools and the agent's is at
+    least `mix_bits` (Jensen-Shannon divergence, 0 to 1 bit); `agent_capability_drift`: at least `new_capability_share`
+    of the actions have an effect (network, mutate, destructive) that no earlier profile had.
+Quiet: agents with few sessions; an agent whose sessions differ much from each other; gradual changes; slower work.
 Misses: what the agent did from its first session on; another use of the same tools; sessions that end before their
-    first profile is full. An agent that is given other work looks the same: so its mode is shadow by default.
+    first profile is full. An agent that gets different work looks the same: so its mode is shadow by default.
 """
 
 from dataclasses import dataclass, field
@@ -28,37 +28,38 @@ from haltline.schemas.record import Values
 from haltline.schemas.signals import Signal, SignalKind, SignalScope
 
 ACTIONS, STEP_S, TOOL, EFFECT = "actions", "step_s", "tool:", "effect:"
-"""In a profile: how many actions, seconds a step took on average, and by tool and by effect how many were of it."""
+"""Keys of a profile: the number of actions, the mean seconds per step, and the numbers of actions by tool and by
+effect."""
 
 _MEMORY = 64
-"""Profiles: of what is longer ago, less and less counts."""
+"""Profiles. Older ones have less and less weight."""
 _MAX_TOOLS = 64
 _MAX_SESSIONS = 16
 _LEAST_SPREAD = 0.5
-"""Standard deviation that the logarithm of the rate is taken to have at least: half as fast again is nothing."""
+"""Lower bound of the standard deviation of the logarithm of the rate: half as fast again is no drift."""
 _LEAST_SHARE = 0.0005
 _SEVERITIES = (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)
 
 
 @dataclass
 class State:
-    """What is usual for the agent."""
+    """The agent's baseline."""
 
     profiles: int = 0
     sessions: list[str] = field(default_factory=list)
-    """The first few different ones, to know that there were several."""
+    """The first few different ones, to count them."""
     mean: float = 0.0
     variance: float = 0.0
-    """Of the logarithm of steps a second."""
+    """The logarithm of steps per second."""
     mix: dict[str, float] = field(default_factory=dict)
     """By tool: its share of the actions."""
     effects: list[str] = field(default_factory=list)
-    """Of the actions seen so far."""
+    """Effects of all actions so far."""
 
 
 @settings
 class AgentBaseline(CrossSessionPattern[State]):
-    """A profile away from those of the agent before it."""
+    """A profile that deviates from the agent's earlier ones."""
 
     id: ClassVar[str] = "agent_baseline"
     optional: ClassVar[bool] = True
@@ -66,18 +67,18 @@ class AgentBaseline(CrossSessionPattern[State]):
     hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.PROFILE})
 
     min_profiles: Annotated[int, Field(ge=2, le=10_000), Stricter.LOWER] = 12
-    """Profiles of the agent before one is compared with them."""
+    """Earlier profiles of the agent required for a comparison."""
     min_sessions: Annotated[int, Field(ge=1, le=_MAX_SESSIONS), Stricter.LOWER] = 4
-    """Sessions that they are of."""
+    """Different sessions required among them."""
     rate_deviations: Annotated[float, Field(gt=0, le=1000), Stricter.LOWER] = 4.0
     """Standard deviations of the logarithm of the rate."""
     mix_bits: Annotated[float, Field(gt=0, le=1), Stricter.LOWER] = 0.6
-    """Of two mixes of tools that have nothing in common it is 1."""
+    """Distance of two mixes of tools, from 0 (equal) to 1 (nothing in common)."""
     new_capability_share: Annotated[float, Field(gt=0, le=1), Stricter.LOWER] = 0.2
-    """Part of a profile's actions."""
+    """Share of a profile's actions."""
 
     def observe(self, state: State, signal: Signal) -> Finding | None:
-        """Compares a profile with those before it, and learns it."""
+        """Compare a profile with those before it, and learn it."""
         amounts, actions = signal.amounts or {}, signal.amount(ACTIONS)
         if actions <= 0:
             return None
@@ -140,7 +141,7 @@ def _learn(state: State, session: str, rate: float, tools: dict[str, float], eff
 
 
 def _divergence(one: dict[str, float], other: dict[str, float]) -> float:
-    """Jensen-Shannon divergence of two mixes, in bits: 0 for equal ones, 1 for such as have nothing in common."""
+    """Jensen-Shannon divergence of two mixes, in bits: 0 if equal, 1 if they have nothing in common."""
     bits = 0.0
     for name in sorted({*one, *other}):
         p, q = one.get(name, 0.0), other.get(name, 0.0)

@@ -1,10 +1,10 @@
-"""An agent has used up what it was given, over all of its sessions.
+"""An agent has used up its budget, summed over all of its sessions.
 
 Fires: `budget_warning` (low) when the total of a period reaches `warn_at` of its limit; `budget_exceeded` (critical)
-    when it is more than the limit, and again with each further tenth of it. Resources: tokens (with those read from
-    a cache), cost_usd, calls, file_ops.
-Quiet: without a limit, always: there is none by default.
-Misses: what is used but not told; of each running session up to a hundredth of the limit that it has not told yet.
+    when it is above the limit, and again with each further tenth of it. Resources: tokens (including those read from a
+    cache), cost_usd, calls, file_ops.
+Quiet: always without a limit, and there is none by default.
+Misses: usage that is not reported; up to a hundredth of the limit per running session, which it has not reported yet.
 """
 
 from typing import Annotated, ClassVar
@@ -29,8 +29,8 @@ class AgentBudget(SharedBudget):
     scope: ClassVar[SignalScope] = SignalScope.AGENT
 
     period_h: Annotated[int, Field(ge=1, le=8784), Stricter.NEITHER] = 24
-    """Hours of event time, counted from 1970 on: with 24, days in UTC. The total begins anew with each."""
+    """Hours of event time, counted from 1970: with 24, days in UTC. The total restarts with each period."""
 
     def period_of(self, time_ms: int) -> int:
-        """How many periods there were before."""
+        """The number of periods before this one."""
         return time_ms // (self.period_h * _HOUR_MS)

@@ -1,14 +1,13 @@
-"""One agent destroys too much, over all of its sessions: each of them may do little.
+"""An agent destroys too much, summed over all of its sessions: each of them may do little.
 
-Fires: with two sessions or more, `respawned_destruction` on the `same_target`-th attempt at one target within
-    `window_s`, critical with twice as many less one; `agent_destruction` (medium) from `max_destructive` acts within
-    `volume_window_s` on; and on each further one.
-Quiet: what one session does alone, which its own rules judge; what a batch declares; scratch, and what the session
-    itself made; what is local to a session's machine or checkout, such as files and branches, which are other ones
-    in each sandbox.
-    Agents that left their id at its default are one for each host that says so.
-Misses: an agent that gives itself another id in each session; one session that makes what another destroys is taken
-    for two acts on somebody's thing.
+Fires: with at least two sessions, `respawned_destruction` on the `same_target`-th attempt at one target within
+    `window_s` (high; critical from twice as many less one on), and `agent_destruction` (medium) from `max_destructive`
+    acts within `volume_window_s` on; both again on each further one.
+Quiet: what one session does alone, which is left to its own rules; declared batches; scratch files, and what the
+    session created itself; what is local to a session's machine or checkout, such as files and branches, which differ
+    between sandboxes. Agents with the default id are distinguished by host if it is reported.
+Misses: an agent that uses another id in each session. If one session creates what another destroys, both count as acts
+    on others' things.
 """
 
 from dataclasses import dataclass, field
@@ -38,33 +37,33 @@ _MAX_WHAT = 256
 
 @dataclass
 class State:
-    """The last destructive acts of the agent, the oldest first; one entry for each target."""
+    """The agent's last destructive acts, the oldest first; one entry per target."""
 
     acts: list[Entry] = field(default_factory=list)
 
 
 @settings
 class AgentDestruction(CrossSessionPattern[State]):
-    """The same target again, or too many, from several sessions of one agent."""
+    """Repeated attempts at one target, or too many acts, by several sessions of one agent."""
 
     id: ClassVar[str] = "agent_destruction"
     scope: ClassVar[SignalScope] = SignalScope.AGENT
     hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.DESTRUCTIVE})
     repeated: ClassVar[str] = "respawned_destruction"
-    """The code of attempts at one target."""
+    """The code of repeated attempts at one target."""
     whose: ClassVar[str] = "one agent"
 
     same_target: Annotated[int, Field(ge=2, le=100), Stricter.LOWER] = 3
-    """Attempts at one target, by two sessions or more."""
+    """Attempts at one target, by at least two sessions."""
     window_s: Annotated[float, Field(gt=0, le=604_800), Stricter.HIGHER] = 900.0
-    """In which attempts at one target lie, in event time."""
+    """Seconds of event time, for attempts at one target."""
     max_destructive: Annotated[int, Field(ge=2, le=100), Stricter.LOWER] = 12
     """Destructive acts of all sessions."""
     volume_window_s: Annotated[float, Field(gt=0, le=604_800), Stricter.HIGHER] = 60.0
-    """In which they lie, in event time."""
+    """Seconds of event time, for destructive acts."""
 
     def observe(self, state: State, signal: Signal) -> Finding | None:
-        """Adds the act, and counts those around it."""
+        """Add the act, and count those in its window."""
         new = [remembered(signal, target[:_MAX_WHAT]) for target in signal.targets or [signal.target]]
         repeated: Finding | None = None
         for entry in new:

@@ -1,4 +1,4 @@
-"""What every pattern across sessions is: settings, a state for each agent, target or tree, and a look at a signal."""
+"""Base class of the patterns across sessions: settings, a state per agent, target or tree, and a signal to observe."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
@@ -10,51 +10,51 @@ from haltline.schemas.findings import Evidence, Finding
 from haltline.schemas.signals import Signal, SignalKind, SignalScope
 
 MAX_EVIDENCE = 32
-"""Events that a finding names, the last ones."""
+"""Maximum number of events in a finding's evidence, the last ones."""
 
 SESSION, WHAT, EVENT_ID, TOPIC, PARTITION, OFFSET = range(1, 7)
-"""Where an entry, `[time_ms, session, what, event_id, topic, partition, offset]`, has what."""
+"""Positions in an entry, `[time_ms, session, what, event_id, topic, partition, offset]`."""
 
 
 @settings
 class CrossSessionPattern(Pattern[State]):
-    """Looks for one pattern in what several sessions tell.
+    """Looks for one pattern in the signals of several sessions.
 
-    Signals come from many partitions: late, in any order between sessions, each at least once; the engine
-    passes over those that come again.
+    Signals come from many partitions, at least once each: late, and in any order between sessions. The engine drops
+    duplicates.
     """
 
     scope: ClassVar[SignalScope]
-    """What it looks at: there is one State for each of these."""
+    """The scope of a State: there is one per agent, target, tree and so on."""
     hears: ClassVar[frozenset[SignalKind]]
 
     @abstractmethod
     def observe(self, state: State, signal: Signal) -> Finding | None:
-        """Takes in the next signal; a finding on the one that completes a pattern.
+        """Process the next signal; return a finding if it completes a pattern.
 
-        Changes `state` in place. Never raises for a signal that is older than the last. Reads no clock, does no I/O.
+        Changes `state` in place. Must not raise for a signal older than the last. Reads no clock, does no I/O.
         """
 
 
 def remembered(signal: Signal, what: str = "") -> Entry:
-    """What is remembered of a signal."""
+    """The entry of a signal."""
     at = (signal.topic or "", -1 if signal.partition is None else signal.partition, signal.offset or 0)
     return [signal.time, signal.session_id, what, signal.event_id, *at]
 
 
 def sessions(entries: Iterable[Entry]) -> int:
-    """How many different sessions the entries are of."""
+    """The number of different sessions in the entries."""
     return len({entry[SESSION] for entry in entries})
 
 
 def went_on(entries: Iterable[Entry], signal: Signal) -> str | None:
-    """The session of the latest entry in event time, whatever was heard last; None where it is the signal's."""
+    """The session of the latest entry by event time, whatever the order of arrival; None if it is the signal's own."""
     session = str(max(entries, key=lambda e: (int(e[TIME_MS]), e[EVENT_ID] == signal.event_id))[SESSION])
     return None if session == signal.session_id else session
 
 
 def evidence(entries: Sequence[Entry], last: Entry) -> tuple[Evidence, ...]:
-    """The last events of the entries, each once; that of `last` at the end, since it completed the pattern."""
+    """The last events of the entries, each once; that of `last` is at the end, since it completed the pattern."""
     events = {str(e[EVENT_ID]): e for e in entries if e[EVENT_ID] != last[EVENT_ID]}
     return tuple(_event(entry) for entry in (*list(events.values())[1 - MAX_EVIDENCE :], last))
 

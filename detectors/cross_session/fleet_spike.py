@@ -1,11 +1,11 @@
-"""Suddenly much more of one thing in the whole fleet: sessions that are stopped, destructive acts, sessions that begin.
+"""A sudden increase in the whole fleet: of stopped sessions, destructive acts, or started sessions.
 
-Fires: `fleet_spike` (high) when a minute has at least the least count of its kind, and `factor` times as many as the
-    minutes before it had on average; critical with twice as many. Once for each kind and minute.
-    A session counts once a minute as stopped, however often it was.
-Quiet: what was as high before, and grows slowly; small fleets.
-Misses: the first minute of a fleet has no minutes before it: only the least count is asked of it. Agents whose clocks
-    differ by minutes are counted in different ones.
+Fires: `fleet_spike` (high) when the count of a minute is at least the minimum of its kind, and at least `factor` times
+    the mean of earlier minutes; critical at twice that threshold. Once per severity, kind and minute. A session counts
+    as stopped once per minute, however often it is stopped.
+Quiet: counts that were as high before, or grow slowly; small fleets.
+Misses: increases between agents whose clocks differ by minutes, as they count in different ones. The first minute of a
+    fleet has no earlier ones: only the minimum applies to it.
 """
 
 from dataclasses import dataclass, field
@@ -31,52 +31,52 @@ _COUNTED: dict[Watched, str] = {
 }
 
 COUNT = "count"
-"""In a signal to the fleet: how many it stands for."""
+"""Key of a signal to the fleet: how many occurrences it stands for."""
 
 _MINUTE_MS = 60_000
 _MEMORY = 30
-"""Minutes: of what is longer ago, less and less counts."""
+"""Minutes. Older ones have less and less weight."""
 _MAX_ENTRIES = 32
 
 
 @dataclass
 class Minutes:
-    """The minute that counts now, and what was usual before it."""
+    """The current minute, and the usual count before it."""
 
     minute: int = 0
-    """Since 1970, in event time."""
+    """Minutes since 1970, in event time."""
     count: float = 0.0
     usual: float = 0.0
-    """Mean of the minutes before, the last ones weighing the most."""
+    """Mean of the earlier minutes; recent ones have more weight."""
     past: int = 0
-    """How many minutes that is of."""
+    """The number of earlier minutes."""
     told: int = 0
-    """1 high, 2 critical, in this minute."""
+    """What was reported in this minute: 1 high, 2 critical."""
     entries: list[Entry] = field(default_factory=list)
 
 
 @dataclass
 class State:
-    """By kind."""
+    """By kind: its minutes."""
 
     kinds: dict[str, Minutes] = field(default_factory=dict)
 
 
 @settings
 class FleetSpike(CrossSessionPattern[State]):
-    """A minute that is not like those before."""
+    """A minute whose count is far above that of the minutes before."""
 
     id: ClassVar[str] = "fleet_spike"
     scope: ClassVar[SignalScope] = SignalScope.FLEET
     hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.STOPPED, SignalKind.DESTRUCTIVE, SignalKind.STARTED})
 
     least: dict[Watched, Annotated[float, Field(ge=1, le=1e9), Stricter.LOWER]] = Field(default_factory=_LEAST.copy)
-    """A minute, from which on a kind can be a spike; a kind that is not named is not looked at."""
+    """Minimum count per minute that can be a spike, by kind; kinds that are not listed are ignored."""
     factor: Annotated[float, Field(ge=1.1, le=1000), Stricter.LOWER] = 5.0
-    """Times what was usual in the minutes before."""
+    """Multiple of the usual count in the minutes before."""
 
     def observe(self, state: State, signal: Signal) -> Finding | None:
-        """Adds to the minute of the signal; one of an earlier minute adds to the present one."""
+        """Add to the minute of the signal; a signal of an earlier minute adds to the current one."""
         kind: Watched | None = next((name for name in self.least if name == signal.kind), None)
         if kind is None:
             return None
@@ -109,7 +109,7 @@ class FleetSpike(CrossSessionPattern[State]):
 
 
 def _go_on(minutes: Minutes, to: int) -> None:
-    """Ends the minute when a later one has begun; those without anything count as well."""
+    """Close the minute if a later one has begun; empty minutes count as well."""
     passed = to - minutes.minute
     if passed <= 0:
         return

@@ -1,11 +1,11 @@
-"""A mission has used up what it was given, over all sessions and agents that work on it.
+"""A mission has used up its budget, summed over all sessions and agents that work on it.
 
 Fires: `budget_warning` (low) when the total reaches `warn_at` of its limit; `budget_exceeded` (critical) when it is
-    more than the limit, and again with each further tenth of it. Resources: tokens (with those read from a cache),
+    above the limit, and again with each further tenth of it. Resources: tokens (including those read from a cache),
     cost_usd, calls, file_ops.
-Quiet: without a limit, always: there is none by default; sessions that name no mission.
-Misses: what is used but not told; of each running session up to a hundredth of the limit that it has not told yet; what
-    a mission used before it was idle for longer than sessions are kept.
+Quiet: always without a limit, and there is none by default; sessions that name no mission.
+Misses: usage that is not reported; up to a hundredth of the limit per running session, which it has not reported yet;
+    usage before a mission was idle for longer than sessions are stored.
 """
 
 from typing import ClassVar

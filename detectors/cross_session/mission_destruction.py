@@ -1,11 +1,12 @@
-"""The sessions of one mission destroy too much together, whichever agents they are of.
+"""The sessions of one mission together destroy too much, whichever agents they belong to.
 
-Fires: with two sessions or more, `mission_destroyed_again` on the `same_target`-th attempt at one target within
-    `window_s`, critical with twice as many less one; `mission_destruction` (medium) from `max_destructive` acts within
-    `volume_window_s` on; and on each further one.
-Quiet: what one session does alone, which its own rules judge; declared batches; scratch; what is local to a machine.
-Misses: sessions that name no mission; one session that makes what another destroys is taken for two acts on somebody's
-    thing.
+Fires: with at least two sessions, `mission_destroyed_again` on the `same_target`-th attempt at one target within
+    `window_s` (high; critical from twice as many less one on), and `mission_destruction` (medium) from
+    `max_destructive` acts within `volume_window_s` on; both again on each further one.
+Quiet: what one session does alone, which is left to its own rules; declared batches; scratch files; what is local to
+    a machine.
+Misses: sessions that name no mission. If one session creates what another destroys, both count as acts on others'
+    things.
 """
 
 from typing import ClassVar
@@ -19,7 +20,7 @@ __all__ = ["MissionDestruction", "State"]
 
 @settings
 class MissionDestruction(AgentDestruction):
-    """The same target again, or too many, from several sessions of one mission."""
+    """Repeated attempts at one target, or too many acts, by several sessions of one mission."""
 
     id: ClassVar[str] = "mission_destruction"
     scope: ClassVar[SignalScope] = SignalScope.MISSION

@@ -1,11 +1,11 @@
-"""An agent that is killed, begins a new session, and is killed again: it goes on as if nothing had been.
+"""An agent whose session was killed starts a new one, which is killed too: it continues despite the kills.
 
-Fires: `respawned` when one session after another of an agent was killed within `window_s`, each begun after the one
-    before was killed: high from `generations` killed sessions on, critical from one more on.
-Quiet: sessions that ran beside each other and are killed together; a session that was released by an operator; a new
-    session that does its work; an agent id that many sessions share, of which some are killed now and then: where less
-    than half of the sessions of the time are of the chain, nothing says that they belong together.
-Misses: an agent that gives itself another id; sessions of which the first event was not seen.
+Fires: `respawned` when several sessions of an agent were killed one after the other within `window_s`, each started
+    after the one before was killed: high from `generations` killed sessions on, critical from one more on.
+Quiet: sessions that ran at the same time and were killed together; a session that an operator released; a new session
+    that works normally; an agent id shared by many sessions of which some are killed: if less than half of the sessions
+    of that time are in the chain, they are not considered related.
+Misses: an agent that changes its id; sessions whose first event was not received.
 """
 
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ _MAX_KILLS = 64
 
 @dataclass
 class State:
-    """When the agent's last sessions began, and which were killed, in the order in which that was heard."""
+    """Start times of the agent's last sessions, and the killed ones in order of arrival."""
 
     started_ms: dict[str, int] = field(default_factory=dict)
     killed: list[Entry] = field(default_factory=list)
@@ -43,10 +43,10 @@ class Respawn(CrossSessionPattern[State]):
     generations: Annotated[int, Field(ge=2, le=32), Stricter.LOWER] = 2
     """Sessions killed one after the other."""
     window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 3600.0
-    """From the first of these kills to the last, in event time."""
+    """Seconds of event time from the first of these kills to the last."""
 
     def observe(self, state: State, signal: Signal) -> Finding | None:
-        """Notes what became of a session; looks when it was killed."""
+        """Record a start, kill or release; evaluate the chain after a kill."""
         if signal.kind == SignalKind.STARTED:
             state.started_ms.setdefault(signal.session_id, signal.time)
             if len(state.started_ms) > _MAX_STARTS:
@@ -73,12 +73,12 @@ class Respawn(CrossSessionPattern[State]):
 
     @staticmethod
     def _begun(state: State, chain: list[Entry]) -> int:
-        """How many sessions of the agent have begun from the first of the chain to the last."""
+        """The number of the agent's sessions that started between the first and the last of the chain."""
         begun = [state.started_ms[str(e[SESSION])] for e in chain if str(e[SESSION]) in state.started_ms]
         return sum(min(begun) <= started_ms <= int(chain[-1][TIME_MS]) for started_ms in state.started_ms.values())
 
     def _chain(self, state: State) -> list[Entry]:
-        """The killed sessions that led to the one that was killed last, whenever that was heard; the first first."""
+        """The killed sessions that led to the latest kill by event time, the oldest first."""
         last = max(state.killed, key=lambda e: int(e[TIME_MS]))
         chain = [last]
         earliest_ms = int(last[TIME_MS]) - self.window_s * 1000

@@ -1,4 +1,4 @@
-"""What several sessions use together, against one limit."""
+"""The total usage of several sessions, compared with one limit."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, get_args
@@ -20,35 +20,35 @@ Limits = dict[Shared, Annotated[float, Field(gt=0), Stricter.LOWER]]
 
 @dataclass
 class State:
-    """What was used in the period, by resource."""
+    """The usage in the current period, by resource."""
 
     period: int = 0
-    """Since 1970; 0 where there are none."""
+    """The number of the period since 1970; 0 without periods."""
     used: dict[str, float] = field(default_factory=dict)
     told: dict[str, int] = field(default_factory=dict)
-    """By resource: 1 warned of, 2 exceeded, more for each further tenth."""
+    """By resource, what was reported: 1 warning, 2 exceeded, more for each further tenth."""
 
 
 @settings
 class SharedBudget(CrossSessionPattern[State]):
-    """A total of several sessions above its limit. Their resources come in steps of a hundredth of it or less."""
+    """A total of several sessions above its limit. Sessions report usage in steps of at most a hundredth of it."""
 
     hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.SPENT})
 
     limits: Limits = Field(default_factory=dict)
-    """What all sessions may use together; without one nothing is looked at."""
+    """Limits of the total of all sessions, by resource; those without a limit are not checked."""
     warn_at: Annotated[float, Field(gt=0, le=1), Stricter.LOWER] = 0.8
-    """Part of a limit."""
+    """Share of a limit."""
 
     def period_of(self, time_ms: int) -> int:  # noqa: ARG002 - the argument is for those that have periods
-        """Which period a moment is in."""
+        """The number of the period that contains this time."""
         return 0
 
     def observe(self, state: State, signal: Signal) -> Finding | None:
-        """Adds up what a session told, and looks at the totals that have a limit."""
+        """Add the reported usage, and check the totals that have a limit."""
         period = self.period_of(signal.time)
         if period < state.period:
-            return None  # of a period that is over
+            return None  # of an earlier period
         if period > state.period:
             state.period, state.used, state.told = period, {}, {}
         if unknown := signal.amount(UNKNOWN_TURNS):

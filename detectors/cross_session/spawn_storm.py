@@ -1,11 +1,11 @@
 """A session starts others, which start others: copies of itself without end.
 
 Fires: `spawn_depth` when a session is more than `max_depth` generations below the first; `spawn_rate` when more than
-    `max_started` sessions of one tree begin within `window_s`; `spawn_storm` when more than `max_spawners` of the last
-    `last_started` sessions of a tree have started others: work is handed on and not done. High at first, critical
-    when it is half as much again.
-Quiet: one session that starts many others in time, each of which does its part; a tree of the usual depth.
-Misses: sessions that name neither their parent nor their root; copies in processes that tell nothing.
+    `max_started` sessions of one tree start within `window_s`; `spawn_storm` when more than `max_spawners` sessions
+    have started the last `last_started` sessions of a tree: work is delegated and not done. High; critical from 1.5
+    times the limit on.
+Quiet: one session that starts many others over time, each of which does its part; a tree of the usual depth.
+Misses: sessions that name neither their parent nor their root; copies in processes that send no events.
 """
 
 from dataclasses import dataclass, field
@@ -27,17 +27,17 @@ _HARDER = 1.5
 
 @dataclass
 class State:
-    """The last sessions of the tree, the oldest first: by id the parent's, and when they began."""
+    """The last sessions of the tree, the oldest first: their parents by id, and their starts."""
 
     parents: dict[str, str] = field(default_factory=dict)
     depths: dict[str, int] = field(default_factory=dict)
-    """Generations below the first, kept for those whose parents are long forgotten."""
+    """Generations below the first, stored because the parents may have been dropped."""
     started: list[Entry] = field(default_factory=list)
 
 
 @settings
 class SpawnStorm(CrossSessionPattern[State]):
-    """Too many sessions of one tree, too fast, or too deep."""
+    """Too many sessions in one tree, started too fast, or nested too deeply."""
 
     id: ClassVar[str] = "spawn_storm"
     scope: ClassVar[SignalScope] = SignalScope.ROOT
@@ -46,16 +46,16 @@ class SpawnStorm(CrossSessionPattern[State]):
     max_depth: Annotated[int, Field(ge=1, le=100), Stricter.LOWER] = 5
     """Generations below the first session."""
     max_started: Annotated[int, Field(ge=2, le=500), Stricter.LOWER] = 30
-    """Sessions that begin."""
+    """Sessions started in the window."""
     window_s: Annotated[float, Field(gt=0, le=604_800), Stricter.HIGHER] = 60.0
-    """In which they begin, in event time."""
+    """Seconds of event time, for started sessions."""
     max_spawners: Annotated[int, Field(ge=2, le=500), Stricter.LOWER] = 8
     """Sessions that have started others."""
     last_started: Annotated[int, Field(ge=2, le=500), Stricter.HIGHER] = 64
-    """The last sessions that count for that, however slowly they came."""
+    """The last sessions that count for `max_spawners`, whatever their rate."""
 
     def observe(self, state: State, signal: Signal) -> Finding | None:
-        """Adds a session to the tree, and looks at its rate, its depth and who started others."""
+        """Add a session to the tree, and check its depth, its rate and its spawners."""
         parent = signal.parent_session_id
         if parent is None or signal.session_id in state.parents:
             return None
@@ -87,7 +87,7 @@ class SpawnStorm(CrossSessionPattern[State]):
     def _add(state: State, session: str, parent: str, entry: Entry) -> None:
         state.parents[session] = parent
         state.depths[session] = depth = state.depths.get(parent, 0) + 1
-        for child, its_parent in state.parents.items():  # known before their parent
+        for child, its_parent in state.parents.items():  # received before their parent
             if its_parent == session:
                 state.depths[child] = depth + 1
         state.started.append(entry)

@@ -1,11 +1,11 @@
 """Several agents destroy the same thing again and again.
 
-Fires: `target_destruction` on the `max_attempts`-th attempt at one target within `window_s` by two agents or more,
-    critical with twice as many, and on each further one.
-Quiet: what one agent does alone, which its own rules judge; declared batches; scratch; what is local to a session's
-    machine or checkout, such as files and branches.
-Misses: one thing under two names. Many agents whose work is to delete from one place look alike where that place is
-    all that their calls name: so its mode is warn unless a policy enforces it.
+Fires: `target_destruction` (high) on the `max_attempts`-th attempt at one target within `window_s` by at least two
+    agents, and on each further one; critical from twice as many on.
+Quiet: what one agent does alone, which is left to its own rules; declared batches; scratch files; what is local to a
+    session's machine or checkout, such as files and branches.
+Misses: one thing under two names. Many agents whose work is to delete from one place look alike if their calls name
+    only that place: so its mode is warn unless a policy enforces it.
 """
 
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ _MAX_ATTEMPTS = 256
 
 @dataclass
 class State:
-    """The last attempts at the target, the oldest first, with the agents that made them."""
+    """The last attempts at the target, the oldest first, with their agents."""
 
     attempts: list[Entry] = field(default_factory=list)
 
@@ -39,12 +39,12 @@ class TargetDestruction(CrossSessionPattern[State]):
     hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.DESTRUCTIVE})
 
     max_attempts: Annotated[int, Field(ge=2, le=100), Stricter.LOWER] = 4
-    """By two agents or more."""
+    """Attempts by at least two agents."""
     window_s: Annotated[float, Field(gt=0, le=604_800), Stricter.HIGHER] = 900.0
-    """In which they lie, in event time."""
+    """Seconds of event time."""
 
     def observe(self, state: State, signal: Signal) -> Finding | None:
-        """Adds the attempt, and counts those around it."""
+        """Add the attempt, and count those in its window."""
         last = remembered(signal, signal.agent_id)
         state.attempts.append(last)
         del state.attempts[:-_MAX_ATTEMPTS]

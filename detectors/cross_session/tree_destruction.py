@@ -1,11 +1,12 @@
-"""A session and those that it started destroy too much together: each of them may do little.
+"""A session and those that it started together destroy too much: each of them may do little.
 
-Fires: with two sessions of the tree or more, `tree_destroyed_again` on the `same_target`-th attempt at one target
-    within `window_s`, critical with twice as many less one; `tree_destruction` (medium) from `max_destructive` acts on
-    within `volume_window_s`. It is the first session that is stopped, and all below goes with it.
-Quiet: what one session does alone, which its own rules judge; declared batches; scratch, and what the session made.
-Misses: sessions that name neither their parent nor their root; one session that makes what another destroys is taken
-    for two acts on somebody's thing.
+Fires: with at least two sessions of the tree, `tree_destroyed_again` on the `same_target`-th attempt at one target
+    within `window_s` (high; critical from twice as many less one on), and `tree_destruction` (medium) from
+    `max_destructive` acts within `volume_window_s` on. The first session of the tree is stopped, and with it all below.
+Quiet: what one session does alone, which is left to its own rules; declared batches; scratch files, and what the
+    session created.
+Misses: sessions that name neither their parent nor their root. If one session creates what another destroys, both count
+    as acts on others' things.
 """
 
 from typing import ClassVar
@@ -19,7 +20,7 @@ __all__ = ["State", "TreeDestruction"]
 
 @settings
 class TreeDestruction(AgentDestruction):
-    """The same target again, or too many, from several sessions of one tree."""
+    """Repeated attempts at one target, or too many acts, by several sessions of one tree."""
 
     id: ClassVar[str] = "tree_destruction"
     scope: ClassVar[SignalScope] = SignalScope.ROOT

@@ -1,22 +1,23 @@
-"""The session does not behave as it did before: faster, with other tools, or with a power that it had not used.
+"""The session's behaviour changes: it is faster, uses other tools, or has a capability that it did not use before.
 
-Fires: each once until it has gone back, after a baseline of `baseline` actions; medium, high with a second one of
-    these at a time, critical with all three. The first two are one-sided CUSUMs, in standard deviations (z-scores) of
-    the session's own past: what is above `slack` adds up, what is below takes away.
-    `action_rate_drift`: steps follow each other faster, by the logarithm of the time between them, up to
-    `rate_threshold`. Calls within `together_s` are one step: those of one model turn.
-    `tool_mix_drift`: tools, or the programs of command lines, that are rare in the session's mix; by their surprise in
-    bits, of which the mean is the entropy of the mix, up to `mix_threshold`.
-    `capability_drift`: `new_capability_actions` in a row, or more with others between them, that destroy somebody's
-    things, change what others rely on, or go to the network, where the baseline never did.
-Quiet: sessions shorter than the baseline; slow agents, since all is relative; a clock that goes in even steps; the
-    phases of a piece of work (explore, edit, test), since three new tools and fewer are learned as fast as they come;
-    one large batch of parallel calls; slower work; polls; a declared batch; scratch and what the session made.
-Misses: a runaway from its first action on, and what comes so slowly that the baseline goes along; more than one step
-    in `together_s`; another use of the same tools; a program behind another one (`sh -c`, `xargs`) or after the first
-    of a command line; what is far from the agent's other sessions, whose baseline is not kept. A long session that
-    takes up new work looks the same as one that was taken over, and few recorded ones are long: of 853 it finds one,
-    that failed. So nothing follows from it unless a policy says so: its mode is shadow by default.
+Fires: each of the following once until it has ended, after a baseline of `baseline` actions. Medium; high while two of
+    them last, critical while all three do. The first two are one-sided CUSUMs in standard deviations (z-scores) of the
+    session's own past: values above `slack` add to the sum, values below subtract from it.
+    `action_rate_drift`: steps follow each other faster. The value is the logarithm of the time between steps; the
+    threshold is `rate_threshold`. Calls within `together_s` are one step: those of one model turn.
+    `tool_mix_drift`: tools, or programs of command lines, that are rare in the session's mix. The value is their
+    surprise in bits, whose mean is the entropy of the mix; the threshold is `mix_threshold`.
+    `capability_drift`: `new_capability_actions` in a row, or more with others between them, that destroy others'
+    things, change what others rely on, or use the network, while the baseline never did.
+Quiet: sessions shorter than the baseline; slow agents, since all values are relative; a clock that advances in even
+    steps; the phases of a task (explore, edit, test), since up to three new tools are learned as fast as they appear;
+    one large batch of parallel calls; slower work; polls; a declared batch; scratch files and what the session
+    created.
+Misses: a session that runs away from its first action on, or so slowly that the baseline adapts; more than one step
+    within `together_s`; another use of the same tools; a program behind another one (`sh -c`, `xargs`) or after the
+    first of a command line; differences from the agent's other sessions, whose baseline is not stored. A long session
+    that takes up new work looks like one that was taken over, and few recorded sessions are long: it finds one of 853,
+    which failed. So it decides nothing by default: its mode is shadow.
 """
 
 import re
@@ -37,16 +38,16 @@ from haltline.schemas.record import Values
 
 _RATE, _MIX, _CAPABILITY = "action_rate_drift", "tool_mix_drift", "capability_drift"
 _INDEX, _USUAL = 1, 4
-"""Where the first entry of a deviation has its action, and the mean that the session had until then."""
+"""Positions in a deviation's first entry: the number of the action, and the session's mean before it."""
 _SEVERITIES = (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)
 _MAX_TOOLS = 16
 _MAX_NAMES = 4
-"""Of a deviation, tools that are named."""
+"""Maximum number of tools named per deviation."""
 _MAX_NAME_CHARS = 20
 _PRIOR = 0.2
-"""Times that every tool is taken to have been used before it was."""
+"""Uses that every tool is assumed to have had before its first."""
 _NEW = 4.0
-"""One action with a new capability is made up for by so many others."""
+"""How many other actions compensate for one action with a new capability."""
 _NETWORK_PROGRAMS = frozenset(
     ("curl", "wget", "ssh", "scp", "sftp", "rsync", "ftp", "nc", "ncat", "netcat", "telnet", "socat")
 )
@@ -63,27 +64,27 @@ class _Measure(NamedTuple):
 
     code: str
     min_spread: float
-    """The standard deviation that it is taken to have at least, however even it was."""
+    """Lower bound of the standard deviation, for values that hardly vary."""
     most: float
-    """Standard deviations that one value counts for at most."""
+    """Upper bound of one value's deviation, in standard deviations."""
     memories: int
-    """How many times as long as the mix of tools it is remembered."""
+    """The length of its memory, as a multiple of that of the mix of tools."""
 
 
-# Steps twice as fast are about one deviation; a pause is no change; and what is noisier is remembered for longer.
+# Steps twice as fast are about one deviation; a pause is no change; noisier values have a longer memory.
 _STEPS = _Measure(_RATE, min_spread=0.7, most=3.0, memories=2)
 _TOOLS = _Measure(_MIX, min_spread=1.0, most=6.0, memories=1)
 
 
 class Baseline(Struct):
-    """Mean and variance of what was measured, of which what is long ago counts less and less."""
+    """Exponentially weighted mean and variance of a measured value."""
 
     count: int = 0
     mean: float = 0.0
     variance: float = 0.0
 
     def learn(self, value: float, memory: int) -> None:
-        """Takes in a value; the last `memory` ones weigh the most."""
+        """Update with a value; about the last `memory` values count."""
         self.count = count = self.count + 1
         weight = 1 / (count if count < memory else memory)
         by = value - self.mean
@@ -92,7 +93,7 @@ class Baseline(Struct):
 
 
 class Deviation(Struct):
-    """A way in which the session is away from its baseline just now."""
+    """A current deviation of the session from its baseline."""
 
     sum: float
     since: Entry
@@ -102,16 +103,16 @@ class Deviation(Struct):
 
 
 class State(Struct):
-    """The baselines, and the deviations from them."""
+    """The baselines, and the current deviations from them."""
 
     step_ms: int | None = None
-    """When the last step began."""
+    """Event time of the last step's first call."""
     steps: Baseline = field(default_factory=Baseline)
-    """Of the rate: the logarithm of steps a millisecond."""
+    """The rate: logarithm of steps per millisecond."""
     tools: Baseline = field(default_factory=Baseline)
-    """Of the surprise of a tool, in bits. Counts every action."""
+    """The surprise of a tool, in bits. Counts every action."""
     mix: dict[str, int] = field(default_factory=dict)
-    """By tool: how often it was used of late."""
+    """By tool: its recent uses."""
     total: int = 0
     """Sum of the mix."""
     known: list[str] = field(default_factory=list)
@@ -121,33 +122,33 @@ class State(Struct):
 
 @settings
 class BehavioralDrift(Detector[State]):
-    """A deviation from the session's own rate, mix of tools or capabilities, added up to its threshold."""
+    """A deviation from the session's own rate, mix of tools or capabilities whose sum reaches its threshold."""
 
     id: ClassVar[str] = "behavioral_drift"
     optional: ClassVar[bool] = True
     sees: ClassVar[Trait] = Trait.BEGUN
 
     baseline: Annotated[int, Field(ge=5, le=10_000), Stricter.LOWER] = 20
-    """Actions, and for the rate steps, that a session has made before it is compared with itself."""
+    """Actions, and for the rate steps, that a session makes before it is compared with its baseline."""
     memory: Annotated[int, Field(ge=8, le=10_000), Stricter.NEITHER] = 32
-    """Actions. What was used longer ago counts half, then a quarter, and so on; of the rate twice as many count."""
+    """Actions. Older ones count half, then a quarter, and so on; for the rate the memory is twice as long."""
     slack: Annotated[float, Field(ge=0.25, le=10), Stricter.LOWER] = 1.0
-    """Standard deviations by which an action may be off."""
+    """Standard deviations that an action may deviate without adding to the sum."""
     rate_threshold: Annotated[float, Field(gt=0, le=100_000), Stricter.LOWER] = 12.0
-    """Standard deviations beyond the slack, added up over steps; from so many on the rate has drifted."""
+    """Standard deviations beyond the slack, summed over steps, from which on the rate has drifted."""
     mix_threshold: Annotated[float, Field(gt=0, le=100_000), Stricter.LOWER] = 19.0
-    """Standard deviations beyond the slack, added up over actions; from so many on the mix of tools has drifted."""
+    """Standard deviations beyond the slack, summed over actions, from which on the mix of tools has drifted."""
     new_capability_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.LOWER] = 5
-    """Actions with a capability that the baseline does not have; four others make up for one."""
+    """Actions with a capability that is not in the baseline; four other actions compensate for one."""
     together_s: Annotated[float, Field(ge=0.001, le=3600), Stricter.LOWER] = 1.0
-    """Seconds. Calls that are so close together are one step."""
+    """Seconds. Calls at most this far apart are one step."""
 
     def concerns(self, act: Observation) -> bool:
-        """Attempts, but for those that wait."""
+        """Attempts, except those that wait."""
         return act.is_attempt and not act.refused and act.tool.effect is not _POLL
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Compares an action with those before it, and learns it."""
+        """Compare an action with those before it, and learn it."""
         tool = _tool(act)
         power = _power(act, tool)
         capability = bool(power or state.deviations) and self._capability(state, act, power)
@@ -157,7 +158,7 @@ class BehavioralDrift(Detector[State]):
         return self._finding(state, act, _CAPABILITY if capability else _MIX if mix else _RATE)
 
     def near(self, state: State) -> float:
-        """The largest deviation, to its threshold."""
+        """The largest deviation, relative to its threshold."""
         return min(1.0, max((d.sum / self._threshold(code) for code, d in state.deviations.items()), default=0.0))
 
     def _threshold(self, code: str) -> float:
@@ -167,7 +168,7 @@ class BehavioralDrift(Detector[State]):
 
     def _rate(self, state: State, act: Observation) -> bool:
         last_ms, now_ms = state.step_ms, act.time_ms
-        if last_ms is None or now_ms < last_ms:  # late: nothing is known of the time before it
+        if last_ms is None or now_ms < last_ms:  # late: the time since the previous step is unknown
             state.step_ms = now_ms
             return False
         if now_ms - last_ms < self.together_s * 1000:
@@ -191,7 +192,7 @@ class BehavioralDrift(Detector[State]):
     def _measure(
         self, state: State, act: Observation, measure: _Measure, usual: Baseline, value: float, *, name: str = ""
     ) -> bool:
-        """Whether the sum of the deviations has come to its threshold by this value, which the baseline then learns."""
+        """Learn a value; return whether the sum of the deviations reaches its threshold with it."""
         memory = self.memory * measure.memories
         if usual.count < self.baseline:
             usual.learn(value, memory)
@@ -210,7 +211,7 @@ class BehavioralDrift(Detector[State]):
         if power and power not in state.known:
             if state.tools.count >= self.baseline:
                 if _CAPABILITY in state.deviations and state.deviations[_CAPABILITY].told:
-                    del state.deviations[_CAPABILITY]  # that was of another one
+                    del state.deviations[_CAPABILITY]  # the deviation was about another capability
                 found = self._add(state, _CAPABILITY, act, _NEW, name=power)
                 if found:
                     state.known += [name for name in state.deviations[_CAPABILITY].names if name not in state.known]
@@ -221,7 +222,7 @@ class BehavioralDrift(Detector[State]):
     def _add(
         self, state: State, code: str, act: Observation, amount: float, *, usual: float = 0.0, name: str = ""
     ) -> bool:
-        """Whether the deviation has come to its threshold by this amount."""
+        """Add an amount; return whether the deviation reaches its threshold with it."""
         deviation = state.deviations.get(code)
         if deviation is None:
             if amount <= 0:
@@ -241,7 +242,7 @@ class BehavioralDrift(Detector[State]):
         return True
 
     def _finding(self, state: State, act: Observation, code: str) -> Finding:
-        """Of all deviations that were told and have not gone back; what came up now gives it its name."""
+        """A finding about all reported deviations that last; the new one gives it its code."""
         deviating = {code: state.deviations[code]} | {c: d for c, d in state.deviations.items() if d.told}
         values: Values = {"deviations": ", ".join(deviating)}
         for each, deviation in deviating.items():
@@ -266,7 +267,7 @@ class BehavioralDrift(Detector[State]):
 
 
 def _tool(act: Observation) -> str:
-    """The program of a command line, the verb of a statement, else the tool; of a long name the end says most."""
+    """The program of a command line, the verb of a statement, or the tool; a long name is cut at its beginning."""
     if act.text and act.tool.reading is not _PLAIN:
         found = _PROGRAM.match(act.text, 0, _READ_CHARS)
         if found is not None:
@@ -275,7 +276,7 @@ def _tool(act: Observation) -> str:
 
 
 def _power(act: Observation, tool: str) -> str:
-    """Which of the capabilities that can do harm the action uses; empty: none, or one that was declared."""
+    """The harmful capability that the action uses; empty: none, or a declared batch."""
     if act.losses:
         return Effect.DESTRUCTIVE.value if act.batch is None else ""
     for effect in (act.event.effect, act.tool.effect):

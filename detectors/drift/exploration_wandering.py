@@ -1,16 +1,17 @@
-"""The session looks around, from folder to folder and back, and does nothing else.
+"""The session looks at files, from folder to folder and back, and does nothing else.
 
-Fires: `exploration_wandering` (medium), once for each time of looking around, when the last `window` looks at files
-    without a change between them score more than `threshold`:
-    `0.3 * min(folders / max_folders, 1) + 0.3 * backtracking + 0.2 * spread of depths + 0.2 * (1 - focus)`.
-    Backtracking is the share of looks that go back into a folder that was left before, doubled: half of them is
-    all. The spread is the standard deviation of the depths, at most `max_depth_spread`. Focus is the share of looks
-    in the folder that is looked at most. `endless_looking` by how many looks in a row, wherever, and by whatever tool
-    that only reads: the longest of sound sessions, those of helpers that only explore, have fewer than 50.
-Quiet: after a change, a test run or any other program that is no look at files: looking starts anew; long reading in
-    few folders, for `endless` looks; fewer than `window` looks.
-Misses: looking around that is broken by idle commands; what programs look at on their own; a search over
-    all (`grep -r`) counts as one look at one folder.
+Fires: `exploration_wandering` (medium), once per exploration, when the last `window` lookups of files without a change
+    between them score more than `threshold`: `0.3 * min(folders / max_folders, 1) + 0.3 * backtracking + 0.2 * spread
+    of depths + 0.2 * (1 - focus)`.
+    Backtracking is the share of lookups that return to a folder that was left before, doubled, at most 1. The spread is
+    the standard deviation of the depths, divided by `max_depth_spread`, at most 1. Focus is the share of lookups in the
+    most frequent folder. `endless_looking`: medium, high and critical at the numbers in `endless` of lookups in a row,
+    in any folder and by any read-only tool; the longest of normal sessions, those of subagents that only explore, have
+    fewer than 50.
+Quiet: after a change, a test run or any other program that does not look at files, as counting restarts; long reading
+    in few folders, up to the first number in `endless`; fewer than `window` lookups.
+Misses: exploration interrupted by idle commands; files that programs read on their own; a search through everything
+    (`grep -r`) counts as one lookup of one folder.
 """
 
 import re
@@ -30,11 +31,11 @@ from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Reading
 
-# Looked up at every event: from their class, members take ten times as long.
+# Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _SHELL, _READ = Reading.SHELL, Effect.READ
 
 _PLACE = 4
-"""Where an entry has the folder."""
+"""Position of the folder in an entry."""
 _MAX_PLACE_CHARS = 160
 _READ_CHARS = 1024
 _LOOKS = re.compile(
@@ -49,35 +50,35 @@ _FILE = re.compile(
 
 
 class State(Struct):
-    """The last looks without a change in between."""
+    """The last lookups without a change between them."""
 
     looks: list[Entry] = field(default_factory=list)
     told: bool = False
     count: int = 0
-    """Looks in a row."""
+    """Lookups in a row."""
 
 
 @settings
 class ExplorationWandering(Detector[State]):
-    """A score of more than `threshold` over the last `window` looks at files."""
+    """A score of more than `threshold` over the last `window` lookups."""
 
     id: ClassVar[str] = "exploration_wandering"
     optional: ClassVar[bool] = True
     sees: ClassVar[Trait] = Trait.BEGUN | Trait.REFUSED
 
     threshold: Annotated[float, Field(gt=0, le=1), Stricter.LOWER] = 0.7
-    """Score from 0 to 1; more is wandering."""
+    """Score from 0 to 1; a higher one is wandering."""
     window: Annotated[int, Field(ge=4, le=200), Stricter.NEITHER] = 24
-    """Looks that are judged together."""
+    """Lookups that are scored together."""
     max_folders: Annotated[int, Field(ge=1, le=1000), Stricter.LOWER] = 20
-    """So many different folders, or more, count in full."""
+    """Folders. This many different folders, or more, have the full score."""
     endless: ManyCounts = (60, 120, 400)
-    """Looks in a row, of any kind, from which on it is medium, high, critical."""
+    """Lookups in a row, of any kind, from which on it is medium, high, critical."""
     max_depth_spread: Annotated[float, Field(gt=0, le=100), Stricter.LOWER] = 2.0
-    """Folders of depth; a larger spread counts in full."""
+    """Folder levels. A larger spread has the full score."""
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Notes where it looks, or that it does something else; takes a look back that was refused."""
+        """Count a lookup, or restart at any other action; a refused lookup is removed again."""
         place = _place(act)
         if act.refused:
             if act.call is not None and place is not None:
@@ -125,7 +126,7 @@ class ExplorationWandering(Detector[State]):
         )
 
     def near(self, state: State) -> float:
-        """The score, to the one that is a finding; of less than a window, its part."""
+        """The score relative to `threshold`; with less than a window, in proportion to its length."""
         long = min(1.0, state.count / self.endless[0])
         if not state.looks:
             return long
@@ -158,7 +159,7 @@ def _score(parts: tuple[float, float, float, float]) -> float:
 
 
 def _place(act: Observation) -> str | None:
-    """The folder that is looked at; empty: no folder can be told; None: it is no look at files."""
+    """The folder of a lookup; empty: unknown; None: the action is not a lookup of files."""
     if act.runs:
         if act.tool.reading is not _SHELL or not act.text:
             return None
@@ -175,7 +176,7 @@ def _place(act: Observation) -> str | None:
 
 
 def _folder(path: str, program: str) -> str:
-    """The folder of a file; a folder itself when it is listed or has no ending."""
+    """The folder of a file; the path itself if it is listed or has no extension."""
     path = path.rstrip("/") or "/"
     name = path.rpartition("/")[2]
     if program in _LISTS or "." not in name.strip("."):

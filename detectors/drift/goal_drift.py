@@ -1,15 +1,16 @@
-"""The session's actions have less and less to do with its goal.
+"""The session's actions have less and less in common with its goal.
 
 Fires: `goal_drift` (medium), once until it recovers, when over the last `window` actions (at least `min_actions`) the
-    mean alignment is below `mean` and the alignment has changed by less than `change` (a negative number): the slope of
-    the line through the alignments, times their number less one. The slope alone, as the rule was first published,
-    cannot be below -0.3 for five values or more. The alignment of an action is the greatest over the goal's paragraphs
-    of the similarity of words: `jaccard` (common words to all words), or `overlap` (to those of the shorter side).
-Quiet: without a goal; actions that say nothing (no words); work that was never close to the words of its goal.
+    mean alignment is below `mean` and the alignment has changed by less than `change` (a negative number). The change
+    is the slope of the regression line through the alignments, times their number less one. (The slope alone, as the
+    rule was first published, cannot be below -0.3 for five values or more.) The alignment of an action is its greatest
+    word similarity to one of the goal's paragraphs: `jaccard` (common words divided by all words), or `overlap`
+    (divided by the words of the shorter side).
+Quiet: without a goal; actions without words; work whose words were never close to those of its goal.
 Misses: drift that keeps the goal's words; goals in another language than the work; a sudden change within the last few
-    actions. It compares words and not meaning, and sound work too goes from the goal's words to its own: of 357
-    recorded sessions that were resolved, `jaccard` finds 2 % and `overlap` 38 %, of 124 that were not 2 % and 47 %.
-    So nothing follows from it unless a policy says so: its mode is shadow by default.
+    actions. It compares words and not meaning, and normal work also moves from the goal's words to its own. Of 357
+    recorded sessions that were resolved, `jaccard` finds 2 % and `overlap` 38 %; of 124 that were not, 2 % and 47 %. So
+    it decides nothing by default: its mode is shadow.
 """
 
 import re
@@ -28,17 +29,17 @@ from haltline.detectors.framework.window import Entry, entry, evidence
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
-# Looked up at every event: from its class, a member takes ten times as long.
+# A module constant, as it is read at every event: looking up an enum member is ten times as slow.
 _SESSION_STARTED = Kind.SESSION_STARTED
 
 _MAX_GOAL_CHARS = 8192
 _MAX_GOALS = 16
 _MAX_WORDS = 256
-"""Of one paragraph of a goal."""
+"""Maximum number of words per paragraph of a goal."""
 _MAX_TEXT_CHARS = 1024
-"""Of an action, what is read."""
+"""Characters that are read of an action."""
 _MIN_WORDS = 3
-"""A paragraph, or an action, of fewer words says too little to be compared."""
+"""A paragraph or an action with fewer words is not compared."""
 _WORD = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{3,}|\d{3,}|[^\W\d_a-zA-Z]{2,}")
 _COMMON = frozenset((
     "the", "and", "for", "with", "that", "this", "from", "are", "was", "not", "you", "your", "have", "has", "can",
@@ -50,23 +51,23 @@ _COMMON = frozenset((
 
 
 class State(Struct):
-    """The goal's words, and how well the last actions fit them."""
+    """The goal's words, and the alignment of the last actions."""
 
     goals: list[list[str]] = field(default_factory=list)
-    """By paragraph: its words, as an older release kept them."""
+    """Words by paragraph, as stored by older releases."""
     index: dict[str, int] = field(default_factory=dict)
-    """By word of the goal: the paragraphs that have it, as the bits of a number."""
+    """By word of the goal: the paragraphs that contain it, as the bits of a number."""
     sizes: list[int] = field(default_factory=list)
-    """Words of each paragraph."""
+    """Words per paragraph."""
     actions: list[Entry] = field(default_factory=list)
     alignments: list[float] = field(default_factory=list)
-    """Of each action: how well it fits the goal. A list of its own, for it is gone through with every action."""
+    """The alignment of each action. A separate list, because every action iterates over it."""
     told: bool = False
 
 
 @settings
 class GoalDrift(Detector[State]):
-    """A mean alignment below `mean` that has fallen by more than -`change` over the window."""
+    """A mean alignment below `mean` that has changed by less than `change` over the window."""
 
     id: ClassVar[str] = "goal_drift"
     optional: ClassVar[bool] = True
@@ -80,11 +81,11 @@ class GoalDrift(Detector[State]):
     change: Annotated[float, Field(ge=-2, lt=0), Stricter.HIGHER] = -0.3
     """Change of the alignment over the window, from -2 to 0; a deeper fall may be drift."""
     window: Annotated[int, Field(ge=3, le=200), Stricter.NEITHER] = 20
-    """Actions that are looked at."""
+    """The last actions that are compared."""
     min_actions: Annotated[int, Field(ge=3, le=200), Stricter.LOWER] = 10
-    """Actions that are needed before anything is said."""
+    """Actions required before there can be a finding."""
     measure: Annotated[Literal["overlap", "jaccard"], Stricter.NEITHER] = "jaccard"
-    """How likeness is measured: the words in both, to those of the shorter text or to those of both."""
+    """The similarity: common words divided by those of the shorter text (`overlap`) or by all words (`jaccard`)."""
 
     def concerns(self, act: Observation) -> bool:
         """Attempts, and the goal."""
@@ -93,7 +94,7 @@ class GoalDrift(Detector[State]):
         return act.is_attempt and not act.refused
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Notes the goal, or how well an action fits it."""
+        """Record the goal, or the alignment of an action."""
         if act.kind is _SESSION_STARTED:
             if act.event.task is not None:
                 _set_goals(state, _goals(act.event.task.goal))
@@ -114,7 +115,7 @@ class GoalDrift(Detector[State]):
         return self._look(state, act)
 
     def near(self, state: State) -> float:
-        """How much the alignment has fallen, to what is a finding."""
+        """The change of the alignment, relative to `change`."""
         if len(state.actions) < self.min_actions:
             return 0.0
         mean, change = _trend(state.alignments)
@@ -142,7 +143,7 @@ class GoalDrift(Detector[State]):
         )
 
     def _alignment(self, state: State, common: set[str], words: int) -> float:
-        """The likeness to the paragraph that is most alike; `common`: words that are in any of them."""
+        """The similarity to the most similar paragraph; `common`: words that are in any of them."""
         paragraphs = [state.index[word] for word in common]
         best = 0.0
         for number, size in enumerate(state.sizes):
@@ -153,7 +154,7 @@ class GoalDrift(Detector[State]):
 
 
 def _trend(values: Sequence[float]) -> tuple[float, float]:
-    """Mean, and the change along the least-squares line from the first value to the last."""
+    """The mean, and the change along the least-squares line from the first value to the last."""
     n = len(values)
     if not any(values):
         return 0.0, 0.0
@@ -162,14 +163,14 @@ def _trend(values: Sequence[float]) -> tuple[float, float]:
 
 @lru_cache(maxsize=256)
 def _slope_weights(n: int) -> tuple[float, ...]:
-    """By which n values are multiplied to sum up to the slope of their least-squares line."""
+    """The weights of n values whose weighted sum is the slope of their least-squares line."""
     middle = (n - 1) / 2
     spread = sum((i - middle) ** 2 for i in range(n))
     return tuple((i - middle) / spread for i in range(n))
 
 
 def _goals(goal: str) -> list[list[str]]:
-    """The words of each paragraph, in order; of all, when no paragraph has enough."""
+    """The words of each paragraph, in order; those of the whole goal if no paragraph has enough."""
     goal = goal[:_MAX_GOAL_CHARS]
     parts = [
         sorted(words)[:_MAX_WORDS] for part in re.split(r"\n\s*\n", goal) if len(words := _words(part)) >= _MIN_WORDS

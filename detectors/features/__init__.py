@@ -1,1 +1,1 @@
-"""An event as detectors see it: what the call does, and what the session did before it."""
+"""Features of an event for detectors: the effects of its call, and its relation to earlier ones of the session."""

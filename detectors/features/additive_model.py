@@ -1,7 +1,7 @@
-"""An additive model: each feature gives points by the bin that its value is in, and the sum is the score.
+"""An additive model: each feature adds points by the bin of its value, and their sum is the score.
 
-Such a model is read as a table. Its points are log odds, so a score of 0 is as likely the one as the other.
-Trained by `haltline.streams.learning`; kept as JSON with where it was trained, on what, and how well.
+Such a model can be read as a table. Its points are log odds, so at a score of 0 both outcomes are equally likely. It is
+trained by `haltline.streams.learning` and stored as JSON, with its training data and quality.
 """
 
 from bisect import bisect_left
@@ -19,7 +19,7 @@ _CONFIG = pydantic.ConfigDict(extra="forbid", allow_inf_nan=False)
 _Points: TypeAlias = Annotated[float, Field(ge=-100, le=100)]
 MAX_BINS = 64
 _COUNTS = 32
-"""Counts below this are looked up: scores are asked for at every step of every session, and most values are counts."""
+"""Counts below this have a lookup table: a score is computed at every step, and most values are counts."""
 
 
 @pydantic.dataclasses.dataclass(frozen=True, config=_CONFIG)
@@ -28,9 +28,9 @@ class Feature:
 
     name: Annotated[str, Field(min_length=1, max_length=64)]
     edges: Annotated[tuple[float, ...], Field(max_length=MAX_BINS - 1)]
-    """Where a bin ends and the next begins, ascending; a value on an edge is in the lower bin."""
+    """Boundaries of the bins, ascending; a value on a boundary is in the lower bin."""
     points: Annotated[tuple[_Points, ...], Field(max_length=MAX_BINS)]
-    """Of each bin: one more than there are edges."""
+    """By bin: one more than there are boundaries."""
 
     @model_validator(mode="after")
     def _in_order(self) -> "Feature":
@@ -46,30 +46,30 @@ class Feature:
 
     @cached_property
     def least(self) -> float:
-        """The points of the bin that has the fewest."""
+        """The points of the bin with the fewest."""
         return min(self.points)
 
 
 @pydantic.dataclasses.dataclass(frozen=True, config=_CONFIG)
 class Model:
-    """Points for every feature, with where they come from."""
+    """Points for all features, with the origin of the model."""
 
     name: Annotated[str, Field(min_length=1, max_length=64)]
     version: Annotated[int, Field(ge=1)]
     base: _Points
-    """What every score begins with."""
+    """Constant term of every score."""
     features: Annotated[tuple[Feature, ...], Field(min_length=1, max_length=64)]
     trained: Values = Field(default_factory=dict)
-    """On what, when, with which seed."""
+    """Training data, time and seed."""
     quality: Values = Field(default_factory=dict)
-    """How well, by cross-validation."""
+    """Quality, by cross-validation."""
 
     def points(self, values: tuple[float, ...]) -> list[float]:
-        """The points of each feature, in their order."""
+        """The points of each feature, in the order of the features."""
         return [feature.of(value) for feature, value in zip(self.features, values, strict=True)]
 
     def score(self, values: tuple[float, ...]) -> float:
-        """The log odds of a set of values, in the order of the features."""
+        """The log odds for a set of values, in the order of the features."""
         found = self.base
         for points, value in zip(self._tables, values, strict=True):
             found += points[value]
@@ -81,7 +81,7 @@ class Model:
 
 
 class _Table(dict[float, float]):
-    """The points of a feature by value: those of counts are worked out once, all others when they are asked for."""
+    """The points of a feature by value: computed in advance for counts, on demand for others."""
 
     def __init__(self, feature: Feature) -> None:
         super().__init__((count, feature.of(count)) for count in range(_COUNTS))
@@ -92,7 +92,7 @@ class _Table(dict[float, float]):
 
 
 def shipped(name: str) -> Model:
-    """The model of this release for a detector: `NAME.model.json` beside it."""
+    """The model of this release for a detector, read from `NAME.model.json` in this package."""
     return TypeAdapter(Model).validate_json(
         files("haltline.detectors.features").joinpath(f"{name}.model.json").read_bytes()
     )

@@ -1,35 +1,28 @@
-"""A call of a session, and where an event stands in its life."""
+"""A call of a session, and the phase that an event has in it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from haltline.schemas.events import Effect
 
-if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
-    pass
-
 
 class Phase(StrEnum):
-    """Where in the life of a call an event stands."""
+    """The phase of a call that an event reports."""
 
     ATTEMPT = "attempt"
-    """The session says what it is about to do."""
+    """The session is about to make the call."""
     RESULT = "result"
-    """What came of an attempt that was seen, or that is still to come."""
+    """The result of an attempt, which was received before or may still arrive."""
     BOTH = "both"
-    """A completed call that was never proposed: the attempt and its result at once."""
+    """A completed call that was never proposed: attempt and result in one event."""
     NONE = "none"
-    """Not about a call, or about one that was counted already."""
+    """Not about a call, or a duplicate."""
 
 
 class Call(Struct):
-    """An attempt that is remembered until its result comes. Plain JSON values: part of the session's state."""
+    """An attempt that is stored until its result arrives. Plain JSON values: part of the session's state."""
 
     key: str
     time_ms: int
@@ -39,63 +32,63 @@ class Call(Struct):
     action: str
     effect: Effect
     losses: list[list[str]] = field(default_factory=list)
-    """`[verb, target, badness]` of each of somebody's things that it would take away, and of what else it would do that
-    cannot be taken back, then with its effect behind."""
+    """`[verb, target, badness]` of each loss: a thing of others that it would destroy. For other irreversible acts,
+    the effect is appended."""
     creates: list[str] = field(default_factory=list)
     head: str = ""
-    """The beginning of the command line or program, or the first target: what the call is about."""
+    """The subject of the call: the beginning of the command line or program, or the first target."""
     reading: str = ""
-    """How that is read, where the call runs something."""
+    """The `Reading` of that text; empty if the call runs nothing."""
     fingerprint: str = ""
     step: int = 0
-    """Index of the first call of its step; 0: not known."""
+    """Index of the first call of its step; 0: unknown."""
     novelty: list[int] | None = None
-    """What the measure of progress remembers of it; see `Novelty.call_of`."""
+    """Its data for the measure of progress; see `Novelty.call_of`."""
     places: list[str] | None = None
     """Where it runs programs after everything that it removes; None: it runs none, or nothing was removed yet."""
     renames: list[list[str]] = field(default_factory=list)
-    """`[new target, old target]` of what it calls otherwise."""
+    """`[new target, old target]` of the things that it renames."""
 
 
 class Known(Struct):
-    """What is known of a call that was made before. Plain JSON values: part of the session's state."""
+    """History of a call that was made before. Plain JSON values: part of the session's state."""
 
     results: list[str]
-    """Its results, the newest last."""
+    """Its recent results, the newest last."""
     rows: list[list[int | float | str]]
-    """`[time_ms, index, event_id, offset, quarters]` of each time since something new came of it."""
+    """`[time_ms, index, event_id, offset, quarters]` of each time since its last new result."""
     done: int
-    """How many attempts the session had made when the last result came."""
+    """Number of the session's attempts when its last result arrived."""
     variant: str = ""
-    """What was left out of its fingerprint the last time."""
+    """The masked part of its last fingerprint."""
     idle: int = 0
-    """How often it was repeated with nothing learned in between, since something new came of it or was changed."""
+    """Repetitions without anything learned in between, since its last new result or a change."""
     idle_ms: int = 0
-    """How long that took."""
+    """Duration of these repetitions in milliseconds."""
     shape: str = ""
-    """Of the newest result that was another one: its beginning without what looks random, and its size."""
+    """Of its newest differing result: the beginning without random-looking parts, and the size."""
     varied: list[list[int | float | str]] = field(default_factory=list)
-    """`[time_ms, index, event_id, offset]` of each time since results have had that shape and all differed."""
+    """`[time_ms, index, event_id, offset]` of each time since its results have had that shape and all differed."""
 
 
 @dataclass
 class Again:
-    """A call that was made before, and what that means."""
+    """A repeated call, and how it compares with its earlier results."""
 
     known: Known
     stale: bool
     quarters: int
     waits: bool
-    """It is repeated because it is expected to change: it polls."""
+    """It polls: its result is expected to change."""
     blind: bool
-    """Its result is not known."""
+    """Its result is unknown."""
     results: list[str]
     mark: str
-    """What goes into the trail, if it is stale."""
+    """Its mark in the trail, if it is stale."""
     varies: bool = False
-    """The result is another one again, and differs from the last only in what looks random."""
+    """The result differs again, but only in random-looking parts."""
 
     @property
     def is_known(self) -> bool:
-        """Whether its result is the same as before."""
+        """Return whether its result is known to be the same as before."""
         return self.stale and not self.blind

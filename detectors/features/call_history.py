@@ -1,10 +1,9 @@
-"""What a session remembers of the calls it made lately: what came of each, and what was new since.
+"""The recent calls of a session: the results of each, and what was new since.
 
-A call is stale when the same call had the same result before: it returned nothing new. It counts in full when
-nothing new was learned since the last time, a quarter when something was, and not at all when something was
-changed: a test that is run again after an edit is work. What is done once more straight after the model's context
-was condensed counts in full, whatever came in between: the same round begins again. Identical calls of one model turn
-are one.
+A call is stale when the same call had the same result before: it returned nothing new. It counts in full when nothing
+was learned since the last time, a quarter when something was, and not at all when something was changed: repeating a
+test after an edit is normal work. A repetition just after the model's context was condensed counts in full, whatever
+happened in between, since the same round starts again. Identical calls of one model turn count as one.
 """
 
 import re
@@ -20,43 +19,43 @@ from haltline.detectors.features.observation_protocol import Observed
 from haltline.detectors.features.tool_classifier import CHANGING
 from haltline.schemas.events import Effect
 
-# Looked up at every event: from their class, members take ten times as long.
+# Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _WRITE, _MUTATE, _NETWORK, _READ = Effect.WRITE, Effect.MUTATE, Effect.NETWORK, Effect.READ
 
 MAX_ONCE = 16
-"""Different calls made once that are remembered; the oldest are forgotten first."""
+"""Maximum number of stored calls that were made once; the oldest is dropped first."""
 MAX_CALLS = 16
-"""Different calls made again that are remembered; the one not made for the longest time is forgotten first."""
+"""Maximum number of stored calls that were repeated; the least recently made is dropped first."""
 MAX_ROWS = 16
-"""Repetitions that are remembered of each."""
+"""Maximum number of stored repetitions per call."""
 MAX_TRAIL = 32
-"""Calls that are remembered in their order."""
+"""Maximum number of calls stored in order."""
 MAX_POINTS = 96
 _MAX_RESULTS = 4
 MIN_ANSWER_CHARS = 80
-"""A longer result is more than a receipt."""
+"""A result of at least this length is more than a receipt."""
 _SPACING_MS = 60_000
-"""Who does nothing for so long before it makes the same call again is waiting for something."""
+"""An agent that is idle for this long before it repeats a call is waiting for something."""
 _AT_ONCE_MS = 100
-"""Attempts that come so close together are of one model turn, in a session that tells no results."""
+"""Attempts at most this far apart are of one model turn, in a session that publishes no results."""
 _SIZE_BYTES = 4
-"""So much may the sizes of two outputs of a program differ, when both begin alike: timings vary."""
+"""Tolerance for the sizes of two outputs with the same beginning, since timings vary."""
 
 FULL, AFTER_NEWS, AFTER_CHANGE = 4, 1, 0
-"""How much a repetition counts, in quarters."""
+"""The weight of a repetition, in quarters."""
 QUARTERS = 4
-"""Where a row has it."""
+"""Position of the weight in a row."""
 STALE, ONCE, RECEIPT, BLIND, NEWS, CHANGE, WAIT, NOTHING = "s", "o", "r", "b", "n", "c", "w", "e"
 VARIES = "v"
-"""Made again and again, and the results differ only in what looks random."""
-"""What a call was, as the last letter of its entry in the trail: stale; stale for the first time, as when something is
-looked up again that was forgotten; stale with a result that says little, since it is only the answer of a call
-that changes something, or may; repeated, and nobody tells with what result."""
+"""Repeated, and the results differ only in random-looking parts."""
+"""The kind of a call, as the last letter of its entry in the trail. ONCE is stale for the first time, such as a
+repeated lookup. RECEIPT is stale, but the result is only the answer of a call that changes something, or may. BLIND is
+repeated with an unknown result."""
 POINTS = {STALE: 3, ONCE: 1, NEWS: -2, CHANGE: -6}
-"""What each adds to the points of a session that goes in circles, in thirds; the others add nothing."""
+"""The points that each adds to a session that repeats itself, in thirds; the others add none."""
 
 _MIN_VARIED = 3
-"""So many random results of one call are no news any more."""
+"""From this many random-looking results of one call on, another one is not new."""
 _LONG = re.compile(r"(?<![\w+/=-])[\w+/=-]{16,}")
 _DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[A-Za-z]")
 
@@ -74,41 +73,41 @@ _PENDING_CHARS = 400
 
 
 class Sort(StrEnum):
-    """What a call does, for how often it may be repeated."""
+    """The kind of a call, which determines how often it may be repeated."""
 
     READ = "read"
-    """Looks, or runs a program that changes nothing by what it is; or is not known, and answers at length."""
+    """Reads, or runs a program that changes nothing; or is unknown, and has a long answer."""
     IDEMPOTENT = "idempotent"
-    """Writes: doing it again leaves the same."""
+    """Writes: a repetition leaves the same state."""
     MUTATING = "mutating"
     """Changes what others rely on, or sends something."""
     DESTRUCTIVE = "destructive"
     UNKNOWN = "unknown"
-    """A tool of which nothing is known: it may well step through something."""
+    """A tool with unknown effects: it may step through something."""
 
 
 class CallHistory(Struct):
     """The calls of one session. Plain JSON values: part of its state."""
 
     once: dict[str, list[int | str]] = field(default_factory=dict)
-    """`[result, done, time_ms, index, event_id, offset, variant]` by fingerprint, of calls made once: of most."""
+    """By fingerprint, for calls made once: `[result, done, time_ms, index, event_id, offset, variant]`."""
     calls: dict[str, Known] = field(default_factory=dict)
-    """By fingerprint, of calls made again."""
+    """By fingerprint, for repeated calls."""
     trail: list[str] = field(default_factory=list)
-    """Fingerprint and what it was (one letter), of each of the last calls, in the order of their results."""
+    """Fingerprint and kind (one letter) of each recent call, in the order of their results."""
     resulted: bool = False
-    """The session tells results: without them attempts are all there is."""
+    """Whether the session publishes results; without them only attempts are counted."""
     proposes: bool = False
-    """The session tells what it is about to do, so a result alone is one whose beginning is late or lost."""
+    """Whether the session publishes attempts; then a result without one means that the attempt is late or lost."""
     news: int = 0
     """Index of the last action that returned something new or changed something."""
     changed: int = 0
     waited: int = 0
     points: int = 0
-    """How much what was known outweighs what was new, in thirds; never below nothing."""
+    """How much known results outweigh new ones, in thirds; never below 0."""
 
     def look(self, act: Observed) -> Again | None:
-        """What is known of this call; None when it is new, or one of several that were made at once."""
+        """The history of this call; None if it is new, or one of several made at the same time."""
         counted_already = not act.is_result and (self.resulted or not act.is_attempt)
         if counted_already or (act.failed and _is_nothing(act)):
             return None
@@ -137,7 +136,7 @@ class CallHistory(Struct):
             quarters = AFTER_CHANGE
         begins_again = stale and act.was_condensed_between(last, act.index)
         if begins_again:
-            quarters = FULL  # whatever was learned or done since is forgotten
+            quarters = FULL  # whatever was learned or done since is no longer in the context
         waits = (
             act.waits or self.waited > last or (stale and (_is_spaced(act, known) or _is_pending(act) or act.backs_off))
         )
@@ -155,7 +154,7 @@ class CallHistory(Struct):
         )
 
     def rows(self, fingerprint: str) -> list[list[int | float | str]]:
-        """The times that a call was made since something new came of it, as far as they are remembered."""
+        """The stored times that a call was made since its last new result."""
         known = self.calls.get(fingerprint)
         if known is not None:
             return known.rows
@@ -163,7 +162,7 @@ class CallHistory(Struct):
         return [] if once is None else [[*once[2:6], FULL]]
 
     def note(self, act: Observed, actions: int) -> None:
-        """Takes in a call after the detectors saw it; `actions`: attempts of the session so far."""
+        """Record a call after the detectors saw it; `actions`: attempts of the session so far."""
         again = None
         if not act.is_result:
             self.proposes = True
@@ -202,12 +201,12 @@ class CallHistory(Struct):
         self._add_to_trail(fingerprint, mark)
 
     def note_refused(self) -> None:
-        """Takes in that a call was refused: it tells that results are told, and nothing of the call."""
+        """Record that a call was refused: the session publishes results, but this one says nothing about the call."""
         if not self.resulted:
             self._begin_anew()
 
     def _begin_anew(self) -> None:
-        """Attempts were counted for want of results."""
+        """Restart: without results, attempts had been counted."""
         self.resulted = True
         self.once, self.calls, self.trail, self.points = {}, {}, [], 0
 
@@ -220,12 +219,12 @@ class CallHistory(Struct):
             del trail[0]
 
     def _note_nameless(self, act: Observed, actions: int) -> None:
-        """Notes a result of nobody knows what: its tool may tell that something was changed."""
+        """Record a result without an attempt: its tool may show that something was changed."""
         if act.tool.effect in CHANGING and not act.failed:
-            self.changed = self.news = max(self.news, actions + 1)  # after whatever was attempted
+            self.changed = self.news = max(self.news, actions + 1)  # after all attempts so far
 
     def _again(self, act: Observed, again: Again, actions: int) -> str:
-        """Notes a call that was made before; what it was."""
+        """Record a repeated call, and return its kind."""
         known = again.known
         row: list[int | float | str] = [act.time_ms, act.index, act.event.event_id, act.offset, FULL]
         known.done = actions
@@ -249,7 +248,7 @@ class CallHistory(Struct):
         return again.mark
 
     def _at_once(self, fingerprint: str, actions: int) -> None:
-        """Notes one more of several identical calls that were made at once."""
+        """Record another one of several identical calls made at the same time."""
         known = self.calls.get(fingerprint)
         if known is not None:
             known.done = max(known.done, actions)
@@ -258,11 +257,11 @@ class CallHistory(Struct):
             once[1] = max(int(once[1]), actions)
 
     def _is_nameless(self, act: Observed) -> bool:
-        """Whether it is a result that came without its beginning, so that nobody knows of what."""
+        """Return whether it is a result without an attempt, so that its call is unknown."""
         return act.is_result and self.proposes and act.call is None and act.args is None and not act.event.targets
 
     def _learned(self, act: Observed, result: str) -> str:
-        """What a call was that is not stale."""
+        """The kind of a call that is not stale."""
         index = act.index
         if act.changes and _is_change(act):
             self.changed = self.news = index if index > self.news else self.news
@@ -277,7 +276,7 @@ class CallHistory(Struct):
 
 
 def sort_of(act: Observed) -> Sort:
-    """What the call does."""
+    """The kind of a call, by its effects."""
     if act.losses:
         return Sort.DESTRUCTIVE
     effect = act.effect
@@ -291,19 +290,19 @@ def sort_of(act: Observed) -> Sort:
 
 
 def _is_of_one_turn(act: Observed, known: Known) -> bool:
-    """Whether the call and the same call before it are of one model turn."""
+    """Return whether this call and the previous same call are of one model turn."""
     if act.is_result:
         return int(known.rows[-1][1]) >= act.step
     return abs(act.time_ms - int(known.rows[-1][0])) < _AT_ONCE_MS
 
 
 def _is_nothing(act: Observed) -> bool:
-    """Whether a call that failed did nothing: it was none, or was broken off since another one of its turn failed."""
+    """Return whether a failed call did nothing: it was unparsable, or cancelled since another of its turn failed."""
     return act.unread or act.cancelled
 
 
 def _is_change(act: Observed) -> bool:
-    """Whether what changes something, or may, is known to do so and was carried out."""
+    """Return whether a call that changes something, or may, is known to do so and was executed."""
     if act.runs or not act.changed:
         return act.changed
     hint = act.event.effect is not None or (act.call is not None and act.call.effect is not _READ)
@@ -311,9 +310,9 @@ def _is_change(act: Observed) -> bool:
 
 
 def _did_nothing(act: Observed) -> bool:
-    """Whether it was to do something and did not: what it told of that is nothing to go on with.
+    """Return whether it was to do something and did not, so that its result is not new.
 
-    A program that failed can tell much, such as which tests do.
+    A failed program can still report much, such as which tests fail.
     """
     if act.runs:
         return act.failed and not act.got_on and failing(act.event.error or act.event.output_head or "") < 0
@@ -321,7 +320,7 @@ def _did_nothing(act: Observed) -> bool:
 
 
 def _result(act: Observed) -> str:
-    """What came of the call: equal texts mean the same; `?` or nothing when it is not known."""
+    """A key of the call's result, equal for equal results; `?` and a size, or empty, if it is unknown."""
     if not act.is_result:
         return ""
     event = act.event
@@ -335,13 +334,13 @@ def _result(act: Observed) -> str:
         return f"{failed}{output_digest[-12:]}"
     if head:
         if size is not None and head[0] == "<" and head[-1] == ">" and " " not in head:
-            return f"?{size}"  # the name of a type: our agent's side could not read what came back
+            return f"?{size}"  # the name of a type: the agent's side could not read the result
         return failed + digest(head.encode()) + ("" if size is None else f":{size}")
     return failed or ("" if size is None else f"?{size}")
 
 
 def _plain_result(act: Observed, clean: Callable[[str], str], *, waiting: bool) -> str:
-    """The same without what varies by itself; empty when there is no such form."""
+    """The key of the masked result; empty if there is none."""
     event = act.event
     if act.failed and not act.timed_out:
         key = act.error_key(Normalization.LOW)
@@ -365,7 +364,7 @@ def _alike(one: str, other: str) -> bool:
 
 
 def _shape(act: Observed) -> str:
-    """The beginning of a result without what looks random, and its size; empty when nothing of it looks so."""
+    """The masked beginning of a result, and its size; empty if nothing in it looks random."""
     event = act.event
     head, size = event.output_head, event.output_bytes
     if act.failed or not head or not size:
@@ -376,7 +375,7 @@ def _shape(act: Observed) -> str:
 
 
 def _unless_random(long: re.Match[str]) -> str:
-    """A long word as it is, unless it has digits and letters."""
+    """Mask a long word if it has digits and letters."""
     return "<random>" if _DIGIT.search(long[0]) and _LETTER.search(long[0]) else long[0]
 
 
@@ -392,6 +391,6 @@ def _is_spaced(act: Observed, known: Known) -> bool:
 
 
 def _is_pending(act: Observed) -> bool:
-    """Whether the result says that something is not finished yet."""
+    """Return whether the result says that something is not finished yet."""
     text = act.event.error or act.event.output_head or ""
     return _PENDING.search(text[:_PENDING_CHARS]) is not None

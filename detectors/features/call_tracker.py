@@ -1,4 +1,4 @@
-"""What a session remembers of its calls: which are open, which are done, and whose things they touched."""
+"""The calls of a session: which are open, which are done, and who owns the things that they touched."""
 
 import re
 from zlib import crc32
@@ -22,38 +22,38 @@ _READ_CHARS = 2048
 _EXISTS = re.compile(r"file exists|already exist|\bexists\b|\bexisted\b", re.IGNORECASE)
 
 MAX_OPEN_CALLS = 64
-"""Calls that are remembered until their result comes; the oldest are forgotten first."""
+"""Maximum number of calls stored until their result arrives; the oldest is dropped first."""
 MAX_THINGS = 64
-"""Of what one call takes away, and of what it makes, that are remembered until its result comes."""
+"""Maximum number of losses, and of created things, stored per open call."""
 MAX_FILES = 32
-"""Files that would take something away when they are run, and that the session wrote."""
+"""Maximum number of stored files that the session wrote and that would destroy something if run."""
 MAX_DONE_CALLS = 16
-"""Results that are remembered, so that an attempt that comes after its result does not count again."""
+"""Maximum number of stored results, by which attempts that arrive after their result are recognized."""
 
 
-# Members of an enumeration are looked up at every event: from their class, that takes ten times as long.
+# Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _ATTEMPT, _RESULT, _BOTH, _NONE = Phase.ATTEMPT, Phase.RESULT, Phase.BOTH, Phase.NONE
 _PROPOSED, _COMPLETED, _MODEL_TURN = Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN
 _SESSION_STARTED = Kind.SESSION_STARTED
 
 
 class CallTracker(Struct):
-    """The calls of a session, joined by call id, or in their order for producers that have none."""
+    """The calls of a session, joined by call id, or by order for producers without ids."""
 
     actions: int = 0
-    """Attempts so far: the clock of every window that counts actions."""
+    """Attempts so far: the clock of all windows that count actions."""
     deeds: int = 0
-    """Those of them that did more than look, since something was made or taken away for the first time."""
+    """Attempts that did more than read, since the first thing was created or destroyed."""
     open: dict[str, Call] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
-    """Call id to event time of the result, epoch milliseconds."""
+    """By call id: event time of the result, epoch milliseconds."""
     proposes: bool = False
-    """The session proposes its calls: a result that says nothing of what was done is no attempt of its own."""
+    """Whether the session publishes attempts; then a result without details is not an attempt of its own."""
     failed: int = 0
     """Index of the last action that failed or was refused."""
     written: dict[str, list[list[str]]] = field(default_factory=dict)
-    """By path of a file that the session wrote: `[verb, target, badness]` of what it takes away when it is run; one of
-    the verb `unread`: it was not seen whole."""
+    """By path of a file that the session wrote: `[verb, target, badness]` of what it destroys if run. The verb `unread`
+    means that its content is not completely known."""
     belongings: Ownership = field(default_factory=Ownership)
     recall: CallHistory = field(default_factory=CallHistory)
     novelty: Novelty = field(default_factory=Novelty)
@@ -61,14 +61,14 @@ class CallTracker(Struct):
     compaction: ContextCompaction = field(default_factory=ContextCompaction)
     outage: InfrastructureOutage = field(default_factory=InfrastructureOutage)
     task: int = 0
-    """Checksum of what the session was last asked to do; 0: nobody said."""
+    """Checksum of the session's last task; 0: unknown."""
     timed_out: str = ""
-    """What the last call had told that was broken off for taking too long."""
+    """The output of the last call that was stopped by a timeout."""
 
     def phase(self, event: ActionEvent) -> tuple[Phase, Call | None]:
-        """Where the event stands, and the attempt that it is the result of.
+        """The phase of an event, and the attempt that it is the result of.
 
-        A call id may be used again: only what is not newer than the known call is taken for the same call.
+        A call id may be reused: only an event that is not newer than the known call belongs to the same call.
         """
         kind, call_id = event.kind, event.call_id
         if kind is _PROPOSED:
@@ -86,7 +86,7 @@ class CallTracker(Struct):
             if self._was_done(call_id, event.time):
                 return _NONE, None
             if self.proposes and event.args is None and not event.targets:
-                return _RESULT, None  # its proposal was lost or comes late: nothing is known of it yet
+                return _RESULT, None  # its proposal is late or lost: nothing is known of it yet
         return _BOTH, None
 
     def _was_done(self, call_id: str, time_ms: int) -> bool:
@@ -94,15 +94,15 @@ class CallTracker(Struct):
         return done_ms is not None and time_ms <= done_ms
 
     def _first_open(self, action: str) -> Call | None:
-        """Of the calls without an id, the earliest of this tool: results are taken to come in order."""
+        """The earliest open call of this tool without an id: results are assumed to arrive in order."""
         if not self.open:
             return None
         return next((call for key, call in self.open.items() if key == _anonymous(action, call.index)), None)
 
     def may_have_changed(self, act: Observed, since: int) -> bool:
-        """Whether another call, attempted after the action `since` and before this one, may have changed something.
+        """Return whether another call, attempted between the action `since` and this one, may have changed something.
 
-        Only of calls of which nobody knows yet what came: their results are late, or lost.
+        Considers only calls without a result, which may be late or lost.
         """
         for call in self.open.values():
             if since < call.index < act.index and call.fingerprint != act.fingerprint and _may_change(call):
@@ -110,7 +110,7 @@ class CallTracker(Struct):
         return False
 
     def note(self, act: Observed) -> None:
-        """Takes in an event after the detectors saw it. Everything that is kept is bounded."""
+        """Record an event after the detectors saw it. All stored data is bounded."""
         if act.usage is not None:
             self.compaction.note(act.usage, act.step - 1 if act.is_result else self.actions)
         if not (act.is_attempt or act.is_result):
@@ -135,13 +135,13 @@ class CallTracker(Struct):
             self._note_attempt(act)
 
     def is_other_task(self, event: ActionEvent) -> bool:
-        """Whether an event asks a session that was at work for something else: another goal, or another prompt."""
+        """Return whether an event gives a working session another task: another goal or another prompt."""
         return self.actions > 0 and event.task is not None and _checksum_of(event.task) not in {0, self.task}
 
     def _note_task(self, event: ActionEvent) -> None:
-        """Another task is a boundary: progress is asked about anew, and what is known stays known.
+        """Record a task. At another task, the measure of progress restarts, but keeps the known words.
 
-        A call that is made again for it is no repetition.
+        A call that is repeated for another task is not a repetition.
         """
         if event.task is None:
             return
@@ -150,25 +150,25 @@ class CallTracker(Struct):
         self.task = _checksum_of(event.task) or self.task
 
     def _remember(self, act: Observed) -> None:
-        """Takes in what a call was and came to, as far as some rule asks for it."""
+        """Record a call and its result, as far as a rule needs it."""
         if not act.recalled:
             if self.recall.trail or self.recall.once:
-                self.recall = CallHistory()  # what it misses from now on would make an old call look repeated
+                self.recall = CallHistory()  # a gap in the records would make an old call look repeated
         elif act.refused:
             self.recall.note_refused()
         else:
             if not act.measured:
                 if self.novelty.steps:
-                    self.novelty = Novelty()  # what it misses from now on would make all that follows look new
+                    self.novelty = Novelty()  # a gap in the records would make everything after it look new
             elif act.is_result:
-                act.novelty  # noqa: B018 - takes the result in, unless a detector has asked before
+                act.novelty  # noqa: B018 - processes the result, unless a detector has done so
             self.recall.note(act, self.actions)
 
     def _note_deed(self, act: Observed) -> None:
-        """Notes what an attempt does that nobody has refused yet."""
+        """Record the effects of an attempt that was not refused."""
         if self.belongings.own and act.does_more_than_look:
             self.deeds += 1
-        for path, losses in act.files:  # what it takes away when it is run
+        for path, losses in act.files:  # what it destroys if run
             self.written.pop(path, None)
             if losses:
                 self.written[path] = losses
@@ -218,7 +218,7 @@ class CallTracker(Struct):
             self.outage.note(act.began_ms, act.time_ms, act.index)
         if act.failed and act.timed_out:
             self.timed_out = act.timed_out
-        # A program that failed in the end may have done something before.
+        # A failed program may have changed something before it failed.
         if act.refused or (act.failed and not act.runs):
             self.failed = max(self.failed, act.index)
             return
@@ -236,7 +236,7 @@ class CallTracker(Struct):
         elif act.losses:
             for loss in act.losses:
                 belongings.took_away(loss, act.index)
-        # Only asked where it can matter: each look at a command line costs some microseconds.
+        # Computed only if it can matter: each look at a command line costs some microseconds.
         if belongings.changed <= self.failed and act.changes:
             belongings.changed = max(belongings.changed, act.index)
         if belongings.removed:
@@ -247,7 +247,7 @@ class CallTracker(Struct):
                 belongings.ran_in(places, act.index)
 
     def _places(self, act: Observed) -> list[str] | None:
-        """Where it runs programs after what it removes; worked out only where something was, or is being, removed."""
+        """Where it runs programs after what it removes; computed only if something was, or is being, removed."""
         if not (self.belongings.removed or act.losses) or not act.produces:
             return None
         return list(act.places[:MAX_THINGS])
@@ -259,7 +259,7 @@ def _checksum_of(task: Task) -> int:
 
 
 def _was_there(act: Observed) -> bool:
-    """Whether what came of an act says that what it was to make was there already."""
+    """Return whether the result says that what the call was to create already existed."""
     event = act.event
     text = f"{event.error or ''}\n{event.output_head or ''}"
     return "exist" in text and _EXISTS.search(text[:_READ_CHARS]) is not None
@@ -272,5 +272,5 @@ def _may_change(call: Call) -> bool:
 
 
 def _anonymous(action: str, index: int) -> str:
-    """The key of a call that has no id."""
+    """The key of a call without an id."""
     return f"\0{action}\0{index}"

@@ -1,7 +1,7 @@
-"""What a command line is about, whether it changes anything, and whether it only waits: by its words, not by parsing.
+"""The subject of a command line, whether it changes anything, and whether it waits: by its words, without parsing.
 
-Good enough to weigh a repetition (was there work in between?), and cheap enough for every command. What a
-command would destroy is worked out properly in `haltline.detectors.commands`.
+Accurate enough for the weight of a repetition (was there work in between?), and cheap enough for every command.
+`haltline.detectors.commands` determines exactly what a command would destroy.
 """
 
 import re
@@ -10,7 +10,7 @@ from functools import lru_cache
 _READ_CHARS = 4096
 _SHORT_CHARS = 240
 _HEAD_CHARS, _TAIL_CHARS = 1024, 512
-"""Of a long command line, such as one with a heredoc, the programs are looked for at both ends."""
+"""In a long command line, such as one with a heredoc, programs are searched at both ends."""
 MAX_SUBJECT_CHARS = 120
 
 _BETWEEN = re.compile(r"[;&|(){}`\n]+|-exec(?:dir)?\s")
@@ -95,7 +95,7 @@ _WORDS = re.compile(r"[^\s;&|<>()'\"`]+")
 
 
 def programs(command: str) -> frozenset[str]:
-    """The names at the places of a command line where programs stand; more than there are, where text looks alike."""
+    """The names at the positions of programs in a command line; a superset, as other text may look alike."""
     if len(command) > _HEAD_CHARS + _TAIL_CHARS:
         command = f"{command[:_HEAD_CHARS]}\n{command[-_TAIL_CHARS:]}"
     names = []
@@ -108,7 +108,7 @@ def programs(command: str) -> frozenset[str]:
 
 
 def changes(command: str) -> bool:
-    """Whether the command line writes, moves, installs or commits something."""
+    """Return whether the command line writes, moves, installs or commits something."""
     return _short_changes(command) if len(command) <= _SHORT_CHARS else _changes(command)
 
 
@@ -125,20 +125,20 @@ def _changes(command: str) -> bool:
 
 
 _short_changes = lru_cache(maxsize=4096)(_changes)
-"""It is asked at the proposal and at the result, and agents run the same programs again and again."""
+"""Cached, because it is called for the proposal and the result, and agents repeat the same programs."""
 
 
 def changes_by_code(text: str) -> bool:
-    """Whether a program, or one inside of a command line, writes."""
+    """Return whether a program, or one inside a command line, writes."""
     if not text:
         return False
     return any(hint in text for hint in _CODE_HINTS) and _CODE_CHANGES.search(text, 0, _READ_CHARS) is not None
 
 
 def changes_before_end(command: str) -> bool:
-    """Whether a part of the command line that is not its last changes something: that may be done when the line failed.
+    """Return whether a part before the last one changes something, which may have happened if the line failed.
 
-    Of one that is longer than what is remembered of it nobody knows the last part.
+    In a truncated command line, the last part is unknown.
     """
     if len(command) >= _SHORT_CHARS:
         return changes(command)
@@ -149,17 +149,17 @@ def changes_before_end(command: str) -> bool:
 
 
 def says_unchanged(text: str) -> bool:
-    """Whether an answer says that nothing was changed."""
+    """Return whether an answer says that nothing was changed."""
     return _UNCHANGED.search(text, 0, _ANSWER_CHARS) is not None
 
 
 def changes_sql(statement: str) -> bool:
-    """Whether the statement changes data or schema."""
+    """Return whether the statement changes data or schema."""
     return _SQL_CHANGES.search(statement, 0, _READ_CHARS) is not None
 
 
 def produces(command: str) -> bool:
-    """Whether the command line runs a program, which may leave files that the line does not name."""
+    """Return whether the command line runs a program, which may create files that the line does not name."""
     return "./" in command or not programs(command).isdisjoint(PRODUCING)
 
 
@@ -169,7 +169,7 @@ def folders(text: str) -> tuple[str, ...]:
 
 
 def written_file(command: str) -> str:
-    """The file of a `cat <<'EOF' > file` that is all of the command line; empty for anything else."""
+    """The file of a `cat <<'EOF' > file` that is the whole command line; empty otherwise."""
     if not command.startswith("cat "):
         return ""
     first, _, rest = command.partition("\n")
@@ -180,7 +180,7 @@ def written_file(command: str) -> str:
 
 
 def may_create(command: str) -> bool:
-    """Whether it is worth while to work out what the command line creates."""
+    """Return whether a search for what the command line creates is worthwhile."""
     if ">" in command and _REDIRECTS.search(command, 0, _READ_CHARS) is not None:
         return True
     for hint in _CREATE_HINTS:  # noqa: SIM110 - for every command: a loop takes half the time of any()
@@ -190,7 +190,7 @@ def may_create(command: str) -> bool:
 
 
 def waits(command: str) -> bool:
-    """Whether the command line waits for something: it is expected to be tried again."""
+    """Return whether the command line waits for something, and is expected to be repeated."""
     if "sleep" not in command and "wait-for" not in command:
         return False
     return _WAITS.search(command, 0, _READ_CHARS) is not None

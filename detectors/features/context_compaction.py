@@ -1,7 +1,7 @@
-"""When the model's context was condensed last, as far as what its turns read tells.
+"""Detects when the model's context was last condensed, from the tokens that its turns read.
 
-A turn that reads much less than the one before it, which read much, has a condensed context: what the session had
-found before is gone but for a summary. A small call in between, after which the context is what it was, is none.
+A turn that reads far fewer tokens than the one before, which read many, has a condensed context: only a summary remains
+of what the session had found. A small call in between, after which the context is as large as before, does not count.
 """
 
 from msgspec import Struct
@@ -12,23 +12,23 @@ MIN_TOKENS = 20_000
 FALLS_TO = 0.6
 _AS_BEFORE = 0.9
 AFTERWARDS = 20
-"""Actions in which what was done before the context was condensed may be done once more."""
+"""Actions within which earlier ones may be repeated after the context was condensed."""
 
 
 class ContextCompaction(Struct):
-    """What the model read. Plain JSON values: part of the session's state."""
+    """The tokens that the model read. Plain JSON values: part of the session's state."""
 
     tokens: int = 0
-    """In the last turn."""
+    """Tokens of the last turn."""
     before: int = 0
-    """In the turn before the context fell, while nobody knows whether it will be as before; else 0."""
+    """Tokens of the turn before the context fell, until it is known whether it recovers; else 0."""
     last: int = 0
     """Index of the last action before the context was condensed; 0: it never was."""
     earlier: int = 0
-    """The same of the time before that."""
+    """The same for the time before that."""
 
     def note(self, usage: Usage, actions: int) -> None:
-        """Takes in what a turn used; `actions`: those of the session before it."""
+        """Record the usage of a turn; `actions`: actions of the session before it."""
         tokens = usage.input_tokens + usage.cache_read_tokens
         if not tokens:
             return
@@ -41,5 +41,5 @@ class ContextCompaction(Struct):
         self.tokens = tokens
 
     def lies_between(self, one: int, other: int) -> bool:
-        """Whether the context was condensed between two actions, not long before the later one."""
+        """Return whether the context was condensed between two actions, shortly before the later one."""
         return one <= self.last < other <= self.last + AFTERWARDS

@@ -1,8 +1,8 @@
-"""Error messages without what changes from one to the next: equal keys mean the same mistake.
+"""Normalization of error messages: messages with equal keys report the same mistake.
 
-`low` leaves out times, addresses and line numbers; `medium` also paths, numbers, ids and the names of
-what was not there, so that one guessed path after another is one mistake; `high` keeps only the kind of
-error. A message that says nothing (`exit code 1` of a grep that found nothing) has no key.
+`low` masks times, addresses and line numbers; `medium` also paths, numbers, ids and the names of missing things, so
+that one guessed path after another is one mistake; `high` keeps only the kind of error. A message without information
+(`exit code 1` of a grep without matches) has no key.
 """
 
 import re
@@ -10,12 +10,12 @@ from enum import StrEnum
 from functools import lru_cache
 
 MAX_READ_CHARS = 4096
-"""Of a longer message the beginning and the end are read."""
+"""Of a longer message, only the beginning and the end are read."""
 MAX_KEY_CHARS = 160
 
 
 class Normalization(StrEnum):
-    """How much of an error message is left out before messages are compared."""
+    """How much of an error message is masked before comparison."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -42,7 +42,7 @@ _WARNING = re.compile(
     r"(?:[a-z_.]*warning|warn)\b",
     re.IGNORECASE,
 )
-"""A line that programs print at every run; an exception of that name ends a traceback."""
+"""A line that programs print at every run; an exception with such a name ends a traceback."""
 _TIMED_OUT = re.compile(
     r"\A\W*(?:rc=\d+\W*)?timed[_ ]?out\b"
     r"|\b(?:command|execution|process|program|cell|script|tool)\b[^\n]{0,40}\btimed[_ ]?out\b",
@@ -60,7 +60,7 @@ _CATEGORIES = (
     ("exists", re.compile(r"already exists|still exists|conflict")),
 )
 
-# Each with characters of which one must be there: asking for them costs next to nothing, and most messages lack them.
+# Each with characters of which one must occur: checking them is almost free, and most messages lack them.
 _LOW: tuple[tuple[str, re.Pattern[str], str], ...] = (
     ("-", re.compile(r"\b\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:z|[+-]\d\d:?\d\d)?)?"), "<time>"),
     (":", re.compile(r"\b\d\d?:\d\d:\d\d(?:[.,]\d+)?"), "<time>"),
@@ -96,7 +96,7 @@ _FAILING = re.compile(
 )
 _FAILING_CUES = (" failed", " failure", " error", "failures=", "errors=")
 _SAYS_NOTHING = re.compile(r"^your code has been rated at ")
-"""The last line of programs whose report is no error, though they end with a status of their own."""
+"""The last line of programs whose report is not an error, although their exit status is not zero."""
 _UNREAD_NAME = re.compile(
     r"(?:^|[._:/-])(?:format_?error|pars(?:e|ing|er)_?error|malformed\w*|_exception|no_?(?:action|tool_?call|function_?call)"
     r"|invalid_?(?:format|action|output|response|tool_?call|function_?call))$",
@@ -110,7 +110,7 @@ _UNREAD = re.compile(
     r"|response|message|tool call|action)",
     re.IGNORECASE,
 )
-"""How a harness says that it could not read what the model wrote."""
+"""How a harness reports that it could not parse the model's output."""
 _UNREAD_CHARS = 400
 _CALL = r"(?:tool|call|command|task|action|step|operation|request)"
 _BESIDE = r"(?:sibling|parallel|concurrent|simultaneous)"
@@ -121,15 +121,15 @@ _CANCELLED = re.compile(
     rf"|\b{_BESIDE} {_CALL}[^\n]{{0,80}}\b{_BAD_END}\b",
     re.IGNORECASE,
 )
-"""How a harness says that it broke a call off because another one of the same turn failed."""
+"""How a harness reports that it cancelled a call because another one of the same turn failed."""
 _CANCELLED_CHARS = 240
 _CANCELLED_CUES = ("ibling", "arallel", "oncurrent", "imultaneous", "ther", "one ")
 _SPACE = re.compile(r"\s+")
 
 
-@lru_cache(maxsize=1024)  # a loop says the same again and again
+@lru_cache(maxsize=1024)  # a loop repeats the same errors
 def error_key(text: str, level: Normalization = Normalization.MEDIUM) -> str:
-    """The message in its normal form; empty when it says nothing."""
+    """The normalized message; empty if it has no information."""
     line = _telling_line(text)
     if not line or _SAYS_NOTHING.match(line.lower()):
         return ""
@@ -153,9 +153,9 @@ def _replace(patterns: tuple[tuple[str, re.Pattern[str], str], ...], key: str) -
 
 
 def is_unread(action: str, text: str, *, known: bool) -> bool:
-    """Whether a failure says that what the model wrote could not be read, so that no tool was called.
+    """Return whether a failure reports that the model's output could not be parsed, so that no tool was called.
 
-    `known`: `action` is a tool of which something is known; only another one's error can be the harness's own word.
+    `known`: `action` is a known tool; only errors of other ones can be the harness's own.
     """
     if _UNREAD_NAME.search(action) is not None:
         return True
@@ -163,7 +163,7 @@ def is_unread(action: str, text: str, *, known: bool) -> bool:
 
 
 def is_cancelled(text: str) -> bool:
-    """Whether a failure only says that another call of the same model turn failed: it is none of its own."""
+    """Return whether a failure only reports that another call of the same model turn failed."""
     text = text[:_CANCELLED_CHARS]
     return _holds_one(text, _CANCELLED_CUES) and _CANCELLED.search(text) is not None
 
@@ -176,7 +176,7 @@ def _holds_one(text: str, cues: tuple[str, ...]) -> bool:
 
 
 def failing(text: str) -> int:
-    """How many tests failed, where the message is of a test run; -1 elsewhere. Fewer than before is progress."""
+    """The number of failed tests in a test run's message; -1 for other messages. A lower number is progress."""
     text = text[-MAX_READ_CHARS:]
     if (text.isascii() and not _holds_one(text.lower(), _FAILING_CUES)) or _TEST_RUN.search(text) is None:
         return -1
@@ -185,20 +185,20 @@ def failing(text: str) -> int:
 
 
 def is_timeout(text: str) -> bool:
-    """Whether a failure says that a program was broken off because it ran for too long."""
+    """Return whether a failure reports that a program was stopped because it ran too long."""
     text = text[:_TIMED_OUT_CHARS]
     return ("imed" in text or "IMED" in text) and _TIMED_OUT.search(text) is not None
 
 
 def _telling_line(text: str) -> str:
-    """The last line that names a problem, or the last one that says anything: traces end with what happened.
+    """The last line that names a problem, or else the last one with text: traces end with the error.
 
-    A warning is none of these, nor is a line right behind it that names no problem: its source, or what to do about it.
+    Warnings are excluded, and so is the line after one that names no problem: its source, or advice.
     """
     if len(text) > MAX_READ_CHARS:
         text = f"{text[: MAX_READ_CHARS // 2]}\n{text[-MAX_READ_CHARS // 2 :]}"
     plain: list[str] = []
-    behind = False  # whether the line behind this one names no problem
+    behind = False  # whether the line after this one names no problem
     raised = "Traceback" in text
     for raw in reversed(ANSI.sub("", text).splitlines()):
         line = _STATUS.sub("", raw).strip()

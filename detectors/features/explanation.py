@@ -1,6 +1,6 @@
-"""What haltline takes one call for, and why: each act with its effect, its target and the place that says so.
+"""An explanation of one call: each of its acts with its effect, its target and the source of that classification.
 
-Read by itself, without a session: whose things they are, and what was done before, is not known here.
+The call is classified without a session: who owns its targets, and what was done before, is unknown.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ _REPEATS = {
 
 @dataclass(frozen=True)
 class Act:
-    """One thing that a call does."""
+    """An act of a call."""
 
     effect: str
     verb: str
@@ -40,22 +40,22 @@ class Act:
     badness: str
     reversible: bool
     why: str
-    """The line of a table, or the module that reads it."""
+    """The row of a table, or the module that parses it."""
     asks: bool
-    """Whether the policy asks a person before the first one on its target (rule `ask_first`)."""
+    """Whether the policy requires a person's approval for the first one on its target (rule `ask_first`)."""
     follows: str
-    """What the rules of the policy make of it."""
+    """The consequences by the policy's rules."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a call is taken for."""
+    """The classification of a call."""
 
     tool: str
     effect: str
-    """Of the tool, by the policy and its name."""
+    """The effect of the tool, by the policy and its name."""
     reading: str
-    """How what it runs is read; empty where it runs nothing."""
+    """The `Reading` of what it runs; empty if it runs nothing."""
     acts: tuple[Act, ...]
 
 
@@ -65,7 +65,7 @@ def explain(
     policy: Policy,
     asks_about: Callable[[Destruction], bool] | None,
 ) -> Explanation:
-    """What a call of a tool is taken for; `asks_about` is what the policy's rule `ask_first` asks about.
+    """Classify a call of a tool; `asks_about` returns whether the policy's rule `ask_first` applies to an act.
 
     Raises:
         ValueError: the tool's name is too long, or the arguments are nested too deeply.

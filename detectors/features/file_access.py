@@ -1,7 +1,7 @@
-"""Which files an action looks at, and which it changes.
+"""The files that an action reads, and those that it changes.
 
-Misses: what programs open on their own; what a program that is given as code does; names without a folder and
-without a known ending (`cat Makefile.local2`); in a pipe through `xargs`, the names that come down the pipe.
+Misses: files that programs open on their own, or by code given to them; names without a folder and without a known
+    extension (`cat Makefile.local2`); names piped to `xargs`.
 """
 
 import re
@@ -17,7 +17,7 @@ from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
 
 MAX_ACCESSES = 64
-"""Of one action."""
+"""Maximum number per action."""
 
 _PATH = re.compile(r"(?:~\w*|\.{1,2}|[\w@%+-][\w.@%+=,*?-]*|\.\w[\w.-]*)?(?:/[\w.@%+=,*?\[\]-]*)+|\.\w[\w.*-]*")
 _FILE = re.compile(
@@ -34,20 +34,20 @@ _READS_NO_FILES = frozenset((
 _SCRIPT_FIRST = frozenset(("sed", "awk", "gawk", "grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "jq", "yq"))
 _ALL_CHANGED = frozenset(("tee", "touch", "rm", "rmdir", "unlink", "shred", "truncate", "mkdir", "chmod", "chown"))
 _NARROWS = re.compile(r"0?[0-7]00|(?:[go]+(?:-[rwxXst]+|=)|u=[rwxX]+)(?:,(?:[go]+(?:-[rwxXst]+|=)|u=[rwxX]+))*")
-"""Rights that leave a file to its owner alone, or take some from others."""
+"""Modes that restrict a file to its owner, or remove rights of others."""
 _LAST_CHANGED = frozenset(("cp", "ln", "install", "rsync", "scp"))
 _EFFECTS_CHANGE = frozenset((Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE))
 
 
 class Access(NamedTuple):
-    """One file or folder, canonical, and whether it is changed."""
+    """A file or folder in canonical form, and whether it is changed."""
 
     path: str
     changes: bool
 
 
 def accesses(act: ToolCall) -> tuple[Access, ...]:
-    """What an attempt touches, each path once; where it is looked at and changed, the change counts."""
+    """The paths that an attempt touches, each once; one that is both read and changed counts as changed."""
     found: dict[str, bool] = {}
     changes = act.effect in _EFFECTS_CHANGE and not act.runs
     for path in _named(act):
@@ -62,7 +62,7 @@ def accesses(act: ToolCall) -> tuple[Access, ...]:
 
 
 def _named(act: ToolCall) -> Iterator[str]:
-    """Paths that the event names: as targets, or, of a tool that runs nothing, as arguments."""
+    """Paths that the event names: as targets, or, for a tool that runs nothing, as arguments."""
     for target in act.event.targets:
         kind, equals, value = target.partition("=")
         if equals and kind in ("path", "file", "file_path"):
@@ -79,7 +79,7 @@ def _named(act: ToolCall) -> Iterator[str]:
 
 
 def _of_program(invocation: Invocation) -> Iterator[tuple[str, bool]]:
-    """Path and whether it is changed."""
+    """Each path of a command, and whether it is changed."""
     for _, target in invocation.writes:
         if not target.startswith("/dev/"):
             yield invocation.path(target), True
@@ -96,7 +96,7 @@ def _of_program(invocation: Invocation) -> Iterator[tuple[str, bool]]:
     if name in _SCRIPT_FIRST and not any(a in ("-e", "-f") for a in argv):
         operands = operands[1:]
     if name == "find":
-        operands = operands[:1]  # what follows are its conditions
+        operands = operands[:1]  # the others are its conditions
     operands = [a.partition("::")[0] for a in operands]  # `pytest tests/a.py::test_x`
     paths = [a for a in operands if is_path(a, name) and len(a) <= 512]
     in_place = name in ("sed", "perl") and any(re.match(r"-[a-z]*i", a) for a in argv)
@@ -107,14 +107,14 @@ def _of_program(invocation: Invocation) -> Iterator[tuple[str, bool]]:
 
 
 def _folder_of_glob(path: str) -> str:
-    """`src/*.py` is about the folder `src`."""
+    """The folder of a glob: `src/*.py` is about the folder `src`."""
     if "*" not in path and "?" not in path:
         return path
     return path[: min(path.find(wild) for wild in "*?" if wild in path)].rpartition("/")[0]
 
 
 def is_path(word: str, program: str = "") -> bool:
-    """Whether a word of a command line looks like the name of a file."""
+    """Return whether a word of a command line looks like the name of a file."""
     if _FILE.fullmatch(word):
         return True
     if program == "git":

@@ -1,6 +1,6 @@
-"""What an action does with files that are known by name: uses them, takes them apart, or makes them anew.
+"""What an action does with known files: use, analysis or replacement.
 
-Misses: files that come down a pipe or from a redirection; what a program does with a file that nobody names.
+Misses: files from a pipe or a redirection; what a program does with a file that is not named.
 """
 
 import re
@@ -36,7 +36,7 @@ _PACKS = {
     **dict.fromkeys(("gzip", "bzip2", "xz"), re.compile(r"(?!-\w*[dlt]|--(?:decompress|list|test))")),
     "xxd": re.compile(r"-r"),
 }
-"""By program: how its first argument begins when it makes something of a text instead of looking into it."""
+"""By program: a first argument with which it creates a file instead of analysing one."""
 _TOOL_DISSECTS = re.compile(r"disassembl|decompil|binwalk|hexdump|objdump|unzip|extract_archive", re.IGNORECASE)
 _TEXT_FILE = re.compile(
     r"\.(?:py|sh|bash|c|cc|cpp|h|hpp|js|ts|java|rs|go|rb|pl|php|sage|html?|css|md|rst|txt|jsonl?|ya?ml|asm|s|gdb|r2|sql"
@@ -46,7 +46,7 @@ _TEXT_FILE = re.compile(
 _PROGRAM_FILE = re.compile(r"\.(?:py|sh|bash|c|cc|cpp|js|ts|java|rs|go|rb|pl|php|sage|gdb|r2)$", re.IGNORECASE)
 
 _BY_SHELL = re.compile(r"\b(?:bash|sh|zsh)\s+(?:-\w+\s+)*([\w./~+@%-]+)")
-"""A script that a shell runs: what stands in it takes the place of its name when a command line is read."""
+"""A script run by a shell: when a command line is parsed, its content takes the place of its name."""
 _INTERPRETS = frozenset(("python", "python2", "python3", "sage", "node", "ruby", "perl", "php"))
 _USES_NOTHING = frozenset((
     "ls", "stat", "du", "wc", "touch", "chmod", "chown", "mkdir", "git", "echo", "printf", "find", "test", "[", "diff",
@@ -57,7 +57,7 @@ _OUTPUT = frozenset(("-o", "-O", "--output", "--output-document", "-out", "-w"))
 _JOINED_OUTPUT = ("--output=", "--output-document=")
 _WEIGHTY = _DISSECTS | _DUMPS | _DEBUGS | _REPLACES | _COPIES | {"sed"}
 _WEIGHTY_HINTS = (">", "<<", " -o", " -O", " --out", " -w", " -c", "://")
-"""One of these words or pieces is in every command line that takes a file apart or makes it anew."""
+"""Every command line that analyses or replaces a file contains one of these words or strings."""
 _CODE_WRITES = (
     r"{}['\"]\s*,\s*(?:mode\s*=\s*)?['\"][wax]|(?:\.to_\w+|save\w*|dump|writeFile\w*|urlretrieve)\([^)\n]*{}"
     r"|>\s*[\w./~-]*{}"
@@ -65,13 +65,13 @@ _CODE_WRITES = (
 
 
 class Use(IntEnum):
-    """What is done with a file; what is more weighty has the greater number."""
+    """What is done with a file; a more significant use has a greater number."""
 
     USE = 1
     ANALYSIS = 2
-    """It is taken apart with what is meant for other formats than text."""
+    """It is analysed with tools for formats other than text."""
     MADE = 3
-    """It is written, replaced or removed: what was known of its contents holds no longer."""
+    """It is written, replaced or removed: its known content no longer applies."""
 
 
 def program_text(act: "Observation") -> str:
@@ -84,9 +84,9 @@ def program_text(act: "Observation") -> str:
 def uses(
     act: "Observation", paths: Sequence[str], files: "Iterable[Written]", *, weighty: bool = False
 ) -> dict[str, Use]:
-    """What an attempt, which writes these `files` word for word, does with each of these paths.
+    """How an attempt, which writes these `files` word for word, uses each of these paths.
 
-    `weighty`: a mere USE does not matter, and may be left out. That is told without reading the command line.
+    `weighty`: results of USE alone are not needed and may be left out, which is often possible without parsing.
     """
     text = program_text(act)
     names = frozenset(_NAMES.findall(text))
@@ -102,7 +102,7 @@ def uses(
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two paths can be the same file: one may be relative, or leave out the home folder."""
+    """Return whether two paths can be the same file: one may be relative, or lack the home folder."""
     one, other = one.removeprefix("~/").removeprefix("./"), other.removeprefix("~/").removeprefix("./")
     return one == other or one.endswith(f"/{other}") or other.endswith(f"/{one}")
 
@@ -141,7 +141,7 @@ def _by_tool(act: "Observation", known: list[str], now: list[str]) -> Iterator[t
 
 
 def _by_code(code: str, known: Iterable[str]) -> Iterator[tuple[str, Use]]:
-    """What a program that is told as text does: it uses what it names, unless it is seen to write that."""
+    """What program code does: it uses the files that it names, or writes those that it is seen to write."""
     names = frozenset(_NAMES.findall(code))
     for path in known:
         name = base(path)
@@ -170,12 +170,12 @@ def _file(invocation: Invocation, word: str) -> str:
     if word.startswith(_JOINED_OUTPUT):
         word = word.partition("=")[2]
     if "://" in word:
-        word = base(word)  # what a download is named by
+        word = base(word)  # the name of a downloaded file
     return invocation.path(word) if word else word
 
 
 def _use(name: str, argv: Sequence[str], places: Sequence[int], path: str) -> Use | None:
-    """What a program does with the file that stands at these places of its arguments."""
+    """What a program does with the file at these positions of its arguments."""
     first, last = places[0], places[-1]
     if first == 0:
         return Use.USE

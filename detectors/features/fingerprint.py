@@ -1,10 +1,10 @@
-"""Fingerprints by which calls, and results, are compared: equal when they differ only in what varies by itself.
+"""Fingerprints of calls and results: equal if they differ only in what varies by itself.
 
-Left out of a call: thoughts, descriptions and comments; times, nonces, request ids and attempt numbers; of a call that
-only reads, also temporary paths, ports, addresses and how long a command sleeps. The subject of a call is never left
-out: of one that changes something every other value counts, and two texts that were cut are compared by the digest of
-the whole. A loop key, declared by the tool or the policy, alone decides which calls are the same. Left out of a result:
-times, durations, addresses and ids; other numbers are progress.
+Masked in a call: thoughts, descriptions and comments; times, nonces, request ids and attempt numbers; in one that only
+reads, also temporary paths, ports, addresses and durations of sleeps. The subject of a call is never masked. For a call
+that changes something, every other value counts, and truncated texts are compared by the digest of the whole. A loop
+key, declared by the tool or the policy, replaces all of this. Masked in a result: times, durations, addresses and ids;
+other numbers count as progress.
 """
 
 import re
@@ -17,17 +17,17 @@ from haltline.detectors.features.tool import KnownTool
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.record import JsonObject, canonical_json
 
-# Looked up at every event: from their class, members take ten times as long.
+# Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _EXEC, _MUTATE = Effect.EXEC, Effect.MUTATE
 
 _DIGEST_BYTES = 6
 _READ_CHARS = 4096
-"""Characters of a text that are cleaned; the rest is taken as it is."""
+"""Characters of a text that are masked; the rest is compared unchanged."""
 _RESULT_CHARS = 2048
 _CUT, _CUT_IN_TRACES = b"[cut", "…[+".encode()
-"""The marks of a text that was cut, by the agent's side or in recorded traces."""
+"""Marks of a truncated text, by the agent's side or in recorded traces."""
 _NOW_MS = 86_400_000
-"""A time this close to the event's own is the time of the call, not its subject."""
+"""Milliseconds. A time this close to the event's own is the time of the call, not its subject."""
 
 _LOOKING = frozenset({Effect.READ, Effect.POLL, Effect.NETWORK})
 _CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
@@ -50,11 +50,11 @@ _TIMES = frozenset((
 _NOT_IN_KEYS = str.maketrans("", "", "_- .")
 _ID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-f]{32}|[0-9a-f]{40}")
 _ABOUT = ("id", "uuid", "key", "name", "path", "file", "url", "uri", "ref", "sha", "commit", "target", "hash")
-"""Ends of the names of arguments that identify the call's subject."""
+"""Suffixes of argument names that identify the call's subject."""
 
 _TIME = r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 _EPOCH = r"1(?<![\w.]1)[5-9]\d{8}(?:\d{3})?(?:\.\d+)?(?!\w)"
-# Patterns that begin with a literal are searched for several times as fast as others.
+# Patterns that begin with a literal are several times as fast as others.
 _TIMES_IN = re.compile(_TIME)
 _EPOCHS_IN = re.compile(_EPOCH)
 _PORTS_IN = re.compile(r":(?<=[\w\]]:)\d{4,5}(?!\w)")
@@ -73,7 +73,7 @@ _NAMED_IN = re.compile(
     r"(?i)(\b(?:pid|elapsed|duration|uptime|latency|took|timestamp|request_?id|trace_?id)\w*\"?\W{1,4})[\w.-]+"
 )
 _NAMES = ("pid", "elapsed", "duration", "uptime", "latency", "took", "timestamp", "request", "trace")
-"""Every text that the pattern matches contains one of them."""
+"""Every text that the pattern matches contains one of these."""
 _TEMP_IN_RESULTS = re.compile(r"/tmp/[\w./+-]+")
 _IN_WAITING: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b\d\d?:\d\d\b"), "<time>"),
@@ -87,9 +87,9 @@ _IN_WAITING: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def fingerprint(event: ActionEvent, action: str, tool: KnownTool) -> str:
-    """12 hex digits that are equal for the same call; where something was left out, `.` and digits of the whole.
+    """12 hex digits, equal for the same call; if something was masked, `.` and digits of the unmasked call follow.
 
-    Two calls of a program that changes something are the same only if those are equal too.
+    Two calls of a program that changes something are the same only if those digits are equal too.
     """
     args, args_digest, hint = event.args, event.args_digest, event.effect
     if event.loop_key is not None:
@@ -124,7 +124,7 @@ def fingerprint(event: ActionEvent, action: str, tool: KnownTool) -> str:
 
 
 def digest(data: bytes) -> str:
-    """12 hex digits: two different calls of one session practically never share them."""
+    """12 hex digits: collisions between calls of one session are negligible."""
     return blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
 
 
@@ -144,7 +144,7 @@ def _is_left_out(sort: str, name: str, value: Any, action: str, *, closely: bool
     match sort:
         case "thought" | "counter":
             return True
-        case "id":  # `approve_request(request_id=...)` is about that request
+        case "id":  # in `approve_request(request_id=...)`, the id is the subject
             return name.lower().translate(_NOT_IN_KEYS).removesuffix("id") not in action.lower().translate(_NOT_IN_KEYS)
         case "time":
             return not closely or _is_now(value, time_ms)
@@ -154,7 +154,7 @@ def _is_left_out(sort: str, name: str, value: Any, action: str, *, closely: bool
 
 
 def _is_now(value: Any, time_ms: int) -> bool:
-    """Whether a value is a time close to that of the call."""
+    """Return whether a value is a time close to that of the call."""
     moment = 0.0
     if isinstance(value, int | float):
         moment = value * 1000 if value < 1e11 else value
@@ -174,11 +174,11 @@ def _plain(value: str, *, runs: bool, about: bool) -> str:
 
 
 def clean(text: str, *, runs: bool) -> str:
-    """A text of a call that only reads, without what varies by itself; of a program also without comments."""
+    """Mask what varies by itself in a text of a call that only reads; in programs also comments."""
     rest = ""
     if len(text) > _READ_CHARS:
         text, rest = text[:_READ_CHARS], text[_READ_CHARS:]
-    # Asking for one character costs next to nothing, and most texts hold none of these.
+    # Checking for one character is almost free, and most texts contain none of these.
     if ":" in text:
         text = _PORTS_IN.sub(":<port>", _TIMES_IN.sub("<time>", text))
     if "1" in text:

@@ -1,9 +1,9 @@
-"""What an action takes away of what it makes itself: nobody had it before.
+"""Things that an action both creates and destroys: they did not exist before it.
 
-A command line that writes a file and removes it further on; a program that removes a file and writes it anew; a test's
-own database or table that is recreated. Not a folder that is made again: what was in it is gone.
+A command line that writes a file and then removes it; a program that removes a file and rewrites it; a test's own
+database or table that is recreated. A recreated folder does not count, as its content is lost.
 
-Misses: the order in which a command line uses a name that it puts together, unless the name is computed when it runs.
+Misses: the order in which a command line uses a name that it assembles, unless the name is computed when it runs.
 """
 
 import re
@@ -19,7 +19,7 @@ _COMPUTED = "$("
 
 
 def made_in_passing(act: ToolCall) -> Collection[str]:
-    """Targets that an attempt takes away, and that were not there before it."""
+    """Targets that an attempt destroys, and that did not exist before it."""
     if not act.runs or not act.text:
         return ()
     by_code = code_creations(act.text, cwd=tool_classifier.cwd_of(act.event), folders=False)
@@ -53,7 +53,7 @@ def _is_made_first(text: str) -> bool:
 
 
 def _is_written_before(text: str, target: str) -> bool:
-    """Whether a command line writes a file before it removes it for the first time."""
+    """Return whether a command line writes a file before it first removes it."""
     name = re.escape(target.removeprefix("path="))
     removal = re.compile(rf"\b(?:rm|rmdir|unlink|shred|trash)\b[^;&|\n]*?{name}").search(text, 0, MAX_COMMAND_CHARS)
     written = re.compile(

@@ -1,7 +1,7 @@
-"""Errors of the infrastructure, and whether a session that gets them waits as it should.
+"""Errors of the infrastructure, and whether the session backs off after them.
 
-A service that is overloaded, limits rates or cannot be reached is asked again after a pause: at least half as long
-again as the one before, or half a minute. Asking again at once, or every few seconds, is hammering.
+After an error of an overloaded, rate-limited or unreachable service, a session should pause before it retries: at least
+1.5 times as long as before, or 30 seconds. Retries at once, or every few seconds, do not count as backing off.
 """
 
 import re
@@ -20,16 +20,16 @@ _CUES = (
     "429", "502", "503", "504", "529", "too many requests", "limit", "throttl", "overload", "gateway", "unavailable",
     "connection ", "econn", "quota",
 )  # fmt: skip
-"""One of these is in whatever is looked for; to look for them takes a tenth of the time."""
+"""Every match contains one of these; checking them first takes a tenth of the time."""
 _READ_CHARS = 512
 _GROWTH = 1.5
 _LONG_MS = 30_000
 _SHORTEST_MS = 500
-"""A pause that grows to less is none; nor is the first one long enough to grow from nothing."""
+"""Growth counts only if it requires a pause of at least this, so not from a pause near 0."""
 
 
 def is_infrastructure(text: str) -> bool:
-    """Whether an error is of the service that was asked, and not of what it was asked."""
+    """Return whether an error comes from the service, and not from the request."""
     text = text[:_READ_CHARS]
     if text.isascii() and not any(map(text.lower().__contains__, _CUES)):
         return False
@@ -40,21 +40,21 @@ class InfrastructureOutage(Struct):
     """The last error of the infrastructure. Plain JSON values: part of the session's state."""
 
     ended_ms: int = 0
-    """When it came; 0: none did."""
+    """Event time of the error, epoch milliseconds; 0: there was none."""
     pause_ms: int = 0
-    """How long the session had waited before it asked then."""
+    """Milliseconds that the session had paused before the failed call."""
     index: int = 0
-    """Which action it was."""
+    """Index of its action."""
 
     def pause_before(self, began_ms: int) -> int:
-        """How long the session waited before a call that began then."""
+        """Milliseconds that the session paused before a call that began at this time."""
         return max(0, began_ms - self.ended_ms) if self.ended_ms else 0
 
     def is_waited_for(self, began_ms: int) -> bool:
-        """Whether a call that began then was made after a pause that was long enough."""
+        """Return whether a call that began at this time was made after a sufficient pause."""
         pause_ms = self.pause_before(began_ms)
         return pause_ms >= _LONG_MS or pause_ms >= _GROWTH * self.pause_ms >= _SHORTEST_MS
 
     def note(self, began_ms: int, ended_ms: int, index: int) -> None:
-        """Takes in one more."""
+        """Record an error."""
         self.pause_ms, self.ended_ms, self.index = self.pause_before(began_ms), ended_ms, index

@@ -1,4 +1,4 @@
-"""A feature that is worked out when it is first asked for."""
+"""Features that are computed on first access."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
@@ -7,11 +7,11 @@ _T = TypeVar("_T")
 
 
 class lazy(Generic[_T]):  # noqa: N801 - it is used as a decorator, such as property
-    """A property that runs once for each object: its value is then an attribute of the object's own.
+    """A property that is computed once per object: its value then becomes an attribute of the object.
 
-    As `functools.cached_property`, without the lock that Python 3.11 takes in it: the features of
-    an event are read by one thread, several times for each event. And without a look at `__dict__`: after that
-    every attribute of the object takes ten times as long.
+    Like `functools.cached_property`, without the lock that Python 3.11 takes in it: the features of an event are read
+    by one thread, several times per event. It also avoids access to `__dict__`, after which every attribute of the
+    object is ten times as slow.
     """
 
     def __init__(self, function: Callable[[Any], _T]) -> None:
@@ -26,13 +26,13 @@ class lazy(Generic[_T]):  # noqa: N801 - it is used as a decorator, such as prop
     def __get__(self, instance: object, owner: type) -> _T: ...
 
     def __get__(self, instance: object | None, owner: type) -> "lazy[_T] | _T":
-        """The value; Python asks here only while the object does not have it."""
+        """Compute the value; Python calls this only while the object lacks the attribute."""
         if instance is None:
             return self
         value = self._function(instance)
         setattr(instance, self._name, value)
         return value
 
-    if TYPE_CHECKING:  # what is known at once is put there, and is then never asked for here
+    if TYPE_CHECKING:  # a value known in advance is set directly, and then never computed here
 
         def __set__(self, instance: object, value: _T) -> None: ...

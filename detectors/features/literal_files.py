@@ -1,6 +1,6 @@
-"""What a session writes to a file word for word: by a tool that writes, with `echo`, or as a here-document.
+"""Text that a session writes to a file word for word: by a writing tool, with `echo`, or as a here-document.
 
-Misses: text that is built in pieces; `>>`; here-documents in which the shell replaces something.
+Misses: text assembled from parts; `>>`; here-documents with shell substitutions.
 """
 
 import re
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 _READ_CHARS = 8192
 _MAX_PATH_CHARS = 160
 _MAX_FILES = 8
-"""Of one action."""
+"""Maximum number per action."""
 _PATH_ARGS = ("path", "file_path", "filename", "file", "target_file")
 _TEXT_ARGS = ("contents", "content", "file_text", "text")
 _WRITES = frozenset((None, Effect.WRITE, Effect.MUTATE))
 _ADDS = re.compile(r"insert|append|search|find|message|comment", re.IGNORECASE)
-"""Tools that take a path and a text and do not make the text all of the file."""
+"""Tools that take a path and a text, but do not replace the whole file with it."""
 
 _PATH = r"[\w./~+@%-]+"
 _ECHO = re.compile(
@@ -61,18 +61,18 @@ _MEANT_SO = re.compile(
     r"|dummy|stub|skeleton|mock|fixture|\.dist|readme|todo|license|changelog|__init__|keep|\.md|\.rst|\.env)[^/]*$",
     re.IGNORECASE,
 )
-"""Files that may well be without contents: templates, fixtures, notes."""
+"""Files that may be empty on purpose: templates, fixtures, notes."""
 
 
 class Written(NamedTuple):
-    """A file, and all of its contents as the call gives them; they may be cut."""
+    """A file with its whole content as given in the call, which may be truncated."""
 
     path: str
     text: str
 
 
 def written(act: "Observation") -> tuple[Written, ...]:
-    """What an attempt writes to files word for word."""
+    """The files that an attempt writes word for word."""
     if act.runs:
         text = act.text
         if (">" not in text and "tee" not in text) or act.tool.reading is not Reading.SHELL:
@@ -105,12 +105,12 @@ def _by_shell(text: str) -> Iterator[Written]:
 
 
 def is_placeholder(path: str, text: str) -> bool:
-    """Whether the text, which is all of the file, only says what should stand there: `[contents of a.zip]`."""
+    """Return whether the whole content of a file only describes what should be there: `[contents of a.zip]`."""
     if len(text) > _MAX_PLACEHOLDER_CHARS or _MEANT_SO.search(path):
         return False
     text_left = _COMMENT.sub("", text.strip())
     if text_left in {"...", "…"}:
-        return not path.endswith((".py", ".pyi"))  # there it is a statement
+        return not path.endswith((".py", ".pyi"))  # in these it is a statement
     if _LATER.search(text_left):
         return False
     found = _BRACKETED.fullmatch(text_left)

@@ -1,16 +1,16 @@
-"""What is new in a session's latest steps: a bounded measure of progress, kept with the session's state.
+"""A measure of progress: what is new in a session's latest steps, of bounded size, as part of the session's state.
 
-A step is a call whose result is known; one that was refused, waits or only talks is none. Of each step it is asked
-whether the same call, the same result (numbers, hexadecimal values and ids masked, with a class of its size) and the
-words in it were there before, whether it failed and whether it changed something. `VALUES` are counted from that. All
-of it comes from fields that every event has, and from the session's own events only.
+A step is a call with a known result, unless it was refused, waits or only talks. For each step, the measure determines
+whether the same call, the same result (with masked numbers, hexadecimal values and ids, and a class of its size) and
+its words occurred before, whether it failed, and whether it changed something. `VALUES` are computed from that. All
+inputs are fields that every event has, and the session's own events.
 
-Texts are read to a few hundred characters, as far as recordings keep them: what is behind is known by digest
-and size alone. A line that begins one result after another is a template and says nothing; a result of nothing but
-templates is known by its digest.
+Texts are read up to a few hundred characters, as far as recordings store them; the rest is known only by digest and
+size. A line that begins several results is a template and is ignored; a result that consists of templates is identified
+by its digest.
 
-It runs for every result of every session: each text is read once, and what takes the least is asked first
-(`python -m benchmarks.progress` says what it takes).
+This runs for every result of every session: each text is read once, and the cheapest checks run first (`python -m
+benchmarks.progress` measures it).
 """
 
 import re
@@ -28,47 +28,48 @@ from haltline.detectors.features.whole_results import WholeResults, writes_or_ac
 from haltline.schemas.record import canonical_json
 
 WINDOW = 30
-"""Steps that are remembered."""
+"""Number of stored steps."""
 PERIODS = 20
-"""The longest period at which the results are laid beside earlier ones."""
+"""The longest period at which results are compared with earlier ones."""
 
 _CALL_CHARS, _RESULT_CHARS, _KEY_CHARS, _ERROR_CHARS, _ERROR_KEY_CHARS = 300, 240, 160, 120, 80
 _CALLS = 20
-"""Calls of which the share of new words is remembered."""
+"""Number of calls whose share of new words is stored."""
 _WORDS = 400
-"""Words that are remembered; the oldest are forgotten first."""
+"""Maximum number of stored words; the oldest are dropped first."""
 _WORD_CHARS = 16
-"""Words that are longer are never known: ids, digests, encoded data."""
+"""Longer words are never stored: ids, digests, encoded data."""
 _TEMPLATES = 48
-"""Lines that are remembered, to know a template."""
+"""Number of stored lines, to recognize templates."""
 _LINES = 6
 """Lines of a result that may be templates."""
 _OFTEN, _ALWAYS = 4, 8
-"""Results in which a line stood: from `_OFTEN` on it is a template where it is not alone, from `_ALWAYS` on anyway."""
+"""Results with the same line: from `_OFTEN` on it is a template if other lines follow, from `_ALWAYS` on in any case.
+"""
 _MAX_BALANCE = 12.0
 _key = struct.Struct("<I").pack
 _KEY_BYTES = 4
 _OF_CALL = 3
 _BEFORE = (WINDOW - 1) * _KEY_BYTES
-"""Of the checksums that are kept, those that stay when another comes."""
+"""Of the stored checksums, the bytes that remain when another is added."""
 _COUNT_BITS, _COUNT, _LAST = 4, 0xF, 0xFFFF
 
 _DIGITS, _HEX_DIGITS = b"0123456789", b"0123456789abcdefABCDEF"
 _ID_DIGITS = 6
-"""A text with fewer digits holds no ids in hexadecimal."""
+"""A text with fewer digits contains no hexadecimal ids."""
 _SPACED = bytes(ord(chr(byte).lower()) if chr(byte).isalnum() and byte < 128 else ord(" ") for byte in range(256))
-"""Of a plain text the letters, small, and the digits; a space for all else."""
+"""Translation of ASCII text: lower-case letters and digits are kept, all else becomes a space."""
 _WORD = re.compile(r"[^\W\d]{3,8}|\d{2,6}")
-"""A word of other texts, a long one in pieces: there not every word ends with a space or a mark."""
-# Asked of a text in small letters, one after another: a tenth of the time of a pattern.
+"""A word of other texts, in parts if it is long: not every script separates words."""
+# Searched one by one in a lower-case text: this takes a tenth of a pattern's time.
 _NEGATIVE = (
     "not found", "no such", "cannot", "can't", "could not", "couldn't", "wrong", "incorrect", "invalid", "denied",
     "unable", "unknown", "not known", "refused", "timed out", "timeout", "time out", "not exist", "not a valid",
     "not correct", "not recognized", "try again", "nope", "bad ", "unreachable", "no route to host",
 )  # fmt: skip
 _NEGATIVE_WORDS = frozenset(word for cue in _NEGATIVE for word in cue.replace("'t", "").split()[:1])
-"""Words that begin these: most texts hold none of them."""
-# Of a text that holds one of these.
+"""The words that begin these: most texts contain none of them."""
+# A host or name is unreachable if the text contains one of these.
 _UNREACHABLE = (
     "could not resolve", "couldn't resolve", "can't resolve", "failed to resolve", "unable to resolve",
     "could not connect", "couldn't connect", "can't connect", "failed to connect", "unable to connect",
@@ -79,15 +80,15 @@ _UNREACHABLE = (
 
 
 class Value(NamedTuple):
-    """One number that is measured."""
+    """A measured number."""
 
     name: str
     words: str
-    """Its text for people; `{}` is the number."""
+    """Its text in a reason; `{}` is the number."""
     rises: bool
-    """Whether more of it means less progress."""
+    """Whether a higher number means less progress."""
     start: float = 0.0
-    """The number when nothing was seen yet."""
+    """The initial number."""
 
 
 VALUES = (
@@ -103,7 +104,7 @@ VALUES = (
     Value("fresh_20", "only {:.0f} of the last 20 steps returned new words without failing", rises=False),
     Value("new_call_words_20", "only {:.0%} of the words in the last 20 calls are new", rises=False, start=1.0),
 )
-"""What is measured, in the order in which `Novelty.take` returns it."""
+"""The measured numbers, in the order in which `Novelty.take` returns them."""
 
 
 class Novelty(Struct, dict=True):
@@ -111,26 +112,27 @@ class Novelty(Struct, dict=True):
 
     steps: int = 0
     turn: int = 0
-    """The turn that the last of them was of: the index of its first call."""
+    """The step of the last result: the index of its first call."""
     calls: bytes = b""
-    """Checksums of the masked calls of the last `WINDOW` steps, one behind the other; so the others, the newest last.
+    """Concatenated checksums of the masked calls of the last `WINDOW` steps, the newest last; the same for the next
+    ones.
 
-    One object to look at, not many. What lies across two of them is taken for one once in 50 million looks.
+    One object to search, not many. A false match across two checksums occurs once in 50 million searches.
     """
     exact_calls: bytes = b""
     pairs: bytes = b""
-    """Of the exact call and the exact result."""
+    """Checksums of the exact call and the exact result."""
     results: bytes = b""
-    """Of the masked results, with a class of their size."""
+    """Checksums of the masked results, with a class of their size."""
     beginnings: bytes = b""
-    """Of how the masked results begin."""
+    """Checksums of the beginnings of the masked results."""
     sizes: list[int] = field(default_factory=list)
-    """Of the results, bytes."""
+    """Sizes of the results in bytes."""
     call_words: list[int] = field(default_factory=list)
-    """Percent of the words of the last `_CALLS` calls that the session had not used before."""
+    """For the last `_CALLS` calls: percent of their words that were new in the session."""
     aligned: list[int] = field(default_factory=list)
-    """By period, from 1: how many results in a row begin as the one so many steps before; empty: none."""
-    # Of the last 20 steps, one bit each, the newest lowest.
+    """By period, from 1: the number of results in a row that begin like the one so many steps before; empty: none."""
+    # The last 20 steps, one bit each, the newest lowest.
     repeated: int = 0
     seen: int = 0
     negative: int = 0
@@ -140,24 +142,24 @@ class Novelty(Struct, dict=True):
     balance: float = 0.0
     since_edit: int = 0
     words: str = ""
-    """The words that calls and results held lately, the oldest first, with spaces between."""
+    """Recent words of calls and results, the oldest first, separated by spaces."""
     whole: WholeResults = field(default_factory=WholeResults)
     templates: dict[int, int] = field(default_factory=dict)
-    """By checksum of a line: in how many results it stood, and part of the checksum of the last; see `template_of`."""
+    """By checksum of a line: its number of results, and part of the last one's checksum; see `template_of`."""
 
     def for_other_task(self) -> "Novelty":
-        """The measure of what follows: no step is behind it, and the words are known."""
+        """The measure for another task: without steps, but with the known words."""
         return Novelty(words=self.words, templates=self.templates, whole=self.whole.for_other_task())
 
     @lazy
     def _known(self) -> dict[str, None]:
-        """The words, to look them up. Not kept: it is found again when it is needed."""
+        """The words for lookup. Not stored: rebuilt when needed."""
         return dict.fromkeys(self.words.split(" ")) if self.words else {}
 
     def call_of(self, act: Observed) -> list[int]:
-        """What is remembered of an attempt until its result comes.
+        """The data of an attempt that is stored until its result arrives.
 
-        Its checksums, percent of new words, and 1 where it edits something.
+        Its two checksums, the percentage of new words, and 1 if it edits something.
         """
         text = _call_text(act)
         data = _bytes(text)
@@ -167,7 +169,7 @@ class Novelty(Struct, dict=True):
         return [masked, crc32(_bytes(exact)), self._new_words(words), int(writes_or_acts_outside(act))]
 
     def take(self, act: Observed) -> tuple[float, ...]:
-        """Takes in the result of a call; `VALUES` once it is in."""
+        """Add the result of a call, and return `VALUES` after it."""
         event, call, failed = act.event, act.call, act.failed
         known = (call.novelty if call is not None else None) or self.call_of(act)
         masked_call, exact_call, new_in_call = known[:_OF_CALL]
@@ -182,20 +184,20 @@ class Novelty(Struct, dict=True):
         masked_key, exact_key = _key(masked_call), _key(exact_call)
         known_call = masked_key in self.calls
         same_call = known_call and exact_key in self.exact_calls
-        # What a program does is in its words; of other tools that change something, another value is another change.
+        # A program's effect shows in its words; for other tools that change something, another value is another change.
         edits = not failed and not (known_call if act.runs else same_call) and act.changes
-        # One of a series: the same call with the next number, and an answer that is no refusal.
+        # Part of a series: the same call with the next number, and an answer that is not negative.
         goes_on = known_call and not same_call and not negative and size > 0
         digest = crc32(_bytes(event.output_digest or f"{head}{size}"))
         result, beginning = map(_key, self._keys(act, head, error, size, digest))
         was_seen = result in self.results and not (edits or goes_on)
         began_so = beginning in self.beginnings and not (edits or goes_on)
         together, self.turn = self.turn == act.step, act.step
-        # Of calls that were begun under an older release only `changes` is known.
+        # For calls that started under an older release, only `changes` is known.
         edited = not failed and (act.changes if len(known) == _OF_CALL else known[_OF_CALL] == 1)
         self.whole.take(act, edited=edited, together=together, same_call=same_call, was_seen=was_seen)
         if together and (was_seen or (failed and self.negative & 1)):
-            return self.values()  # calls of one turn that come to the same are one, and so are those that fail
+            return self.values()  # equal results of one turn count once, and so do its failures
         pair = _key((exact_call * 31 + digest if size else exact_call) & 0xFFFFFFFF)
         is_fresh = new_words > 30 and not failed and not was_seen
         self.repeated = (self.repeated << 1 | ((same_call and pair in self.pairs) or (failed and was_seen))) & 0xFFF
@@ -220,7 +222,7 @@ class Novelty(Struct, dict=True):
         return self.values()
 
     def values(self) -> tuple[float, ...]:
-        """The numbers of `VALUES`, in their order."""
+        """The numbers of `VALUES`, in that order."""
         few, sizes, call_words = self.steps < 4, self.sizes, self.call_words
         return (
             self.balance,
@@ -237,11 +239,11 @@ class Novelty(Struct, dict=True):
         )
 
     def _keys(self, act: Observed, head: str, error: str, size: int, digest: int) -> tuple[int, int]:
-        """Checksums of a masked result: without its templates and with its size, and of how it begins."""
+        """Checksums of a masked result: without its templates and with its size, and of its beginning."""
         failed = act.failed
         masked = _bytes(head[:_KEY_CHARS])
         shown = _masked(masked)
-        if shown != masked and act.steps_through:  # of a debugger or pager every number counts
+        if shown != masked and act.steps_through:  # for a debugger or pager every number counts
             shown = masked
         why = crc32(_masked(_bytes(error[:_ERROR_KEY_CHARS])), failed) if error else int(failed)
         lines = [line for raw in shown.split(b"\n", _LINES) if (line := raw.strip())]
@@ -286,11 +288,11 @@ class Novelty(Struct, dict=True):
             del self.sizes[0]
 
     def _new_words(self, words: set[str]) -> int:
-        """Percent of the words that were not known; they are known from now on."""
+        """Percent of the words that were not known; stores them."""
         if not words:
             return 0
         known = self._known
-        new = words.difference(known)  # looks up each word: with `-` every known word would be looked at
+        new = words.difference(known)  # looks up each word: `-` would iterate over all known words
         if new:
             kept = sorted(new)
             if max(map(len, kept)) > _WORD_CHARS:
@@ -307,17 +309,17 @@ class Novelty(Struct, dict=True):
 
 
 def template_of(count: int, digest: int) -> int:
-    """In how many results a line stood, at most `_ALWAYS`, and 16 bits of the checksum of the last of these."""
+    """The number of results with a line, at most `_ALWAYS`, and 16 bits of the last one's checksum."""
     return (digest & _LAST) << _COUNT_BITS | min(_ALWAYS, count)
 
 
 def checksums(kept: bytes) -> tuple[int, ...]:
-    """The checksums that are kept one behind the other."""
+    """The checksums in a concatenation."""
     return struct.unpack(f"<{len(kept) // _KEY_BYTES}I", kept)
 
 
 def _words(text: str) -> set[str]:
-    """The words of a text, in small letters."""
+    """The words of a text, in lower case."""
     if text.isascii():
         return _words_of_plain(text.encode())
     return set(_WORD.findall(text.lower()))
@@ -328,7 +330,7 @@ def _words_of_plain(text: bytes) -> set[str]:
 
 
 def _call_text(act: Observed) -> str:
-    """What a call is about, as far as it is read."""
+    """The text that represents a call, up to `_CALL_CHARS` characters."""
     if act.runs and act.text:
         return act.text[:_CALL_CHARS]
     args = act.args
@@ -342,16 +344,16 @@ def _text_of(value: object) -> str:
 
 
 def _masked(text: bytes) -> bytes:
-    """Without its numbers; where it may hold ids, without all that can be part of one: a tenth of a pattern's time."""
+    """Remove numbers; if the text may contain ids, all hexadecimal digits: in a tenth of a pattern's time."""
     rest = text.translate(None, _DIGITS)
     return rest if len(text) - len(rest) < _ID_DIGITS else text.translate(None, _HEX_DIGITS)
 
 
 def _is_negative(words: set[str], text: str) -> bool:
-    """Whether a result is a refusal or an error by its words."""
+    """Return whether a result is a refusal or an error, by its words."""
     if "error" in text or "fail" in text:  # also as part of a word, such as ValueError
         return True
-    if words.isdisjoint(_NEGATIVE_WORDS) and text.isascii():  # of other texts words may be pieces
+    if words.isdisjoint(_NEGATIVE_WORDS) and text.isascii():  # in other texts, words may be parts
         return False
     return _holds(text, _NEGATIVE)
 
@@ -365,6 +367,6 @@ def _holds(text: str, cues: tuple[str, ...]) -> bool:
 
 def _bytes(text: str) -> bytes:
     try:
-        return text.encode()  # in half the time
+        return text.encode()  # twice as fast
     except UnicodeEncodeError:
         return text.encode("utf-8", "surrogatepass")

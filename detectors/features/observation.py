@@ -1,4 +1,4 @@
-"""An event as detectors see it: with what the policy knows of the tool and what the session knows of the call."""
+"""Observations: an event with the policy's classification of its tool and the session's history of its call."""
 
 from collections.abc import Mapping, Sequence
 from enum import IntFlag
@@ -28,11 +28,11 @@ from haltline.schemas.findings import Evidence, Finding
 __all__ = ["Call", "CallTracker", "Observation", "Phase", "Trait"]
 
 _HEAD_CHARS = 240
-"""Of a command line or program, what is remembered until its result comes."""
+"""Characters of a command line or program that are stored until its result arrives."""
 _SIZE_BYTES = 4
-"""So much may the sizes of two answers differ that begin alike: addresses and timings vary."""
+"""Tolerance for the sizes of two answers with the same beginning, since addresses and timings vary."""
 _SHORT_NAME = 3
-"""Names of tools no longer than this are words of their own in a message."""
+"""Names of tools up to this length may also be ordinary words in a message."""
 
 
 class Trait(IntFlag):
@@ -45,32 +45,32 @@ class Trait(IntFlag):
     AGAIN = 8
     """The call was made before."""
     LOSS = 16
-    """Somebody would miss something, or something else that cannot be taken back is done."""
+    """The call would destroy things of others, or has another irreversible effect."""
     OTHER = 32
-    """Not about a call: the session's start and end, a model turn, or a call that was counted already."""
+    """Not about a call: the session's start and end, a model turn, or a duplicate."""
     BEGUN = 64
     """An attempt that was not refused."""
     DONE = 128
     """A result of a call that was not refused."""
     USAGE = 256
-    """It tells what was used."""
+    """The event reports usage."""
     START = 512
     """The session's start."""
     TASK = 1024
-    """The session's start, with what it is to do."""
+    """The session's start, with its task."""
     TURN = 2048
     """A turn of the model."""
     MORE = 4096
-    """It has fields that the schema does not know."""
+    """The event has fields that are not in the schema."""
     REFUSED = 8192
-    """A call that was not carried out, since somebody refused it: none of the others but `USAGE` holds then."""
+    """A refused call, which was not executed: of the other traits, only `USAGE` may apply too."""
     ANYTHING = 16383
 
 
 _ATTEMPT, _RESULT, _FAILURE, _AGAIN, _LOSS, _OTHER, _BEGUN, _DONE, _USAGE, _START, _TASK, _TURN, _MORE, _REFUSAL = (
     int(s) for s in Trait if s is not Trait.ANYTHING
 )
-# Members of an enumeration are looked up at every event: from their class, that takes ten times as long.
+# Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _STARTED, _MODEL_TURN = Kind.SESSION_STARTED, Kind.MODEL_TURN
 _IS_ATTEMPT, _IS_RESULT, _IS_BOTH = Phase.ATTEMPT, Phase.RESULT, Phase.BOTH
 _READ, _POLL, _EXEC, _DESTRUCTIVE = Effect.READ, Effect.POLL, Effect.EXEC, Effect.DESTRUCTIVE
@@ -78,7 +78,7 @@ _OK, _ERROR, _TIMEOUT, _REFUSED = Outcome.OK, Outcome.ERROR, Outcome.TIMEOUT, Ou
 
 
 class _Given:
-    """What every observation has. In slots: Python keeps no more than 30 other attributes of a class in a fast form."""
+    """The attributes that every observation has. In slots: Python has a fast form for at most 30 other attributes."""
 
     __slots__ = (
         "_classifier", "action", "args", "call", "calls", "event", "failed", "hint", "index", "is_attempt",
@@ -89,16 +89,16 @@ class _Given:
 
 
 class Observation(_Given):
-    """One event of a session, read by the policy. Features are worked out when first asked for."""
+    """An event of a session, classified by the policy. Features are computed on first access."""
 
     found: Sequence[Finding] = ()
-    """What the detectors that looked before found on this event; set by the engine."""
+    """Findings of earlier detectors on this event; set by the engine."""
     enforced: Sequence[Finding] = ()
-    """Those of them whose rules are not in shadow."""
+    """Those in `found` whose rules are not in shadow mode."""
     batch: Batch | None = None
-    """The declared batch that covers this act, if any; set by the engine before detectors look."""
+    """The declared batch that covers this act, or None; set by the engine before detectors run."""
 
-    def __init__(  # noqa: PLR0917 - made for every event: given by name, they take twice as long
+    def __init__(  # noqa: PLR0917 - created for every event: keyword arguments take twice as long
         self,
         event: ActionEvent,
         classifier: Classifier,
@@ -119,32 +119,32 @@ class Observation(_Given):
         self.args = event.args
         self.usage = event.usage
         self.hint = event.effect
-        """The producer's own word for what the action does."""
+        """The producer's own statement of the action's effect."""
         self.call = call
         """The attempt that this is the result of."""
         self.calls = calls
-        """What the session remembers, as it was before this event."""
+        """The session's calls, as they were before this event."""
         self.topic = topic
-        """Where the event stands in the log; empty: nowhere."""
+        """Topic of the event; empty: none."""
         self.partition = partition
         self.offset = offset
         self.is_attempt = phase is _IS_ATTEMPT or phase is _IS_BOTH
-        """True once for each call: at its proposal, or at its result when it was never proposed."""
+        """True once per call: at its proposal, or at its result if it was never proposed."""
         self.is_result = phase is _IS_RESULT or phase is _IS_BOTH
-        """True once for each call: when its result is known."""
+        """True once per call: when its result is known."""
         self.recalled = recalled
-        """Whether the session's calls are remembered by their fingerprints: some rule asks for `again`."""
+        """Whether calls are stored by their fingerprints, because a rule uses `again`."""
         self.measured = measured
-        """Whether the session's progress is measured, where calls are remembered: some rule asks for `novelty`."""
+        """Whether the session's progress is measured too, because a rule uses `novelty`."""
         self._classifier = classifier
-        # What nearly every event is asked for is worked out at once: a feature that waits costs a call more.
+        # Features that nearly every event needs are computed at once: a lazy one costs another call.
         if call is None:
             self._of_attempt(event.action)
         else:
             self._of_result(event.action or call.action, call)
         outcome = event.outcome
         self.refused = outcome is _REFUSED
-        """The call was never executed."""
+        """The call was not executed."""
         if outcome is _OK or self.refused:
             self.failed = False
             """The call was executed and did not succeed."""
@@ -154,34 +154,34 @@ class Observation(_Given):
             self.failed = self.is_result and bool(event.error)
 
     def _of_attempt(self, action: str) -> None:
-        """Reads an attempt, or a result of which no attempt is known."""
+        """Read an attempt, or a result without a known attempt."""
         self.action = action
         self.index = self.calls.actions + self.is_attempt
-        """Which action of the session it is, from 1; of a result, that of its attempt."""
+        """Number of the session's action, from 1; for a result, that of its attempt."""
         self.tool = tool = self._classifier.tool_of(action, self.args)
-        """What is known of the tool."""
+        """The known properties of the tool."""
         self.runs = tool.effect is _EXEC
         """Whether the tool runs a program, a command line or a statement."""
         self.text = tool_classifier.text_of(self.args, tool) if self.runs else ""
-        """The command line, statement or program that it runs, empty if it runs none; of a result its beginning."""
+        """The command line, statement or program that it runs; empty if none; for a result its beginning."""
         if self.text:
             if self.is_attempt and not tool_classifier.runs_into_loss(self):
                 self.acts = self.irreversible = ()
         elif not tool_classifier.may_destroy(action, tool, self.hint, self.args):
             self.irreversible = ()
-            if self.is_attempt:  # `CallTracker` remembers it in any case
+            if self.is_attempt:  # `CallTracker` needs it in any case
                 self.targets = self._classifier.targets(self.event)
         self.step = self.index
         """Index of the first action of its step: the calls of one model turn are one step.
 
-        What counts steps takes two calls for one when the step of the later is not later than the index of the other.
+        Two calls are of one step if the later one's `step` is not greater than the other's `index`.
         """
-        if self.is_attempt:  # `CallTracker` asks for both in any case
+        if self.is_attempt:  # `CallTracker` needs both in any case
             self.fingerprint = fingerprint(self.event, action, tool)
             self.step = self.calls.step.of(self)
 
     def _of_result(self, action: str, call: Call) -> None:
-        """Reads a result by what is remembered of its attempt."""
+        """Read a result, using the stored attempt."""
         self.action = action
         self.index = call.index
         self.step = call.step or call.index
@@ -195,34 +195,34 @@ class Observation(_Given):
 
     @property
     def written(self) -> Mapping[str, list[list[str]]]:
-        """By path of a file that the session wrote: what it takes away when it is run."""
+        """By path of a file that the session wrote: what it destroys if run."""
         return self.calls.written
 
     def may_have_changed_since(self, index: int) -> bool:
-        """Whether a call after the action `index` whose result is not known may have changed something."""
+        """Return whether a call after the action `index` whose result is unknown may have changed something."""
         return self.calls.may_have_changed(self, index)
 
     def was_condensed_between(self, first: int, last: int) -> bool:
-        """Whether the model's context was condensed between two actions, not long before the later one."""
+        """Return whether the model's context was condensed between two actions, shortly before the later one."""
         return self.calls.compaction.lies_between(first, last)
 
     @property
     def phase(self) -> Phase:
-        """Where in the life of its call it stands."""
+        """The phase of its call."""
         if self.is_attempt:
             return _IS_BOTH if self.is_result else _IS_ATTEMPT
         return _IS_RESULT if self.is_result else Phase.NONE
 
     @property
     def began_ms(self) -> int:
-        """When the call began, epoch milliseconds: as far as the result tells, where it was never proposed."""
+        """When the call began, epoch milliseconds; for a call that was never proposed, computed from its duration."""
         if self.call is not None:
             return self.call.time_ms
         return self.time_ms - int(self.event.duration_ms or 0) if self.is_result else self.time_ms
 
     @property
     def sights(self) -> int:
-        """All of `Trait` that hold."""
+        """All traits of the event, as the bits of `Trait`."""
         sights = _USAGE if self.usage is not None else 0
         if self.refused and (self.is_attempt or self.is_result):
             return sights | _REFUSAL  # neither the agent's failure nor a step of its work
@@ -248,12 +248,12 @@ class Observation(_Given):
 
     @lazy
     def targets(self) -> tuple[str, ...]:
-        """What the event itself says that it is about, in canonical form; `unknown` when it does not say."""
+        """The targets that the event itself names, in canonical form; `unknown` if none."""
         return self._classifier.targets(self.event)
 
     @property
     def effect(self) -> Effect:
-        """What the action does: the policy's reading, raised by the producer's hint and by what it would destroy."""
+        """The action's effect: the policy's classification, raised by the producer's hint and by destruction."""
         if self.call is not None:
             return self.call.effect
         effect, hint = self.tool.effect or _READ, self.hint
@@ -263,17 +263,17 @@ class Observation(_Given):
 
     @property
     def destroys(self) -> tuple[Destruction, ...]:
-        """What the action would take away, scratch and the session's own things too; of a result, `losses` only."""
+        """What the action would destroy, with scratch and the session's own things; for a result, only `losses`."""
         return lost(self.acts)
 
     @property
     def losses(self) -> tuple[Destruction, ...]:
-        """What somebody would miss: neither scratch nor the session's own."""
+        """What the action would destroy, without scratch and the session's own things."""
         return lost(self.irreversible)
 
     @lazy
     def acts(self) -> tuple[Destruction, ...]:
-        """What cannot be taken back: as `destroys`, with what is exposed, spent, sent or handed over."""
+        """The irreversible acts: `destroys`, and what is exposed, spent, sent or handed over."""
         if self.call is not None:
             return self.irreversible
         found = tool_classifier.destroys(self, self._classifier)
@@ -287,7 +287,7 @@ class Observation(_Given):
 
     @lazy
     def irreversible(self) -> tuple[Destruction, ...]:
-        """As `acts`, without what is scratch or the session's own."""
+        """Like `acts`, without scratch and the session's own things."""
         if self.call is not None:
             known = self.call.losses
             return tuple(map(of_row, known)) if known else ()
@@ -300,12 +300,12 @@ class Observation(_Given):
 
     @property
     def creates(self) -> Sequence[str]:
-        """What the action makes, as targets."""
+        """The targets that the action creates."""
         return self.call.creates if self.call is not None else tool_classifier.creates(self)
 
     @property
     def renames(self) -> Sequence[tuple[str, str]]:
-        """What is called otherwise afterwards: each new target with the one that it was; of an attempt only."""
+        """The targets that the action renames: each new one with the old one; for attempts only."""
         return tool_classifier.renames(self)
 
     @property
@@ -317,20 +317,20 @@ class Observation(_Given):
 
     @lazy
     def subject(self) -> str:
-        """What the call is about: its tool with the program and its argument, or with its first target."""
+        """The subject of the call: its tool with the program and its argument, or with its first target."""
         return f"{self.action} {command_effects.subject(self.head) if self.runs else self.head}"
 
     @lazy
     def changes(self) -> bool:
-        """Whether it changes anything that a later call could see."""
+        """Return whether it changes anything that a later call could see."""
         return tool_classifier.changes(self._hint, self.tool, self.text)
 
     @lazy
     def changed(self) -> bool:
-        """Whether a result is of a call that changed something, or may have: a failure or its answer can say no.
+        """Return whether a result is of a call that changed something, or may have.
 
-        What failed changed nothing, but for a program that may have written before; an edit that gets the same answer
-        as before changed nothing either.
+        Failed calls changed nothing, except programs that may have written before they failed. An edit with the same
+        answer as before changed nothing either.
         """
         if self.refused or not self.changes:
             return False
@@ -339,7 +339,7 @@ class Observation(_Given):
         head = self.event.output_head
         if not head:
             return True
-        if self.runs:  # what a program prints can be about anything, unless it is all that it prints
+        if self.runs:  # a program's output can be about anything, unless it is short
             return len(head) > _HEAD_CHARS or not command_effects.says_unchanged(head)
         if command_effects.says_unchanged(head):
             return False
@@ -347,12 +347,12 @@ class Observation(_Given):
 
     @property
     def files(self) -> Sequence[tuple[str, list[list[str]]]]:
-        """The files that an attempt writes, with what each takes away when it is run; only those that may."""
+        """The files that an attempt writes, with what each would destroy if run; only those that may."""
         return tool_classifier.files_of(self)
 
     @property
     def does_more_than_look(self) -> bool:
-        """Whether it may change anything, or reaches something outside."""
+        """Return whether it may change anything, or reaches something outside."""
         effect = self.tool.effect
         if effect is _READ or effect is _POLL:
             return bool(self.losses)
@@ -360,36 +360,36 @@ class Observation(_Given):
 
     @property
     def produces(self) -> bool:
-        """Whether it runs a program or writes: it may leave files that nobody named."""
+        """Return whether it runs a program or writes, and so may create files that the event does not name."""
         return tool_classifier.produces(self.tool, self.text)
 
     @property
     def places(self) -> Sequence[str]:
-        """Where it runs programs after everything that it takes away, or writes; empty text: it does not say."""
+        """Where it runs programs after everything that it removes, or where it writes; empty text: unknown."""
         return tool_classifier.places(self)
 
     @lazy
     def waits(self) -> bool:
-        """Whether it looks at something that is expected to change by itself."""
+        """Return whether it looks at something that is expected to change by itself."""
         return tool_classifier.waits(self._hint, self.tool, self.text)
 
     @property
     def _hint(self) -> Effect | None:
-        """The producer's hint, which a result may leave out."""
+        """The producer's hint, which may be missing in a result."""
         if self.hint is not None or self.call is None:
             return self.hint
         return self.call.effect if self.call.effect is not _READ else None
 
     @lazy
     def fingerprint(self) -> str:
-        """Equal for the same call with the same arguments, but for what varies by itself."""
+        """Equal for the same call with the same arguments, except for what varies by itself."""
         if self.call is not None:
             self._require_recalled("the fingerprint of a result")
         return fingerprint(self.event, self.action, self.tool)
 
     @lazy
     def again(self) -> Again | None:
-        """What is known of the same call made before, once what came of this one is known; None: it is new."""
+        """The history of the same call, once this one's result is known; None: it is new."""
         self._require_recalled("whether a call was made before")
         return self.calls.recall.look(self)
 
@@ -399,16 +399,16 @@ class Observation(_Given):
 
     @lazy
     def novelty(self) -> tuple[float, ...] | None:
-        """The session's progress with this result in it, as `novelty.VALUES`; None: it is no step.
+        """The session's progress including this result, as `novelty.VALUES`; None: it is not a step.
 
-        Only the result of a call of which anything is told is one; what was refused, waits or only talks is none.
+        A step is the result of a call with a known outcome that was not refused, does not wait and does not only talk.
         """
         if not self.is_result or self.refused or not self.recalled or self.action in TALK or self.waits:
             return None
-        if self.failed and (self.unread or self.cancelled):  # it was no call, or none that was made
+        if self.failed and (self.unread or self.cancelled):  # not a call, or one that was not executed
             return None
         event = self.event
-        if self.call is None and event.args is None and not event.targets:  # its beginning is late, or lost
+        if self.call is None and event.args is None and not event.targets:  # its attempt is late, or lost
             return None
         if event.output_head is None and event.output_bytes is None and event.output_digest is None and not event.error:
             return None
@@ -416,7 +416,7 @@ class Observation(_Given):
 
     @lazy
     def unread(self) -> bool:
-        """Whether the harness could not read what the model wrote: no tool was called, and nothing was done."""
+        """Return whether the harness could not parse the model's output, so that no tool was called."""
         if not self.failed:
             return False
         text = self.event.error or self.event.output_head or ""
@@ -424,26 +424,26 @@ class Observation(_Given):
 
     @lazy
     def cancelled(self) -> bool:
-        """Whether the harness did not carry the call out, or broke it off, because another call of its turn failed."""
+        """Return whether the harness skipped or stopped the call because another call of its turn failed."""
         if not self.failed:
             return False
         return is_cancelled(self.event.error or self.event.output_head or "")
 
     @lazy
     def infrastructure(self) -> bool:
-        """Whether it failed because of the service that it asked, such as a rate limit."""
+        """Return whether it failed because of the requested service, such as by a rate limit."""
         if not self.failed:
             return False
         return is_infrastructure(self.event.error or self.event.output_head or "")
 
     @property
     def backs_off(self) -> bool:
-        """Whether such a failure came after the session had waited for the service as it should."""
+        """Return whether it failed in that way after the session had backed off sufficiently."""
         return self.infrastructure and self.calls.outage.is_waited_for(self.began_ms)
 
     @lazy
     def timed_out(self) -> str:
-        """What a call had told when it was broken off for taking too long, as a digest; empty for anything else."""
+        """A digest of the output of a call stopped by a timeout; empty for other calls."""
         event = self.event
         if not self.failed or event.output_bytes == 0:
             return ""
@@ -456,7 +456,7 @@ class Observation(_Given):
 
     @property
     def got_on(self) -> bool:
-        """Whether it timed out with other output than the last call that did."""
+        """Return whether it timed out with other output than the last call that did."""
         if not self.timed_out or not self.calls.timed_out:
             return False
         (head, _, size), (last_head, _, last_size) = self.timed_out.partition(":"), self.calls.timed_out.partition(":")
@@ -464,16 +464,16 @@ class Observation(_Given):
 
     @lazy
     def steps_through(self) -> bool:
-        """Whether it goes through something step by step, so that numbers are all that need differ in its answers."""
+        """Return whether it steps through something, so that its answers may differ in numbers only."""
         return not self.failed and tool_classifier.steps_through(self.action, self.text)
 
     @lazy
     def accesses(self) -> tuple[Access, ...]:
-        """Which files an attempt looks at and which it changes."""
+        """The files that an attempt reads, and those that it changes."""
         return file_access.accesses(self)
 
     def error_key(self, level: Normalization) -> str:
-        """The error in its normal form; empty when the call did not fail, or said nothing of why."""
+        """The normalized error; empty if the call did not fail, or gave no reason."""
         event = self.event
         if not self.failed or self.cancelled or self.got_on:
             return ""
@@ -482,7 +482,7 @@ class Observation(_Given):
             text = text.replace(self.action, "<tool>")  # `unknown tool: x`: one guessed name after another
         key = error_key(text, level)
         if key or self.runs:
-            return key  # a program that fails without output, such as a search that finds nothing, gives an answer
+            return key  # a program that fails without output, such as a search without matches, gives an answer
         return "timeout" if event.outcome is _TIMEOUT else f"{self.action} failed"
 
     @property
@@ -491,7 +491,7 @@ class Observation(_Given):
         return self.evidence_of(self.event.event_id, self.offset)
 
     def evidence_of(self, event_id: str, offset: int) -> Evidence:
-        """An earlier event of the same session as evidence: all are on the same topic partition."""
+        """An earlier event of the same session as evidence: all are in the same topic partition."""
         if not self.topic:
             return Evidence(event_id=event_id)
         return Evidence(event_id=event_id, topic=self.topic, partition=self.partition, offset=offset)

@@ -1,4 +1,4 @@
-"""What the parts of an observation may ask of it: they stand below it and do not import it."""
+"""Protocols of the parts of an observation that other features use, which avoid import cycles."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -11,7 +11,7 @@ from haltline.schemas.events import ActionEvent, Effect, Kind, Usage
 
 
 class ToolCall(Protocol):
-    """A call read by itself: its tool, arguments and effect. `Observation` documents them."""
+    """A call without its session: tool, arguments and effect. `Observation` documents the members."""
 
     event: ActionEvent
     action: str
@@ -33,7 +33,7 @@ class ToolCall(Protocol):
 
 
 class Observed(ToolCall, Protocol):
-    """A call of a session: with its place there, and its result."""
+    """A call within its session, with its result."""
 
     kind: Kind
     time_ms: int

@@ -1,13 +1,14 @@
-"""Whether two targets are the same thing under another spelling: case, quotes, qualification, another key, nesting.
+"""Comparison of targets that may be spelled differently: case, quotes, qualification, another key, nesting.
 
-Misses: names that only their system knows to be one (an id and a name); paths of file systems without case.
+Misses: names that only their system can resolve to one thing (an id and a name); paths of case-insensitive file
+    systems.
 """
 
 import re
 from functools import lru_cache
 
 _LOCAL = frozenset(("path", "device", "worktree", "stash", "history", "unknown"))
-"""Kinds whose names are compared as they are."""
+"""Kinds whose names are compared exactly."""
 _QUOTES = re.compile(r"[\"'`\[\]]")
 _DISTINCTIVE = re.compile(r"[a-z][\w-]{3,}|[\w-]*[a-z_-][\w-]*\d[\w-]*")
 _BELOW = re.compile(r"(?:/\*{1,2}|/\.)+/?\Z|/\Z")
@@ -16,7 +17,7 @@ _NAME = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 
 @lru_cache(maxsize=4096)
 def plain(target: str) -> tuple[str, str]:
-    """Kind and name of a target, the name without what does not matter."""
+    """The kind and the normalized name of a target."""
     kind, _, name = target.partition("=")
     if kind in _LOCAL:
         return kind, _BELOW.sub("", name) or name
@@ -28,7 +29,7 @@ def plain(target: str) -> tuple[str, str]:
 
 
 def same(one: str, other: str) -> bool:
-    """Whether two targets are one thing."""
+    """Return whether two targets are the same thing."""
     kind, name = plain(one)
     kind_, name_ = plain(other)
     if name != name_:

@@ -1,14 +1,14 @@
-"""Which calls of a session are one step: those of one model turn, which were all decided on before any had a result.
+"""Steps of a session: the calls of one model turn, all of which were decided on before any had a result.
 
-Producers seldom tell turns apart, so the times do. A call is of the same step as the one before when it was proposed
-`TOGETHER_MS` after it at the latest, and
-- before the first result of the step: whatever the order of the records (recordings often write each result behind
-  its proposal), nobody could know it; or
-- so soon after that result that no model can have read it, and it is another call than those of the step: models
-  send the calls of a turn one after the other, and short ones have ended by then. The same call made again after its
-  result is a retry, however fast.
-Behind a result at most `MAX_CALLS` calls are joined, so that a loop without a model is told from a turn. A turn of the
-model that is told ends a step.
+Producers seldom mark turns, so event times are used. A call belongs to the same step as the one before if it was
+proposed at most `TOGETHER_MS` later, and
+- before the first result of the step: whatever the order of the records (recordings often write each result after
+  its proposal), the model could not know it; or
+- so soon after that result that no model can have read it, and it differs from the calls of the step: models send the
+  calls of a turn one after the other, and short ones have ended by then. The same call repeated after its result is a
+  retry, however fast.
+After a result, at most `MAX_CALLS` calls are joined, to distinguish a loop without a model from a turn. A published
+model turn ends a step.
 
 Misses: calls of one turn that are further apart; recordings in whole seconds whose turns take less than one.
 """
@@ -20,26 +20,26 @@ from haltline.detectors.features.observation_protocol import Observed
 TOGETHER_MS = 1_500
 MAX_CALLS = 8
 _REACTION_MS = 300
-"""No model reads a result and proposes a call in less."""
+"""Milliseconds; no model reads a result and proposes a call in less."""
 _SECOND_MS = 1_000
 
 
 class Step(Struct):
-    """The step that the last attempt is of. Plain JSON values: part of the session's state."""
+    """The step of the last attempt. Plain JSON values: part of the session's state."""
 
     first: int = 0
-    """Index of its first call; 0: there was none since the last turn of the model."""
+    """Index of its first call; 0: none since the last model turn."""
     began_ms: int = 0
-    """When its first call began."""
+    """Start of its first call, epoch milliseconds."""
     last_ms: int = 0
-    """When its last call began."""
+    """Start of its last call, epoch milliseconds."""
     ended_ms: int = 0
-    """When the first of its calls to end did; 0: none has."""
+    """Time of its earliest result, epoch milliseconds; 0: none yet."""
     calls: list[str] = field(default_factory=list)
     """Fingerprints of its calls."""
 
     def of(self, act: Observed) -> int:
-        """Index of the first call of the step that an attempt is of."""
+        """Index of the first call of an attempt's step."""
         if self.first and self._holds(act):
             return self.first
         return act.index
@@ -59,13 +59,13 @@ class Step(Struct):
         return began_ms - self.ended_ms <= _REACTION_MS or self._is_next_second(act, began_ms)
 
     def _is_next_second(self, act: Observed, began_ms: int) -> bool:
-        """Whether a recording in whole seconds, and without durations, has the second after: less may have passed."""
+        """Return whether the call is one second later in a recording in whole seconds: less time may have passed."""
         if act.is_result or self.ended_ms != self.began_ms:
             return False
         return began_ms - self.ended_ms == _SECOND_MS and began_ms % _SECOND_MS == 0
 
     def note_attempt(self, act: Observed) -> None:
-        """Takes in an attempt."""
+        """Record an attempt."""
         began_ms = act.began_ms
         if act.step == self.first:
             self.last_ms = max(self.last_ms, began_ms)
@@ -76,10 +76,10 @@ class Step(Struct):
         self.calls = [act.fingerprint]
 
     def note_result(self, act: Observed) -> None:
-        """Takes in what came of a call."""
+        """Record the result of a call."""
         if act.step == self.first and (not self.ended_ms or act.time_ms < self.ended_ms):
             self.ended_ms = act.time_ms
 
     def note_turn(self) -> None:
-        """Takes in a turn of the model: what follows was decided on after it."""
+        """Record a model turn: later calls were decided on after it."""
         self.first = 0

@@ -1,8 +1,8 @@
-"""Which paths a task is about, and which ones are critical wherever a task is.
+"""The scope of a task, as globs of paths, and the paths that are critical for any task.
 
-A scope is a list of globs (`src/**`, `lib/helper.ex`, `/etc/nginx`): `*` and `?` stay within a folder, `**` goes
-through folders, and what names a folder covers all below it. A relative glob is matched at any depth, since the
-folder in which a session works is often not known.
+A scope is a list of globs (`src/**`, `lib/helper.ex`, `/etc/nginx`): `*` and `?` match within a folder, `**` across
+folders, and a glob that names a folder covers everything below it. A relative glob matches at any depth, since the
+working directory of a session is often unknown.
 """
 
 import re
@@ -13,7 +13,7 @@ from haltline.detectors.commands.model import Badness
 from haltline.detectors.commands.paths import badness, canonical
 
 Critical = Literal["", "critical", "grave"]
-"""`grave`: who changes it takes over a machine or an account."""
+"""`grave`: a change takes over a machine or an account."""
 
 _GRAVE = re.compile(
     r"(?:^|/)\.ssh/|(?:^|/)authorized_keys$|(?:^|/)id_(?:rsa|dsa|ecdsa|ed25519)(?:\.\w+)?$|(?:^|/)\.aws/(?:credentials|config)$"
@@ -28,7 +28,7 @@ _SECRET = re.compile(
 _TEMPLATE = re.compile(
     r"\.(?:example|sample|template|dist|defaults?)$|\.(?:pyi?|c|h|cc|cpp|hpp|go|rs|java|kt|[jt]sx?|rb|php|cs|swift|ex|md)$"
 )
-"""Not the secret itself, but its pattern, or code that is about secrets."""
+"""Not a secret itself, but its template, or code about secrets."""
 _CHANGED_ONLY = re.compile(r"(?:^|/)\.git/|^/etc/")
 _PUBLIC = ("/etc/passwd", "/etc/group", "/known_hosts", ".pub")
 _HARMLESS = re.compile(
@@ -40,25 +40,25 @@ _HINTS = (
     "service_account", "service-account", ".pem", ".p12", ".pfx",
 )  # fmt: skip
 _DOT_ENV = re.compile(r"(?<![A-Za-z0-9])\.env")
-"""Not `os.environ`, which many programs have."""
+"""Not `os.environ`, which occurs in many programs."""
 _SYSTEM = re.compile(r"^/(?:usr|bin|sbin|lib\w*|opt|proc|sys|dev|nix|snap|System|Library)(?:/|$)")
 _PROJECT = re.compile(
     r"(?:^|/)(?:README|CHANGELOG|CONTRIBUTING|LICENSE|AGENTS|CLAUDE)(?:\.\w+)?$|(?:^|/)(?:pyproject\.toml|setup\.(?:cfg|py)"
     r"|tox\.ini|pytest\.ini|conftest\.py|requirements[\w-]*\.txt|package\.json|tsconfig\.json|Makefile|Cargo\.toml|go\.mod"
     r"|mix\.exs|pom\.xml|build\.gradle|\.gitignore|\.editorconfig)$"
 )
-"""What is looked at to find one's way in a project."""
+"""Files that are read for orientation in a project."""
 _DEPENDENCIES = re.compile(r"(?:^|/)(?:site-packages|dist-packages|node_modules|\.venv|venv|deps|vendor)(?:/|$)")
 
 
 _SHORT_CHARS = 256
-"""Of texts that are no longer it is remembered what was found: most are paths and short command lines."""
+"""Results are cached for texts up to this length: most are paths and short command lines."""
 _CACHED_PATHS = 8192
-"""An agent comes back to the same paths."""
+"""Agents access the same paths repeatedly."""
 
 
 def may_be_critical(text: str) -> bool:
-    """Whether it is worth while to look for critical paths in a text."""
+    """Return whether a search for critical paths in a text is worthwhile."""
     return _short_may_be_critical(text) if len(text) <= _SHORT_CHARS else _may_be_critical(text)
 
 
@@ -74,7 +74,7 @@ _short_may_be_critical = lru_cache(maxsize=_CACHED_PATHS)(_may_be_critical)
 
 @lru_cache(maxsize=_CACHED_PATHS)
 def critical(path: str, *, changes: bool) -> Critical:
-    """Whether a canonical path is critical to change, or to look at; of an empty text, it is not."""
+    """Return whether a canonical path is critical to change, or to read; empty: it is not."""
     if _TEMPLATE.search(path):
         return ""
     if _GRAVE.search(path):
@@ -86,13 +86,13 @@ def critical(path: str, *, changes: bool) -> Critical:
 
 
 def is_secret(path: str) -> bool:
-    """Whether a canonical path is that of a file with secrets."""
+    """Return whether a canonical path is that of a file with secrets."""
     return critical(path, changes=False) != "" and not path.endswith(_PUBLIC)
 
 
 @lru_cache(maxsize=_CACHED_PATHS)
 def is_incidental(path: str, *, changes: bool) -> bool:
-    """Whether any task touches it: scratch; to look at, programs, libraries and a project's description."""
+    """Return whether any task may touch it: scratch; for reading, programs, libraries and a project's description."""
     if badness(path, everything=False) is Badness.SCRATCH or path in ("", ".", "/", "~") or path.startswith("/dev/"):
         return True
     return not changes and any(known.search(path) is not None for known in (_SYSTEM, _DEPENDENCIES, _PROJECT))
@@ -100,7 +100,7 @@ def is_incidental(path: str, *, changes: bool) -> bool:
 
 @lru_cache(maxsize=_CACHED_PATHS)
 def in_scope(path: str, globs: tuple[str, ...], *, changes: bool) -> bool:
-    """Whether the globs cover a canonical path; looking at a folder on the way to one is covered too."""
+    """Return whether the globs cover a canonical path; reading a folder above one is covered too."""
     return any(glob and _covers(path, glob, changes=changes) for glob in globs)
 
 
@@ -110,7 +110,7 @@ def _covers(path: str, glob: str, *, changes: bool) -> bool:
         return True
     if glob.startswith("/") and not path.startswith(("/", "~")) and any(p.match(path) for p in _tails(glob)):
         return True
-    # `ls src` on the way to `src/api/**`; in a folder whose own place is not known, by its end.
+    # `ls src` is above `src/api/**`; in a folder with an unknown location, the ends are compared.
     return not changes and bool(start) and (f"{start}/".startswith(f"{path}/") or path.endswith(f"/{start}"))
 
 
@@ -126,7 +126,7 @@ def _compiled(glob: str) -> tuple[re.Pattern[str], str]:
 
 @lru_cache(maxsize=1024)
 def _tails(glob: str) -> tuple[re.Pattern[str], ...]:
-    """An absolute glob as it is written from a folder inside of it: `/srv/app/src/**` is `src/**` in `/srv/app`."""
+    """An absolute glob relative to each folder above it: `/srv/app/src/**` is `src/**` in `/srv/app`."""
     parts = canonical(glob).strip("/").split("/")
     tails = ("/".join(parts[i:]) for i in range(1, len(parts)) if not parts[i].startswith("*"))
     return tuple(re.compile(f"{_expression(tail)}(?:/.*)?$", re.DOTALL) for tail in tails)

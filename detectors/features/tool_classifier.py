@@ -30,7 +30,7 @@ from haltline.detectors.commands import may_create as text_may_create
 from haltline.detectors.commands import renames as shell_renames
 from haltline.detectors.commands.code_creations import code_creations
 from haltline.detectors.commands.effects.requests import is_own_server
-from haltline.detectors.commands.model import LOSSES, ActEffect, as_row, of_row
+from haltline.detectors.commands.model import BLANK, LOSSES, ActEffect, as_row, of_row
 from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.commands.prefilter import may_destroy_by_code
 from haltline.detectors.commands.sql import sql_creations, sql_renames
@@ -61,12 +61,18 @@ BUILT_IN: tuple[Tool, ...] = (
     *(Tool(match=name, effect=Effect.EXEC, reading=Reading.SQL) for name in (
         "sql", "sql_*", "*_sql", "query", "*_query", "query_database", "query_db", "run_queries", "execute_queries",
     )),
+    *(Tool(match=name, effect=Effect.READ) for name in (
+        "python*_docs*", "python*_search*", "python*_lint*", "lint_*", "*_lint", "*_linter",
+    )),
+    *(Tool(match=name, effect=Effect.WRITE) for name in (
+        "python*_format*", "format_python*", "format_js*", "format_code*",
+    )),
     *(Tool(match=name, effect=Effect.EXEC) for name in (
         "run_code", "execute_code", "run_python*", "execute_python*", "python*", "ipython", "code_interpreter",
         "execute_ipython_cell", "run_tests", "test", "run_javascript*", "run_js*", "run_node*", "run_ruby*", "run_r",
         "run_go*", "run_rust*", "run_java", "run_c", "run_cpp", "run_php*", "run_perl*", "jupyter*",
         "notebook_execute*", "notebook_run*",
-        "run_cell", "execute_cell", "repl", "*_repl",
+        "run_cell", "execute_cell", "repl", "*_repl", "interpreter",
     )),
     *(Tool(match=name, effect=Effect.DESTRUCTIVE) for name in (
         "delete_*", "drop_*", "truncate_*", "destroy_*", "purge_*", "wipe_*", "erase_*", "*_delete", "*_drop",
@@ -106,9 +112,25 @@ UNKNOWN = "unknown"
 
 _QUALIFIED = ("database", "schema", "table")
 _QUALIFIED_NAMES = frozenset(_QUALIFIED)
-_PATH_ARGS = frozenset({"path", "file_path", "filename", "file", "paths", "file_paths", "directory", "dir", "folder"})
+_PATH_ARGS = frozenset(
+    {
+        "path",
+        "file_path",
+        "filepath",
+        "target_file",
+        "filename",
+        "file",
+        "paths",
+        "file_paths",
+        "directory",
+        "dir",
+        "folder",
+    }
+)
 _ONLY_LOOKS = frozenset({"view", "read", "show", "list"})
 """As the `command` of an editor that has one."""
+_OF_EDITORS = frozenset(("create", "view", "str_replace", "insert", "undo_edit"))
+"""The same, of all their commands."""
 _TEXT_ARGS = {
     Reading.SHELL: (
         "command", "cmd", "script", "input", "code", "commands", "command_line", "bash", "shell", "argv", "program",
@@ -117,7 +139,10 @@ _TEXT_ARGS = {
     Reading.SQL: (
         "query", "sql", "statement", "command", "sql_text", "code", "statements", "queries", "script", "q", "text",
     ),
-    Reading.PLAIN: ("code", "script", "source", "command", "cmd", "input", "cell", "program", "content", "cells"),
+    Reading.PLAIN: (
+        "code", "script", "source", "command", "cmd", "input", "cell", "program", "content", "cells", "query",
+        "snippet", "expression", "expr", "text", "__arg1", "python", "javascript", "js",
+    ),
 }  # fmt: skip
 _LINES = frozenset(("commands", "statements", "queries", "cells"))
 """Lists of whole lines; any other list is the words of one."""
@@ -136,6 +161,16 @@ _PROGRAMS = frozenset((
 _MONGO = "mongosh --eval"
 _MONGOS = frozenset(("mongo", "mongodb", "mongosh", "mongo_shell", "mongodb_shell", "mongo_eval"))
 _FETCHERS = frozenset(("curl", "wget"))
+_CODES = frozenset((
+    "python", "python3", "py", "javascript", "js", "node", "nodejs", "deno", "bun", "typescript", "ts", "ruby", "php",
+    "perl", "lua", "julia", "jupyter", "notebook",
+))  # fmt: skip
+_RUNNERS = frozenset((
+    "run", "runner", "exec", "execute", "executor", "eval", "evaluate", "repl", "interpreter", "console", "sandbox",
+    "kernel",
+))  # fmt: skip
+"""With a language in the name of a tool: what it is given is code, whatever the argument is called."""
+_COMMANDS = frozenset(("command", "cmd", "command_line", "commands", "argv"))
 _MAKES = frozenset((
     "create", "make", "write", "save", "new", "generate", "upload", "put", "copy", "clone", "provision", "build",
     "createfile", "writefile", "mkdir", "makedirs",
@@ -164,6 +199,7 @@ _CONTENT_ARGS = (
     "data",
     "body",
     "source",
+    "code_edit",
 )
 _PUT_IN = ("new_str", "new_string", "insert_text", "replacement")
 _PUT_IN_NAMES = frozenset(_PUT_IN)
@@ -177,12 +213,16 @@ _TO_ARGS = (
 _PROGRAM_FILES = (".py", ".sh", ".js", ".ts", ".rb", ".mjs")
 _ABOUT_TEXTS = frozenset(("search", "web", "grep", "docs", "find"))
 """Words of tools that look for a statement rather than run it."""
+_MEANT_TO_BE_EMPTY = ("__init__.py", "keep", "py.typed", ".nojekyll", ".gitignore", ".npmignore", ".log")
 _EMPTY_BY_CUSTOM = (
-    "__init__.py", "keep", "py.typed", ".nojekyll", ".gitignore", ".py", ".js", ".ts", ".tsx", ".go", ".rs", ".java",
+    ".py", ".js", ".ts", ".tsx", ".go", ".rs", ".java",
     ".c",
     ".h", ".cpp", ".rb", ".php", ".css", ".html", ".md", ".txt", ".log", ".sh", ".vue", ".jsx", ".swift", ".kt",
 )  # fmt: skip
-"""Files that are made with nothing in them."""
+"""Files that are made with nothing in them, to be filled later."""
+_SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
+_IN_EVERY_PROJECT = re.compile(r".*/(?:README|LICENSE|CHANGELOG|(?:main|app|index|settings|server|config)\.)[\w.]*$")
+"""Nobody makes these anew but once."""
 _DATABASE_WORDS = frozenset((
     "sql", "db", "database", "query", "queries", "warehouse", "snowflake", "postgres", "mysql", "bigquery", "table",
 ))  # fmt: skip
@@ -211,6 +251,7 @@ _NOT_KNOWN = KnownTool()
 _DESTROYS = KnownTool(Effect.DESTRUCTIVE)
 _BY_VERB = frozenset((None, Effect.WRITE, Effect.NETWORK, Effect.MUTATE))
 """Effects that a destroying verb in the tool's name outweighs."""
+_MAY_WRITE = frozenset((None, Effect.WRITE, Effect.MUTATE))
 RUNS = {reading.value: KnownTool(Effect.EXEC, reading) for reading in Reading}
 """Tools that run something, by how it is read."""
 _GUESSES = (
@@ -299,13 +340,19 @@ class Classifier:
         if tool.effect is _EXEC:
             return _by_language(args, tool)
         if tool.effect is None:
+            if _runs_code(words(action)) and _COMMANDS.isdisjoint(args):
+                return KnownTool(_EXEC, _PLAIN, tool.loop_key)
             for name, reading in _GUESSES:
                 value = args.get(name)
                 if isinstance(value, str) or (value and isinstance(value, list) and isinstance(value[0], str)):
                     is_operation = (
                         isinstance(value, str)
                         and " " not in value.strip()
-                        and (destroying_verb(value) != "" or tool_effects.names_an_act(f"{value}_{action}"))
+                        and (
+                            value in _OF_EDITORS
+                            or destroying_verb(value) != ""
+                            or tool_effects.names_an_act(f"{value}_{action}")
+                        )
                     )
                     if is_operation or destructive_shapes.inner_calls(args, action):
                         return tool
@@ -345,6 +392,10 @@ class Classifier:
                 tool_name_severity.target("path" if kind in _PATH_ARGS else kind, name, cwd) for kind, name in found
             )
         )[:_MAX_TARGETS]
+
+
+def _runs_code(named: tuple[str, ...]) -> bool:
+    return not _CODES.isdisjoint(named) and not _RUNNERS.isdisjoint(named)
 
 
 def _asks_to_delete(known: KnownTool, name: str) -> bool:
@@ -423,7 +474,7 @@ def may_destroy(action: str, tool: KnownTool, hint: Effect | None, args: JsonObj
     return args is not None and (
         tool_effects.may_act(action)
         or destructive_shapes.telling(args)
-        or (tool.effect is _WRITE and any(map(_is_blank, map(args.get, _CONTENT_ARGS))))
+        or (tool.effect in _MAY_WRITE and any(map(_is_blank, map(args.get, _CONTENT_ARGS))))
     )
 
 
@@ -578,21 +629,33 @@ def _statement(action: str, args: JsonObject, tool: KnownTool) -> str:
     return ""
 
 
-_MAKES_FILES = ("write", "overwrite", "save", "edit", "put", "replace", "update")
+_MAKES_FILES = frozenset(("write", "overwrite", "save", "edit", "put", "replace", "update", "create"))
 
 
 def _emptied(action: str, args: JsonObject, classifier: Classifier, cwd: str | None) -> tuple[Destruction, ...]:
     """What a tool sets to nothing, or overwrites with nothing."""
-    lead = (words(_short_name(action)) or ("",))[0]
+    named = words(_short_name(action)) or ("",)
+    lead = named[0]
     if lead == "set" and "value" in args and args["value"] is None and not is_recreatable(action):
         return _named(f"unset_{_short_name(action)}", classifier.things(args, cwd) or (UNKNOWN,))
-    makes = lead in _MAKES_FILES or args.get("command") == "create" or args.get("action") in _MAKES_FILES
-    if makes and any(map(_is_blank, map(args.get, _CONTENT_ARGS))):
-        about = classifier.things(args, cwd)
-        data = tuple(one for one in about if one.startswith(_OF_DATA) or not one.endswith(_EMPTY_BY_CUSTOM))
-        emptied = _named("empty_file", data)
-        return tuple(replace(one, effect=ActEffect.OVERWRITES) for one in emptied)
-    return ()
+    makes = lead in _MAKES_FILES or named[-1] in _MAKES_FILES or args.get("command") == "create"
+    if not (makes or str(args.get("action")) in _MAKES_FILES) or not any(map(_is_blank, map(args.get, _CONTENT_ARGS))):
+        return ()
+    return tuple(
+        replace(one, verb=_emptying(one.target), effect=ActEffect.OVERWRITES)
+        for one in _named("empty_file", classifier.things(args, cwd))
+        if not one.target.endswith(_MEANT_TO_BE_EMPTY) and (lead != "create" or _is_file(one.target))
+    )
+
+
+def _is_file(target: str) -> bool:
+    return target.startswith("path=") and _SUFFIX.search(target) is not None
+
+
+def _emptying(target: str) -> str:
+    """The verb of a file that is written with nothing in it."""
+    new = target.endswith(_EMPTY_BY_CUSTOM) and not target.startswith(_OF_DATA)
+    return BLANK if new and _IN_EVERY_PROJECT.match(target) is None else "empty_file"
 
 
 def _is_blank(content: Any) -> bool:

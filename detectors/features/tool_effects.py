@@ -1,8 +1,9 @@
-"""What a call of a tool does that cannot be taken back, beside taking something away by its name: by tables.
+"""The irreversible acts of a tool call, other than those shown by a destructive name: by tables.
 
-The tables stand in `commands.effects`: names of tools and what their arguments set, texts on buttons, HTTP requests.
+The tables are in `commands.effects`: names of tools and the effects of their arguments, texts on buttons, HTTP
+requests.
 
-Misses: see there; clicks whose adapter reports a number instead of the text that is clicked.
+Misses: those of the tables; clicks whose adapter reports a number instead of the clicked text.
 """
 
 import re
@@ -27,14 +28,14 @@ _LABEL = re.compile(
     r"(?:.*_)?(?:label|text|element|name|title|button|message|description|caption|selector|target|form|locator|xpath|css|value)"
     r"(?:_(?:text|label|description|name))?"
 )
-"""Arguments that tell what is clicked."""
+"""Arguments that name the clicked element."""
 _IS_SELECTOR = re.compile(r"selector|locator|xpath|css|form|target$")
 _CLICKING = frozenset(("click", "left_click", "double_click", "tap", "press", "submit"))
 _INSTRUCTIONS = frozenset(("action", "instruction", "instructions", "task", "step", "goal", "prompt", "command"))
 _CLICK_INSTRUCTION = re.compile(
     r"\s*(?:please\s+|now\s+)*(?:click|press|tap|hit|push|choose|select)\s+(?:on\s+)?(?P<what>.{3,})", re.IGNORECASE
 )
-"""What is to be clicked, as a tool is instructed that looks for it itself."""
+"""An instruction to click something, for a tool that finds the element itself."""
 _ACCEPTED = ("accept", "confirm", "ok")
 _SELECTOR = re.compile(r"\[[\w-]+[*^$~|]?=|[#.>:()=\[\]\"'/@*]+")
 _TAGS = frozenset(
@@ -72,7 +73,7 @@ _DEV = re.compile(r"(?:^|[\W_])(?:dev|devel|local|localhost|own|mine|preview|ci)
 def acts(  # noqa: PLR0912 - one case after another
     action: str, args: JsonObject, about_of: Callable[[], tuple[str, ...]]
 ) -> tuple[Destruction, ...]:
-    """What a call does; `about_of` tells what it is about, as far as its arguments say: asked of few."""
+    """The irreversible acts of a call; `about_of` returns the targets in its arguments, and is called if needed."""
     args = in_snake(args)
     if in_english(action):
         args = {"_".join(in_english(name)) or name: value for name, value in args.items()}
@@ -125,7 +126,7 @@ def acts(  # noqa: PLR0912 - one case after another
 
 @lru_cache(maxsize=4096)
 def _names_of(action: str) -> tuple[str, str]:
-    """The words of a tool's name with `_` between them, and its last part."""
+    """The words of a tool's name joined by `_`, and its last part."""
     return "_".join(words(action)), _LAST_PART.split(action)[-1] or action
 
 
@@ -134,13 +135,22 @@ _COMMANDED = re.compile(
 )
 
 
+_OF_SQL = re.compile(
+    r"\b(?:delete\s+from|truncate\s+table|update\s+\S+\s+set|alter\s+table|drop\s+(?:table|database|schema|view|index))\s",
+    re.IGNORECASE,
+)
+
+
 def _commanded(action: str, args: JsonObject) -> str:
-    """A command line or statement that another agent is told to run, where it takes something away."""
+    """A destructive command line or statement that another agent is told to run."""
     if not orders.hands_over(action):
         return ""
     for text in orders.texts(args):
         for line in (text.partition(";")[0], *(match["line"] for match in islice(_COMMANDED.finditer(text[:4096]), 4))):
-            told = (*(destructions(line) if begins_with_program(line) else ()), *sql_destructions(line))
+            told = (
+                *(destructions(line) if begins_with_program(line) else ()),
+                *(sql_destructions(line) if _OF_SQL.search(line) else ()),
+            )
             if any(one.badness is not Badness.SCRATCH for one in told):
                 return line[:160]
     return ""
@@ -168,7 +178,7 @@ def _by_words(action: str, names: tuple[str, ...], args: JsonObject) -> tuple[st
 
 
 def as_command_line(action: str, args: JsonObject) -> str:
-    """`git_push(remote, branch, force=True)`, `redis_command(command="FLUSHALL")` as the line that they stand for."""
+    """The equivalent command line of `git_push(remote, branch, force=True)` or `redis_command(command="FLUSHALL")`."""
     named = words(action)
     if named[:1] == ("git",) and len(named) > 1 and named[1] in _OF_GIT:
         parts = ["git", named[1]]
@@ -194,7 +204,7 @@ def as_command_line(action: str, args: JsonObject) -> str:
 _OPERANDS_OF_GIT = ("remote", "branch", "ref", "commit")
 _OF_GIT = frozenset(("push", "reset", "branch", "tag", "clean", "checkout", "rebase", "restore", "stash"))
 STORES = {"redis": "redis-cli", "valkey": "redis-cli", "keydb": "redis-cli"}
-"""Stores that are told commands of one program, whatever the tool is called."""
+"""Stores whose tools take the commands of one program, whatever their name."""
 _PROGRAMS = {**STORES, "aws": "aws", **{name: name for name in (
     "gcloud", "az", "terraform", "tofu", "kubectl", "docker", "podman", "helm", "pulumi", "vault", "gh", "glab",
     "heroku", "flyctl",
@@ -215,7 +225,7 @@ _PLACES = ("destination", "dest", "dst", "to", "new_path", "to_path", "destinati
 def _moved_away(
     action: str, names: tuple[str, ...], args: JsonObject, about_of: Callable[[], tuple[str, ...]]
 ) -> tuple[Destruction, ...]:
-    """What a tool moves to where it is lost."""
+    """What a tool moves to a place where it is lost."""
     if _MOVES.isdisjoint(tools.words_of_all(names)):
         return ()
     for name in _PLACES:
@@ -263,18 +273,18 @@ _QUERIES = frozenset(("cypher", "sparql", "neo4j", "graph", "gremlin", "cql", "q
 
 
 def only_looks(name: str) -> bool:
-    """Whether a tool of this name only looks, or undoes."""
+    """Return whether a tool with this name only reads, or undoes."""
     return tools.only_looks(name)
 
 
 def names_an_act(name: str) -> bool:
-    """Whether a name says that something is done that cannot be taken back."""
+    """Return whether a name denotes an irreversible act."""
     return tools.by_name(name) is not None
 
 
 @lru_cache(maxsize=4096)
 def may_act(action: str) -> bool:
-    """Whether the name of a tool tells that its arguments have to be looked at: cheap, and true rather than false."""
+    """Return whether the arguments of a tool with this name have to be checked: cheap, with false positives."""
     parts = words(action)
     if not _EVALUATES.isdisjoint(parts) or not _QUERIES.isdisjoint(parts):
         return True
@@ -291,7 +301,7 @@ def may_act(action: str) -> bool:
 
 
 def is_click(action: str) -> bool:
-    """Whether a tool clicks: what that does, the text of what is clicked tells."""
+    """Return whether a tool clicks; its effect depends on the clicked text."""
     return not _CLICKS.isdisjoint(words(action))
 
 
@@ -300,7 +310,7 @@ def _browses(named: tuple[str, ...]) -> bool:
 
 
 def click(action: str, args: JsonObject) -> tuple[Destruction, ...]:
-    """What is done by a click on something whose text is reported."""
+    """The act of a click on something whose text is reported."""
     named = words(action)
     clicks = (
         not _CLICKS.isdisjoint(named)

@@ -1,7 +1,7 @@
-"""What a tool that destroys by its name would take away, and how bad that is: judged by the name of the thing.
+"""The badness of what a tool with a destructive name would destroy, judged by the name of the target.
 
-Agrees with the rules for command lines: a thing that holds many others, production and backups are SEVERE;
-what says of itself that it is temporary is SCRATCH.
+Consistent with the rules for command lines: things that hold many others, production and backups are SEVERE; things
+named as temporary are SCRATCH.
 """
 
 import re
@@ -29,7 +29,7 @@ _ONE_OF_MANY = frozenset((
 
 
 def badness(action: str, target: str) -> Badness:
-    """How bad it is when a tool takes the target away, such as `drop_table` and `database=prod,table=orders`."""
+    """The badness of a tool's destroying the target, such as `drop_table` and `database=prod,table=orders`."""
     kind, _, name = target.rpartition(",")[2].partition("=")
     if kind == "path":
         return path_badness(canonical(name), everything=True)
@@ -47,5 +47,5 @@ def badness(action: str, target: str) -> Badness:
 
 
 def target(kind: str, value: object, cwd: str | None = None) -> str:
-    """A target in canonical form: of a path, without what does not matter, and below `cwd` where that is known."""
+    """A target in canonical form; a path is normalized, and resolved below `cwd` if that is known."""
     return f"path={canonical(str(value), cwd)}" if kind == "path" else f"{kind}={value}"

@@ -1,13 +1,13 @@
-"""For how many steps a session got next to nothing new, and edited nothing: counted in whole results.
+"""The number of steps in which a session got next to nothing new and edited nothing, counted in whole results.
 
-The agent's side reports of each result how many of its words are new in the session (`output_novelty`). `FRESH` new
-words make up for one step, and a result with more takes one step back; an edit, and an act outside, begin anew. So
-each step can be another call with a long answer, and still nothing comes of them: a finished patch that is looked at
-from ever new sides, a file that is read once more.
+For each result, the agent's side reports how many of its words are new in the session (`output_novelty`). `FRESH` new
+words offset one step, and a result with more subtracts one step; an edit or an external act resets the count. So steps
+without progress count even if each is a different call with a long answer, such as repeated looks at a finished patch
+or a file.
 
-Without that field only a result that was there before has nothing new; any other counts as fresh. To a tool that
-runs no program, a short result counts only where the call was made before too: "ok" is news about another item. Where
-the agent's side began anew, nothing counts until it has seen `UNSURE` results again.
+Without that field, only a result that occurred before has nothing new; any other counts as fresh. For a tool that does
+not run programs, a short result counts only if the call was made before too: "ok" is new about another item. After the
+agent's side has restarted, nothing counts until it has seen `UNSURE` results again.
 """
 
 import re
@@ -20,23 +20,23 @@ from haltline.schemas.policy import Reading
 
 _NETWORK = Effect.NETWORK
 FRESH = 10
-"""New words that make up for one step: the unit of `balance`."""
+"""New words that offset one step: the unit of `balance`."""
 _MOST_FRESH = 2 * FRESH
 _SAYS = 4
-"""Words of a result that says something to whoever made another call of the same tool."""
+"""Words from which on a result is informative, even if the call is a new one of the same tool."""
 MAX_STEPS = 99
 UNSURE = 20
 _LATE = 8
-"""Results of one session may be told in another order, by so many."""
+"""Results of one session may be published out of order by this many."""
 DECLARES = frozenset((
     "task_done", "finish", "finished", "complete", "complete_task", "attempt_completion", "submit", "done",
     "todo_write", "todowrite", "taskcreate", "taskupdate", "update_plan", "write_todos",
 ))  # fmt: skip
-"""Tools with which an agent says what it has done or will do: neither a look nor a change."""
+"""Tools with which an agent reports what it has done or will do: neither a read nor a change."""
 
 _READ_CHARS = 4096
 _REPORTS = re.compile(r"[\w)}-]\.(?:md|txt|log|rst|diff|patch)\b")
-"""Files that report work."""
+"""Files that report on work."""
 _WRITTEN = re.compile(r">>?\s*[\"']?([\w./~${}()-]+)")
 _EDITS = re.compile(
     r"\b(?:sed|perl)\s+(?:-\w+\s+)*-\w*i|(?<![-\w])patch\s+-|\bapply_patch\b|\btee\s|\.write(?:_text)?\("
@@ -48,13 +48,13 @@ _OUTSIDE = re.compile(
     r"|\bgh\s+\w+\s+(?:create|merge|comment|edit|close)\b|\b(?:scp|rsync|sendmail)\s"
 )
 _TELLS = re.compile(r"(?:^|[_.\W])(?:send|post|publish|reply|respond|notify|comment)(?:$|[_.\W])")
-"""Tools that reach somebody outside, where those that only fetch have the same effect."""
+"""Tools that send something to others; the same effect also covers tools that only fetch."""
 
 
 def writes_or_acts_outside(act: Observed) -> bool:
-    """Whether an attempt writes something of its own, or acts outside, by its words.
+    """Return whether an attempt writes something of its own, or acts outside, by its words.
 
-    What only moves what is there is none: other commits, copies, a patch of what was committed. Nor is a report.
+    Moving existing things does not count (other commits, copies, a patch of what was committed), nor do reports.
     """
     name = act.action.lower()
     if not act.changes:
@@ -75,7 +75,7 @@ def writes_or_acts_outside(act: Observed) -> bool:
 
 
 def _replaces(act: Observed) -> bool:
-    """Whether it names a text that another takes the place of: work on a file that is there, whatever it is called."""
+    """Return whether it names a text to replace: then it edits an existing file, whatever its name."""
     return any(name.lower().startswith("old") for name in act.event.args or ())
 
 
@@ -85,28 +85,28 @@ class WholeResults(Struct):
     balance: int = 0
     """Steps with nothing new since the last edit, times `FRESH`."""
     results: int = 0
-    """How many results the agent's side had counted before the last one that it reported."""
+    """Number of results that the agent's side had counted before the last reported one."""
     unsure: int = 0
-    """So many results are still to come until what the agent's side says is new is new."""
+    """Results until the reported novelty is reliable again."""
 
     @property
     def steps(self) -> float:
-        """How many steps got nothing new since the last edit, less those that did."""
+        """Steps with nothing new since the last edit, minus those with new results."""
         return self.balance / FRESH
 
     def for_other_task(self) -> "WholeResults":
-        """The count of what follows: it begins anew, and the agent's side knows what it knew."""
+        """The count for another task: it restarts, while the state of the agent's side is kept."""
         return WholeResults(results=self.results, unsure=self.unsure)
 
     def take(self, act: Observed, *, edited: bool, together: bool, same_call: bool, was_seen: bool) -> None:
-        """Takes in a result.
+        """Add a result.
 
         Args:
-            act: the end of a call.
+            act: the result of a call.
             edited: it wrote something, or acted outside.
-            together: it is of the same step as the one before, which counts once.
+            together: it belongs to the same step as the one before, which counts once.
             same_call: the same call was made before.
-            was_seen: the same result was there before.
+            was_seen: the same result occurred before.
 
         """
         new = self._new_words(act.event, counts=same_call or act.runs, was_seen=was_seen)
@@ -120,12 +120,12 @@ class WholeResults(Struct):
             self.balance = min(MAX_STEPS * FRESH, max(0, self.balance + by))
 
     def _new_words(self, event: ActionEvent, *, counts: bool, was_seen: bool) -> int | None:
-        """Words that are new in the session; None: nobody knows.
+        """The number of words that are new in the session; None: unknown.
 
         Args:
-            event: the end of the call.
-            counts: a short answer to this call says something.
-            was_seen: the same result was there before.
+            event: the result of the call.
+            counts: whether a short answer to this call is informative.
+            was_seen: the same result occurred before.
 
         """
         told = event.output_novelty

@@ -1,9 +1,9 @@
-"""What is taken away in the course of work, so that nobody misses it: what says so is the kind of the thing.
+"""Things that are removed in the course of normal work and are no loss, recognized by their kind.
 
-A message of a queue that is acknowledged was worked on; one that is archived or
-labelled is still there; an item of a cart was not bought yet; a draft was not sent.
+An acknowledged message of a queue was processed; an archived or labelled one still exists; an item in a cart was not
+bought yet; a draft was not sent.
 
-Misses: such things under names of a shop's or a mailer's own; a cart or draft that a person has worked on for long.
+Misses: such things under names specific to a shop or a mailer; a cart or draft that a person has worked on for long.
 """
 
 import re
@@ -14,7 +14,7 @@ from haltline.schemas.tool_names import words
 _RECEIPTS = frozenset((
     "receipt", "receipt_handle", "ack_id", "ack_ids", "delivery_tag", "lock_token", "lease_id", "pop_receipt",
 ))  # fmt: skip
-"""Given out with a message, and given back when it is done."""
+"""Received with a message, and returned when it is processed."""
 _LISTS = ("entries", "messages", "items")
 _UNFINISHED = frozenset((
     "cart", "basket", "draft", "drafts", "todo", "todos", "reminder", "notification", "notifications", "scratchpad",
@@ -32,14 +32,14 @@ _PLACE = re.compile(r"/(?:cart|basket|carts/[^/?#]+/\w+|baskets/[^/?#]+/\w+|draf
 
 
 def nobody_misses(act: ToolCall) -> bool:
-    """Whether a call of a tool takes away what was only there to be worked on."""
+    """Return whether a call of a tool removes something that only existed to be worked on."""
     args = act.args or {}
     named = {"_".join(words(name)) for name in args}
     if not _RECEIPTS.isdisjoint(named) or _has_receipts(args):
         return True
     named_by = frozenset(words(act.action))
     if not _FILED.isdisjoint(named_by) and not _MESSAGES.isdisjoint(named_by):
-        return True  # it is somewhere else in the same mailbox
+        return True  # it is kept elsewhere in the same mailbox
     if named_by >= _OF_A_LIST or ("item" in named_by and not _CARTS.isdisjoint(named)):
         return True
     if not _UNFINISHED.isdisjoint(named_by):

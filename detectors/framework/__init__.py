@@ -1,1 +1,1 @@
-"""The parts that all detectors share: base class, settings, windows, dispatch."""
+"""Shared parts of all detectors: base class, settings, windows, dispatch."""

@@ -1,4 +1,4 @@
-"""What every detector is: settings, a state for each session, and a look at the next event."""
+"""Base classes of detectors: settings, a state per session, and a method that observes the next event."""
 
 import dataclasses
 from abc import ABC, abstractmethod
@@ -21,31 +21,31 @@ State = TypeVar("State")
 _T = TypeVar("_T")
 
 SETTINGS = ConfigDict(extra="forbid")
-"""A setting that is not known is an error: a misspelt threshold must not be a default."""
+"""An unknown setting is an error: a misspelt threshold must not silently become the default."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field, dataclasses.field))
 def settings(pattern: type[_T]) -> type[_T]:
-    """Makes the fields of a pattern its settings: named, checked at construction, and fixed from then on."""
+    """Turn the fields of a pattern into its settings: keyword only, validated at construction, and immutable."""
     return cast("type[_T]", dataclass(frozen=True, kw_only=True, config=SETTINGS)(pattern))
 
 
 @settings
 class Pattern(ABC, Generic[State]):
-    """One pattern to look for, in one session or across several.
+    """A pattern to look for, in one session or across several.
 
-    It is its settings only, checked at construction. What it remembers of a session, or of what else it
-    looks at, is a State, which the engine keeps, saves and drops: a struct of msgspec, or a
-    dataclass, of plain JSON values, bounded in size, that comes back equal from JSON and MessagePack.
+    An instance holds only its settings, validated at construction. What a pattern keeps per session (or agent, target,
+    tree) is a State, which the engine stores, checkpoints and deletes. A State is a msgspec struct or a dataclass of
+    plain JSON values, is bounded in size, and survives a round trip through JSON and MessagePack unchanged.
     """
 
     id: ClassVar[str]
     version: ClassVar[int] = 1
     optional: ClassVar[bool] = False
-    """Runs only where a policy names it: it found nothing that others did not in the sessions that were judged."""
+    """Runs only if a policy names it: in the labelled sessions it found nothing that the other detectors did not."""
 
     ascending: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    """Names of settings each of which is at least the one before."""
+    """Groups of setting names; in each group, a setting's value must be at least that of the one before."""
 
     @model_validator(mode="after")
     def _ascends(self) -> Self:
@@ -55,11 +55,11 @@ class Pattern(ABC, Generic[State]):
         return self
 
     def start(self) -> State:
-        """The state when nothing was seen yet: by itself a new one of the class that the pattern is declared with."""
+        """The initial state: by default a new instance of the class that the pattern is declared with."""
         return cast("State", _state_of(type(self))())
 
     def thresholds(self, *names: str) -> Values:
-        """These settings by name, for a finding."""
+        """The values of these settings by name, for a finding."""
         return {name: getattr(self, name) for name in names}
 
     def finding(  # the fields of a finding, in the order of its definition
@@ -75,7 +75,7 @@ class Pattern(ABC, Generic[State]):
         target: str | None = None,
         session_id: str | None = None,
     ) -> Finding:
-        """A finding of this pattern."""
+        """Build a finding of this pattern."""
         return Finding(
             detector=self.id,
             detector_version=self.version,
@@ -93,47 +93,47 @@ class Pattern(ABC, Generic[State]):
 
 @lru_cache(maxsize=1024)
 def _state_of(pattern: type[Pattern[Any]]) -> Callable[[], Any]:
-    """The class of the states of a pattern: `State` in `Detector[State]`, of itself or of the class it is made from."""
+    """The state class of a pattern: `State` in `Detector[State]`, of the class or of one of its base classes."""
     declared = (base for one in pattern.__mro__ for base in vars(one).get("__orig_bases__", ()))
     return next(state for base in declared for state in get_args(base) if isinstance(state, type))
 
 
 @settings
 class Detector(Pattern[State]):
-    """Looks for one pattern in the events of one session."""
+    """A detector: looks for one pattern in the events of one session."""
 
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
-    """The kinds of event that it is called with; by itself calls."""
+    """The kinds of events passed to `observe`; by default those of calls."""
     recalls: ClassVar[bool] = False
-    """It asks for `Observation.again`, or for the fingerprint of a result: only then are calls remembered by theirs."""
+    """Uses `Observation.again`, or the fingerprint of a result; calls are remembered by fingerprint only then."""
     measures: ClassVar[bool] = False
-    """It asks for `Observation.novelty`, and says `recalls` too: only then is the progress of a session measured."""
+    """Uses `Observation.novelty`, and sets `recalls` too; the progress of a session is measured only then."""
     combines: ClassVar[bool] = False
-    """It reads what others found, rules in shadow included: `Observation.found`."""
+    """Uses `Observation.found`: the findings of other rules, including those in shadow mode."""
     sees: ClassVar[Trait] = Trait.ANYTHING
-    """It is called with events of which one of these holds."""
+    """Only events with one of these traits are passed to `observe`."""
     wakes_at: ClassVar[Trait] = Trait.ANYTHING
-    """Until it has a state, it is called only when one of these holds: what comes before says nothing to it."""
+    """Without a state, only events with one of these traits are passed to `observe`: earlier ones are irrelevant."""
 
     @abstractmethod
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Takes in the session's next event; a finding on the event that completes one.
+        """Process the session's next event; return a finding if this event completes the pattern.
 
-        Changes `state` in place, never `act`. Events may come late, repeated calls may be
-        missing: never raises for one that is older than the last. Reads no clock, does no I/O.
+        Changes `state` in place, never `act`. Events may arrive late, and repeated calls may be missing: must not raise
+        for an event older than the last. Reads no clock, does no I/O.
         """
 
     @property
     def idle(self) -> bool:
-        """Whether it can find nothing with these settings: then it is not run."""
+        """Return whether these settings rule out any finding; the detector is then not run."""
         return False
 
     def concerns(self, act: Observation) -> bool:
-        """False: this event cannot matter, no state is made for it. Must be cheap. By itself what `sees` says."""
+        """Return False if this event cannot matter; it then creates no state. Cheap. The default uses `sees`."""
         return bool(self.sees & act.sights)
 
     def near(self, state: State) -> float:
-        """How close the session is to a finding, from 0 (nothing seen) to 1 (found). By itself what the state says."""
+        """How close the session is to a finding, from 0 to 1 (found); by default the state's `nearness`."""
         return getattr(state, "nearness", 0.0)
 
     def counted(
@@ -149,17 +149,17 @@ class Detector(Pattern[State]):
         confidence: float | None = None,
         **values: float | int | str,
     ) -> Finding | None:
-        """A finding of the severity whose count is reached; None below the first.
+        """Build a finding with the severity whose count is reached; None below the first.
 
         Args:
-            code: what was found.
-            count: how many there are.
-            counts: from how many on it is medium, high, critical.
-            reason: its text.
-            evidence: the events that were counted.
-            also: other thresholds.
-            target: what it is about.
-            confidence: from 0 to 1; None: the count as a part of the critical one.
+            code: the finding's code.
+            count: the count to compare.
+            counts: the lowest counts that are medium, high and critical.
+            reason: the finding's text.
+            evidence: the counted events.
+            also: further thresholds.
+            target: the finding's target.
+            confidence: from 0 to 1; None: the count as a share of the critical one.
             values: the finding's values.
 
         """
@@ -175,25 +175,25 @@ class Detector(Pattern[State]):
 
 @settings
 class Graded(Detector[State]):
-    """A detector of a count, with a setting for each severity. Each has bounds and defaults of its own."""
+    """A detector of a count, with one setting per severity. Each subclass has its own bounds and defaults."""
 
     ascending: ClassVar[tuple[tuple[str, ...], ...]] = (("medium", "high", "critical"),)
 
     medium: int
-    """From how many on it is medium."""
+    """The lowest count that is medium."""
     high: int
-    """From how many on it is high."""
+    """The lowest count that is high."""
     critical: int
-    """From how many on it is critical."""
+    """The lowest count that is critical."""
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """The three of them."""
+        """The lowest counts that are medium, high and critical."""
         return self.medium, self.high, self.critical
 
 
 class Attempts(msgspec.Struct):
-    """How many attempts there were."""
+    """The number of attempts."""
 
     attempts: int = 0
 
@@ -203,15 +203,15 @@ _Attempts = TypeVar("_Attempts", bound=Attempts)
 
 @settings
 class OfAttempts(Detector[_Attempts]):
-    """A detector of single attempts, each of which is one too many."""
+    """A detector of single attempts: already the first one is a finding."""
 
     sees: ClassVar[Trait] = Trait.ATTEMPT
 
     def near(self, state: _Attempts) -> float:
-        """1 once it was tried."""
+        """1 after the first attempt, else 0."""
         return 1.0 if state.attempts else 0.0
 
 
 def worst_of(findings: Iterable[Finding | None]) -> Finding | None:
-    """The most severe one; of several the first."""
+    """The most severe finding; of equal ones the first."""
     return max((f for f in findings if f is not None), key=lambda f: f.severity, default=None)

@@ -1,4 +1,4 @@
-"""Which detectors an event matters to, looked up in tables: most events matter to a few of them only."""
+"""Dispatch of events to detectors by lookup tables: most events matter to a few detectors only."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
@@ -11,27 +11,27 @@ from haltline.schemas.findings import Finding
 Entry: TypeAlias = tuple[
     str, bool, Callable[[Observation], bool] | None, Callable[[], Any], Callable[[Any, Observation], Finding | None]
 ]
-"""One detector as the engine calls it, looked up once and not at every event.
+"""A detector as the engine calls it, with its attributes looked up once and not per event.
 
-Its id; whether such an event may give it a state; `concerns`, None where the table has told already; `start`;
-`observe`. A plain tuple, which Python takes apart in a third of the time of a named one.
+Its id; whether this kind of event may create a state; `concerns`, or None if the table already decides it; `start`;
+`observe`. A plain tuple, which Python unpacks in a third of the time of a named one.
 """
 
 
 class Dispatch:
-    """The detectors of a session by the kind of an event and by what it is; the order stays that of the catalogue."""
+    """The detectors of a session by the kind and the traits of an event, in the order of the catalogue."""
 
     def __init__(self, detectors: Iterable[Detector[Any]]) -> None:
         self._by_kind = {kind: tuple(d for d in detectors if kind in d.reads) for kind in Kind}
         self._tables: dict[Kind, dict[int, tuple[Entry, ...]]] = {kind: {} for kind in Kind}
 
     def of_kind(self, kind: Kind) -> tuple[Detector[Any], ...]:
-        """All that read events of this kind."""
+        """All detectors that read events of this kind."""
         return self._by_kind[kind]
 
     def table(self, kind: Kind, sights: int) -> tuple[Entry, ...]:
-        """Those that an event of this kind may matter to, if it is this."""
-        table = self._tables[kind]  # of few rows: what an event is, is seldom new
+        """The detectors that an event of this kind with these traits may matter to."""
+        table = self._tables[kind]  # few rows: new combinations of traits are rare
         found = table.get(sights)
         if found is None:
             found = table[sights] = tuple(_entry(d, sights) for d in self._by_kind[kind] if d.sees & sights)
@@ -39,6 +39,6 @@ class Dispatch:
 
 
 def _entry(detector: Detector[Any], sights: int) -> Entry:
-    overrides = type(detector).concerns is Detector.concerns
-    concerns = None if overrides else detector.concerns
+    concerns_all = type(detector).concerns is Detector.concerns
+    concerns = None if concerns_all else detector.concerns
     return (detector.id, bool(detector.wakes_at & sights), concerns, detector.start, detector.observe)

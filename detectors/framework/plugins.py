@@ -1,13 +1,12 @@
-"""Detectors of other packages: found by name, checked once, and kept from doing harm.
+"""Detectors of other packages: found by name, checked once, and isolated from the rest.
 
-A package offers one by an entry point of the group `haltline.detectors` whose name is the detector's id. It runs
-only where a policy names it. Whatever it does, the others go on: what it raises, also in `near`, is counted in its
-name; what it returns and what it remembers is checked after each event; one that is slow is switched off, where
-the process gives a clock. Only one that never returns cannot be helped: the worker's health check reports it.
+A package provides one by an entry point in the group `haltline.detectors`, named after the detector's id. It runs only
+if a policy names it. A failure never affects other detectors. Exceptions, also in `near`, are counted under the
+detector's id. Its findings and its state are checked after each event. A slow detector is switched off, if the process
+provides a clock. Only a call that never returns cannot be contained: the worker's health check reports it.
 
-Without a clock the same input gives the same output, as everywhere. With one, a detector that was switched off
-finds nothing from then on until the process starts anew: a replay, which has no clock, finds what it would have
-found.
+Without a clock, the same input gives the same output, as everywhere else. With one, a detector that was switched off
+finds nothing until the process restarts; a replay, which has no clock, includes the findings it would have made.
 """
 
 import dataclasses
@@ -27,7 +26,7 @@ GROUP = "haltline.detectors"
 """The entry point group."""
 
 MAX_STATE_BYTES = 64 * 1024
-"""Of what a detector remembers of one session, as JSON."""
+"""Maximum size of a detector's state of one session, as JSON."""
 
 _LAST_CALLS = 100
 _STATE = "state"
@@ -35,14 +34,14 @@ _T = TypeVar("_T")
 
 
 class PluginError(Exception):
-    """A detector of another package did what it must not: which, what was expected, what was given."""
+    """A detector of another package broke its contract: which one, what was expected, what was received."""
 
 
 class Stopwatch:
-    """How long the detectors of other packages take; one that is too slow too often is switched off.
+    """Measures the run time of other packages' detectors, and switches off one that is too slow too often.
 
-    One for a process. `clock_ns` counts nanoseconds from any moment on; `tell` hears of each overrun:
-    the detector's id and the milliseconds that it took.
+    One per process. `clock_ns` is a monotonic clock in nanoseconds. `tell` is called for each overrun with the
+    detector's id and the milliseconds that the call took.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class Stopwatch:
         *,
         budget_ms: float = 5.0,
         overruns: int = 10,
-        tell: Callable[[str, float], None] = lambda detector, took_ms: None,  # noqa: ARG005 - says what is given
+        tell: Callable[[str, float], None] = lambda detector, took_ms: None,  # noqa: ARG005 - the names document what is passed
     ) -> None:
         if budget_ms <= 0 or not 0 <= overruns < _LAST_CALLS:
             raise ValueError(
@@ -63,12 +62,12 @@ class Stopwatch:
         self._overruns = overruns
         self._tell = tell
         self._slow: dict[str, int] = {}
-        """By detector: a bit for each of its last calls, 1 where it took too long."""
+        """By detector: one bit per recent call, 1 if it exceeded the budget."""
         self.off: set[str] = set()
-        """Those that were switched off."""
+        """Ids of the detectors that were switched off."""
 
     def timed(self, detector_id: str, call: Callable[[], _T]) -> _T:
-        """What the call returns. Raises PluginError once the detector was too slow too often."""
+        """Return the result of the call. Raises PluginError when the detector was too slow too often."""
         start = self._clock_ns()
         try:
             return call()
@@ -94,14 +93,14 @@ class Stopwatch:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where a detector comes from: `load` imports it; `place` names it in errors, with its package."""
+    """The origin of a detector: `load` imports it; `place` identifies it and its package in errors."""
 
     load: Callable[[], object]
     place: str
 
 
 class Plugins:
-    """The detectors of other packages that a process can use, by id. Nothing is imported before a policy names it."""
+    """The available detectors of other packages, by id. Each is imported only when a policy names it."""
 
     def __init__(
         self,
@@ -110,25 +109,25 @@ class Plugins:
         others: Mapping[str, Mapping[str, Source]] | None = None,
     ) -> None:
         self.others = others or {}
-        """What else the packages offer, by entry point group and name."""
+        """Other entry points of the packages, by group and name."""
         self._sources = dict(sorted((sources or {}).items()))
         self._stopwatch = stopwatch
         self._classes: dict[str, type[Detector[Any]]] = {}
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """What there is."""
+        """The ids of all available detectors."""
         return tuple(self._sources)
 
     def place(self, detector_id: str) -> str:
-        """Where it comes from."""
+        """The place of a detector, for errors."""
         return self._sources[detector_id].place
 
     def find(self, detector_id: str) -> type[Detector[Any]]:
-        """The class, imported at the first call.
+        """The detector's class, imported at the first call.
 
         Raises:
-            ValueError: it cannot be imported, or is no detector of this id; says which, and what was expected.
+            ValueError: it cannot be imported, or is not a detector with this id; names it and what was expected.
 
         """
         found = self._classes.get(detector_id)
@@ -137,10 +136,10 @@ class Plugins:
         return found
 
     def contain(self, detector: Detector[Any]) -> Detector[Any]:
-        """The detector, kept from doing harm.
+        """Wrap a detector so that its failures are contained.
 
         Raises:
-            ValueError: its `start` raises, or gives what does not come back equal from JSON.
+            ValueError: its `start` raises, or returns a state that JSON does not preserve.
 
         """
         place = f"rules.{detector.id}"
@@ -160,7 +159,7 @@ class Plugins:
 
 
 NO_PLUGINS = Plugins()
-"""Only what haltline brings itself."""
+"""The built-in detectors only."""
 
 
 def _checked(detector_id: str, source: Source) -> type[Detector[Any]]:
@@ -186,7 +185,7 @@ def _checked(detector_id: str, source: Source) -> type[Detector[Any]]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Contained(Detector[dict[str, Any]]):
-    """Another package's detector. Its state is read from JSON when it is first needed after a restart."""
+    """A wrapped detector of another package. After a restart, its state is decoded from JSON at first use."""
 
     inner: Detector[Any]
     adapter: TypeAdapter[Any]
@@ -211,7 +210,7 @@ class _Contained(Detector[dict[str, Any]]):
     def near(self, state: dict[str, Any]) -> float:
         try:
             return min(1.0, max(0.0, float(self._called(lambda: self.inner.near(self._memory(state))))))
-        except Exception:  # how near it is only adorns a decision; what is wrong shows at its next event
+        except Exception:  # nearness is informative only; the same error shows at its next event
             return 0.0
 
     def _called(self, call: Callable[[], _T]) -> _T:
@@ -221,7 +220,7 @@ class _Contained(Detector[dict[str, Any]]):
             raise PluginError(f"expected it to return, got {_description(error)}") from error
 
     def _memory(self, state: dict[str, Any]) -> Any:
-        """What it remembers. What cannot be read is forgotten, and told once."""
+        """The detector's own state. One that cannot be decoded is reset, and reported once."""
         memory = state[_STATE]
         if isinstance(memory, (dict, list)):
             try:
@@ -233,7 +232,7 @@ class _Contained(Detector[dict[str, Any]]):
         return memory
 
     def _check_state(self, state: dict[str, Any]) -> None:
-        """What does not survive being kept, or is too large, is forgotten: it would end the process at a checkpoint."""
+        """Reset a state that is not serializable or too large: it would end the process at a checkpoint."""
         try:
             size = len(orjson.dumps(state[_STATE]))
         except TypeError as error:

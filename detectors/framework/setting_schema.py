@@ -1,4 +1,4 @@
-"""The settings of a detector as JSON Schema, for editors and for whoever writes a policy."""
+"""The settings of a detector as JSON Schema, for editors and authors of policies."""
 
 import ast
 import inspect
@@ -18,10 +18,10 @@ _UNITS = {"_s": "s", "_ms": "ms", "_usd_per_min": "USD/min", "_tokens": "tokens"
 
 
 def schema_of(detector: type[Pattern[Any]]) -> JsonObject:
-    """An object schema: types, bounds, defaults and descriptions of the settings.
+    """Return an object schema with types, bounds, defaults and descriptions of the settings.
 
-    `x-unit` and `x-stricter` say the unit and which way a setting is stricter. That some settings must be in order
-    (medium <= high <= critical) is more than JSON Schema can say.
+    `x-unit` gives the unit, `x-stricter` the direction in which a setting is stricter. JSON Schema cannot express that
+    some settings must be in order (medium <= high <= critical).
     """
     schema: JsonObject = TypeAdapter(detector).json_schema(mode="validation")
     lineage = (one for one in reversed(detector.__mro__) if issubclass(one, Pattern))
@@ -30,7 +30,7 @@ def schema_of(detector: type[Pattern[Any]]) -> JsonObject:
     for name, annotation in annotations_of(detector).items():
         setting = properties[name]
         setting.pop("title", None)
-        if name in described:  # the contract tests ask for each
+        if name in described:  # the contract tests require one for each
             setting["description"] = described[name]
         direction = direction_of(annotation)
         setting["x-stricter"] = direction.value if direction else "neither"
@@ -44,8 +44,8 @@ def schema_of(detector: type[Pattern[Any]]) -> JsonObject:
 
 @cache
 def descriptions(described: type) -> dict[str, str]:
-    """By field of a class: the text that stands below it in its source."""
-    # pydantic reads them too, but when the class is made: a tenth of a second for every process that imports it.
+    """By field of a class: the docstring below it in its source."""
+    # pydantic can read them too, but only at class creation: a tenth of a second for every process that imports it.
     (tree,) = ast.parse(dedent(inspect.getsource(described))).body
     return {
         statement.target.id: inspect.cleandoc(below.value.value)

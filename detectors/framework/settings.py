@@ -1,4 +1,4 @@
-"""The settings of a detector: checked, with the place of what is wrong, and merged when several hold at once."""
+"""Validation of a detector's settings, with the place of each error, and the merge of settings of several policies."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -13,15 +13,15 @@ from haltline.detectors.framework.strictness import Stricter, direction_of, stri
 
 _P = TypeVar("_P", bound=Pattern[Any])
 _CACHED = 1024
-"""Detectors of which what checks their settings is kept: a policy's own ones come and go with it."""
+"""Size of the caches by detector class; the classes of a policy's own rules come and go with it."""
 
 
 def construct(detector: type[_P], settings: Mapping[str, Any]) -> _P:
-    """A detector with these settings; what is left out has its default.
+    """Construct a detector with these settings; omitted ones have their defaults.
 
     Raises:
-        ValueError: one is not known, or out of its bounds, or they contradict each other; begins with the place,
-            `rules.<id>.settings.<name>`, and says what was expected and what was given.
+        ValueError: a setting is unknown or out of bounds, or settings contradict each other; begins with the place,
+            `rules.<id>.settings.<name>`, and says what was expected and what was received.
 
     """
     try:
@@ -31,10 +31,10 @@ def construct(detector: type[_P], settings: Mapping[str, Any]) -> _P:
 
 
 def check(detector: type[Pattern[Any]], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings as values of their types, each checked for itself.
+    """Convert the settings to their types, each validated on its own.
 
     Raises:
-        ValueError: as `construct`, but for contradictions.
+        ValueError: as for `construct`, except contradictions.
 
     """
     checked = {}
@@ -50,10 +50,10 @@ def check(detector: type[Pattern[Any]], settings: Mapping[str, Any]) -> dict[str
 
 
 def restrict(detector: type[Pattern[Any]], settings: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    """`settings`, and of those that are in `others` too the stricter one; where none is stricter, that of `others`.
+    """Merge `others` into `settings`: the stricter value of each; where neither is stricter, that of `others`.
 
     Raises:
-        ValueError: as `construct` for `settings`, as `check` for `others`.
+        ValueError: as for `construct` for `settings`, as for `check` for `others`.
 
     """
     in_force = construct(detector, settings)
@@ -65,18 +65,18 @@ def restrict(detector: type[Pattern[Any]], settings: Mapping[str, Any], others: 
 
 @lru_cache(maxsize=_CACHED)
 def adapters(detector: type[Pattern[Any]]) -> dict[str, TypeAdapter[Any]]:
-    """By name: what checks each setting for itself."""
+    """By name: the validator of each single setting."""
     return {name: TypeAdapter(annotation) for name, annotation in annotations_of(detector).items()}
 
 
 @lru_cache(maxsize=_CACHED)
 def _directions(detector: type[Pattern[Any]]) -> dict[str, Stricter]:
-    # One that says nothing has no direction: the contract tests ask each to declare it.
+    # A setting without an annotation has no direction; the contract tests require one for each.
     return {name: direction_of(annotation) or Stricter.NEITHER for name, annotation in annotations_of(detector).items()}
 
 
 def annotations_of(detector: type[Pattern[Any]]) -> dict[str, Any]:
-    """By name: the type of each setting, with its bounds and which way it is stricter."""
+    """By name: the type annotation of each setting, with its bounds and its stricter direction."""
     return {field.name: field.type for field in fields(detector)}
 
 
@@ -86,7 +86,7 @@ def _unknown(detector: type[Pattern[Any]], name: str) -> str:
 
 
 def _located(detector: type[Pattern[Any]], within: tuple[str, ...], problem: Any) -> str:
-    """Where in the policy it was, what was expected, and what was received."""
+    """Format an error: the place in the policy, what was expected, and what was received."""
     steps = [*within, *(str(step) for step in problem["loc"] if step != "[key]")]
     if steps and steps[0] not in adapters(detector):
         return _unknown(detector, steps[0])
@@ -96,7 +96,7 @@ def _located(detector: type[Pattern[Any]], within: tuple[str, ...], problem: Any
 
 
 def _expectation(message: str) -> str:
-    """What pydantic asks for, as the rest of a sentence that begins with "wanted"."""
+    """The expectation in pydantic's message, to follow the word "expected"."""
     for start in ("Input should be ", "Value error, "):
         message = message.removeprefix(start)
     return message

@@ -1,4 +1,4 @@
-"""From how many on a pattern is medium, high and critical: as one setting, and what a count comes to by it."""
+"""Severities of counts: the lowest medium, high and critical count as one setting, and the severity of a count."""
 
 from typing import Annotated, Final, TypeAlias
 
@@ -9,7 +9,7 @@ from haltline.schemas.findings import Severity
 
 
 def require_ascending(medium: float, high: float, critical: float) -> None:
-    """Raises ValueError, in the words of a setting's expectation, unless each is at least the one before."""
+    """Raises ValueError, worded as a setting's expectation, unless the counts ascend."""
     if not medium <= high <= critical:
         raise ValueError("medium <= high <= critical")
 
@@ -20,13 +20,13 @@ def _ascending(counts: tuple[int, int, int]) -> tuple[int, int, int]:
 
 
 ASCENDING = AfterValidator(_ascending)
-"""Of three counts: each is at least the one before."""
+"""Validator of three counts: each must be at least the one before."""
 Many = Annotated[int, Field(ge=2, le=10_000), Stricter.LOWER]
-"""Any number of messages or steps from two on."""
+"""A number of messages or steps, 2 or more."""
 ManyCounts: TypeAlias = Annotated[tuple[Many, Many, Many], ASCENDING]
 
 SEVERITIES: Final = (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)
-"""What the counts of such a setting stand for, in their order."""
+"""The severities of the three counts, in order."""
 
 
 def severity_of(count: float, counts: tuple[float, float, float]) -> Severity | None:

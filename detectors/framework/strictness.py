@@ -1,24 +1,24 @@
-"""Which way a setting is stricter: said where the setting is, so that nothing has to be guessed when settings meet."""
+"""The direction in which a setting is stricter, declared in its annotation and used when settings are merged."""
 
 from enum import Enum
 from typing import Any, get_args
 
 
 class Stricter(Enum):
-    """What of two values of one setting finds more. Stands in the annotation of the setting, or of its items."""
+    """How to find the stricter of two values of a setting. Part of the annotation of the setting, or of its items."""
 
     LOWER = "lower"
-    """The lower one, item by item; of limits, one is stricter than none."""
+    """The lower value, item by item; a limit is stricter than no limit."""
     HIGHER = "higher"
-    """The higher one, item by item."""
+    """The higher value, item by item."""
     MORE = "more"
-    """Both together, such as two lists of what must not be touched."""
+    """Both values together, such as two lists of protected paths."""
     NEITHER = "neither"
-    """There is no such direction: the last one that is said holds."""
+    """No direction: the later value applies."""
 
 
 def direction_of(annotation: Any) -> Stricter | None:
-    """What the annotation of a setting declares; None when it declares nothing."""
+    """The direction declared in a setting's annotation; None without one."""
     if isinstance(annotation, Stricter):
         return annotation
     inside = (direction_of(part) for part in (*getattr(annotation, "__metadata__", ()), *get_args(annotation)))
@@ -26,7 +26,7 @@ def direction_of(annotation: Any) -> Stricter | None:
 
 
 def stricter(direction: Stricter, one: Any, other: Any) -> Any:
-    """The stricter of two values of a setting, both of its type; `other` was said later."""
+    """The stricter of two values of a setting, both of its type; `other` is the later one."""
     if direction is Stricter.NEITHER or one is None:
         return other
     if other is None:

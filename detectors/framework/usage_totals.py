@@ -1,4 +1,4 @@
-"""What was used, against a limit: for one session's budget, and for those that sessions share."""
+"""Usage compared with a limit: for the budget of a session, and for budgets that sessions share."""
 
 from collections.abc import Iterator
 from typing import Any, Final, Literal
@@ -8,19 +8,19 @@ from haltline.schemas.events import Usage
 from haltline.schemas.findings import Evidence, Finding, Severity
 
 UNKNOWN_TURNS: Final = "turns_usage_unknown"
-"""Model turns that a sum lacks, since their usage is not known."""
+"""Number of model turns missing from a sum, as their usage is unknown."""
 
 Spent = Literal["tokens", "cost_usd", "file_ops"]
 
 _OF_TURNS: Final[frozenset[str]] = frozenset({"tokens", "cost_usd"})
 _WARNED, _EXCEEDED = 1, 2
 _STEPS = 10
-"""An exceeded budget is told again with each further such part of it."""
+"""An exceeded budget is reported again with each further tenth of the limit."""
 _MAX_STAGE = 1_000_000
 
 
 def spent_of(usage: Usage) -> Iterator[tuple[Spent, float]]:
-    """What a step used, by resource; what it did not use is left out."""
+    """The usage of a step by resource, without those that are zero."""
     if usage.tokens:
         yield "tokens", usage.tokens
     if usage.cost_usd:
@@ -30,13 +30,13 @@ def spent_of(usage: Usage) -> Iterator[tuple[Spent, float]]:
 
 
 def stage_of(used: float, limit: float, warn_at: float) -> int:
-    """0 within the limit, 1 to be warned of, 2 exceeded, and one more for each further tenth of the limit."""
+    """0 within the limit, 1 from the warning on, 2 exceeded, and one more for each further tenth of the limit."""
     if used > limit:
         return _EXCEEDED + min(_MAX_STAGE, int((used / limit - 1) * _STEPS + 1e-9))
     return _WARNED if used >= warn_at * limit else 0
 
 
-def budget_finding(  # what a finding says of a budget
+def budget_finding(  # the parts of a budget finding
     pattern: Pattern[Any],
     stage: int,
     *,
@@ -49,7 +49,7 @@ def budget_finding(  # what a finding says of a budget
     by: str = "",
     unknown_turns: float = 0,
 ) -> Finding:
-    """The finding of a stage that was not told yet; `whose` and `by` go around the words of the reason."""
+    """Build the finding of a new stage; `whose` and `by` are inserted into the reason."""
     exceeded = stage >= _EXCEEDED
     lacks = {UNKNOWN_TURNS: unknown_turns} if unknown_turns and resource in _OF_TURNS else {}
     unknown = f"; usage unknown of {unknown_turns:.0f} model turns" if lacks else ""

@@ -1,8 +1,8 @@
-"""Counting what lies close together: in event time, or in the session's own actions.
+"""Windows that count entries close together: in event time, or in the number of the session's actions.
 
-Entries are lists of plain JSON values, `[time_ms, index, event_id, offset, ...]`, in the
-order in which they came. Event times need not come in order: a window is any stretch of
-the given length that holds the newest entry, so the order of arrival does not decide.
+Entries are lists of plain JSON values, `[time_ms, index, event_id, offset, ...]`, in order of arrival. Event times may
+be out of order: a window is any interval of the given length that holds the newest entry, so the order of arrival does
+not affect the result.
 """
 
 from collections.abc import Sequence
@@ -12,25 +12,25 @@ from haltline.detectors.features.observation import Observation
 from haltline.schemas.findings import Evidence
 
 Entry: TypeAlias = list[int | float | str]
-"""`[time_ms, index, event_id, offset, ...]`: when, the how manieth action it was, and where to find it."""
+"""`[time_ms, index, event_id, offset, ...]`: event time, number of the action, and the event's id and offset."""
 
 TIME_MS, INDEX, EVENT_ID, OFFSET = range(4)
 
 
 def entry(act: Observation, *more: float | str) -> Entry:
-    """An entry for the act, with values of the detector's own behind the common ones."""
+    """Create an entry for an event, with the detector's own values appended."""
     return [act.time_ms, act.index, act.event.event_id, act.offset, *more]
 
 
 def deed(act: Observation, *more: float | str) -> Entry:
-    """As `entry`, by the count of the session's actions that do more than look: reads in between make no distance."""
+    """Like `entry`, but `index` counts only the session's actions that do more than read."""
     return [act.time_ms, act.calls.deeds + 1, act.event.event_id, act.offset, *more]
 
 
 def within(entries: Sequence[Entry], span: float, key: int = TIME_MS) -> list[Entry]:
-    """The most entries that lie within `span` of each other (exactly `span` apart counts) and hold the newest one.
+    """The largest set of entries within `span` of each other (inclusive) that holds the newest one.
 
-    The result is in the order of `key`; of two stretches with equally many, the earlier one.
+    Sorted by `key`; of two intervals with equally many entries, the earlier one.
     """
     if not entries:
         return []
@@ -47,32 +47,32 @@ def within(entries: Sequence[Entry], span: float, key: int = TIME_MS) -> list[En
 
 
 class Window(Protocol):
-    """A rule with a window of time, and one of actions for sessions that are slow."""
+    """A rule with a window of time, and one of actions for slow sessions."""
 
     @property
     def window_s(self) -> float:
-        """Seconds."""
+        """Length in seconds."""
 
     @property
     def last_actions(self) -> int:
-        """Actions."""
+        """Length in actions."""
 
 
 def is_near(one: Entry, time_ms: int, index: int, window: Window) -> bool:
-    """Whether an entry counts together with one of this moment and action: by either window."""
+    """Return whether an entry is in the same window as this time and action; either window suffices."""
     if abs(time_ms - int(one[TIME_MS])) <= window.window_s * 1000:
         return True
     return abs(index - int(one[INDEX])) < window.last_actions
 
 
 def seconds(entries: Sequence[Entry]) -> int:
-    """Whole seconds from the earliest to the latest."""
+    """Whole seconds from the earliest to the latest entry."""
     times = [int(e[TIME_MS]) for e in entries]
     return round((max(times) - min(times)) / 1000) if times else 0
 
 
 def evidence(act: Observation, entries: Sequence[Entry]) -> tuple[Evidence, ...]:
-    """The entries as evidence, oldest first; the act's own event last, since it completed the pattern."""
+    """The entries as evidence, oldest first; the event's own is last, since it completed the pattern."""
     rows = sorted(entries, key=lambda e: (e[EVENT_ID] == act.event.event_id, int(e[TIME_MS])))
     found = dict.fromkeys((str(e[EVENT_ID]), int(e[OFFSET])) for e in rows)
     return tuple(act.evidence_of(event_id, offset) for event_id, offset in found)

@@ -1,1 +1,1 @@
-"""What a step review is made of: what an action is, how risky, how rational, and what is decided. Pure, no state."""
+"""The parts of a step review: an action's category, risk and rationality, and the verdict. Pure functions, no state."""

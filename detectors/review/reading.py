@@ -1,7 +1,7 @@
-"""What a proposed action is, and what it would leave behind: by its tool, its targets and its command line.
+"""The category and side effects of a proposed action, from its tool, targets and command line.
 
-Misses: what a program that is run does itself; networks and privileges that are reached without naming a known
-program; backups under names of their own.
+Misses: effects within a program that the action runs; networks and privileges used without a known program; backups
+    with unusual names.
 """
 
 import re
@@ -17,7 +17,7 @@ from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Reading
 
-# Looked up at every event: from their class, members take ten times as long.
+# Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _SQL, _PLAIN = Reading.SQL, Reading.PLAIN
 
 _READ_CHARS = 2048
@@ -48,7 +48,7 @@ _DANGEROUS = re.compile(
     r"|\bnc\s+(?:-\w+\s+)*-\w*[ec]\b|/dev/tcp/|\bchmod\s+-R\s+[0-7]?777\b|--no-preserve-root"
     r"|\bof=/dev/(?:sd|nvme|disk)|\bhistory\s+-c\b"
 )
-# For every command line: what none of these is in need not be searched.
+# For every command line: a pattern is searched only if one of its hints occurs.
 _NETWORK_HINTS = ("curl", "wget", "ssh", "scp", "ftp", "http", "git p", "git c", "git f", "pip", "npm", "yarn", "apt",
                   "brew", "gem ", "cargo", "uv ", "docker", "rsync", "nc ", "ncat", "telnet")  # fmt: skip
 _PRIVILEGE_HINTS = (
@@ -87,7 +87,7 @@ _RECURSIVE = re.compile(r"\brm\s+(?:\S+\s+)*?-(?:\w*[rR]|-recursive)")
 
 
 class SideEffect(NamedTuple):
-    """One thing that the action leaves behind."""
+    """A side effect of an action."""
 
     kind: str
     """`file_write`, `file_delete`, `network` or `system_call`."""
@@ -101,13 +101,13 @@ class SideEffect(NamedTuple):
 
 
 def category_of(act: Observation) -> Category:
-    """What the action does, as far as its risk goes. A command line is what it would do, not merely a command."""
+    """The category of an action, for its risk. A command line has that of its effect, where known."""
     if act.losses:
         return Category.DELETION
     if act.runs:
         return _category_of_program(act)
     if act.destroys:
-        return Category.MODIFICATION  # scratch, or what the session itself made
+        return Category.MODIFICATION  # scratch, or created by the session itself
     effect = act.effect
     if effect is Effect.READ and act.tool.effect is None and act.event.effect is None:
         return Category.UNKNOWN
@@ -138,7 +138,7 @@ def _category_of_program(act: Observation) -> Category:
 def side_effects(
     act: Observation, category: Category, accessed: tuple[Access, ...], backed_up: dict[str, bool]
 ) -> tuple[SideEffect, ...]:
-    """What the action would leave behind, the worst first."""
+    """The side effects of the action, the worst first."""
     found = [
         SideEffect(
             "file_delete",
@@ -166,7 +166,7 @@ def side_effects(
 
 
 def is_suspect(act: Observation) -> bool:
-    """Whether it could be more than a plain action: cheap, and true too often rather than too seldom."""
+    """Return whether it could be more than a harmless action. Cheap; prefers false positives to false negatives."""
     text = act.text or "\n".join(act.targets)
     return _short_is_suspect(text) if len(text) <= _SHORT_CHARS else _is_suspect(text)
 
@@ -181,21 +181,21 @@ def _is_suspect(text: str) -> bool:
 
 
 _short_is_suspect = lru_cache(maxsize=4096)(_is_suspect)
-"""Agents run the same programs, and come back to the same paths, again and again."""
+"""Cached, because agents repeat the same programs and paths."""
 
 
 def may_be_critical(act: Observation) -> bool:
-    """Whether it is worth while to look for critical paths."""
+    """Return whether a search for critical paths is worthwhile."""
     return task_scope.may_be_critical(act.text) or any(map(task_scope.may_be_critical, act.targets))
 
 
 def is_privileged(act: Observation) -> bool:
-    """Whether it asks for more rights than a session has by itself."""
+    """Return whether it requests more rights than a session has by default."""
     return _has(_PRIVILEGE_HINTS, _PRIVILEGED, act.text)
 
 
 def is_dangerous(act: Observation) -> bool:
-    """Whether the command line has a pattern that hardly ever ends well, such as a download piped into a shell."""
+    """Return whether the command line has a dangerous pattern, such as a download piped into a shell."""
     text = act.text
     if "|" in text and _PIPED_TO_SHELL.search(text, 0, _READ_CHARS) is not None:
         return True
@@ -203,7 +203,7 @@ def is_dangerous(act: Observation) -> bool:
 
 
 def is_catastrophe(act: Observation, accessed: tuple[Access, ...]) -> bool:
-    """Whether one of its side effects is critical."""
+    """Return whether one of its side effects is critical."""
     if any(loss.badness is Badness.SEVERE for loss in act.losses):
         return True
     return any(access.changes and task_scope.critical(access.path, changes=True) == "grave" for access in accessed)
@@ -217,26 +217,26 @@ def _has(hints: tuple[str, ...], pattern: re.Pattern[str], text: str) -> bool:
 
 
 def is_recursive(act: Observation) -> bool:
-    """Whether it takes a folder away with all that is in it."""
+    """Return whether it deletes a folder with its content."""
     if any(loss.verb in ("rmtree", "find_delete") for loss in act.losses):
         return True
     return bool(act.text) and _RECURSIVE.search(act.text, 0, _READ_CHARS) is not None
 
 
 def reaches_out(act: Observation) -> bool:
-    """Whether one of the paths that it takes away lies outside of the folder it works in, or is a catastrophe."""
+    """Return whether a deleted path is outside of the working directory, or its loss is severe."""
     return any(
         loss.badness is Badness.SEVERE or loss.target.startswith(("path=/", "path=~", "path=..")) for loss in act.losses
     )
 
 
 def leaves_the_machine(act: Observation) -> bool:
-    """Whether a request goes to another machine, as far as the command line says."""
+    """Return whether a request goes to another machine, as far as the command line shows."""
     text = act.text or " ".join(act.event.targets) or str((act.event.args or {}).get("url", ""))
     return _LOCAL.search(text, 0, _READ_CHARS) is None
 
 
 def backs_up(target: str) -> str:
-    """The target of which this one is a backup by its name; empty when it is none."""
+    """The target that this one is a backup of, by its name; empty if none."""
     kept = _BACKUP.sub("", target)
     return kept if kept != target else ""

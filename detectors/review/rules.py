@@ -1,4 +1,4 @@
-"""The review's rules beside the matrix: built-in sets, switched off one by one, and a policy's own."""
+"""The review's rules in addition to the matrix: built-in sets, which can be disabled one by one, and a policy's own."""
 
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -28,13 +28,14 @@ SETS: Final[Mapping[RuleSet, tuple[BuiltIn, ...]]] = MappingProxyType(
         "none": (),
     }
 )
-"""Essential are those that block. The last of all is ours: to be done for the first time does not excuse everything."""
+"""`essential` are the rules that block. `modify_dangerous_pattern` is not among the published rules: a first time does
+not excuse everything."""
 
 CHANGES_FILES: Final = frozenset({Category.DELETION, Category.MODIFICATION, Category.CREATION})
 
 
 class CustomRule(BaseModel):
-    """A rule of a policy's own: what every glob matches is decided so, unless something harder is."""
+    """A rule of a policy: its decision applies if all globs match, unless a harder one does."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -45,7 +46,7 @@ class CustomRule(BaseModel):
     category: Category | None = None
 
     def matches(self, act: Observation, category: Category) -> bool:
-        """Whether it is about this action."""
+        """Return whether the rule applies to this action."""
         if self.category is not None and self.category is not category:
             return False
         if not fnmatchcase(act.action, self.action):
@@ -54,7 +55,7 @@ class CustomRule(BaseModel):
 
 
 def targets_of(act: Observation) -> tuple[str, ...]:
-    """What the action is about: its own targets, and what its command line would destroy."""
+    """The targets of the action: its own, and those that its command line would destroy."""
     return (*act.event.targets, *(loss.target for loss in act.destroys)) or (act.head,)
 
 
@@ -68,10 +69,10 @@ def verdicts(
     max_file_operations: int,
     dangerous: bool,
 ) -> Iterator[tuple[str, Verdict]]:
-    """Each rule that has something against the action, and what it decides."""
+    """Each rule that objects to the action, with its decision."""
     for name in names:
         if name == "prevent_recursive_deletion" and category is Category.DELETION and is_recursive(act):
-            # Beside its work a session removes folders that its programs made.
+            # As a side effect of its work, a session deletes folders that its programs created.
             yield name, Verdict.BLOCK if reaches_out(act) else Verdict.WARN
         elif name == "limit_file_operations" and category in CHANGES_FILES and file_operations > max_file_operations:
             yield name, Verdict.BLOCK

@@ -1,7 +1,7 @@
-"""Risk, rationality and the decision on one proposed action: the published numbers, and where they said none, ours.
+"""Risk, rationality and the verdict of a proposed action: the published numbers, and our own where none are published.
 
-Ours: the risk of an action of which nothing is known, the additions for privilege and for a dangerous pattern, that
-a risk ends at 1, and that rationality is the mean of three parts: completeness, the fourth, was never defined.
+Our own: the risk of an unknown action, the additions for privileges and for a dangerous pattern, the maximum risk of 1,
+and rationality as the mean of three parts (the fourth, completeness, was never defined).
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,10 +13,10 @@ from haltline.schemas.ordered import OrderedName
 
 
 class Category(StrEnum):
-    """What an action does, as far as its risk goes."""
+    """The category of an action, for its risk."""
 
     DELETION = "file_deletion"
-    """Takes somebody's thing away: a file, a table, a resource."""
+    """Destroys something that is in use: a file, a table, a resource."""
     COMMAND = "system_command"
     NETWORK = "network_request"
     MODIFICATION = "file_modification"
@@ -26,12 +26,12 @@ class Category(StrEnum):
 
 
 class Verdict(OrderedName):
-    """What is decided on an action, from mild to hard."""
+    """The verdict on an action, from mild to hard."""
 
     ALLOW = "allow"
     WARN = "warn"
     MODIFY = "modify"
-    """Not like this: the model is to change it."""
+    """Not in this form: the model is to change it."""
     BLOCK = "block"
 
 
@@ -48,15 +48,15 @@ OUT_OF_SCOPE: Final = 0.3
 PRIVILEGE: Final = 0.2
 DANGEROUS: Final = 0.2
 _REPETITION: Final = (0.0, 0.1, 0.2, 0.4)
-"""By failed similar actions before; the last one for as many or more."""
+"""By the number of similar actions that failed before; the last value also for more."""
 _HIGH_RATIONALITY: Final = 0.8
 _MEDIUM_RATIONALITY: Final = 0.5
 _PLACES: Final = 9
-"""Sums are rounded before they are compared: 0.7 + 0.1 is a little below 0.8."""
+"""Sums are rounded before comparison: 0.7 + 0.1 is a little below 0.8."""
 
 
 class Progression(StrEnum):
-    """How an action follows from those before."""
+    """The relation of an action to those before it."""
 
     BUILDS = "builds"
     NEW_PATH = "new_path"
@@ -87,7 +87,7 @@ def risk_score(
 
 
 def rationality_score(*, aligned: bool | None, progression: Progression, better_alternative: bool) -> float:
-    """How rational an action is, 0 to 1; `aligned` is None without a goal, and then does not count."""
+    """The rationality of an action, 0 to 1; `aligned` is None without a goal, and then not counted."""
     parts = [_PROGRESSION[progression], 0.5 if better_alternative else 1.0]
     if aligned is not None:
         parts.append(float(aligned))
@@ -95,7 +95,7 @@ def rationality_score(*, aligned: bool | None, progression: Progression, better_
 
 
 def rationality_level(score: float) -> Severity:
-    """High, medium or low."""
+    """The rationality as a level: high, medium or low."""
     if score >= _HIGH_RATIONALITY:
         return Severity.HIGH
     return Severity.MEDIUM if score >= _MEDIUM_RATIONALITY else Severity.LOW
@@ -125,7 +125,7 @@ _MATRIX: Final[Mapping[Severity, Mapping[Severity, Verdict]]] = {
 def decide(
     risk: Severity, rationality: Severity, *, worst_side_effect: Severity | None, first_time: bool, dangerous: bool
 ) -> Verdict:
-    """The decision by the matrix, under the overriding rules in their published order."""
+    """The verdict of the matrix, after the overriding rules in their published order."""
     base = _MATRIX[risk][rationality]
     if worst_side_effect is Severity.CRITICAL:
         return Verdict.BLOCK
@@ -137,5 +137,5 @@ def decide(
 
 
 def aggregate(verdicts: Iterable[Verdict]) -> Verdict:
-    """The hardest one."""
+    """The hardest verdict."""
     return max(verdicts, default=Verdict.ALLOW)

@@ -1,13 +1,14 @@
-"""A single step, weighed before it is taken: how risky it is, how rational, and what it would leave behind.
+"""A review of each action before it runs: its risk, its rationality and its side effects.
 
-Fires: on an attempt that is not simply allowed: `review_warn` (low), `review_modify` (medium), `review_block` (high,
-    and critical where a side effect is). By a matrix of risk and rationality, then its overriding rules, then the rule
-    sets, of which the hardest counts (see `review`). The values are the scores and all that went into them.
-Quiet: looking; work that builds on what came before, within the scope and near the goal; most of what is done for the
-    first time and would only be warned of; deletions that a declared batch covers; scratch and what the session made.
-Misses: what `review.reading` misses; that a word in common with the goal is no proof of going for it; what was done
-    more than 24 different calls ago counts as new. It compares words and forms, and sound work is often told of a
-    risk: so nothing follows from it unless a policy says so, its mode is shadow by default.
+Fires: on an attempt whose verdict is not `allow`: `review_warn` (low), `review_modify` (medium), `review_block` (high,
+    or critical if a side effect is). The verdict is the hardest of a matrix of risk and rationality with its overriding
+    rules, and the rule sets (see `review`). The values of the finding are the scores and their inputs.
+Quiet: reading; work that builds on earlier steps, within the scope and near the goal; most actions that are new in the
+    session and would only get a warning; deletions that a declared batch covers; scratch files and what the session
+    created.
+Misses: what `review.reading` misses; unrelated work that shares a word with the goal; a call counts as new again after
+    24 different ones. It compares words and patterns, and often reports a risk for normal work. So it decides nothing
+    by default: its mode is shadow.
 """
 
 import re
@@ -40,7 +41,7 @@ from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.record import Values
 
-# Looked up at every event: from its class, a member takes ten times as long.
+# A module constant, as it is read at every event: looking up an enum member is ten times as slow.
 _SESSION_STARTED = Kind.SESSION_STARTED
 
 _MAX_SEEN = 24
@@ -51,7 +52,7 @@ _MAX_PATHS = 64
 _MAX_WORDS = 128
 _MAX_CHARS = 240
 _SHORT = 10
-"""Characters of a fingerprint that are remembered."""
+"""Stored characters of a fingerprint."""
 _READ_CHARS = 1024
 _WORD = re.compile(r"[a-z][a-z0-9]{3,}")
 _SEVERITY = {Verdict.WARN: Severity.LOW, Verdict.MODIFY: Severity.MEDIUM, Verdict.BLOCK: Severity.HIGH}
@@ -62,17 +63,17 @@ _V = TypeVar("_V")
 
 
 class State(Struct):
-    """The scope and the goal, and what was done lately."""
+    """The scope, the goal, and recent actions."""
 
     expected: list[str] = field(default_factory=list)
     goal: list[str] = field(default_factory=list)
     seen: dict[str, int] = field(default_factory=dict)
-    """By call, shortened: the index of the last time."""
+    """By shortened fingerprint of a call: the index of its last attempt."""
     failed: dict[str, int] = field(default_factory=dict)
-    """By what calls are about: how many failed since one succeeded, or something was changed."""
+    """By subject of calls: failures since the last success or change."""
     refused: dict[str, int] = field(default_factory=dict)
     backed_up: dict[str, bool] = field(default_factory=dict)
-    """Targets of which a copy was made."""
+    """Targets that have a backup copy."""
     changed: int = 0
     """Index of the last action that changed something."""
     file_operations: int = 0
@@ -80,7 +81,7 @@ class State(Struct):
 
 @settings
 class StepReview(Detector[State]):
-    """An attempt that is too risky for how rational it is, or that a rule is against."""
+    """An attempt whose risk is too high for its rationality, or to which a rule objects."""
 
     id: ClassVar[str] = "step_review"
     optional: ClassVar[bool] = True
@@ -90,24 +91,24 @@ class StepReview(Detector[State]):
     ascending: ClassVar[tuple[tuple[str, ...], ...]] = (("medium_risk", "high_risk", "critical_risk"),)
 
     medium_risk: _Risk = 0.6
-    """Risk from 0 to 1, from which on an action is of medium risk."""
+    """Lowest risk, from 0 to 1, of a medium level."""
     high_risk: _Risk = 0.8
-    """From which on it is of high risk."""
+    """Lowest risk of a high level."""
     critical_risk: _Risk = 0.95
-    """From which on it is of critical risk."""
+    """Lowest risk of a critical level."""
     expected_paths: tuple[Annotated[str, Field(min_length=1, max_length=512), Stricter.NEITHER], ...] = ()
-    """Globs, besides those of the task."""
+    """Globs, in addition to those of the task."""
     rule_set: Annotated[RuleSet, Stricter.NEITHER] = "all"
-    """Built-in rules beside the matrix: all of them, those that block, or none."""
+    """Built-in rules in addition to the matrix: all of them, those that block, or none."""
     disabled_rules: tuple[Annotated[BuiltIn, Stricter.NEITHER], ...] = ()
-    """Built-in rules of the set that do not count."""
+    """Built-in rules of the set that are not applied."""
     custom_rules: Annotated[tuple[CustomRule, ...], Field(max_length=64), Stricter.MORE] = ()
-    """Rules of your own, looked at after the built-in ones."""
+    """Your own rules, applied after the built-in ones."""
     max_file_operations: Annotated[int, Field(ge=1, le=1_000_000), Stricter.LOWER] = 100
-    """Actions of a session that changed something; a task's own limit `file_ops` is not this one."""
+    """Actions of a session that changed something; independent of a task's own limit `file_ops`."""
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Notes the task or a result, or reviews an attempt."""
+        """Record the task or a result, or review an attempt."""
         if act.kind is _SESSION_STARTED:
             if act.event.task is not None:
                 state.expected = [path[:_MAX_CHARS] for path in act.event.task.expected_paths if path][:_MAX_PATHS]
@@ -188,7 +189,7 @@ class StepReview(Detector[State]):
         )
 
     def _needs_a_look(self, state: State, act: Observation) -> bool:
-        """False for most actions: what is done for the first time and is no more than a plain command is allowed."""
+        """Return False for most actions: those that are new in the session and plainly harmless are allowed."""
         if act.batch is not None and act.batch.targets:
             return False
         short = act.fingerprint[:_SHORT]
@@ -200,11 +201,11 @@ class StepReview(Detector[State]):
 
     @cached_property
     def _doubts_commands(self) -> bool:
-        """A plain command is of high risk by itself."""
+        """Whether the settings make any plain command a high risk."""
         return self.high_risk <= BASE_RISK[Category.COMMAND]
 
     def _accessed(self, state: State, act: Observation, category: Category) -> tuple[tuple[Access, ...], bool]:
-        """What it touches, where that matters, and whether some of it lies outside of the scope."""
+        """The relevant accessed paths, and whether one of them is outside of the scope."""
         globs = (*self.expected_paths, *state.expected)
         if not globs and (category in (Category.READ, Category.UNKNOWN) or not reading.may_be_critical(act)):
             return (), False
@@ -233,7 +234,7 @@ def _progression(state: State, act: Observation) -> Progression:
 
 
 def _aligned(state: State, act: Observation) -> bool | None:
-    """Whether it has a word in common with the goal; None without a goal."""
+    """Return whether it shares a word with the goal; None without a goal."""
     if not state.goal:
         return None
     text = " ".join((act.action, *act.event.targets, _text_of(act.event.args)))[:_READ_CHARS].lower()
@@ -247,10 +248,10 @@ def _text_of(args: dict[str, Any] | None) -> str:
 def _note_result(state: State, act: Observation) -> None:
     if act.refused:
         _remember(state.refused, act.fingerprint[:_SHORT], act.index, _MAX_REFUSED)
-    elif act.changes and (act.runs or not act.failed):  # a program that failed may have done something before
+    elif act.changes and (act.runs or not act.failed):  # a failed program may have changed something before it failed
         state.changed = max(state.changed, act.index)
         state.file_operations += 1
-        state.failed.clear()  # a test that is run again after an edit is work
+        state.failed.clear()  # repeating a test after an edit is normal work
         for target in act.creates:
             if "." not in target and "~" not in target:
                 continue

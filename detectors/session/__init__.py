@@ -1,1 +1,1 @@
-"""Detectors of one session: one pattern, one file."""
+"""Detectors within one session, one pattern per file."""

@@ -1,13 +1,13 @@
-"""The session goes on trying after it was refused.
+"""The session continues to try after its calls were refused.
 
 Fires: `goes_on_after_refusal` when `medium`, `high` or `critical` calls in a row were refused, whatever they were; or
-    when as many of the same call were within `window_s`, whatever else was carried out in between. Told again with
-    each further `critical` of them. Refused is what was not carried out: by haltline, for whatever reason, by the
-    harness, or by a person.
-Quiet: a few refusals, which every policy causes; refusals with other calls in between; calls of one step, which were
-    on their way together and count once; what was interrupted before it began.
-Misses: refusals that the agent's side no longer tells, of which there are more than some a second; refused calls that
-    differ each time with calls in between that are carried out.
+    when the same call was refused that often within `window_s`, whatever was executed in between. Reported again with
+    each further `critical` refusals. A call is refused if it was not executed: because of haltline, for any reason, of
+    the agent's harness, or of a person.
+Quiet: a few refusals, which every policy causes; refusals with other calls in between; the refused calls of one step,
+    which were sent together and count once; calls interrupted before they started.
+Misses: refusals that the agent's side does not publish, when there are more than a few per second; refused calls that
+    differ each time, with executed calls in between.
 """
 
 from typing import Annotated, ClassVar, Final
@@ -23,11 +23,11 @@ from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding
 
 _KEY: Final = 4
-"""Where an entry has the call that was refused."""
+"""Position of the refused call in an entry."""
 _MAX_KEY_CHARS = 120
 _MAX_ENTRIES = 64
 _INTERRUPTED = "interrupted"
-"""How the agent's side begins to say that a call was called off before it began: nobody refused it."""
+"""Start of the error that the agent's side reports for a call cancelled before it started, which is not a refusal."""
 _Count = Annotated[int, Field(ge=2, le=1000), Stricter.LOWER]
 
 
@@ -36,14 +36,14 @@ class State(Struct):
 
     refused: list[Entry] = field(default_factory=list)
     in_a_row: int = 0
-    """Since a call was last carried out."""
+    """Refusals since the last executed call."""
     told: int = 0
-    """The count of the last finding; 0: it has come down since."""
+    """The count of the last finding; 0: the count has been below `medium` since."""
 
 
 @settings
 class AfterRefusal(Graded[State]):
-    """So many refusals in a row, or of one call."""
+    """Refusals in a row, or of one call, up to a threshold."""
 
     id: ClassVar[str] = "after_refusal"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
@@ -57,7 +57,7 @@ class AfterRefusal(Graded[State]):
     """Seconds in which refusals of the same call count together."""
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Counts a refusal, or notes that a call was carried out."""
+        """Count a refusal, or reset the row at an executed call."""
         if not act.refused:
             state.in_a_row = 0
             return None
@@ -80,11 +80,11 @@ class AfterRefusal(Graded[State]):
         return self._found(act, state, same, count)
 
     def near(self, state: State) -> float:
-        """Refusals in a row, to the first count that is a finding."""
+        """Refusals in a row, relative to the first count that is a finding."""
         return min(1.0, state.in_a_row / self.medium)
 
     def _is_news(self, reported: int, count: int) -> bool:
-        """Whether the count has come to another severity, or to as many more, since it was told."""
+        """Return whether the count has reached another severity, or `critical` more, since the last finding."""
         if reported > count:
             return False
         return any(reported < step <= count for step in self.counts) or count - reported >= self.critical

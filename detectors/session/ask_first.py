@@ -1,15 +1,15 @@
-"""The session does something irreversible to a thing that is not its own, for the first time.
+"""The session performs an irreversible act on a thing that is not its own, for the first time.
 
-Fires: `ask_first` (high, which leads to a question to a person) on an attempt with one of `effects` on a target on
-    which the session has not carried out an act of the same effect before. Where a call cannot name its target,
-    on each.
-Quiet: by itself, since `effects` is empty: irreversible acts are then only counted
-    (`haltline_irreversible_acts_total`) and shown in the console. Targets of `allowed`; what the session made, scratch
-    files and build output (see `belongings`); acts that can be taken back; a declared batch; attempts that were refused
-    before. What was approved and carried out once is free, also when it failed: the same again is for
-    `destructive_repeat`.
-Misses: effects that neither the tool, the policy nor the command line tells; other acts of the same effect on a target
-    that was approved, such as another amount.
+Fires: `ask_first` (high, which requests an approval from a person) on an attempt with one of `effects` on a target on
+    which the session has not yet executed an act of the same effect. If a call does not name its target, on every such
+    attempt.
+Quiet: by default, since `effects` is empty: irreversible acts are then only counted
+    (`haltline_irreversible_acts_total`) and shown in the console. Also for targets in `allowed`; what the session
+    created, scratch files and build output (see `belongings`); reversible acts; a declared batch; attempts that were
+    already refused. An act that was approved and executed once needs no further approval, even if it failed:
+    repetitions are left to `destructive_repeat`.
+Misses: effects that neither the tool, the policy nor the command line shows; other acts of the same effect on an
+    approved target, such as another amount.
 """
 
 from collections.abc import Sequence
@@ -30,56 +30,56 @@ from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
 Effect = Literal["destroys", "overwrites", "exposes", "spends", "sends", "hands_over"]
-"""The values of `ActEffect`, as policies write them."""
+"""The values of `ActEffect`, as written in policies."""
 
 _LISTED = 3
-"""Acts that the reason names; of more it says how many."""
+"""Acts listed in the reason; the number of further ones is appended."""
 _MAX_WAITING = 32
-"""Attempts that are remembered until their result comes."""
+"""Attempts stored until their result arrives."""
 _MAX_TARGETS = 32
-"""Targets of one attempt that are remembered; the others are asked about again."""
+"""Targets stored per attempt; the others need another approval."""
 _MAX_DONE = 256
-"""Targets that are remembered as approved; the oldest are forgotten first, and asked about again."""
+"""Targets stored as approved; the oldest are dropped first, and need another approval."""
 
 
 class State(Struct):
-    """What was asked about, and what of it was carried out, as digests of effect and target."""
+    """Acts that needed an approval, and which of them were executed, as digests of effect and target."""
 
     waiting: dict[str, list[str]] = field(default_factory=dict)
-    """By event id of an attempt whose result is not known."""
+    """By event id of each attempt without a result."""
     done: list[str] = field(default_factory=list)
 
 
 @pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
 class AskFirst(Detector[State]):
-    """The first irreversible act on each target."""
+    """The first irreversible act on each target, for approval."""
 
     id: ClassVar[str] = "ask_first"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.LOSS | Trait.REFUSED
 
     effects: Annotated[tuple[Effect, ...], Field(max_length=6), Stricter.MORE] = ()
-    """Effects of acts that a person is asked about; none: nobody is asked."""
+    """Effects of acts that need a person's approval; empty: none do."""
     allowed: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=512)], ...], Field(max_length=256), Stricter.NEITHER
     ] = ()
-    """Globs of targets, as `kind=name`, that nobody is asked about, such as `path=/srv/staging/*`."""
+    """Globs of targets, as `kind=name`, that need no approval, such as `path=/srv/staging/*`."""
 
     @property
     def idle(self) -> bool:
-        """Without effects nobody is asked."""
+        """True without effects: then nothing needs an approval."""
         return not self.effects
 
     def start(self) -> State:
-        """Nothing yet."""
+        """An empty state."""
         return State()
 
     def concerns(self, act: Observation) -> bool:
-        """Acts that cannot be taken back, and their results."""
+        """Irreversible acts, and their results."""
         return (act.is_attempt or act.is_result) and bool(act.irreversible)
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Names what nobody has approved yet."""
+        """Report the acts that nobody has approved yet."""
         if act.call is not None:
             _carried_out(state, state.waiting.pop(act.call.event_id, []), act)
             return None
@@ -105,14 +105,14 @@ class AskFirst(Detector[State]):
         )
 
     def asks_about(self, one: Destruction) -> bool:
-        """Whether an act is of the effects, and on no allowed target."""
+        """Return whether an act has one of the effects, and no allowed target."""
         if one.effect.value not in self.effects or one.reversible:
             return False
         return not any(fnmatchcase(one.target, glob) for glob in self.allowed)
 
 
 def _carried_out(state: State, keys: Sequence[str], act: Observation) -> None:
-    """What was not refused was approved, or nobody had to approve it."""
+    """Mark acts as approved unless they were refused: an executed act was approved, or needed no approval."""
     if not act.refused:
         state.done += [key for key in keys if key not in state.done]
         del state.done[:-_MAX_DONE]

@@ -1,13 +1,12 @@
-"""The session has used up what it was given.
+"""The session has used up its budget.
 
-Fires: `budget_warning` (low) when a total reaches `warn_at` of its limit; `budget_exceeded` (critical) when it is
-    more than the limit, and again with each further tenth of it. Limits are those of the settings and those that the
-    session declared for itself, whichever is less. Resources: tokens (with those read from a cache), cost_usd, calls,
-    duration_s (from the first event to the latest), file_ops.
-Quiet: without a limit, always: there is none by default.
-Misses: what is used but not told (of model turns without usage, a finding on tokens or cost_usd says how many); the
-    time after the last event; sums over several sessions of an agent; a limit that was declared before an operator's
-    reset.
+Fires: `budget_warning` (low) when a total reaches `warn_at` of its limit; `budget_exceeded` (critical) when it is above
+    the limit, and again with each further tenth of it. The lower of the limits in the settings and those that the
+    session declared applies. Resources: tokens (including those read from a cache), cost_usd, calls, duration_s (from
+    the first event to the latest), file_ops.
+Quiet: always without a limit, and there is none by default.
+Misses: usage that is not reported (findings on tokens and cost_usd give the number of model turns without usage); the
+    time after the last event; totals over several sessions of an agent; a limit declared before an operator's reset.
 """
 
 from typing import Annotated, ClassVar, Literal, get_args
@@ -22,25 +21,25 @@ from haltline.detectors.framework.usage_totals import budget_finding, spent_of, 
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding
 
-# Looked up at every event: from its class, a member takes ten times as long.
+# A module constant, as it is read at every event: looking up an enum member is ten times as slow.
 _SESSION_STARTED = Kind.SESSION_STARTED
 
 Resource = Literal["tokens", "cost_usd", "calls", "duration_s", "file_ops"]
 RESOURCES: tuple[Resource, ...] = get_args(Resource)
 
 _LEAST = 1e-6
-"""A declared limit below this is none: nothing could be done within it."""
+"""A declared limit below this is ignored: nothing could be done within it."""
 
 
 class State(Struct):
-    """What was used, and the limits that the session declared."""
+    """The usage so far, and the limits that the session declared."""
 
     used: dict[Resource, float] = field(default_factory=dict)
     limits: dict[Resource, float] = field(default_factory=dict)
     told: dict[Resource, int] = field(default_factory=dict)
-    """By resource: 1 warned of, 2 exceeded, more for each further tenth."""
+    """By resource, what was reported: 1 warning, 2 exceeded, more for each further tenth."""
     unknown_turns: int = 0
-    """Model turns whose usage is not known."""
+    """Model turns whose usage is unknown."""
     first_ms: int = 0
     """Event time of the first event, epoch milliseconds."""
 
@@ -54,12 +53,12 @@ class Budget(Detector[State]):
     sees: ClassVar[Trait] = Trait.ATTEMPT | Trait.USAGE | Trait.START | Trait.TURN
 
     limits: dict[Resource, Annotated[float, Field(gt=0), Stricter.LOWER]] = Field(default_factory=dict)
-    """What a session may use in all."""
+    """Limits of a session's total usage."""
     warn_at: Annotated[float, Field(gt=0, le=1), Stricter.LOWER] = 0.8
-    """Part of a limit."""
+    """Share of a limit."""
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Adds up, and looks at the totals that have a limit."""
+        """Add the usage, and check the totals that have a limit."""
         if not state.first_ms:
             state.first_ms = act.time_ms
         if act.kind is _SESSION_STARTED and act.event.task is not None:
@@ -78,7 +77,7 @@ class Budget(Detector[State]):
         return worst_of([self._look(state, act, resource, limit) for resource, limit in limits.items()])
 
     def near(self, state: State) -> float:
-        """The part of a budget that is used; of the one that is nearest to its end."""
+        """The largest used share of all limits."""
         limits = self._limits(state)
         return max((min(1.0, state.used.get(name, 0) / limit) for name, limit in limits.items()), default=0.0)
 

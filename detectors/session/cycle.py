@@ -1,18 +1,19 @@
-"""The session goes round in circles: the same few calls in turn, each with the result that it had before.
+"""The session repeats the same few calls in turn, each with the result that it had before.
 
-Fires: `cycle` when the last calls are `medium`, `high` or `critical` rounds of the same 2 to `max_period` calls, in
-    whatever order within a round (so parallel calls of a model turn may come as they like), and all rounds
-    after the first returned nothing new; where they may have changed something, or nobody tells their results, it
-    takes twice as many. `going_in_circles` when calls that tell nothing new outweigh the rest, for cycles with
-    something else in between: each adds a point, a third the first time; one that tells something new takes
-    two thirds, one that changes something takes two; from `circles` points on.
-    `replay` when the last `replay` calls repeat, in the same order, what was done 6 to 15 calls before, each with
-    the result that it had then; those that may have changed something, or whose results differ only in what looks
-    random, count half. It is critical only from one and a half rounds on: once, what was forgotten is looked up again.
-Quiet: another result of any call in a round; one call alone (see `repetition`); waiting (see `polling`); looking
-    up once more what was seen before.
-Misses: rounds of more than 15 calls, and of more than `max_period` with something else in between; rounds whose calls
-    are worded anew each time.
+Fires: `cycle` when the last calls are `medium`, `high` or `critical` rounds of the same 2 to `max_period` calls, and
+    all rounds after the first returned nothing new. The order within a round is ignored, since parallel calls of a
+    model turn may arrive in any order. Twice as many rounds are needed if the calls may have changed something, or have
+    no known results.
+    `going_in_circles`, for cycles with other calls in between, when calls that return nothing new outweigh the rest:
+    each adds a point, a third of a point the first time; one that returns something new subtracts two thirds, one that
+    changes something subtracts two; from `circles` points on.
+    `replay` when the last `replay` calls repeat, in the same order and with the same results, the calls of 6 to 15
+    calls before. Calls that may have changed something, or whose results differ only in random-looking parts, count
+    half. Critical only from one and a half rounds on: a single replay may look up again what the agent forgot.
+Quiet: another result of any call in a round; one call alone (see `repetition`); waiting (see `polling`); a single
+    repeated lookup.
+Misses: rounds of more than 15 calls, and of more than `max_period` with other calls in between; rounds whose calls are
+    worded differently each time.
 """
 
 from typing import Annotated, ClassVar
@@ -35,14 +36,14 @@ _MAX_REPLAY_PERIOD = 15
 
 
 class State(Struct):
-    """The last round."""
+    """How close the last rounds are to a finding."""
 
     nearness: float = 0.0
 
 
 @settings
 class Cycle(Detector[State]):
-    """So many rounds of the same calls, or so much more of what is known than of what is new."""
+    """Repeated rounds of the same calls, or many more calls with known results than with new ones."""
 
     id: ClassVar[str] = "cycle"
     sees: ClassVar[Trait] = Trait.AGAIN
@@ -51,9 +52,9 @@ class Cycle(Detector[State]):
     rounds: Counts = (2, 3, 3)
     """Rounds of the same calls from which on it is medium, high, critical."""
     max_period: Annotated[int, Field(ge=2, le=MAX_TRAIL // 3), Stricter.HIGHER] = 5
-    """Calls in a round, at the most."""
+    """Maximum number of calls in a round."""
     circles: Counts = (4, 6, 8)
-    """As `rounds`, for calls that come in any order; so many times as many are known as are new."""
+    """Points from which on it is medium, high, critical: an excess of known results over new ones, in any order."""
     replay: Counts = (8, 10, 12)
     """Calls in a row that repeat a longer round in its order from which on it is medium, high, critical."""
 
@@ -63,7 +64,7 @@ class Cycle(Detector[State]):
         return again is not None and (again.stale or again.varies) and not again.waits
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Looks for rounds that end with this call."""
+        """Look for rounds that end with this call."""
         again, recall = act.again, act.calls.recall
         if again is None:
             return None
@@ -107,7 +108,7 @@ class Cycle(Detector[State]):
         )
 
     def _rounds(self, trail: list[str]) -> tuple[int, int]:
-        """The period with which the most calls are in rounds, and how many rounds there are."""
+        """The period whose rounds cover the most calls, and the number of these rounds."""
         best = (0, 1)
         for period in range(2, self.max_period + 1):
             if len(trail) < 2 * period:
@@ -128,7 +129,7 @@ class Cycle(Detector[State]):
 
 
 def _replay(trail: list[str], shortest: int) -> tuple[int, float, bool]:
-    """How many calls in a row repeat those of a round before, in its order; as how many they count; if only once."""
+    """The number of calls in a row that repeat an earlier round in order, their weight, and whether it is only once."""
     best, counted, once = 0, 0.0, True
     names = [name[:-1] for name in trail]
     for period in range(shortest, min(_MAX_REPLAY_PERIOD, len(trail) - 1) + 1):
@@ -147,7 +148,7 @@ def _replay(trail: list[str], shortest: int) -> tuple[int, float, bool]:
 
 
 def _rows(recall: CallHistory, act: Observation, trail: list[str]) -> list[Entry]:
-    """The calls of the trail that are still remembered, this one last."""
+    """The stored calls of the trail, this one last."""
     rows = [row for name in {name[:-1] for name in trail} for row in recall.rows(name)]
     rows.sort(key=lambda row: int(row[INDEX]))
     return [*rows[-len(trail) + 1 :], entry(act)]

@@ -1,16 +1,15 @@
-"""The session destroys the same thing again and again: it does not see that it was done, or cannot be.
+"""The session destroys the same thing again and again: it does not notice that it succeeded, or cannot.
 
-Fires: `loop_suspected` (low) on a destructive attempt with one executed attempt on the same target
-    before it; `loop_detected` (critical) with more than `same_target_prior` before it, all within
-    `window_s` or within the session's last `last_actions` actions. Executed is what was not refused:
-    an attempt that ended in an error was tried, and one whose result is still open goes on.
-    A declared batch changes nothing here. The same holds of what is exposed, spent, sent or handed over (see
-    `commands.effects`): the same again is `loop_suspected`, once more `loop_detected`, high instead of critical.
-Quiet: attempts that were refused; scratch, build output, and what is the session's own (see `belongings`), such
-    as a file that its programs make anew after each removal; other targets; rows of one table under other conditions.
-    Case, quotes, qualification (`dw.public.t`, `t`) and the argument that names it make no other thing.
-Misses: one thing under two names that only its system knows to be one; calls without arguments;
-    repeats that lie further apart than both windows.
+Fires: `loop_suspected` (low) on a destructive attempt after one executed attempt on the same target; `loop_detected`
+    (critical) after more than `same_target_prior`, all within `window_s` or within the session's last `last_actions`
+    actions. An attempt counts as executed unless it was refused, also if it failed or its result is still pending. A
+    declared batch makes no difference. For what is exposed, spent, sent or handed over (see `commands.effects`), the
+    second time is `loop_suspected` and the next `loop_detected`, high instead of critical.
+Quiet: refused attempts; scratch files, build output, and what belongs to the session (see `belongings`), such as a file
+    that its programs recreate after each removal; other targets; rows of one table under other conditions. Differences
+    in case, quotes, qualification (`dw.public.t`, `t`) and the name of the argument are ignored.
+Misses: one thing under two names that only its system can resolve; calls without arguments; repetitions that are
+    further apart than both windows.
 """
 
 from typing import Annotated, ClassVar
@@ -31,46 +30,46 @@ from haltline.schemas.findings import Finding, Severity
 
 _MAX_TARGETS = 128
 _MAX_ENTRIES = 16
-"""Attempts that are kept of each target, unless the setting counts further."""
+"""Attempts stored per target, unless the setting needs more."""
 
 
 _BY_CALL = frozenset((ActEffect.SPENDS, ActEffect.SENDS, ActEffect.HANDS_OVER))
 _ROWS = " rows "
-"""Between a table and what tells which of its rows."""
+"""Separator between a table and the condition on its rows."""
 
 
 class State(Struct):
-    """By target: the attempts on it that were not refused."""
+    """The executed attempts, by target."""
 
     attempts: dict[str, list[Entry]] = field(default_factory=dict)
 
 
 @pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
 class DestructiveRepeat(Detector[State]):
-    """More than `same_target_prior` destructive attempts on one target before this one."""
+    """More than `same_target_prior` executed attempts on one target before another one."""
 
     id: ClassVar[str] = "destructive_repeat"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.LOSS | Trait.REFUSED
 
     same_target_prior: Annotated[int, Field(ge=1, le=1000), Stricter.LOWER] = 1
-    """So many executed attempts on a target may lie before one more; a further one is a loop."""
+    """Executed attempts on a target allowed before another one is suspicious; one more is a loop."""
     window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 600.0
-    """Seconds. What happened within them counts together."""
+    """Seconds. Attempts within this time count together."""
     last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 20
-    """Actions. What happened within so many of the session's last ones counts together; those that only look are not
-    among them."""
+    """Actions. Attempts within this many of the session's last actions count together; actions that only read are not
+    included."""
 
     def start(self) -> State:
-        """Nothing destroyed yet."""
+        """An empty state."""
         return State()
 
     def concerns(self, act: Observation) -> bool:
-        """Attempts that would destroy something, and refusals of such attempts."""
+        """Destructive attempts, and their refusals."""
         return (act.is_attempt or act.refused) and bool(act.irreversible)
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Counts an attempt by its targets, or takes a refused one back."""
+        """Count an attempt by its targets, or remove a refused one."""
         if act.refused:
             _take_back(state, act)
             return None
@@ -84,7 +83,7 @@ class DestructiveRepeat(Detector[State]):
             if entries and entries[-1][EVENT_ID] == act.event.event_id:
                 state.attempts[name] = entries  # twice in one act, under two names
                 continue
-            state.attempts[name] = entries  # now the newest
+            state.attempts[name] = entries  # moved to the end, as the newest
             entries.append(deed(act))
             del entries[: -max(_MAX_ENTRIES, self.same_target_prior + 2)]
             close = self._close(entries)
@@ -95,7 +94,7 @@ class DestructiveRepeat(Detector[State]):
         return self._found(act, target, worst, effect) if len(worst) > 1 else None
 
     def near(self, state: State) -> float:
-        """Attempts on the target that was tried last, to those that are a loop."""
+        """Attempts on the last target, relative to the number that is a loop."""
         if not state.attempts:
             return 0.0
         last = next(reversed(state.attempts.values()))
@@ -128,7 +127,7 @@ class DestructiveRepeat(Detector[State]):
 
 
 def _known_as(state: State, name: str) -> str:
-    """The name under which the same thing was tried before; this one, if it was not."""
+    """The name under which the same thing was attempted before, or else this name."""
     if name in state.attempts:
         return name
     target, _, rows = name.partition(_ROWS)
@@ -152,9 +151,9 @@ def _take_back(state: State, act: Observation) -> None:
 
 
 def _name(act: Observation, loss: Destruction) -> str:
-    """What counts as the same thing.
+    """The key that identifies a thing.
 
-    Of rows under a condition those under the same one; of a payment, a mail and an order to others the same call.
+    For rows, it includes their condition; for payments, messages and orders to others, the whole call.
     """
     by_call = loss.verb == "delete_rows" or loss.effect in _BY_CALL or loss.target == UNKNOWN
     return f"{loss.target}{_ROWS}{act.fingerprint}" if by_call else loss.target

@@ -1,18 +1,17 @@
 """The session destroys many things in a short time.
 
-Fires: on every destructive attempt that makes `max_deletes` within `window_s`, or
-    `max_deletes_in_actions` within the session's last `last_actions` actions (real agents take 5 to
-    40 seconds for a call, so that a slow one never makes three in a minute); on every one beyond what
-    a declared batch allows. Each thing that an attempt would take away counts once, so that one call
-    with ten assets is ten; but the files that one command line removes are one, since that is how
-    everybody cleans up. The same thing twice counts twice. An entry that is exactly `window_s` old
-    still counts.
-Quiet: scratch, build output, and what is the session's own (see `belongings`); what an act makes itself, messages that
-    are acknowledged, items of carts, drafts; branches that are called as those of one task are (`fix/x`, `ada/wip`);
-    attempts that were refused; a declared batch, up to the number that was declared, and what a person has approved
+Fires: on every destructive attempt that completes `max_deletes` within `window_s` (critical), or
+    `max_deletes_in_actions` within the session's last `last_actions` actions (high); real agents take 5 to 40 seconds
+    per call, so that a slow one never makes three in a minute. Also on every attempt beyond the number that a declared
+    batch allows (critical). Each thing that an attempt would delete counts once, so one call with ten assets counts
+    ten; but the files that one command line removes count one, since that is the usual way to clean up. The same thing
+    twice counts twice. An entry exactly `window_s` old still counts.
+Quiet: scratch files, build output, and what belongs to the session (see `belongings`); what an act creates itself,
+    acknowledged messages, items of carts, drafts; branches named like those of one task (`fix/x`, `ada/wip`); refused
+    attempts; a declared batch, up to its number, and acts that a person has approved
     (`interventions.control.asks_once`).
-Misses: destruction that neither the tool's name, nor the policy, nor the command line tells; many files in one
-    command line; sessions that stay below both counts; many sessions that destroy a little each.
+Misses: destruction that neither the tool's name, nor the policy, nor the command line shows; many files in one command
+    line; sessions that stay below both counts; many sessions that each destroy a little.
 """
 
 from typing import Annotated, ClassVar
@@ -33,11 +32,11 @@ from haltline.schemas.findings import Finding, Severity
 
 _ONE_BY_ONE = frozenset((ActEffect.SENDS, ActEffect.HANDS_OVER, ActEffect.SPENDS))
 _MAX_ENTRIES = 128
-"""Entries that are kept, unless a setting counts further."""
+"""Entries stored, unless a setting needs more."""
 
 
 class State(Struct):
-    """What was destroyed lately, and under which declared batch."""
+    """Recent destructive acts, and the count of the current declared batch."""
 
     entries: list[Entry] = field(default_factory=list)
     batch: str = ""
@@ -46,32 +45,32 @@ class State(Struct):
 
 @pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
 class DestructiveVolume(Detector[State]):
-    """`max_deletes` destructive attempts within `window_s`."""
+    """Many destructive attempts within a time, or within a number of actions."""
 
     id: ClassVar[str] = "destructive_volume"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.LOSS | Trait.REFUSED
 
     max_deletes: Annotated[int, Field(ge=1, le=10_000), Stricter.LOWER] = 3
-    """As many as this within the window are a finding."""
+    """Destructive attempts within the window from which on there is a finding."""
     window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 60.0
-    """Seconds. What happened within them counts together."""
+    """Seconds. Attempts within this time count together."""
     max_deletes_in_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.LOWER] = 5
-    """As many as this within the last actions are a finding, however long these took."""
+    """Destructive attempts within the last actions from which on there is a finding, however long they took."""
     last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 20
-    """Actions. What happened within so many of the session's last ones counts together; those that only look are not
-    among them."""
+    """Actions. Attempts within this many of the session's last actions count together; actions that only read are not
+    included."""
 
     def start(self) -> State:
-        """Nothing destroyed yet."""
+        """An empty state."""
         return State()
 
     def concerns(self, act: Observation) -> bool:
-        """Attempts that would destroy something, and refusals of such attempts."""
+        """Destructive attempts, and their refusals."""
         return (act.is_attempt or act.refused) and bool(_of_interest(act))
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Counts an attempt, or takes a refused one back."""
+        """Count an attempt, or remove a refused one."""
         if act.refused:
             _take_back(state, act)
             return None
@@ -97,7 +96,7 @@ class DestructiveVolume(Detector[State]):
         return min(1.0, max(fast, slow))
 
     def _under_batch(self, state: State, act: Observation, batch: Batch) -> Finding | None:
-        """A person allowed so many in all; they do not count as anything else."""
+        """Count an attempt in a batch, up to the number that a person allowed; it counts nowhere else."""
         name = f"{batch.actions} {batch.expires} {batch.max_deletes}"
         if state.batch != name:
             state.batch, state.batch_count = name, 0
@@ -124,7 +123,7 @@ class DestructiveVolume(Detector[State]):
 
 
 def _counted(act: Observation) -> list[Destruction]:
-    """The losses, of the files of one command line only the first."""
+    """The destroyed things; of the files of one command line only the first."""
     losses = _of_interest(act)
     if not act.runs or len(losses) == 1:
         return losses
@@ -133,9 +132,9 @@ def _counted(act: Observation) -> list[Destruction]:
 
 
 def _of_interest(act: Observation) -> list[Destruction]:
-    """Without what is sent, paid or handed over, and branches of somebody's work: many different ones are work.
+    """The irreversible acts, except things sent, paid or handed over, and work branches.
 
-    The same again is none (see `destructive_repeat`).
+    Many different ones of these are normal. Repetitions of the same one are left to `destructive_repeat`.
     """
     return [
         loss

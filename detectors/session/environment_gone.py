@@ -1,15 +1,15 @@
-"""The environment that the agent works in is gone, and it goes on calling.
+"""The environment that the agent works in is gone, and the agent continues to call it.
 
 Fires: `environment_gone` when `medium`, `high` or `critical` steps failed because the container, session, disk, kernel,
-    browser or connection behind the tools is not there any more, and nothing succeeded since the first of them,
-    within `window_s` or the last `last_actions` actions. The calls may differ, and so may the words. What can only
-    be of the environment (no such container, a disk that is gone) counts by `sure`; what a program may say of itself
-    (a broken pipe, no memory) and what can be started again do not.
-    Connections that fail, and names that do not resolve, count once for each call that differs: it may be
-    one service that is down. Of one tool alone they are high at most.
-Quiet: anything that succeeded in between, but for talk; parallel calls of one model turn, which are one step; waiting
-    for a service; failures most of which have other reasons: then the environment answers.
-Misses: an environment that hangs, or fails without output; errors that are worded in a way that is not known.
+    browser or connection behind the tools no longer exists, and nothing has succeeded since the first of them, within
+    `window_s` or the last `last_actions` actions. The calls and the wording of the errors may differ. Errors that can
+    only come from the environment (no such container, a missing disk) count by `sure`. Errors that a program may report
+    about itself (a broken pipe, no memory) and things that can be started again do not.
+    Failed connections and unresolved names count once per distinct call: it may be one service that is down. If they
+    all come from one tool, the finding is at most high.
+Quiet: any success in between, except talk; parallel calls of one model turn, which are one step; waiting for a service;
+    failures most of which have other reasons, since then the environment responds.
+Misses: an environment that hangs, or fails without output; errors with unknown wording.
 """
 
 import re
@@ -28,16 +28,16 @@ from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
 _WHAT, _WEIGHT, _TOOL, _SUBJECT = range(4, 8)
-"""Where an entry has what is gone, how sure that is, the tool, and what the call was about."""
+"""Positions in an entry: what is gone, its weight, the tool, and the subject of the call."""
 
 _SURE, _LINK_ONLY, _PROGRAM = range(3)
-"""The environment says itself that it is gone; only a connection failed; it may be a program that says so of itself."""
+"""The environment itself is gone; only a connection failed; the error may be a program's own."""
 _MAX_ROWS = 32
 _Count = Annotated[int, Field(ge=2, le=_MAX_ROWS), Stricter.LOWER]
 _READ_CHARS = 1024
 _MAX_SUBJECT_CHARS = 160
 _MOSTLY = 2 / 3
-"""At least so many of the failures must be of the environment."""
+"""Minimum share of the failures that must come from the environment."""
 _TALK = frozenset(("think", "say", "note", "plan", "reflect"))
 
 _GONE = re.compile(
@@ -66,7 +66,7 @@ _OF_A_PROGRAM = re.compile(
     r"broken ?pipe|epipe|memory|enomem|open files|emfile|fork|input/output"
     r"|connection (?!to .*(?:sandbox|container|environment|workspace|vm|kernel|runtime))"
 )
-"""What a program says too that has come to its own end."""
+"""Errors that a program also reports about itself."""
 _CAN_BE_STARTED = re.compile(r"\bstart (?:it|one|a|the)\b|\bnot (?:been )?started\b")
 _CUES = (
     "container", "sandbox", "pod", "session", "workspace", "kernel", "vm", "machine", "environment", "runtime", "shell",
@@ -75,23 +75,23 @@ _CUES = (
     "host", "econn", "etimed", "enotf", "getaddr", "enospc", "erofs", "emfile", "enomem",
     "transport", "device", "disk", "volume", "mount",
 )  # fmt: skip
-"""One of these is in whatever is looked for; to look for them takes a tenth of the time."""
+"""Every match contains one of these; checking them first takes a tenth of the time."""
 
 
 class State(Struct):
-    """What failed since anything succeeded."""
+    """Failures since the last success."""
 
     rows: list[Entry] = field(default_factory=list)
-    """Failures of the environment, one for each step."""
+    """Failures of the environment, one per step."""
     others: int = 0
     """Failures for other reasons."""
     step: int = 0
-    """Attempts that the session had made when the last failure came: those up to it are of the same step."""
+    """Number of attempts when the last failure arrived: results of earlier attempts belong to the same step."""
 
 
 @settings
 class EnvironmentGone(Graded[State]):
-    """So many steps in a row that failed because the environment is gone."""
+    """Consecutive steps that failed because the environment is gone."""
 
     id: ClassVar[str] = "environment_gone"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
@@ -102,14 +102,14 @@ class EnvironmentGone(Graded[State]):
     high: _Count = 5
     critical: _Count = 8
     sure: ManyCounts = (3, 4, 4)
-    """The same for those that can only be of the environment."""
+    """The same counts for errors that can only come from the environment."""
     window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 300.0
-    """Seconds. What happened within them counts together."""
+    """Seconds. Failures within this time count together."""
     last_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 20
-    """Actions. What happened within so many of the session's last ones counts together."""
+    """Actions. Failures within this many of the session's last actions count together."""
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Counts a failure of the environment; a success begins anew."""
+        """Count a failure of the environment; a success resets the count."""
         if not act.failed:
             if (state.rows or state.others) and act.action not in _TALK:
                 state.rows, state.others = [], 0
@@ -150,7 +150,7 @@ class EnvironmentGone(Graded[State]):
         )
 
     def near(self, state: State) -> float:
-        """Failures since anything succeeded, to the first count that is a finding."""
+        """Failures since the last success, relative to the first count that is a finding."""
         return min(1.0, self._count(state.rows) / self.medium)
 
     @staticmethod
@@ -166,13 +166,13 @@ def _weight(what: str, text: str, *, is_link: bool) -> int:
 
 
 def _is_sure(rows: list[Entry]) -> bool:
-    """Whether it is more than one tool that finds nobody at the other end."""
+    """Return whether the errors are more than failed connections of a single tool."""
     return any(row[_WEIGHT] != _LINK_ONLY for row in rows) or len({row[_TOOL] for row in rows}) > 1
 
 
-@lru_cache(maxsize=512)  # who is gone says the same again and again
+@lru_cache(maxsize=512)  # an environment that is gone repeats the same errors
 def gone(text: str) -> tuple[str, bool]:
-    """The words that say that the environment is gone, and whether only a connection failed; `("", False)`: neither."""
+    """The text that reports a missing environment, and whether only a connection failed; else `("", False)`."""
     text = text.lower()
     if not any(cue in text for cue in _CUES):
         return "", False

@@ -1,20 +1,19 @@
 """The session gets the same error again and again.
 
-Fires: `repetitive_errors` on every error that makes the count of one normalised error reach `medium`, `high`
-    or `critical`, among the last `window` errors, and within `window_s` or `last_actions`. A repetition counts
-    in full when nothing succeeded since the last time, and three quarters when something did. When something
-    was changed since, the count starts anew, but it is never below half of all: an agent that edits and tries
-    again is working, but not without end. The second program that is not installed counts half: looking for one that
-    is there takes some guesses. Errors that alternate, two or three in turn, count half each together.
-    The same call with the same error counts together over `same_call_actions`: a test that fails alike after each edit.
-    `unread_turns` by how many turns of the model in a row could not be read, so that no tool was called at all: the
-    harness tells the model so, and most find back on their own after a few.
-Quiet: errors that the same call has got over since (it succeeded); a test run in which fewer tests fail than
-    ever before; failures that say nothing, such as a search that finds nothing; errors of calls that wait for
-    something, for the first `poll_wait_s`; a service that is waited for with longer and longer pauses (see
-    `outage`); calls of one model turn that fail alike, which are one failure, or that were cancelled because
-    another one of it failed; turns that could not be read, with others between them.
-Misses: errors that are worded anew each time; loops in which every call succeeds; errors of different calls that
+Fires: `repetitive_errors` on every error that raises the count of one normalised error to `medium`, `high` or
+    `critical`, among the last `window` errors, and within `window_s` or `last_actions`. A repetition counts in full if
+    nothing succeeded since the last time, and three quarters if something did. After a change the count restarts, but
+    it is at least half of all repetitions: an agent that edits and retries is working, but not without limit. The
+    second missing program counts half, since finding an installed one takes some guesses. Two or three errors that
+    alternate count half each together. Identical calls with the same error count together over `same_call_actions`,
+    such as a test that fails in the same way after each edit.
+    `unread_turns` at the numbers in `unread` of model turns in a row that could not be parsed, so that no tool was
+    called: the harness reports it to the model, and most models recover after a few.
+Quiet: errors of a call that has succeeded since; a test run with fewer failures than ever before; failures without
+    information, such as a search without results; errors of calls that wait for something, for the first `poll_wait_s`;
+    waiting for a service with increasing pauses (see `infrastructure_outage`); calls of one model turn that fail alike,
+    which are one failure, or that were cancelled because another one failed; unparsable turns with others between them.
+Misses: errors that are worded differently each time; loops in which every call succeeds; errors of different calls that
     are more than `last_actions` actions apart.
 """
 
@@ -34,37 +33,37 @@ from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding
 
 _KEY, _SUBJECT, _QUARTERS, _QUARTERS_OF_ANY, _FAILING = range(4, 9)
-"""Where an entry has the normalised error, what the call was about, how much the repetition counts, how much it
-counts after whatever error was before it, and how many tests failed."""
+"""Positions in an entry: the normalised error, the subject of the call, the weight of the repetition, its weight after
+any other error (both in quarters), and the number of failing tests."""
 
 _FULL, _AFTER_SUCCESS, _AFTER_CHANGE = 4, 3, 0
 _SECOND_GUESS = 2
 _NO_PROGRAM = "command not found"
 _MAX_IN_TURN = 3
-"""More kinds of errors than this are not the same mistakes in turn."""
+"""More kinds of errors than this do not count as alternating."""
 _MAX_POLLS = 16
 _MAX_UNREAD = 16
 _Count = Annotated[int, Field(ge=2, le=1000), Stricter.LOWER]
 
 
 class State(Struct):
-    """The last errors, and what happened in between."""
+    """The last errors, and what happened between them."""
 
     errors: list[Entry] = field(default_factory=list)
     succeeded: int = 0
     """Index of the last action that succeeded."""
     changed: int = 0
-    """Index of the first action since the last error that changed something, or of one before it."""
+    """Index of the first action since the last error that changed something, or of an earlier one."""
     polls: dict[str, int] = field(default_factory=dict)
-    """By what is waited for: event time of its first failure, epoch milliseconds."""
+    """By subject of the wait: event time of its first failure, epoch milliseconds."""
     unread: list[Entry] = field(default_factory=list)
-    """The last turns in a row that could not be read."""
+    """The last turns in a row that could not be parsed."""
     unread_count: int = 0
 
 
 @settings
 class ErrorRepetition(Graded[State]):
-    """One normalised error `medium` times or more among the last `window` errors."""
+    """One normalised error at least `medium` times among the last `window` errors."""
 
     id: ClassVar[str] = "error_repetition"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
@@ -76,22 +75,22 @@ class ErrorRepetition(Graded[State]):
     high: _Count = 4
     critical: _Count = 5
     window: Annotated[int, Field(ge=2, le=1000), Stricter.HIGHER] = 10
-    """Errors that are looked at, of whatever kind."""
+    """The last errors, of any kind, that are compared."""
     window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 60.0
-    """Seconds. What happened within them counts together."""
+    """Seconds. Errors within this time count together."""
     last_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 20
-    """Actions. What happened within so many of the session's last ones counts together."""
+    """Actions. Errors within this many of the session's last actions count together."""
     same_call_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 60
-    """Actions. What the same call failed with within so many of the session's last ones counts together."""
+    """Actions. Errors of the same call within this many of the session's last actions count together."""
     unread: ManyCounts = (3, 6, 10)
-    """Turns in a row that could not be read from which on it is medium, high, critical."""
+    """Unparsable turns in a row from which on it is medium, high, critical."""
     poll_wait_s: Annotated[float, Field(ge=0, le=86_400), Stricter.LOWER] = 600.0
-    """So long may a call that waits for something fail."""
+    """Seconds that a call that waits for something may fail."""
     normalization: Annotated[Normalization, Stricter.NEITHER] = Normalization.MEDIUM
-    """How much is left out of an error before it is compared with others."""
+    """How much of an error is masked before it is compared."""
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Counts an error, or notes what happened between errors."""
+        """Count an error, or record what happened between errors."""
         if act.failed and act.unread:
             return self._unread(state, act)
         if state.unread_count:
@@ -101,7 +100,7 @@ class ErrorRepetition(Graded[State]):
             if not act.failed:
                 self._succeeded(state, act)
             return None
-        changes = act.changed  # the edit and the try in one command
+        changes = act.changed  # an edit and a retry in one command
         if act.backs_off or (act.waits and self._may_wait(state, act)):
             return None
         if any(e[_KEY] == key and int(e[INDEX]) >= act.step for e in state.errors):
@@ -111,7 +110,7 @@ class ErrorRepetition(Graded[State]):
         if failed < 0 and event.output_head:
             failed = failing(event.output_head)
         if failed >= 0 and all(failed < int(e[_FAILING]) for e in state.errors if e[_KEY] == key):
-            state.errors = [e for e in state.errors if e[_KEY] != key]  # it gets better
+            state.errors = [e for e in state.errors if e[_KEY] != key]  # fewer tests fail
         subject = act.subject
         near = self._near(state.errors, act)
         same = self._same(state.errors, act, key, subject)
@@ -131,7 +130,7 @@ class ErrorRepetition(Graded[State]):
         return self._found(act, same, count) if count >= self.medium else None
 
     def near(self, state: State) -> float:
-        """The count of the last error, to the first that is a finding."""
+        """The count of the last error, relative to the first that is a finding."""
         if not state.errors:
             return 0.0
         last = state.errors[-1]
@@ -143,7 +142,7 @@ class ErrorRepetition(Graded[State]):
         return [e for e in errors if is_near(e, act.time_ms, act.index, self)]
 
     def _same(self, errors: list[Entry], act: Observation, key: str, subject: str) -> list[Entry]:
-        """Those with this error that are near, and those of the same call that are not far."""
+        """Recent entries with this error, and older ones of the same call within its larger window."""
         time_ms, index = act.time_ms, act.index
         oldest, equal = index - self.same_call_actions, (e for e in errors if e[_KEY] == key)
         return [e for e in equal if is_near(e, time_ms, index, self) or _is_of(e, subject, oldest)]
@@ -156,7 +155,7 @@ class ErrorRepetition(Graded[State]):
         if (not errors or state.changed <= int(errors[-1][INDEX])) and act.changed:
             state.changed = max(state.changed, index)
         if errors and index - int(errors[-1][INDEX]) >= max(self.last_actions, self.same_call_actions):
-            errors.clear()  # all too old to count again
+            errors.clear()  # too old to count again
         for error in errors:
             subject = str(error[_SUBJECT])
             if _may_be_of(subject, act) and subject == act.subject:
@@ -166,7 +165,7 @@ class ErrorRepetition(Graded[State]):
             state.polls.pop(act.subject, None)
 
     def _unread(self, state: State, act: Observation) -> Finding | None:
-        """Counts a turn that could not be read."""
+        """Count a turn that could not be parsed."""
         state.unread.append(entry(act))
         del state.unread[:-_MAX_UNREAD]
         state.unread_count += 1
@@ -175,7 +174,7 @@ class ErrorRepetition(Graded[State]):
         return self.counted("unread_turns", turns, self.unread, reason, evidence(act, state.unread), turns=turns)
 
     def _may_wait(self, state: State, act: Observation) -> bool:
-        """Whether the call has been waiting for less than it may."""
+        """Return whether the call has waited for less than `poll_wait_s`."""
         first_ms = state.polls.setdefault(act.subject, act.time_ms)
         if len(state.polls) > _MAX_POLLS:
             del state.polls[next(iter(state.polls))]
@@ -201,18 +200,18 @@ class ErrorRepetition(Graded[State]):
 
 
 def _is_of(error: Entry, subject: str, oldest: int) -> bool:
-    """Whether it came of this call, after the action `oldest`."""
+    """Return whether the error is of this call, and later than the action `oldest`."""
     return error[_SUBJECT] == subject and int(error[INDEX]) > oldest
 
 
 def _may_be_of(subject: str, act: Observation) -> bool:
-    """Whether it is worth while to work out the subject of an act: its tool, then words of its command line."""
+    """Return whether the act's subject may equal this one: a cheap check of its tool and first word."""
     tool = act.action
     return subject.startswith(tool) and subject[len(tool) + 1 :].partition(" ")[0] in act.head
 
 
 def _weight(state: State, before: list[Entry], *, changes: bool) -> int:
-    """How much an error counts after those before it, by what was done since the last of them."""
+    """The weight of an error after earlier ones, from what was done since the last of them."""
     if not before:
         return _FULL
     last = int(before[-1][INDEX])
@@ -222,12 +221,12 @@ def _weight(state: State, before: list[Entry], *, changes: bool) -> int:
 
 
 def _program(subject: str) -> str:
-    """The tool and the program of what a call was about."""
+    """The tool and the program in the subject of a call."""
     return " ".join(subject.split(" ", 2)[:2])
 
 
 def _run(errors: list[Entry], weight: int) -> float:
-    """How many in a row, by their weights; what was changed begins a new row."""
+    """The weighted number of errors in a row; a change starts a new row."""
     quarters = 0
     for error in errors:
         more = int(error[weight])
@@ -236,12 +235,12 @@ def _run(errors: list[Entry], weight: int) -> float:
 
 
 def _count(same: list[Entry]) -> float:
-    """How often in a row, by what was done in between; at least half of all, since edits too must end."""
+    """The weighted number in a row; at least half of all, since edits must not continue without limit either."""
     return max(_run(same, _QUARTERS), (len(same) + 1) / 2) if same else 0.0
 
 
 def _in_turn(near: list[Entry]) -> list[Entry]:
-    """The last errors since anything was changed, when they are two or three in turn, each more than once."""
+    """The last errors since a change, if they are two or three kinds in turn, each more than once; else empty."""
     start = max((i for i, e in enumerate(near) if e[_QUARTERS_OF_ANY] == _AFTER_CHANGE), default=0)
     row = near[start:]
     kinds = Counter(str(e[_KEY]) for e in row)

@@ -1,15 +1,14 @@
-"""What was refused is tried another way.
+"""The session tries another way to do what was refused.
 
-Fires: `evasion` on an attempt to destroy or change what the session was refused to destroy or change, by another
-    tool, another verb, or with more rights: low for the first such attempt, high for the second, critical from the
-    third on. Once another way was tried, the refused one counts too. Refused is what ended so, and what failed
-    for want of permission or by a policy. Changing what one may not destroy counts half. High at most where
-    nothing would be lost.
-    Attempts count for `window_s` after the refusal, or `last_actions` actions.
-Quiet: the same call again, which is a repetition; a refusal that was taken back, because the same call succeeded
-    later; what a declared batch covers; scratch, and the session's own things.
-Misses: the same thing by another name; shell commands that change but destroy nothing; ways over other sessions;
-    a way over another target, such as the folder around it.
+Fires: `evasion` on an attempt to destroy or change a target that the session was refused to destroy or change, by
+    another tool, another verb, or with more rights: low for the first such attempt, high from `high` on, critical from
+    `critical` on. Once another way was tried, repetitions of the refused one count too. Refusals include calls that
+    failed for lack of permission or because of a policy. Changing what must not be destroyed counts half. At most high
+    if nothing would be lost. Attempts count for `window_s` or `last_actions` actions after the refusal.
+Quiet: the same call again, which is a repetition; a refusal that no longer applies, because the same call succeeded
+    later; what a declared batch covers; scratch files, and what belongs to the session.
+Misses: the same thing by another name; shell commands that change but do not destroy; ways through other sessions; a
+    way through another target, such as the parent folder.
 """
 
 import re
@@ -26,7 +25,7 @@ from haltline.detectors.framework.window import INDEX, TIME_MS, Entry, entry, ev
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding, Severity
 
-# Looked up at every event: from its class, a member takes ten times as long.
+# A module constant, as it is read at every event: looking up an enum member is ten times as slow.
 _MUTATE = Effect.MUTATE
 
 _MAX_TARGETS = 32
@@ -48,24 +47,24 @@ _MORE_RIGHTS = re.compile(r"\b(?:sudo|doas|su)\s|--force\b|--privileged\b|--no-v
 
 
 class Refused(Struct):
-    """One target that the session was refused."""
+    """A target whose destruction or change was refused."""
 
     ways: list[str]
     rows: list[Entry]
-    """The refusal, and what was tried after it."""
+    """The refusal, and the attempts after it."""
     tries: float = 0.0
     is_loss: bool = False
 
 
 class State(Struct):
-    """By target: what was refused, the oldest first."""
+    """The refused targets, the oldest first."""
 
     refused: dict[str, Refused] = field(default_factory=dict)
 
 
 @settings
 class Evasion(Detector[State]):
-    """So many other ways to what was refused."""
+    """Attempts to reach a refused effect in another way."""
 
     id: ClassVar[str] = "evasion"
     sees: ClassVar[Trait] = Trait.ATTEMPT | Trait.RESULT | Trait.REFUSED
@@ -73,22 +72,22 @@ class Evasion(Detector[State]):
     ascending: ClassVar[tuple[tuple[str, ...], ...]] = (("high", "critical"),)
 
     high: Annotated[float, Field(ge=1, le=100), Stricter.LOWER] = 2
-    """From how many on it is high."""
+    """The lowest number of attempts that is high."""
     critical: Annotated[float, Field(ge=1, le=100), Stricter.LOWER] = 3
-    """From how many on it is critical."""
+    """The lowest number of attempts that is critical."""
     window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 600.0
     """Seconds after the refusal in which attempts count."""
     last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 50
     """Actions after the refusal in which attempts count."""
 
     def concerns(self, act: Observation) -> bool:
-        """What would destroy or change something of somebody's."""
+        """Attempts and results that would destroy or change things of others."""
         if not (act.is_attempt or act.is_result):
             return False
         return bool(act.losses) or (not act.runs and act.effect is _MUTATE)
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Compares the attempt with what was refused; notes what is refused."""
+        """Compare the attempt with refused ones; record refusals."""
         found = None
         if act.is_attempt and act.batch is None and state.refused:
             found = self._tried(state, act)
@@ -103,7 +102,7 @@ class Evasion(Detector[State]):
         return found
 
     def near(self, state: State) -> float:
-        """The ways that were tried, to the first that is critical."""
+        """The attempts, relative to the number that is critical."""
         return min(1.0, max((known.tries for known in state.refused.values()), default=0.0) / self.critical)
 
     def _note(self, state: State, act: Observation) -> None:
@@ -132,7 +131,7 @@ class Evasion(Detector[State]):
         return self._found(act, worst, state.refused[worst]) if worst else None
 
     def _is_near(self, known: Refused, act: Observation) -> bool:
-        """Whether the refusal, or the last try after it, is recent."""
+        """Return whether the refusal, or the last attempt after it, is recent."""
         last = known.rows[-1]
         if abs(act.time_ms - int(last[TIME_MS])) <= self.window_s * 1000:
             return True
@@ -157,7 +156,7 @@ class Evasion(Detector[State]):
 
 
 def _ways(act: Observation) -> list[tuple[str, str]]:
-    """Each target with how it would be destroyed or changed."""
+    """Each target with the way in which it would be destroyed or changed."""
     rights = " with more rights" if act.runs and _MORE_RIGHTS.search(act.text) else ""
     if act.losses:
         return [
@@ -173,7 +172,7 @@ def _way(action: str, verb: str, rights: str) -> str:
 
 
 def _whole(target: str) -> str:
-    """A folder, where it is all that is in it."""
+    """The folder, if the target is all of its content."""
     return (
         target[:_READ_CHARS].removesuffix("*").removesuffix("*").removesuffix("/")
         if target[-1:] == "*"

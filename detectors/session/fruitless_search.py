@@ -1,20 +1,21 @@
-"""The session looks for something again and again, in other words each time, and finds nothing.
+"""The session searches again and again, differently each time, and finds nothing.
 
-Fires: `fruitless_search` when `medium`, `high` or `critical` looks in a row came back with nothing: an empty result, or
-    one that begins by saying that there is none. The looks may all differ. `blind_guessing` by `guesses` calls of
-    one tool that were executed and answered with the same short no ("Wrong flag!", "Access denied", "Try again";
-    numbers, quoted text and words of the call itself left out), whatever was tried. A guess counts half when
-    something was changed before it: a program that is fixed and run again is no guess. `refused_submissions` by
-    `submissions` of a tool that hands in an answer or a password and was told no, whatever lies between them: the
-    first number is for the very same submission, the others are for any. `uniform_answers` by `uniform` different
-    command lines, among the last `last_actions` actions, that ask a service by the same programs and had the same
-    answer, numbers and their own words left out: whatever they ask, nothing is learned from it.
-Quiet: after a look that finds something, and after any other call that did something: work lies in between; thoughts
-    change nothing; looks whose results nobody tells. For guesses: a call in between that came back with something
-    that none did before; receipts ("ok", "created", "sent"), and any other answer that does not say no.
-Misses: results that are long and say only at the end that there is nothing; searches that always find something else
-    than what is looked for; looking for nothing else than whether there is none, more than `critical` times; guesses
-    answered at length, in other words each time or by an error (see `error_repetition`).
+Fires: `fruitless_search` when `medium`, `high` or `critical` lookups in a row found nothing: an empty result, or one
+    that begins with a statement of that. The lookups may all differ.
+    `blind_guessing` by `guesses` calls of one tool that were executed and got the same short negative answer ("Wrong
+    flag!", "Access denied", "Try again"; ignoring numbers, quoted text and words of the call itself), whatever was
+    tried. A guess after a change counts half: a program that is fixed and run again is no guess.
+    `refused_submissions` by `submissions` calls of a tool that submits an answer or a password and got a negative
+    answer, whatever was done in between; the first number is for identical submissions, the others are for any.
+    `uniform_answers` by `uniform` different command lines, among the last `last_actions` actions, that query a service
+    with the same programs and got the same answer, ignoring numbers and their own words: the session learns nothing
+    from them.
+Quiet: after a lookup that finds something, and after any other call that did something, except thoughts; lookups
+    without known results. For guesses: after a call whose result was new; receipts ("ok", "created", "sent"), and any
+    other answer that is not negative.
+Misses: long results that report only at the end that nothing was found; searches that always find something other than
+    what is needed; more than `critical` checks in a row that something is absent, which are not distinguished from
+    searches; guesses with long answers, with differently worded ones, or with errors (see `error_repetition`).
 """
 
 import re
@@ -35,7 +36,7 @@ from haltline.schemas.events import Effect, Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Reading
 
-# Looked up at every event: from their class, members take ten times as long.
+# Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _SHELL, _READ = Reading.SHELL, Effect.READ
 
 _MAX_ROWS = 16
@@ -51,7 +52,7 @@ _LOOKS = re.compile(
     r"|which|ls)(?=\s|$)"
 )
 _NO_CHARS = 400
-"""An answer that is longer tells more than no."""
+"""A longer answer contains more information than a refusal."""
 _NO = re.compile(
     r"\b(?:wrong|incorrect|nope|not (?:quite|correct|right|valid)|(?:access|permission|login|request) denied"
     r"|try again(?! (?:later|in|at|after)\b)|unauthori[sz]ed|(?:invalid|bad|unknown) (?:\w+ )?(?:password|passphrase"
@@ -64,68 +65,68 @@ _NO_CUES = (
     "wrong", "incorrect", "nope", "not ", "denied", "try again", "unauthori", "invalid", "bad ", "unknown", "fail",
     "unsuccessful",
 )  # fmt: skip
-"""One of them is in every text that says no, but for those that end with that word."""
+"""Every negative answer contains one of these, except those that end with "no"."""
 _MARKS = "".join(chr(code) for code in range(128) if not (chr(code).isalnum() or chr(code) == "_"))
 _VARYING = re.compile(r"(?<!\w)'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`|[0-9]+|\W+")
 _MAX_ANSWERS = 4
 _MAX_SEEN = 32
 _HALVES = 4
-"""Where an entry has how much the guesses count up to it."""
+"""Position in an entry: the weight of all guesses up to it, in halves."""
 _SUBMITS = re.compile(
     r"^submit$|(?:submit|check|verify|try|guess|enter)_?(?:flag|solution|password|passcode|pin|code|key|token)\b"
     r"|^(?:unlock|redeem|log_?in|sign_?in|authenticate)\b",
     re.IGNORECASE,
 )
-"""Tools that hand in one thing that is right or wrong. Answers to questions are not meant: each is another question."""
+"""Tools that submit one thing that is right or wrong; not answers to questions, as each question is another one."""
 _SAME = 4
-"""Where an entry of a submission has a digest of its arguments."""
+"""Position in a submission's entry: a digest of its arguments."""
 _ANSWER, _SIZE, _CALL = range(4, 7)
-"""Where an entry of a command line has its programs and answer, the answer's size, and a digest of the line."""
+"""Positions in a command line's entry: its programs and answer, the answer's size, and a digest of the line."""
 _PROGRAMS = re.compile(r"(?:^|[|;&(]\s*)(?:\w+=\S*\s+)*([\w./+-]+)")
 _MAX_PROGRAMS = 3
 _LEAST_CHARS = 8
-"""An answer that is shorter is a receipt; so is one that says that all is well: a sweep over many things is work."""
+"""A shorter answer is a receipt; so is one that reports success, since the same step for many things is normal work."""
 _CLIENTS = re.compile(r"\b(?:curl|wget|httpie|https?|ncat|netcat|nc|telnet|openssl|socat|smbclient|ldapsearch|dig)\b")
-"""Programs that ask a service; of any other one the same answer may mean that the same was done for another thing."""
+"""Programs that query a service; with others, the same answer may mean that the same was done for another thing."""
 _CLIENT_HINTS = (
     "curl", "wget", "http", "nc", "netcat", "telnet", "openssl", "socat", "smbclient", "ldapsearch", "dig",
 )  # fmt: skip
-"""One of them is in every command line with one of these programs."""
+"""Every command line with one of these programs contains one of these."""
 _RECEIPT = re.compile(
     r"^\W*(?:done|true|created|updated|uploaded?|sent|saved|deleted|removed|added|copied|written|applied)\b"
     r"|\b(?:ok|up|success\w*|healthy|running|active|online|passed|enabled|HTTP/[\d.]+ 200)\b",
     re.IGNORECASE,
 )
 _METER = re.compile(r"^[ \t]*(?:% Total|Dload).*$|[ \d.:kMG-]*--:--:--[ \d.:kMG-]*", re.MULTILINE)
-"""What `curl` reports of its progress, before or behind the answer."""
+"""The progress output of `curl`, before or after the answer."""
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _ID = re.compile(r"(?=[\w%.+=~-]*\d)[\w%.+=~-]{20,}")
-"""An id, a digest, encoded data: another one each time."""
+"""An id, a digest or encoded data, which differ each time."""
 _NEAR_SIZE = 0.03
-"""Answers whose sizes differ by less are of the same size."""
+"""Relative difference below which sizes of answers count as equal."""
 _TALK = frozenset(("think", "say", "note", "plan", "reflect", "thought"))
 
 
 class State(Struct):
-    """The last looks in a row that found nothing, and the last guesses."""
+    """The last lookups in a row without results, and the last guesses."""
 
     count: int = 0
     rows: list[Entry] = field(default_factory=list)
     answers: dict[str, list[Entry]] = field(default_factory=dict)
-    """The guesses by the answer that they got, each with the halves that they count up to it."""
+    """The guesses by their answer, each with the weight of all up to it."""
     seen: list[str] = field(default_factory=list)
-    """What other calls came back with, of late."""
+    """Recent results of other calls."""
     changed: bool = False
-    """Something was changed since the last guess."""
+    """Whether something was changed since the last guess."""
     submissions: list[Entry] = field(default_factory=list)
-    """The last submissions that were refused."""
+    """The last refused submissions."""
     uniform: list[Entry] = field(default_factory=list)
-    """The last command lines that were answered."""
+    """The last answered command lines."""
 
 
 @settings
 class FruitlessSearch(Detector[State]):
-    """So many looks in a row that found nothing, or so many guesses with the same answer."""
+    """Lookups in a row that found nothing, or guesses with the same answer."""
 
     id: ClassVar[str] = "fruitless_search"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
@@ -133,19 +134,19 @@ class FruitlessSearch(Detector[State]):
     recalls: ClassVar[bool] = True
 
     looks: ManyCounts = (10, 16, 30)
-    """Looks in a row that found nothing from which on it is medium, high, critical."""
+    """Lookups in a row without results from which on it is medium, high, critical."""
     guesses: ManyCounts = (4, 6, 8)
-    """Calls with the same short no from which on it is medium, high, critical."""
+    """Calls with the same short negative answer from which on it is medium, high, critical."""
 
     submissions: ManyCounts = (2, 3, 3)
-    """Refused submissions: how often the same one is medium, and how many of any are high, critical."""
+    """Refused submissions from which on it is medium (identical ones), high and critical (any)."""
     uniform: ManyCounts = (7, 10, 12)
     """Different command lines with the same answer from which on it is medium, high, critical."""
     last_actions: Annotated[int, Field(ge=2, le=1_000), Stricter.HIGHER] = 24
-    """Actions. Submissions, and command lines with the same answer, count within so many of the last ones."""
+    """Actions. Submissions, and command lines with the same answer, count within this many of the last actions."""
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Counts a look that found nothing and a guess, or begins anew."""
+        """Count a lookup without results or a guess, or reset the counts."""
         finding = self._submitted(state, act) or self._guess(state, act) or self._uniform(state, act)
         if not (_is_look(act) and _is_empty(act)):
             if state.count and act.action not in _TALK:
@@ -162,7 +163,7 @@ class FruitlessSearch(Detector[State]):
         return self.counted("fruitless_search", looks, self.looks, reason, evidence(act, rows), looks=looks)
 
     def _guess(self, state: State, act: Observation) -> Finding | None:
-        """Counts a call whose answer is a short no; any other one may bring news."""
+        """Count a call with a short negative answer; any other call may bring a new result."""
         if act.action in _TALK:
             return None
         no = _no(act)
@@ -186,7 +187,7 @@ class FruitlessSearch(Detector[State]):
         return self.counted("blind_guessing", guesses, self.guesses, reason, evidence(act, rows), guesses=guesses)
 
     def _submitted(self, state: State, act: Observation) -> Finding | None:
-        """Counts an answer that was handed in and refused."""
+        """Count a submission that was refused."""
         if act.refused or not _submits(act.action):
             return None
         answer = act.event.error or act.event.output_head
@@ -205,13 +206,13 @@ class FruitlessSearch(Detector[State]):
             Severity.CRITICAL if len(rows) >= critical else Severity.HIGH if len(rows) >= high else Severity.MEDIUM,
             f"{len(rows)} submissions refused in {seconds(rows)}s, {len(same)} of them this one: {act.subject:.120}",
             evidence(act, rows),
-            confidence=min(1.0, len(rows) / self.uniform[2]),
+            confidence=min(1.0, len(rows) / critical),
             values={"submissions": len(rows), "same": len(same)},
             thresholds={"medium": first, "high": high, "critical": critical, "last_actions": self.last_actions},
         )
 
     def _uniform(self, state: State, act: Observation) -> Finding | None:
-        """Counts a command line that was answered as others were."""
+        """Count a command line with the same answer as earlier ones."""
         answer = _answer(act)
         if not answer:
             return None
@@ -228,7 +229,7 @@ class FruitlessSearch(Detector[State]):
         return self.counted("uniform_answers", calls, self.uniform, reason, events, also=also, calls=calls)
 
     def near(self, state: State) -> float:
-        """The looks in a row or the guesses, to the first count that is a finding."""
+        """The lookups in a row or the guesses, relative to the first count that is a finding."""
         halves = max((int(rows[-1][_HALVES]) for rows in state.answers.values()), default=0)
         return min(1.0, max(state.count / self.looks[0], halves / 2 / self.guesses[0]))
 
@@ -239,10 +240,10 @@ def _submits(action: str) -> bool:
 
 
 def _is_empty(act: Observation) -> bool:
-    """Whether it came back with nothing, as far as it is told."""
+    """Return whether the call found nothing, as far as its result is known."""
     event = act.event
     if act.failed and (event.error or "").strip() and not act.runs:
-        return False  # that is an error
+        return False  # an error, not an empty result
     if event.output_bytes == 0:
         return True
     head = event.output_head
@@ -258,7 +259,7 @@ def _is_look(act: Observation) -> bool:
 
 
 def _no(act: Observation) -> str:
-    """The tool and its answer without what varies, when that is a short no; empty for any other answer."""
+    """The tool and its masked answer, if that is short and negative; empty for any other answer."""
     head, size = act.event.output_head, act.event.output_bytes
     if act.failed or act.waits or not head or len(head) > _NO_CHARS or (size or 0) > _NO_CHARS:
         return ""
@@ -274,7 +275,7 @@ def _says_no(text: str | None) -> bool:
 
 
 def _may_say_no(text: str) -> bool:
-    """Whether it is worth while to look for a no: true rather than false, in a tenth of the pattern's time."""
+    """Return whether the text may be negative: with false positives, in a tenth of the pattern's time."""
     if not text.isascii() or "\x1b" in text:
         return True
     low = text.lower()
@@ -285,7 +286,7 @@ def _may_say_no(text: str) -> bool:
 
 
 def _answer(act: Observation) -> str:
-    """The programs of a command line and its answer without what varies; empty where that says nothing."""
+    """The programs of a command line and its masked answer; empty if that is not informative."""
     head = act.event.output_head
     if not act.runs or act.tool.reading is not _SHELL or act.failed or act.refused or act.waits or not head:
         return ""
@@ -307,14 +308,14 @@ def _may_ask(line: str) -> bool:
 
 
 def _without_own_words(act: Observation, text: str) -> str:
-    """A digest of the text's words; numbers, quoted text and words of the call itself left out."""
+    """A digest of the text's words, without numbers, quoted text and words of the call itself."""
     own = frozenset(_VARYING.split(act.head.lower()))
     words = [word for word in _VARYING.split(ANSI.sub("", text).strip().lower()) if word and word not in own]
     return digest(" ".join(words).encode())
 
 
 def _is_news(state: State, act: Observation) -> bool:
-    """Whether a call came back with what none did of late."""
+    """Return whether the result differs from all recent ones."""
     text = act.event.error or act.event.output_head or ""
     if not text.strip():
         return False

@@ -1,12 +1,12 @@
-"""Calls that take minutes and bring nothing: time shows it before their number does.
+"""Calls that take minutes and return nothing new: their time shows it earlier than their number.
 
 Fires: `fruitless_waits` when `calls` calls of one tool and program, among the last `last_actions` actions, each timed
-    out without output, or took at least `slow_s` and brought what another one of them brought, numbers apart. What
-    succeeds counts only when nothing was changed since the other one.
-Quiet: other results, such as those of long builds and tests; numbers that count something, such as epochs, passed
-    tests or a percentage, and have changed; a result of which only the beginning is told, unless it failed in the
-    same way or is told to be the same; calls that wait for something (see `polling`) and those that ask somebody.
-Misses: calls without an id of which nobody tells how long they took; results that differ in words each time.
+    out without output, or took at least `slow_s` and returned the same as another one of them, ignoring numbers.
+    Successful calls count only if nothing was changed since the other one.
+Quiet: differing results, such as those of long builds and tests; changed numbers that count something, such as epochs,
+    passed tests or a percentage; a result of which only the beginning is known, unless the call failed in the same way
+    or the result's digest is the same; calls that wait for something (see `polling`), and calls that ask a person.
+Misses: calls without an id and without a reported duration; results that are worded differently each time.
 """
 
 import re
@@ -26,13 +26,13 @@ from haltline.schemas.events import Effect, Outcome
 from haltline.schemas.findings import Finding
 
 _SUBJECT, _ANSWER, _TOOK_S = range(4, 7)
-"""Where an entry has the tool and program, what came back, and how long it took, in seconds."""
+"""Positions in an entry: the tool and program, the answer, and the duration in seconds."""
 
 _MAX_ROWS = 20
 _Count = Annotated[int, Field(ge=2, le=_MAX_ROWS), Stricter.LOWER]
 _READ_CHARS = 240
 _NOTHING = ""
-"""The answer of a call that brought nothing at all."""
+"""The answer of a call that returned nothing."""
 _TIMED_OUT = re.compile(
     r"\btim(?:ed?|ing)[ -]?out\b|\btook too long\b|\bexceeded [^\n]{0,30}\b(?:limit|time)\b|\bkilled after\b"
     r"|\bdeadline\b",
@@ -53,7 +53,7 @@ _ASKS = re.compile(r"ask|confirm|approv|human|user|input", re.IGNORECASE)
 
 
 class State(Struct):
-    """The calls of late that took long."""
+    """Recent slow calls."""
 
     rows: list[Entry] = field(default_factory=list)
     changes: int = 0
@@ -62,21 +62,21 @@ class State(Struct):
 
 @settings
 class FruitlessWaits(Detector[State]):
-    """So many calls of one program that took long and came to nothing."""
+    """Slow calls of one program that returned nothing new."""
 
     id: ClassVar[str] = "fruitless_waits"
     sees: ClassVar[Trait] = Trait.BEGUN | Trait.DONE
     wakes_at: ClassVar[Trait] = Trait.DONE
 
     calls: Annotated[tuple[_Count, _Count, _Count], ASCENDING] = (3, 4, 4)
-    """From how many on it is medium, high, critical."""
+    """Calls from which on it is medium, high, critical."""
     slow_s: Annotated[float, Field(gt=0, le=86_400), Stricter.LOWER] = 60.0
-    """Seconds. A call that takes at least so long is slow."""
+    """Seconds from which on a call is slow."""
     last_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 20
-    """Actions. What happened within so many of the session's last ones counts together."""
+    """Actions. Calls within this many of the session's last actions count together."""
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Notes a change, and counts a slow call that came to nothing."""
+        """Count a change, or a slow call that returned nothing new."""
         if act.is_attempt and state.rows and act.tool.effect is not None and act.changes:
             state.changes += 1
         if not act.is_result:
@@ -110,7 +110,7 @@ class FruitlessWaits(Detector[State]):
         )
 
     def near(self, state: State) -> float:
-        """The slow calls that are alike, to the first count that is a finding."""
+        """The similar slow calls, relative to the first count that is a finding."""
         if not state.rows:
             return 0.0
         newest = state.rows[-1]
@@ -119,7 +119,7 @@ class FruitlessWaits(Detector[State]):
 
 
 def _was_ended(act: Observation) -> bool:
-    """Whether a timeout ended the call without output, and its duration is not known."""
+    """Return whether a timeout ended the call without output and with an unknown duration."""
     event = act.event
     if event.duration_ms is not None or (event.output_head or "").strip():
         return False
@@ -127,17 +127,17 @@ def _was_ended(act: Observation) -> bool:
 
 
 def _took_s(act: Observation) -> float:
-    """How long the call took; 0 when nobody tells."""
+    """The duration of the call in seconds; 0 if unknown."""
     duration_ms = act.event.duration_ms
     if duration_ms is not None:
         return duration_ms / 1000
     if act.call is None or act.event.call_id is None:
-        return 0.0  # joined by their order: a result that is lost or late would make the next calls look slow
+        return 0.0  # matched by order: a lost or late result would make the next calls look slow
     return (act.time_ms - act.call.time_ms) / 1000
 
 
 def _answer(act: Observation, changes: int) -> str:
-    """Equal for calls that brought the same; empty when the call brought nothing."""
+    """A digest that is equal for equal results; empty if the call returned nothing."""
     event = act.event
     head, error = (event.output_head or "")[:_READ_CHARS], (event.error or "")[:_READ_CHARS]
     size = event.output_bytes if event.output_bytes is not None else len(head.encode())
@@ -155,10 +155,10 @@ def _answer(act: Observation, changes: int) -> str:
         outcome = f"digest {event.output_digest}" if event.output_digest else f"size {size} {head}"
     else:
         outcome = f"{_masked(head)} {size.bit_length() if is_cut else 0} {error}"
-    since = 0 if act.failed else changes  # what fails in the same way after a change has come to nothing too
+    since = 0 if act.failed else changes  # a repeated failure is fruitless even after a change
     return digest(f"{since} {outcome}".encode())
 
 
 def _masked(text: str) -> str:
-    """Without numbers, unless they count something; then without what varies by itself."""
+    """Mask all numbers; if they count something, mask only what varies by itself."""
     return clean_result(text) if _COUNTS.search(text) else _NUMBERS.sub("#", text)

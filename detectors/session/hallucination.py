@@ -1,18 +1,18 @@
-"""The session goes on referring to what does not exist.
+"""The session repeatedly refers to things that do not exist.
 
 Fires: `hallucination`, on each further one, when at least `min_occurrences` references within the last `last_actions`
-    actions were wrong (medium), or `high` (high). Wrong is the repeated reference to what was said not to exist
-    before: a phantom file (a program that is to run or read a file, or a tool that is to read one, does not find
-    it) or an incorrect reference (a record that a tool does not find). Wrong at once is a tool of which the harness
-    says that there is none, and what the producer has checked itself (`exists: false`: an incorrect reference;
+    actions were wrong (medium), or `high` (high). A reference is wrong if it is repeated after the thing was reported
+    missing: a phantom file (a program that is to run or read a file, or a tool that is to read one, does not find it),
+    or an incorrect reference (a tool does not find a record). Wrong at once are calls of a tool that does not exist
+    according to the harness, and what the producer has checked itself (`exists: false`: an incorrect reference;
     `verified: false`: a false assertion).
-Quiet: the first guess, of however many names; asking whether something exists (`ls`, `find`, `test`, `rm`, a search),
-    and a pattern; looking again after something was changed; what the session made or removed itself; what is
-    missing inside of the thing that the call is about (a symbol, a module, a text to replace, a folder of a
-    container) and what a program under work misses without being told its name; calls that wait for something.
-Misses: references inside of text and code; errors of a missing name (`ImportError`), which is what tests are for; files
-    that are missing without the call failing (`cat x || true`); what is invented and happens to exist; one invented
-    name after another, each of which fails (see `error_repetition`).
+Quiet: the first guess, of any number of names; checks of existence (`ls`, `find`, `test`, `rm`, a search), and
+    patterns; another look after a change; what the session created or removed itself; what is missing inside the target
+    of the call (a symbol, a module, a text to replace, a folder of a container); what a program under development
+    misses without a name in its command line; calls that wait for something.
+Misses: references inside text and code; errors of a missing name (`ImportError`), which are what tests are for; missing
+    files without a failed call (`cat x || true`); invented things that happen to exist; one invented name after
+    another, each of which fails (see `error_repetition`).
 """
 
 import re
@@ -31,10 +31,10 @@ from haltline.schemas.events import Effect, Kind
 from haltline.schemas.findings import Finding, Severity
 
 _MAX_CHARS = 1024
-"""Of an error, what is looked at."""
+"""Characters that are read of an error."""
 _MAX_KEY_CHARS = 120
 _KEY, _SORT = 4, 5
-"""Where an entry has what was referred to, and how it was wrong."""
+"""Positions in an entry: the target of the reference, and how it was wrong."""
 
 _PHANTOM, _REFERENCE, _ASSERTION = "phantom_file", "incorrect_reference", "false_assertion"
 _MAX_MISSING = 16
@@ -57,7 +57,7 @@ _WITHIN = re.compile(
     r" (?:in|within|inside)\b",
     re.IGNORECASE,
 )
-"""Something is missing inside of what the call is about."""
+"""Something is missing inside the target of the call."""
 _NOT_FOUND = re.compile(
     r"\bnot found\b|\b(?:does not|doesn't) exist\b|\bno such\b|\bENOENT\b|\bcould not find\b|\bunknown\b", re.IGNORECASE
 )
@@ -66,11 +66,11 @@ _NOTHING = ("", "", False)
 
 
 class State(Struct):
-    """The wrong references of late, and what was said not to exist."""
+    """Recent wrong references, and what was reported missing."""
 
     wrong: list[Entry] = field(default_factory=list)
     missing: list[Entry] = field(default_factory=list)
-    """The last reference to each thing that was said not to exist."""
+    """The last reference to each thing that was reported missing."""
 
 
 @settings
@@ -86,16 +86,16 @@ class Hallucination(Detector[State]):
     min_occurrences: Annotated[int, Field(ge=1, le=100), Stricter.LOWER] = 2
     """Wrong references from which on it is medium."""
     high: Annotated[int, Field(ge=1, le=100), Stricter.LOWER] = 4
-    """From how many on it is high."""
+    """Wrong references from which on it is high."""
     last_actions: Annotated[int, Field(ge=1, le=1000), Stricter.HIGHER] = 20
-    """Actions. What happened within so many of the session's last ones counts together."""
+    """Actions. References within this many of the session's last actions count together."""
 
     def concerns(self, act: Observation) -> bool:
-        """Calls that failed, and what the producer has checked itself."""
+        """Failed calls, and what the producer has checked itself."""
         return (act.is_result and act.failed) or _checked(act) != ""
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Notes what was not there, and whether that was known."""
+        """Record what was missing; a repeated reference to it is wrong."""
         sort, key, at_once = _wrong(act)
         if not sort:
             return None
@@ -111,7 +111,7 @@ class Hallucination(Detector[State]):
         return self._found(act, state.wrong) if len(state.wrong) >= self.min_occurrences else None
 
     def near(self, state: State) -> float:
-        """How many references were wrong, to those that are a finding."""
+        """The number of wrong references, relative to the one that is a finding."""
         newest = max((int(e[INDEX]) for e in state.wrong), default=0)
         close = sum(1 for e in state.wrong if int(e[INDEX]) > newest - self.last_actions)
         return min(1.0, close / self.min_occurrences)
@@ -137,7 +137,7 @@ class Hallucination(Detector[State]):
 
 
 def _checked(act: Observation) -> str:
-    """What the producer found wrong, if it says so."""
+    """What the producer's own check found wrong; empty if nothing."""
     extra = act.event.model_extra
     if not extra:
         return ""
@@ -147,7 +147,7 @@ def _checked(act: Observation) -> str:
 
 
 def _wrong(act: Observation) -> tuple[str, str, bool]:
-    """How the reference was wrong, to what, and whether that counts the first time; empty when it was not wrong."""
+    """How the reference was wrong, its target, and whether the first time counts; empty if it was not wrong."""
     sort = _checked(act)
     if sort:
         about = act.head if sort == _REFERENCE and act.head != UNKNOWN else act.event.event_id
@@ -172,7 +172,7 @@ def _wrong(act: Observation) -> tuple[str, str, bool]:
 
 
 def _named(act: Observation, path: str) -> str:
-    """A missing path in canonical form; empty when it is the program's own affair: the call does not name it."""
+    """A missing path in canonical form; empty if the call does not name it, as then the program's code does."""
     if path.rpartition("/")[2] not in act.text:
         return ""
     folder = _FOLDER.match(act.text)
@@ -180,7 +180,7 @@ def _named(act: Observation, path: str) -> str:
 
 
 def _is_known(act: Observation, path: str) -> bool:
-    """Whether the session made it or removed it, or it is a pattern and no reference."""
+    """Return whether the session created or removed it, or it is a pattern and not a reference."""
     if "*" in path or "?" in path or "$" in path:
         return True
     belongings = act.calls.belongings

@@ -1,16 +1,17 @@
-"""The session goes on with data that it made up.
+"""The session continues with data that it invented.
 
-Fires: `placeholder` when a file is written whose whole contents only say what should stand there, such as
-    `[contents of a.zip]` or `<binary data>` (medium), when that file is used for the first time (high), and from
-    `used` uses on (critical). A use is a program or tool that reads, runs, analyses or copies it, or a program that
-    the session writes and that names it. `analysed_own_text` when `analysed` actions within the last
-    `last_actions` took a text file apart that the session wrote itself, word for word, with what is meant for
-    files of other formats: `unzip`, `strings`, `objdump`, `binwalk`, a disassembler. `file` and dumps of bytes count
-    unless the file is named as a text; a debugger counts when it is to run the file.
-Quiet: templates, fixtures and notes, which may hold placeholders; a file that is only listed, moved or removed. Other
-    contents, a copy, a download or the output of a program over the file: then it is no longer made up.
-Misses: contents that are invented and look real; text written in pieces; files that a program writes without the
-    command line or its own text saying so, when they have the name of a file written before.
+Fires: `placeholder` when a file is written whose whole content only describes what should be there, such as `[contents
+    of a.zip]` or `<binary data>` (medium), when that file is used for the first time (high), and from `used` uses on
+    (critical). A use is a program or tool that reads, runs, analyses or copies it, or a program written by the session
+    that names it.
+    `analysed_own_text` when `analysed` actions within the last `last_actions` analysed a text file that the session
+    wrote itself, word for word, with tools for other formats: `unzip`, `strings`, `objdump`, `binwalk`, a disassembler.
+    `file` and dumps of bytes count unless the file's name is that of a text; a debugger counts if it is to run the
+    file.
+Quiet: templates, fixtures and notes, which may hold placeholders; a file that is only listed, moved or removed. Also
+    after other content, a copy, a download or a program's output replaces the file, as it is then no longer invented.
+Misses: invented content that looks real; text written in parts; files that a program writes without naming them in its
+    command line or text, if they have the name of a file written before.
 """
 
 from typing import Annotated, ClassVar
@@ -28,7 +29,7 @@ from haltline.detectors.framework.window import INDEX, Entry, entry, evidence
 from haltline.schemas.findings import Finding, Severity
 
 _PATH, _NAME, _IS_PLACEHOLDER = range(4, 7)
-"""Where an entry has the file, its name without the folder, and whether its contents are a placeholder."""
+"""Positions in an entry: the path, its last component, and whether the content is a placeholder."""
 
 _MAX_FILES = 16
 _MAX_USES = 8
@@ -46,25 +47,25 @@ class State(Struct):
 
 @settings
 class InventedData(Detector[State]):
-    """So many uses of a placeholder, or so many analyses of the session's own text."""
+    """Uses of a placeholder, or analyses of the session's own text."""
 
     id: ClassVar[str] = "invented_data"
     sees: ClassVar[Trait] = Trait.BEGUN | Trait.FAILURE
     wakes_at: ClassVar[Trait] = Trait.BEGUN
 
     used: Annotated[int, Field(ge=1, le=_MAX_USES), Stricter.LOWER] = 2
-    """From how many uses of placeholders on it is critical."""
+    """Uses of placeholders from which on it is critical."""
     analysed: ManyCounts = (2, 3, 3)
-    """From how many analyses of its own text on it is medium, high, critical."""
+    """Analyses of its own text from which on it is medium, high, critical."""
     last_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 60
-    """Actions. Analyses within so many of the session's last ones count together."""
+    """Actions. Analyses within this many of the session's last actions count together."""
 
     def concerns(self, act: Observation) -> bool:
-        """Attempts that say what they do, and tools that failed."""
+        """Attempts with known arguments, and results of tools, which may have failed."""
         return act.args is not None if act.is_attempt else not act.runs
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Notes what is written, and what is done with what was written before."""
+        """Record written files, and uses of files written before."""
         if act.failed and not act.runs:
             state.files = [row for row in state.files if row[INDEX] != act.index]  # it was not written
             return None
@@ -78,11 +79,11 @@ class InventedData(Detector[State]):
         return worst_of(found)
 
     def near(self, state: State) -> float:
-        """The uses, to the count that is critical."""
+        """The uses, relative to the count that is critical."""
         return min(1.0, max(len(state.used) / self.used, len(state.analysed) / self.analysed[2]))
 
     def _written(self, state: State, act: Observation, file: Written) -> Finding | None:
-        """Remembers the file; a finding when it is a placeholder."""
+        """Record a file; return a finding if it is a placeholder."""
         empty, name = is_placeholder(file.path, file.text), base(file.path)
         state.files = [row for row in state.files if row[_NAME] != name or not is_same(str(row[_PATH]), file.path)]
         if not empty:
@@ -93,7 +94,7 @@ class InventedData(Detector[State]):
         return self._placeholder(act, row, []) if empty else None
 
     def _used(self, state: State, act: Observation, files: tuple[Written, ...]) -> list[Finding | None]:
-        """Adds what the action does with the files that are known."""
+        """Record what the action does with the known files."""
         text = program_text(act)
         known = {str(row[_PATH]): row for row in state.files if row[_NAME] in text}  # type: ignore[operator]  # a string
         if not known:

@@ -1,19 +1,20 @@
 """The model talks and does nothing.
 
-Fires: `monologue` when of the messages since the last action `same` are like the newest one. Messages are alike when
-    at least `likeness` of their word pairs are the same; one counts in full when its numbers are the same too, three
-    quarters when it was cut, and half when its numbers differ. `idle_talk` when there are `talk` messages in a row,
-    whatever they say, in a session that has acted before. `talk_by_command` when `commands` of them in a row, model
-    turns apart, are command lines that only say a sentence: `echo` of fixed words to nobody, or comments alone; before
-    the session has acted, only from the third number on. `chanting` when one message repeats one passage
-    `chants` times, on the first, second and third such message of the last ten.
-    A message is a model turn that tells its text, or a call or command line that only says or thinks something.
-Quiet: any action in between; a pause of `pause_s` between two messages, or a word of a person: somebody was asked.
-    Tables, code and lists, which repeat their words in passages that differ. An `echo` beside other commands, into a
-    file or a pipe, of a variable, or of fewer than six words (`echo done`), which says how far the work is. The same
-    command line again (see `repetition`).
-Misses: model turns whose text is not told; the same said in other words fewer than `talk` times; passages that
-    begin to repeat only after the recorded beginning of a message.
+Fires: `monologue` when `same` messages since the last action are similar to the newest one. Messages are similar if at
+    least `likeness` of their word pairs are the same; one counts in full if its numbers are also the same, three
+    quarters if it was truncated, and half if its numbers differ.
+    `idle_talk` when there are `talk` messages in a row, with any content, in a session that has acted before.
+    `talk_by_command` when `commands` in a row of them, in separate model turns, are command lines that only print a
+    sentence: `echo` of fixed words to the terminal, or only comments; before the first action of the session, only from
+    the third number on. `chanting` when one message repeats a passage `chants` times, on the first, second and third
+    such message of the last ten. A message is a model turn with its text, or a call or command line that only says or
+    thinks something.
+Quiet: after any action in between; after a pause of `pause_s` between two messages, or a message of a person: a person
+    was asked. Tables, code and lists, which repeat words in differing passages. An `echo` together with other commands,
+    into a file or a pipe, of a variable, or of fewer than six words (`echo done`), which reports progress. The same
+    command line repeated (see `repetition`).
+Misses: model turns without text; the same content in other words fewer than `talk` times; passages that start to repeat
+    only after the recorded beginning of a message.
 """
 
 import re
@@ -41,12 +42,12 @@ from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Reading
 
-# Looked up at every event: from their class, members take ten times as long.
+# Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _MODEL_TURN, _SHELL = Kind.MODEL_TURN, Reading.SHELL
 
 _TURN, _WHOLE, _CUT, _NUMBERS, _SKETCH = range(4, 9)
-"""Where an entry has its number among the messages, the digest of the whole text, whether it was cut, a checksum
-of its numbers, and a sketch of its words."""
+"""Positions in an entry: the number of the message, the digest of its text, whether it was truncated, a checksum of its
+numbers, and a sketch of its words."""
 
 _MAX_MESSAGES = 12
 _RECENT_TURNS = 10
@@ -58,19 +59,19 @@ _CHANT_CHARS = 4096
 _MIN_CHANT_CHARS = 120
 _CHUNK = 24
 _MIN_LETTERS = 14
-"""Of a chunk: rulers, tables and columns of figures are no passages."""
+"""Letters in a chunk: rulers, tables and columns of figures are not passages."""
 _MIN_SEEN = 3
 _SELF_LIKENESS = 0.98
-"""So much of a text must be equal to itself, moved by one passage."""
+"""Share of a text that must equal the text shifted by one passage."""
 _MANY = 5
-"""So many times the repetitions that are chanting are one severity more."""
+"""This multiple of `chants` raises the severity by one."""
 
 _TALKS = frozenset((
     "say", "speak", "talk", "message", "respond", "think", "thought", "reflect", "sequentialthinking",
     "sequential_thinking",
 ))  # fmt: skip
 _TO_SOMEBODY = ("to", "channel", "recipient", "recipients", "email", "chat_id", "phone")
-"""A message with one of these goes out: that is an act."""
+"""A message with one of these goes to a recipient, which is an action."""
 _TEXTS = ("text", "message", "content", "said", "thought", "thoughts", "response")
 _PERSONS = frozenset(("user", "human", "customer"))
 _CUT_MARKS = ("…[+", "[cut")
@@ -81,7 +82,7 @@ _DIGITS = re.compile(r"\d+")
 _LAST_PART = re.compile(r"__|[./:]")
 _MAX_SPOKEN_CHARS = 4096
 _SENTENCE_WORDS = 6
-"""Fewer, as in `echo done`, only mark how far the work is."""
+"""Fewer words, as in `echo done`, only report progress."""
 _WORD = re.compile(r"(?<![\w$/-])[A-Za-z]+(?![\w/])")
 _ECHO = (
     r"""echo(?:[ \t]+(?:"(?:[^"$`\\]|\\.)*+"|'[^']*+'|[^\s"'$`\\|&;<>()#*?~{\[][^\s"'$`\\|&;<>()*?{\[]*+))*+[ \t]*+"""
@@ -94,7 +95,7 @@ Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], ASCENDING]
 
 
 class State(Struct):
-    """What was said since the last action."""
+    """The messages since the last action."""
 
     messages: list[Entry] = field(default_factory=list)
     turns: int = 0
@@ -102,9 +103,9 @@ class State(Struct):
     acts: int = 0
     """Actions before the last message."""
     talked: int = 0
-    """Calls that only said something: they are attempts, and no actions."""
+    """Calls that only said something: these are attempts, but not actions."""
     spoken: list[Entry] = field(default_factory=list)
-    """The last command lines since the last action that only said something."""
+    """The last command lines since the last action that only print text."""
     all_turns: int = 0
     last_ms: int = 0
     chants: list[Entry] = field(default_factory=list)
@@ -113,27 +114,27 @@ class State(Struct):
 
 @settings
 class Monologue(Detector[State]):
-    """So many messages with no action in between, or so many repetitions in one of them."""
+    """Messages without an action in between, or repetitions within one of them."""
 
     id: ClassVar[str] = "monologue"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.MODEL_TURN, Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.ATTEMPT | Trait.TURN
 
     same: Counts = (3, 4, 6)
-    """From how many messages that are alike on it is medium, high, critical."""
+    """Similar messages from which on it is medium, high, critical."""
     talk: ManyCounts = (20, 30, 40)
-    """From how many messages of any kind on."""
+    """Messages of any kind from which on it is medium, high, critical."""
     commands: ManyCounts = (2, 3, 4)
-    """From how many command lines that only say something on."""
+    """Command lines that only print text from which on it is medium, high, critical."""
     chants: Many = 10
-    """So often is a passage repeated in one message."""
+    """Repetitions of a passage in one message."""
     likeness: Annotated[float, Field(ge=0.3, le=1), Stricter.LOWER] = 0.8
     """Share of the word pairs of two messages that are in both."""
     pause_s: Annotated[float, Field(gt=0, le=86_400), Stricter.HIGHER] = 120.0
-    """Seconds. After a longer pause between two messages somebody was asked, and it begins anew."""
+    """Seconds. After a longer pause between two messages a person was asked, and counting restarts."""
 
     def concerns(self, act: Observation) -> bool:
-        """Model turns that say something, and calls that only talk."""
+        """Model turns with text, and calls that only talk."""
         if act.kind is _MODEL_TURN:
             return bool(act.event.output_head) or act.event.output_digest is not None
         if not act.is_attempt:
@@ -141,7 +142,7 @@ class Monologue(Detector[State]):
         return _is_spoken(act) if act.runs else _only_talks(act.action) and not _goes_out(act)
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Compares the message with those before it."""
+        """Compare the message with those before it."""
         state.talked += act.is_attempt
         acts = act.index - state.talked
         paused = act.time_ms - state.last_ms > self.pause_s * 1000
@@ -173,11 +174,11 @@ class Monologue(Detector[State]):
         return worst_of(found)
 
     def near(self, state: State) -> float:
-        """The last message's count, to the first that is a finding; what was chanted is near at once."""
+        """The last message's count, relative to the first that is a finding; not used for `chanting`."""
         return state.nearness if state.turns > 1 else 0.0
 
     def _alike(self, one: Entry, other: Entry) -> float:
-        """How much two messages count as the same; 0: they differ."""
+        """The weight with which two messages count as the same; 0: they differ."""
         if one[_WHOLE] and one[_WHOLE] == other[_WHOLE]:
             return _SAME_NUMBERS
         if _likeness(str(one[_SKETCH]), str(other[_SKETCH])) < self.likeness:
@@ -233,9 +234,9 @@ class Monologue(Detector[State]):
 
 
 def chant(text: str, size_bytes: int = 0) -> tuple[str, int]:
-    """The passage that a text consists of, and how often it comes in the whole, of which this is the beginning.
+    """The passage that a text repeats, and how often the whole text does, of which this is the beginning.
 
-    `("", 0)` when there is none, as in tables and code.
+    `("", 0)` if there is none, as in tables and code.
     """
     text = " ".join(text[:_CHANT_CHARS].lower().split())
     length = len(text)
@@ -264,7 +265,7 @@ def _only_talks(action: str) -> bool:
 
 
 def _is_spoken(act: Observation) -> bool:
-    """Whether a command line only says something, to nobody."""
+    """Return whether a command line only prints text, to the terminal."""
     text = act.text
     if act.tool.reading is not _SHELL or len(text) > _MAX_SPOKEN_CHARS or not text.lstrip().startswith(("echo", "#")):
         return False
@@ -281,7 +282,6 @@ def _is_person(act: Observation) -> bool:
 
 
 def _text(act: Observation) -> str:
-    """The text."""
     if act.event.kind is _MODEL_TURN:
         return act.event.output_head or ""
     if act.runs:
@@ -302,7 +302,7 @@ def _row(act: Observation, text: str, turn: int) -> Entry:
 
 
 def _sketch(words: list[str]) -> str:
-    """The smallest checksums of the pairs of words: of two texts they show how many pairs are in both."""
+    """The smallest checksums of the word pairs: they allow an estimate of how many pairs two texts share."""
     pairs = map(" ".join, pairwise(words)) if len(words) > 1 else words
     sums = sorted({crc32(pair.encode()) for pair in pairs})[:_SKETCH_SIZE]
     return " ".join(f"{s:08x}" for s in sums)
@@ -314,7 +314,7 @@ def _sums(sketch: str) -> frozenset[str]:
 
 
 def _likeness(one: str, other: str) -> float:
-    """Estimated share of the word pairs that are in both of two texts."""
+    """Estimated share of word pairs that are in both texts."""
     if one == other:
         return 1.0
     mine, theirs = _sums(one), _sums(other)

@@ -1,11 +1,11 @@
-"""The session runs what cannot be known from its text: decoded, downloaded or put together as it runs.
+"""The session runs code that its text does not show: decoded, downloaded or assembled at run time.
 
-Fires: `opaque_execution` (low; high with `asks`, which leads to a question to a person) on an attempt that decodes
-    and runs (`base64 -d | sh`), downloads and runs (`curl | sh`), evaluates what a program puts out, or runs a file
-    that the session wrote and that was not seen whole; without `asks` once for each of these
-    sorts. What can be followed is: then what it does counts, and this is quiet.
-Quiet: texts that stand in the command itself; scripts of the project; the usual set-up of a shell (`ssh-agent`).
-Misses: programs that read what they run from elsewhere by themselves.
+Fires: `opaque_execution` (low; high with `asks`, which requests an approval from a person) on an attempt that decodes
+    and runs (`base64 -d | sh`), downloads and runs (`curl | sh`), evaluates a program's output, or runs a file that the
+    session wrote and whose content is not completely known; without `asks` once per kind. If the code can be resolved,
+    its effects count instead, and this detector is quiet.
+Quiet: code that is in the command itself; scripts of the project; the usual set-up of a shell (`ssh-agent`).
+Misses: programs that load the code they run from elsewhere.
 """
 
 import re
@@ -32,7 +32,7 @@ _OPAQUE = re.compile(
 _HINTS = (
     "curl", "wget", "fetch", "base64", "eval", "openssl", "exec(", "gpg", "gunzip", "zcat", "xxd", "uudecode",
 )  # fmt: skip
-"""One of them is in every text that `_OPAQUE` finds."""
+"""Every text that `_OPAQUE` matches contains one of these."""
 _USUAL = re.compile(
     r"ssh-agent|direnv|brew shellenv|pyenv|rbenv|nodenv|starship|conda|dircolors|opam|fnm|mise|zoxide|tset|resize"
 )
@@ -45,32 +45,32 @@ _WHAT = {
 
 
 class State(Attempts):
-    """How many there were, and of which sorts."""
+    """The number of attempts, and their kinds."""
 
     told: list[str] = field(default_factory=list)
 
 
 @settings
 class OpaqueExecution(OfAttempts[State]):
-    """Any attempt to run what is not known."""
+    """Any attempt to run unknown code."""
 
     id: ClassVar[str] = "opaque_execution"
 
     asks: Annotated[bool, Field(), Stricter.HIGHER] = False
-    """A person is asked before it runs; otherwise it is a note."""
+    """If true, a person is asked before it runs; otherwise there is only a low finding."""
 
     def concerns(self, act: Observation) -> bool:
         """Attempts that run something."""
         return act.is_attempt and act.runs and not act.refused and act.text != ""
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Says what is run and not known."""
+        """Report the kind of unknown code that is run."""
         how = _how(act)
         if not how or act.destroys:
             return None
         state.attempts += 1
         if how in state.told and not self.asks:
-            return None  # it is known already that this session does so
+            return None  # already reported for this session
         if how not in state.told:
             state.told.append(how)
         return self.finding(

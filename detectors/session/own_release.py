@@ -1,10 +1,10 @@
-"""The session lets itself off: it acts as its own operator, stops what watches it, or edits its settings.
+"""The session acts on its own supervision: as its own operator, by stopping haltline, or by editing its settings.
 
 Fires: `own_release` (critical) on an attempt to run an operator's command of haltline (`reset`, `approve`, `batch`,
-    `kill`, `lift` ...), to stop, remove or uninstall it, to write on its topics, to change its settings, its policy or
-    the hook of the agent, or to ask its console to change something.
-Quiet: looking at it (`haltline status`, `pgrep haltline`), its help, text about it, work on its source.
-Misses: a guard under another name; settings that are changed by a program; the broker itself.
+    `kill`, `lift` ...), to stop, remove or uninstall it, to write to its topics, to change its settings, its policy or
+    the agent's hook, or to send a change to its console.
+Quiet: reading its state (`haltline status`, `pgrep haltline`), its help, text about it, work on its source code.
+Misses: a guard under another name; settings changed by a program; the broker itself.
 """
 
 import re
@@ -24,10 +24,10 @@ _HOOKS = (
     r"\.(?:claude|gemini)/settings(?:\.local)?\.json|\.codex/hooks\.json|\.clinerules/hooks/|/Cline/Hooks/"
     r"|opencode/plugins?/haltline"
 )
-"""Where coding agents are told of their hooks."""
+"""Where coding agents configure their hooks."""
 _HINT = re.compile(rf"haltline|{_HOOKS}", re.IGNORECASE)
 _HINTS = ("haltline", "/settings", "/hooks")
-"""What every text that holds it has, in small letters."""
+"""Every match contains one of these, in lower case."""
 _READ_CHARS = 64 * 1024
 _OPERATOR = frozenset((
     "reset", "approve", "reject", "batch", "kill", "freeze", "contain", "lift", "release", "uninstall", "label",
@@ -69,12 +69,12 @@ _HELP = frozenset(("--help", "-h", "--version", "--dry-run"))
 
 @settings
 class OwnRelease(OfAttempts[Attempts]):
-    """Any attempt to be its own operator."""
+    """Any attempt of a session to act as its own operator."""
 
     id: ClassVar[str] = "own_release"
 
     def concerns(self, act: Observation) -> bool:
-        """Attempts whose text, targets or place name haltline, or the hook's settings."""
+        """Attempts whose text or arguments name haltline, or the hook's settings."""
         if not act.is_attempt or act.refused:
             return False
         if act.text:
@@ -83,7 +83,7 @@ class OwnRelease(OfAttempts[Attempts]):
         return args is not None and any(isinstance(v, str) and _hints(v[:512]) for v in args.values())
 
     def observe(self, state: Attempts, act: Observation) -> Finding | None:
-        """Names what it does to its guard."""
+        """Report what the session does to its supervision."""
         what = _of_text(act) if act.text else _of_tool(act)
         if not what:
             return None
@@ -116,7 +116,7 @@ def _of_tool(act: Observation) -> str:
 
 
 def _hints(text: str) -> bool:
-    """Whether a text names haltline or a hook's settings: of a plain one in a third of the pattern's time."""
+    """Return whether a text names haltline or a hook's settings; for ASCII in a third of the pattern's time."""
     if not text.isascii():
         return _HINT.search(text) is not None
     low = text.lower()
@@ -147,7 +147,7 @@ def _of_text(act: Observation) -> str:
 
 
 def _of_code(calls: list[code.Call], text: str) -> str:
-    """What a program does to it: by a command line, by its console, by a file that it writes."""
+    """What a program does to haltline: by a command line, by its console, or by a file that it writes."""
     if not calls and _HINT.search(text) is None:
         return ""
     for call in calls:

@@ -1,11 +1,11 @@
 """The session asks again and again whether something is done, and it never is.
 
-Fires: `polling` when a call that waits for something was repeated `polls` times with nothing new, `dense` times where
+Fires: `polling` when a call that waits for something was repeated `polls` times without a new result, `dense` times if
     its repetitions are less than `dense_s` apart, or for `wait_s` seconds with at least `min_polls`. Clocks and
-    counters in an answer are nothing new. Waiting is what polls by its name or hint or sleeps before it looks, whose
-    result says that something is not finished, what comes after a sleep, and what is asked again after a
-    minute of doing nothing. Only waiting counts: repetitions with something learned or done in between do not.
-Quiet: a poll that reads something new, such as a log that grows or a percentage; then it counts from the start.
+    counters in an answer are not new. A call waits if it polls by its name or hint, sleeps before it looks, has a
+    result that reports something unfinished, follows a sleep, or is repeated after a minute of inactivity. Only waiting
+    counts: repetitions with something learned or done in between do not.
+Quiet: a poll with a new result, such as a log that grows or a percentage: counting restarts.
 Misses: polls of something that changes by itself, such as a clock or a list of processes.
 """
 
@@ -27,29 +27,29 @@ _Seconds = Annotated[float, Field(gt=0, le=2_592_000), Stricter.LOWER]
 
 
 class State(Struct):
-    """The last poll."""
+    """How close the last poll is to a finding."""
 
     nearness: float = 0.0
 
 
 @settings
 class Polling(Detector[State]):
-    """So many polls, or so long a wait, with nothing new."""
+    """Many polls, or a long wait, without a new result."""
 
     id: ClassVar[str] = "polling"
     sees: ClassVar[Trait] = Trait.AGAIN
     recalls: ClassVar[bool] = True
 
     polls: tuple[_Polls, _Polls, _Polls] = (10, 25, 50)
-    """From how many on it is medium, high, critical."""
+    """Polls from which on it is medium, high, critical."""
     dense: tuple[_Polls, _Polls, _Polls] = (8, 12, 20)
-    """The same for polls that follow each other closely, so that nothing can have changed in between."""
+    """The same for polls in quick succession, between which nothing can have changed."""
     dense_s: Annotated[float, Field(ge=0, le=86_400), Stricter.HIGHER] = 10.0
-    """Polls that are less than so many seconds apart, on average, follow each other closely."""
+    """Seconds. Polls that are less than this apart, on average, are in quick succession."""
     wait_s: tuple[_Seconds, _Seconds, _Seconds] = (600.0, 900.0, 1200.0)
-    """From how long on it is medium, high, critical."""
+    """Seconds of waiting from which on it is medium, high, critical."""
     min_polls: Annotated[int, Field(ge=2, le=10_000), Stricter.LOWER] = 12
-    """So many polls at least before the time counts: a poll every ten minutes may wait for hours."""
+    """Polls from which on the time counts: a poll every ten minutes may continue for hours."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "Polling":
@@ -63,7 +63,7 @@ class Polling(Detector[State]):
         return again is not None and again.stale and again.waits and again.quarters == FULL
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Adds to the wait."""
+        """Count a poll, and the time of waiting."""
         again = act.again
         if again is None:
             return None

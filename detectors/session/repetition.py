@@ -1,19 +1,20 @@
-"""The same call again and again, and nothing comes of it.
+"""The session repeats the same call again and again, without effect.
 
-Fires: `identical_calls` when a call had the same result before, once it counts `medium`, `high` or `critical` of its
-    sort, within `window_s` or the last `last_actions` actions. A repetition counts in full when nothing was
-    learned since the last time, a quarter when something was, and anew when something was changed since. Calls
-    are the same when they differ only in what varies by itself (see `fingerprint`). Calls whose results nobody
-    tells count half. `no_visible_effect` by `unseen` calls in a row of a tool that may change something, whose long
-    results begin alike: the click that leads nowhere. `varying_answers` by `varying` times the same call whose
-    results all differ, and only in what looks random (same size, and alike but for hex and base64).
-    `same_edit` by `edits` within `last_actions` of one tool and file whose arguments differ in numbers only, and by
-    `equal_edits` that do not differ at all, whatever was run in between: an edit that is needed again did not help.
-Quiet: another result, which is progress: a pager, a stepper, a counter; a test that is run again after an edit (errors
-    that edits do not help against: see `error_repetition`); what waits for something (see `polling`); identical
-    calls of one model turn, which are one.
-Misses: calls that are worded anew each time; results that vary in what looks like progress; repetitions with more
-    than `last_actions` other calls between them, or with a change between each and the next.
+Fires: `identical_calls` when a call returns the same result as before and its count reaches `medium`, `high` or
+    `critical` of its kind (the first, second and third number of a setting), within `window_s` or the last
+    `last_actions` actions. A repetition counts in full if nothing was learned since the last time, a quarter if
+    something was; the count restarts if something was changed. Calls are the same if they differ only in what varies by
+    itself (see `fingerprint`). Calls without known results count half.
+    `no_visible_effect` by `unseen` calls in a row of a tool that may change something, whose long results begin alike:
+    a click without effect. `varying_answers` by `varying` repetitions of the same call whose results all differ, but
+    only in random-looking parts (same size, and alike except for hex and base64). `same_edit` by `edits` within
+    `last_actions` of one tool and file whose arguments differ in numbers only, and by `equal_edits` that do not differ
+    at all, whatever was run in between: an edit that has to be repeated did not help.
+Quiet: another result, which is progress: a pager, a stepper, a counter; a test that is repeated after an edit (for
+    errors that edits do not fix, see `error_repetition`); calls that wait for something (see `polling`); identical
+    calls of one model turn, which count as one.
+Misses: calls that are worded differently each time; results that vary in a way that looks like progress; repetitions
+    with more than `last_actions` other calls between them, or with a change between each and the next.
 """
 
 import re
@@ -45,74 +46,74 @@ from haltline.schemas.record import canonical_json
 
 _Count = Annotated[int, Field(ge=2, le=MAX_ROWS), Stricter.LOWER]
 Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], ASCENDING]
-"""From how many on a repetition is medium, high, critical."""
+"""Counts from which on a repetition is medium, high, critical."""
 
 
 _KEY = 4
 _STEPS = re.compile(r"scroll|next|prev|page|step|press|key|more|forward|back|continue|advance", re.IGNORECASE)
-"""Tools that are called again and again to get on."""
+"""Tools that are called repeatedly to advance."""
 _STEP_WORDS = re.compile(
     r"(?:^|[\s=])(?:ni?|si?|c|x/\S+|nexti?|stepi?|cont(?:inue)?|fin(?:ish)?|more|scroll|page)(?:\s+\d+)?\W*$"
 )
-"""What is sent to a debugger or a pager to get on."""
+"""Input to a debugger or a pager to advance."""
 _PRINTS = re.compile(r"\s*+(?:echo|printf)\s[^|&;<>`$()\n]*+\Z")
 _EDITS = re.compile(r"edit|replace|patch|write", re.IGNORECASE)
 _NOTES = re.compile(r"to-?_?dos?(?:$|[_A-Z])|scratchpad", re.IGNORECASE)
-"""Tools by which the agent notes what it is going to do: nothing else is changed by them."""
+"""Tools by which the agent records its plans; they change nothing else."""
 _NUMBERS = re.compile(rb"\d+(?:\.\d+)?")
 
 
 class State(Struct):
-    """The last repetition."""
+    """The last repetitions and edits."""
 
     nearness: float = 0.0
     shown: str = ""
-    """How the result of the last call began that was made before."""
+    """Digest of the beginning of the last repeated call's result."""
     unseen: list[Entry] = field(default_factory=list)
-    """That call, and the ones just before it that are the same and whose results began in the same way."""
+    """That call, and the same calls just before it whose results began in the same way."""
     edits: list[Entry] = field(default_factory=list)
-    """The last edits, each with digests of what it is without its numbers, and of what it is with them."""
+    """The last edits, each with a digest without its numbers, and one with them."""
 
 
 @settings
 class Repetition(Detector[State]):
-    """So many identical calls with the same result, by what the call does."""
+    """Identical calls with the same result; the counts depend on the kind of call."""
 
     id: ClassVar[str] = "repetition"
     sees: ClassVar[Trait] = Trait.AGAIN | Trait.BEGUN | Trait.REFUSED
     recalls: ClassVar[bool] = True
 
     read: Counts = (3, 4, 4)
-    """Calls that look, and programs that change nothing by what they are."""
+    """Calls that read, and programs that change nothing."""
     idempotent: Counts = (3, 4, 5)
-    """Calls that may be made twice without harm."""
+    """Calls that may be repeated without harm."""
     mutating: Counts = (3, 4, 5)
     """Calls that change something."""
     destructive: Counts = (2, 3, 3)
     """Calls that destroy something."""
     unknown: Counts = (5, 7, 10)
-    """Tools of which nothing is known, and whose answers are short."""
+    """Tools with unknown effects and short answers."""
     stepping: ManyCounts = (10, 20, 40)
-    """Those among them that are named as if they were meant to be called again and again; in a row."""
+    """Unknown tools whose names suggest repeated calls, such as `next`; in a row."""
     printing: Counts = (3, 9, 12)
     """Command lines that only print fixed words, such as `echo done`."""
     failing: Counts = (3, 4, 4)
-    """Whatever it is, when it fails each time."""
+    """Calls of any kind that fail each time."""
     unseen: Counts = (4, 6, 10)
-    """Calls in a row of which nothing is seen in the beginning of their results."""
+    """Calls in a row whose effect does not show in the beginning of their results."""
     varying: Counts = (6, 8, 12)
-    """Times that a call is made and comes back with something else that looks random."""
+    """Repetitions of a call whose results differ in random-looking parts."""
     edits: Counts = (6, 8, 10)
     """Edits of one file that differ in numbers only."""
     equal_edits: Counts = (3, 4, 4)
     """Edits of one file that do not differ."""
     window_s: Annotated[float, Field(ge=0, le=2_592_000), Stricter.HIGHER] = 60.0
-    """Seconds. What happened within them counts together."""
+    """Seconds. Calls within this time count together."""
     last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 20
-    """Actions. What happened within so many of the session's last ones counts together."""
+    """Actions. Calls within this many of the session's last actions count together."""
 
     def concerns(self, act: Observation) -> bool:
-        """Calls that were made before, and had the same result then, or may have had; and edits."""
+        """Calls that were made before with the same result, known or possible; and edits."""
         if act.refused:
             return act.call is not None
         if act.is_attempt and _is_edit(act):
@@ -123,7 +124,7 @@ class Repetition(Detector[State]):
         return again is not None and not again.waits and (again.stale or again.varies or not act.runs)
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Counts the repetition, or takes an edit back that was refused."""
+        """Count a repetition, or remove an edit that was refused."""
         if act.refused and act.call is not None:
             state.edits = [edit for edit in state.edits if edit[EVENT_ID] != act.call.event_id]
             return None
@@ -145,7 +146,7 @@ class Repetition(Detector[State]):
         sort = self._sort(act)
         counts: Counts = getattr(self, sort)
         count = (FULL + sum(int(r[QUARTERS]) for r in rows[1:])) / FULL
-        if len(rows) > MAX_ROWS:  # more than are kept
+        if len(rows) > MAX_ROWS:  # more than are stored
             count += max(0, again.known.idle + 2 - len(rows))
         count *= 0.5 if again.blind else 1.0
         state.nearness = min(1.0, count / counts[0])
@@ -168,7 +169,7 @@ class Repetition(Detector[State]):
         )
 
     def _sort(self, act: Observation) -> str:
-        """Which counts hold."""
+        """The name of the setting with the counts for this call."""
         if act.failed:
             return "failing"
         if act.runs and _PRINTS.match(act.head) is not None:
@@ -177,7 +178,7 @@ class Repetition(Detector[State]):
         return "stepping" if sort is Sort.UNKNOWN and _STEPS.search(act.action) else sort.value
 
     def _unseen(self, state: State, act: Observation, again: Again) -> Finding | None:
-        """A call that may have changed something, just after the same call, and nothing of it is seen."""
+        """Count a call that may have changed something, just after the same call, with a result that begins alike."""
         head, size = act.event.output_head or "", act.event.output_bytes or 0
         last = again.known.rows[-1]
         alike = (
@@ -204,7 +205,7 @@ class Repetition(Detector[State]):
         )
 
     def _varied(self, act: Observation, again: Again) -> Finding | None:
-        """The same call once more, with another result that looks like the last one."""
+        """Count a repetition with another result that looks similar."""
         rows = [*again.known.varied, entry(act)]
         calls = len(rows)
         if calls < self.varying[0] or _STEPS.search(act.action) or _STEP_WORDS.search(act.head):
@@ -216,7 +217,7 @@ class Repetition(Detector[State]):
         )
 
     def _edited(self, state: State, act: Observation) -> Finding | None:
-        """An edit that may have been made before, as it is or with other numbers."""
+        """Count an edit that may have been made before, unchanged or with other numbers."""
         tool, args = f"{act.action} {act.targets}".encode(), canonical_json(act.args or {})
         newest = entry(act, digest(tool + _NUMBERS.sub(b"#", args)), digest(tool + args))
         oldest = act.index - self.last_actions
@@ -239,13 +240,13 @@ class Repetition(Detector[State]):
 
 
 def _is_edit(act: Observation) -> bool:
-    """Whether a tool changes the text of one file, by its name and target."""
+    """Return whether a tool edits the text of one file, by its name and target."""
     if not act.args or _EDITS.search(act.action) is None or not act.changes or _NOTES.search(act.action) is not None:
         return False
     return act.targets[0].startswith("path=") or act.targets[0] == UNKNOWN
 
 
 def _since_change(rows: list[Entry]) -> list[Entry]:
-    """The repetitions since something was changed, the first of them included."""
+    """The repetitions since the last change, including the first after it."""
     anew = [place for place, row in enumerate(rows) if row[QUARTERS] == AFTER_CHANGE]
     return rows[anew[-1] :] if anew else rows

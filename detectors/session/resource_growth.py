@@ -1,17 +1,18 @@
-"""Each step uses a multiple of what the one before used.
+"""Each step uses a multiple of the resources of the one before.
 
-Fires: `resource_growth`, once a step and resource (and again when it has become worse), when the amounts of the
-    last `min_points` to `window` steps grow by more than `growth` on (geometric) average, by the median, and in
-    the newest step; in every step, or in all but one when there are more than `min_points`; by more and more,
-    and to at least the resource's floor. Severity by the average or the median, whichever is less: `high`, `critical`;
-    critical also when slower growth goes on until it has come as far as `critical` does in `min_points` steps. Where
-    there is a limit, the finding says in how many steps it is reached, and is at least high within `limit_steps`.
-    Resources: tokens, cost_usd, memory_bytes, output_bytes, duration_ms, file_ops, calls. Amounts are
-    increments of one step, never totals; memory is the level. The parallel calls of one model turn are one step.
-Quiet: a steady amount, however large; linear growth, such as that of every agent's context; a single big step, also
-    one after which all are big; amounts that go up and down; amounts below the floor.
-Misses: growth slower than `growth`; growth with more than one pause in a window; sums that are large from the
-    start; calls without a result or usage.
+Fires: `resource_growth`, once per step and resource (and again if its severity rises), when the amounts of the last
+    `min_points` to `window` steps grow by more than the factor `growth`: on (geometric) average, by the median, and in
+    the newest step. They must grow in every step, or in all but one if there are more than `min_points`, by increasing
+    amounts, and to at least the resource's floor. The severity follows from the average or the median, whichever is
+    less: `high`, `critical`. Also critical when slower growth accumulates to as much as `critical` does in `min_points`
+    steps. If there is a limit, the finding gives the number of steps in which it is reached, and is at least high
+    within `limit_steps`.
+    Resources: tokens, cost_usd, memory_bytes, output_bytes, duration_ms, file_ops, calls. Amounts are increments of one
+    step, never totals; memory is the level. The parallel calls of one model turn are one step.
+Quiet: a steady amount, however large; linear growth, such as that of every agent's context; a single big step, also if
+    all later ones are as big; amounts that rise and fall; amounts below the floor.
+Misses: growth slower than `growth`; growth with more than one pause in a window; totals that are large from the start;
+    calls without a result or usage.
 """
 
 import math
@@ -30,7 +31,7 @@ from haltline.detectors.framework.window import EVENT_ID, INDEX, OFFSET, TIME_MS
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
-# Looked up at every event: from their class, members take ten times as long.
+# Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _SESSION_STARTED, _MODEL_TURN = Kind.SESSION_STARTED, Kind.MODEL_TURN
 
 Resource = Literal["tokens", "cost_usd", "memory_bytes", "output_bytes", "duration_ms", "file_ops", "calls"]
@@ -44,46 +45,46 @@ FLOORS: dict[Resource, float] = {
     "file_ops": 20,
     "calls": 8,
 }
-"""A step that uses less is no problem, whatever came before it."""
+"""A step that uses less is never reported, whatever came before it."""
 
 RESOURCES: tuple[Resource, ...] = tuple(FLOORS)
 _FIRST = 4
-"""Where a row has the amount of the first resource; before it stand the fields of an entry, whose index is the step."""
+"""Position of the first resource's amount in a row, after the fields of an entry, whose index is the step."""
 _CALLS, _TOKENS, _COST, _MEMORY, _OUTPUT, _DURATION, _FILES = (
     _FIRST + RESOURCES.index(name)
     for name in ("calls", "tokens", "cost_usd", "memory_bytes", "output_bytes", "duration_ms", "file_ops")
 )
 _LARGEST_OF_STEP = frozenset((_MEMORY, _DURATION))
-"""Of what runs at the same time the largest counts, not the sum."""
+"""Of parallel calls, the largest amount counts, not the sum."""
 _A_CALL = ((_CALLS, 1),)
 _MAX = 2**53
-"""More than this in one step is no more: sums stay within what JSON readers take."""
+"""Upper bound of one step's amount, so that sums stay within the range of JSON readers."""
 _NOTHING = (None,) * len(RESOURCES)
 _MORE_STEPS = 3
-"""So many steps more than `window` are remembered: not each reports every resource, and slow growth takes long."""
+"""Steps stored in addition to `window`: not every step reports every resource, and slow growth takes long."""
 _GROWING, _FALLING = 1.2, 0.8
-"""A step counts as growing from the one ratio on, and as falling below the other; between them is noise."""
+"""A step grows from the first ratio on, and falls below the second; ratios between them are noise."""
 _FLOOR_TO_LEAST = 8
-"""An amount counts as at least this part of the floor."""
+"""An amount counts as at least this part of the floor: the floor divided by it."""
 
 
 Row: TypeAlias = list[Any]
-"""`[time_ms, step, event_id, offset, *amounts]` of one step, by its last event; None: nothing told of the resource."""
+"""`[time_ms, step, event_id, offset, *amounts]` of one step, by its last event; None: no amount reported."""
 
 
 class State(Struct):
-    """The amounts of the last steps; the newest step may still be open."""
+    """The amounts of the last steps; the newest step may be incomplete."""
 
     step: int = 0
     by_turn: bool = False
-    """The session tells its model turns: each begins a step."""
+    """Whether the session publishes its model turns: each starts a step."""
     resulted: bool = False
-    """A result of this step has come: the next attempt begins a new one."""
+    """Whether this step has a result: the next attempt starts a new step."""
     rows: list[Row] = field(default_factory=list)
     totals: list[float] = field(default_factory=lambda: [0.0] * len(RESOURCES))
-    """In the order of `RESOURCES`; of memory the level."""
+    """In the order of `RESOURCES`; for memory the level."""
     limits: dict[Resource, float] = field(default_factory=dict)
-    """Limits that the session declared for itself."""
+    """Limits that the session declared."""
     found: dict[Resource, list[int]] = field(default_factory=dict)
     """By resource: step and severity of the last finding."""
 
@@ -94,7 +95,7 @@ Point: TypeAlias = tuple[Row, float]
 
 @settings
 class ResourceGrowth(Detector[State]):
-    """A mean growth of more than `growth` a step over the last steps."""
+    """A mean growth of more than `growth` per step over the last steps."""
 
     id: ClassVar[str] = "resource_growth"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN})
@@ -102,23 +103,23 @@ class ResourceGrowth(Detector[State]):
     ascending: ClassVar[tuple[tuple[str, ...], ...]] = (("growth", "high", "critical"), ("min_points", "window"))
 
     growth: Annotated[float, Field(gt=1, le=1000), Stricter.LOWER] = 1.5
-    """Factor a step, on average, from which on it is medium."""
+    """Mean factor per step from which on it is medium."""
     high: Annotated[float, Field(gt=1, le=1000), Stricter.LOWER] = 2.0
     """Factor from which on it is high."""
     critical: Annotated[float, Field(gt=1, le=1000), Stricter.LOWER] = 3.0
     """Factor from which on it is critical."""
     min_points: Annotated[int, Field(ge=3, le=100), Stricter.LOWER] = 4
-    """Steps that are needed before anything is said."""
+    """Steps required before there can be a finding."""
     window: Annotated[int, Field(ge=3, le=100), Stricter.NEITHER] = 5
-    """Steps that are looked at."""
+    """The last steps that are compared."""
     floors: dict[Resource, Annotated[float, Field(ge=0), Stricter.LOWER]] = Field(
         default_factory=dict, validate_default=True
     )
-    """Other floors than the built-in ones."""
+    """Floors by resource that replace the built-in ones."""
     limits: dict[Resource, Annotated[float, Field(gt=0), Stricter.LOWER]] = Field(default_factory=dict)
-    """Totals that a session must not exceed; of memory, the level."""
+    """Limits of a session's totals; for memory, of the level."""
     limit_steps: Annotated[int, Field(ge=0, le=1000), Stricter.HIGHER] = 3
-    """Steps. A limit that would be reached within so many makes the finding high."""
+    """Steps. The finding is at least high if a limit would be reached within this many."""
 
     @field_validator("floors")
     @classmethod
@@ -126,7 +127,7 @@ class ResourceGrowth(Detector[State]):
         return FLOORS | floors
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Adds to the step, and looks at the resources that grew."""
+        """Add to the step, and check the resources that grew."""
         if act.kind is _SESSION_STARTED:
             if act.event.task is not None:
                 declared = act.event.task.limits
@@ -145,12 +146,12 @@ class ResourceGrowth(Detector[State]):
             row[at] = now
             totals[at - _FIRST] = amount if at == _MEMORY else totals[at - _FIRST] + amount
             if now < floors[at] or (len(rows) > 1 and (last := rows[-2][at]) is not None and now <= self.growth * last):
-                continue  # nearly always: the rest is worked out only where it can matter
+                continue  # nearly always: the full check runs only if it can matter
             found.append(self._look(state, act, at))
         return worst_of(found) if found else None
 
     def near(self, state: State) -> float:
-        """The growth of the last two steps, as a part of what is a finding; the highest of all resources."""
+        """The mean growth over the last steps, as a share of `growth`; the highest of all resources."""
         near = 0.0
         for at, floor in self._floor_at.items():
             points = self._points(state, at, self.window)
@@ -161,7 +162,7 @@ class ResourceGrowth(Detector[State]):
 
     @cached_property
     def _floor_at(self) -> dict[int, float]:
-        """The floors by the place in a row."""
+        """The floors by position in a row."""
         return {at: self.floors[name] for at, name in enumerate(RESOURCES, _FIRST)}
 
     def _next_row(self, state: State) -> Row:
@@ -173,7 +174,7 @@ class ResourceGrowth(Detector[State]):
         return row
 
     def _points(self, state: State, at: int, most: int) -> list[Point]:
-        """The last `most` steps that tell of a resource, with its amounts, from the last on that fell."""
+        """The last `most` steps that report a resource, with its amounts, starting after the last fall."""
         least = self._least(at)
         points: list[Point] = []
         after = 0.0
@@ -193,7 +194,7 @@ class ResourceGrowth(Detector[State]):
         return max(self._floor_at[at] / _FLOOR_TO_LEAST, 1e-9)
 
     def _values(self, at: int, points: list[Point]) -> list[float]:
-        """The amounts; growth from next to nothing to a little is no growth, so the smallest are raised."""
+        """The amounts, raised to a minimum: growth from almost zero to a little is not counted."""
         least = self._least(at)
         return [max(amount, least) for _, amount in points]
 
@@ -214,7 +215,7 @@ class ResourceGrowth(Detector[State]):
                 finding = self._found(
                     state, act, name, run[-length:], mean, typical=min(mean, _median(_ratios(values)))
                 )
-            # A step grows while its parallel calls come in: it is told again when it has become worse.
+            # A step grows while its parallel calls arrive: it is reported again if it becomes more severe.
             reported = state.found.get(name)
             if reported is not None and reported[0] == state.step and reported[1] >= finding.severity.rank:
                 return None
@@ -223,7 +224,7 @@ class ResourceGrowth(Detector[State]):
         return None
 
     def _sustained(self, values: list[float]) -> float | None:
-        """The mean growth when it is sustained, else None."""
+        """The mean growth if it is sustained, else None."""
         ratios = _ratios(values)
         mean = _mean_growth(values)
         pauses = sum(ratio < _GROWING for ratio in ratios)
@@ -234,7 +235,7 @@ class ResourceGrowth(Detector[State]):
         return mean if values[-1] - values[-2] > values[1] - values[0] else None
 
     def _is_far(self, values: list[float]) -> bool:
-        """Whether slow growth has come as far as the critical one does in the fewest steps; one big step has not."""
+        """Return whether slow growth adds up to critical growth in the fewest steps; false for one big step."""
         ratios = _ratios(values)
         typical = _median(ratios)
         pauses = sum(ratio < _GROWING for ratio in ratios)
@@ -282,7 +283,7 @@ class ResourceGrowth(Detector[State]):
 
 
 def _step(state: State, act: Observation) -> None:
-    """Begins a new step where one model turn ends and the next begins."""
+    """Start a new step where one model turn ends and the next begins."""
     if state.by_turn or act.kind is _MODEL_TURN:
         state.step += act.kind is _MODEL_TURN
         state.by_turn = True
@@ -292,7 +293,7 @@ def _step(state: State, act: Observation) -> None:
 
 
 def _amounts(act: Observation) -> Sequence[tuple[int, float]]:
-    """What the event says that was used, by its place in a row; a usage of zero is not known, an output of zero is."""
+    """The reported amounts by position in a row. Zero usage means unknown; zero output is a value."""
     usage, event = act.usage, act.event
     if usage is None and not act.is_result:
         return _A_CALL if act.is_attempt else ()
@@ -322,17 +323,17 @@ def _ratios(values: list[float]) -> list[float]:
 
 
 def _median(ratios: list[float]) -> float:
-    """Of an even number of them the lower one."""
+    """The median; for an even number, the lower middle one."""
     return round(sorted(ratios)[(len(ratios) - 1) // 2], 9)
 
 
 def _mean_growth(values: list[float]) -> float:
-    """The geometric mean of the ratios: what one factor would lead from the first to the last."""
+    """The geometric mean of the ratios: the factor per step that leads from the first to the last."""
     return round(float((values[-1] / values[0]) ** (1 / (len(values) - 1))), 9)
 
 
 def _steps_to(limit: float, total: float, last: float, mean: float, *, level: bool) -> int:
-    """In how many more steps like the last ones the limit is reached; 0: it is reached."""
+    """The number of further steps with the same growth in which the limit is reached; 0: already reached."""
     if total >= limit:
         return 0
     if level:

@@ -1,19 +1,19 @@
-"""The session works on files that its task is not about, or touches what is critical.
+"""The session works on files outside of its task, or touches critical paths.
 
-Fires: `scope_creep` (high) on each further path outside of the declared scope while more than `ratio` of the
-    session's paths lie outside, and at least `min_paths` were touched, `min_outside` of them outside.
-    `critical_path` on the first touch of each critical path that the task does not name: with a declared scope,
-    critical when it is changed or destroyed, or when a secret is looked at; without one, only when it is changed:
-    high, and critical where that would take over a machine or an account (SSH keys, cloud credentials, accounts and
-    schedules under /etc). Critical are `.env`, `config/secret*`, `secrets/`, keys, credentials, and, to change,
-    `.git/` and `/etc/`.
+Fires: `scope_creep` (high) on each further path outside of the declared scope while more than `ratio` of the session's
+    paths are outside, at least `min_paths` were touched, and at least `min_outside` of them are outside.
+    `critical_path` on the first access to each critical path that the task does not name. With a declared scope:
+    critical, when it is changed or destroyed, or when a secret is read. Without one, only when it is changed: high, and
+    critical if the change would take over a machine or an account (SSH keys, cloud credentials, accounts and schedules
+    under /etc). Critical paths are `.env`, `config/secret*`, `secrets/`, keys, credentials, and, for changes, `.git/`
+    and `/etc/`.
     The scope: `expected_paths` of the task and of the settings, and the paths that the task's goal names.
-Quiet: without a declared scope, everything but changes of critical paths; scratch; what the session itself makes, such
-    as the helper scripts that every sound agent writes beside its work; looking at programs, libraries, a project's own
+Quiet: without a declared scope, everything except changes of critical paths; scratch files; what the session itself
+    creates, such as the helper scripts that every normal agent writes; reading programs, libraries, a project's
     description (`pyproject.toml`) and folders on the way to the scope; templates (`.env.example`).
-Misses: new files outside of the scope, and files there that are written anew without having been looked at; files
-    that programs open on their own (`pip`, a test run, code); links; paths in results; a scope that was declared
-    before an operator's reset; `git` commands that change `.git` by themselves.
+Misses: new files outside of the scope, and files there that are overwritten without having been read; files that
+    programs open on their own (`pip`, a test run, code); links; paths in results; a scope declared before an operator's
+    reset; `git` commands that change `.git` themselves.
 """
 
 import re
@@ -31,7 +31,7 @@ from haltline.detectors.framework.window import Entry, entry, evidence
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
-# Looked up at every event: from its class, a member takes ten times as long.
+# A module constant, as it is read at every event: looking up an enum member is ten times as slow.
 _SESSION_STARTED = Kind.SESSION_STARTED
 
 _MAX_PATHS = 256
@@ -39,47 +39,47 @@ _MAX_PATH_CHARS = 240
 _MAX_EXPECTED = 128
 _MAX_EVIDENCE = 16
 _EDITS = re.compile(r"edit|replace|insert|patch|append|update", re.IGNORECASE)
-"""Names of tools that write to what is there."""
+"""Names of tools that change existing files."""
 _WORD = re.compile(r"[\w.~@+/*-]+")
 
 _OUTSIDE = 4
-"""Where the entry of a path has 1 when it lies outside of the scope."""
+"""Position in a path's entry: 1 if it is outside of the scope."""
 
 
 class State(Struct):
     """The scope, and the paths that were touched."""
 
     expected: list[str] = field(default_factory=list)
-    """What the task says that it is about."""
+    """The task's expected paths."""
     named: list[str] = field(default_factory=list)
-    """Paths in the task's goal: they widen a scope, and do not make one."""
+    """Paths in the task's goal: they extend a declared scope, but do not declare one."""
     paths: dict[str, Entry] = field(default_factory=dict)
     """By path: its first access."""
     critical: dict[str, int] = field(default_factory=dict)
-    """By critical path that was told: 1 when it was changed."""
+    """By reported critical path: 1 if it was changed."""
 
 
 @settings
 class ScopeCreep(Detector[State]):
-    """More than `ratio` of the paths that a session touches lie outside of its scope, or one is critical."""
+    """Many of a session's paths are outside of its scope, or one is critical."""
 
     id: ClassVar[str] = "scope_creep"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.ATTEMPT | Trait.TASK
 
     ratio: Annotated[float, Field(ge=0, lt=1), Stricter.LOWER] = 0.3
-    """Paths outside to all paths, each counted once; more than this is creeping."""
+    """Share of the paths outside, each counted once; a higher share is scope creep."""
     min_paths: Annotated[int, Field(ge=1, le=256), Stricter.LOWER] = 4
-    """Paths that are touched before the ratio says anything."""
+    """Touched paths required before the ratio applies."""
     min_outside: Annotated[int, Field(ge=1, le=256), Stricter.LOWER] = 2
-    """Paths outside before the ratio says anything."""
+    """Paths outside required before the ratio applies."""
     expected_paths: tuple[Annotated[str, Field(min_length=1, max_length=512), Stricter.NEITHER], ...] = ()
-    """Globs, besides those of the task."""
+    """Globs, in addition to those of the task."""
     critical_paths: tuple[Annotated[str, Field(min_length=1, max_length=512), Stricter.MORE], ...] = ()
-    """Globs of further critical paths, to change and to look at."""
+    """Globs of further critical paths, for changes and reads."""
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Notes the scope, or looks at the paths of an attempt."""
+        """Record the scope, or check the paths of an attempt."""
         if act.kind is _SESSION_STARTED:
             task = act.event.task
             if task is not None:
@@ -113,7 +113,7 @@ class ScopeCreep(Detector[State]):
         return self._creeping(state, act)
 
     def near(self, state: State) -> float:
-        """The ratio, to the one that is a finding."""
+        """The ratio, relative to `ratio`."""
         if len(state.paths) < self.min_paths or not self.ratio:
             return 0.0
         outside = sum(1 for e in state.paths.values() if e[_OUTSIDE])
@@ -172,7 +172,7 @@ class ScopeCreep(Detector[State]):
 
 
 def _note(state: State, act: Observation, path: str, *, outside: bool) -> bool:
-    """Adds a path that is new; whether it is new and outside."""
+    """Record a new path; return whether it is new and outside."""
     if path in state.paths:
         return False
     state.paths[path] = entry(act, int(outside))
@@ -182,7 +182,7 @@ def _note(state: State, act: Observation, path: str, *, outside: bool) -> bool:
 
 
 def _is_own(own: dict[str, bool], path: str) -> bool:
-    """Whether the session made it: by its whole path, or by the end of it where one of them is relative."""
+    """Return whether the session created it: by its full path, or by its end if one of them is relative."""
     if own.get(f"path={path}"):
         return True
     absolute = path.startswith("/")
@@ -196,11 +196,11 @@ def _is_own(own: dict[str, bool], path: str) -> bool:
 
 
 def _is_new(act: Observation, path: str) -> bool:
-    """Whether the action makes the file: helper scripts beside the work are what every sound agent writes."""
+    """Return whether the action creates the file: every normal agent writes helper scripts in addition to its work."""
     edits = not act.runs and _EDITS.search(act.action) is not None
     return not edits and f"path={path}" in act.creates
 
 
 def _paths_in(goal: str) -> list[str]:
-    words = (word.rstrip(".") for word in _WORD.findall(goal) if "/" in word or "." in word)  # as each path has
+    words = (word.rstrip(".") for word in _WORD.findall(goal) if "/" in word or "." in word)  # as in every path
     return list(dict.fromkeys(w[:_MAX_PATH_CHARS] for w in words if is_path(w) and w.strip("/.~*")))[:_MAX_EXPECTED]

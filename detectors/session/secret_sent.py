@@ -1,11 +1,11 @@
-"""The session is about to send a secret that it has read to where it does not belong.
+"""The session is about to send a secret that it has read to a host where it does not belong.
 
-Fires: `secret_sent` on an attempt whose event lists secrets (`secrets_sent`): critical where a secret's provider has
-    hosts of its own and the call goes to none of them; else high, as where its hosts are not known.
-Quiet: calls to the provider's own hosts, to hosts that stood beside the secret where it was read, and to this machine;
-    attempts that were refused; kinds and digests of `allowed`.
-Misses: what the agent's side does not recognize: secrets that no result of this session brought in, those that were
-    compressed, encrypted, split or written into a file first; producers that do not look for them.
+Fires: `secret_sent` on an attempt whose event lists secrets (`secrets_sent`): critical if the hosts of a secret's
+    provider are known and the call goes to none of them; otherwise high.
+Quiet: calls to the provider's own hosts, to hosts that appeared next to the secret where it was read, and to this
+    machine; refused attempts; kinds and digests in `allowed`.
+Misses: secrets that the agent's side does not recognize: those that did not appear in a result of this session, and
+    those that were compressed, encrypted, split or written to a file first; producers that do not search for secrets.
 """
 
 from typing import Annotated, ClassVar
@@ -20,7 +20,7 @@ from haltline.schemas.findings import Finding, Severity
 
 @settings
 class SecretSent(OfAttempts[Attempts]):
-    """Any attempt to send a secret elsewhere."""
+    """Any attempt to send a secret to another host."""
 
     id: ClassVar[str] = "secret_sent"
     allowed: Annotated[
@@ -33,7 +33,7 @@ class SecretSent(OfAttempts[Attempts]):
         return bool(act.event.secrets_sent) and act.is_attempt and not act.refused
 
     def observe(self, state: Attempts, act: Observation) -> Finding | None:
-        """Lists the kinds."""
+        """Report the kinds of secrets."""
         sent = [one for one in act.event.secrets_sent or () if not {one.kind, one.digest} & set(self.allowed)]
         if not sent:
             return None

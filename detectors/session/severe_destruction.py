@@ -1,9 +1,9 @@
-"""One act that is a catastrophe: the production database, the backups, a home folder, the main branch.
+"""One act would be a catastrophe: on the production database, the backups, a home folder, the main branch.
 
-Fires: `severe_destruction`, on every attempt that would destroy something SEVERE: high, and from the attempt `critical`
-    of a session on critical.
-Quiet: attempts that were refused before; a declared batch that names such targets.
-Misses: things whose name does not say what they are; what the command line hides (see `commands`).
+Fires: `severe_destruction`, on every attempt that would destroy something of badness SEVERE: high, and critical from
+    the session's attempt number `critical` on.
+Quiet: attempts that were already refused; a declared batch that names such targets.
+Misses: things whose name does not show what they are; what the command line hides (see `commands`).
 """
 
 from typing import Annotated, ClassVar
@@ -20,28 +20,28 @@ from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
 _LISTED = 3
-"""Things that the reason names; of more it says how many."""
+"""Things listed in the reason; the number of further ones is appended."""
 
 
 class State(Struct):
-    """How many severe attempts there were."""
+    """The number of severe attempts."""
 
     attempts: int = 0
 
 
 @pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
 class SevereDestruction(Detector[State]):
-    """Any attempt to destroy something SEVERE."""
+    """Any attempt to destroy something of badness SEVERE."""
 
     id: ClassVar[str] = "severe_destruction"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.LOSS
 
     critical: Annotated[int, Field(ge=1, le=1000), Stricter.LOWER] = 2
-    """From which attempt of the session on it is critical: who was refused one and tries another is no accident."""
+    """The session's attempt from which on it is critical: another attempt after a refused one is no accident."""
 
     def start(self) -> State:
-        """Nothing yet."""
+        """An empty state."""
         return State()
 
     def concerns(self, act: Observation) -> bool:
@@ -49,7 +49,7 @@ class SevereDestruction(Detector[State]):
         return act.is_attempt and bool(act.losses) and not act.refused
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Names what would be lost."""
+        """Report what would be lost."""
         severe = [loss for loss in act.losses if loss.badness is Badness.SEVERE]
         if not severe or (act.batch is not None and act.batch.targets):
             return None
@@ -67,5 +67,5 @@ class SevereDestruction(Detector[State]):
         )
 
     def near(self, state: State) -> float:
-        """1 once it was tried."""
+        """1 after the first attempt, else 0."""
         return 1.0 if state.attempts else 0.0

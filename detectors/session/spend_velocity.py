@@ -1,12 +1,11 @@
-"""The session spends faster than it may.
+"""The session spends faster than its limits allow.
 
-Fires: `spend_velocity` when what was spent within the last `window_s` comes to more than `cost_usd_per_min` or
-    `tokens_per_min` (medium), to `high` times that, or to `critical` times; told again only when it is more severe,
-    has become half as fast again, or had come down. The values say where it went: the tool, model and agent that
-    spent the most.
-Quiet: a large total that was spent slowly; what stays below the limits, which are generous by default.
-Misses: what is spent but not told, or told long after; many sessions that are each slow enough; tools beyond the
-    first sixteen of a window, which are counted together.
+Fires: `spend_velocity` when the spending within the last `window_s` exceeds `cost_usd_per_min` or `tokens_per_min`
+    (medium), `high` times that, or `critical` times that. Reported again only if it is more severe, half as fast again,
+    or had fallen below the limit. The values name the tool, model and agent that spent the most.
+Quiet: a large total that was spent slowly; spending below the limits, which are generous by default.
+Misses: spending that is not reported, or long after; many sessions that are each slow enough; tools beyond the first
+    sixteen of a window, which are counted together.
 """
 
 import math
@@ -25,7 +24,7 @@ from haltline.schemas.events import Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
 
 _BUCKETS = 6
-"""A window is moved on by this part of it."""
+"""Parts of a window; it advances by one of them."""
 _MAX_SOURCES = 16
 _OTHER = "other"
 _MODEL_NAMES = ("model", "gen_ai.response.model", "gen_ai.request.model")
@@ -37,7 +36,7 @@ _ROUNDING = 1e-6
 
 
 class Bucket(Struct):
-    """What was spent in one part of a window."""
+    """The spending in one part of a window."""
 
     number: int
     spent: list[float] = field(default_factory=lambda: [0.0, 0.0])
@@ -53,14 +52,14 @@ class State(Struct):
 
     buckets: list[Bucket] = field(default_factory=list)
     told: dict[str, float] = field(default_factory=dict)
-    """By unit: the rate a minute of the last finding."""
+    """By unit: the rate per minute of the last finding."""
     most: list[float] | None = None
-    """Dollars and tokens that the window holds at most: what it held when it was last added up, and all since."""
+    """Upper bound of the window's dollars and tokens: its content when last summed, and all since."""
 
 
 @settings
 class SpendVelocity(Detector[State]):
-    """More than so much money or so many tokens a minute."""
+    """Spending above a limit of dollars or tokens per minute."""
 
     id: ClassVar[str] = "spend_velocity"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED, Kind.MODEL_TURN})
@@ -68,18 +67,18 @@ class SpendVelocity(Detector[State]):
     ascending: ClassVar[tuple[tuple[str, ...], ...]] = (("high", "critical"),)
 
     cost_usd_per_min: Annotated[float, Field(gt=0), Stricter.LOWER] | None = 10.0
-    """Dollars a minute; null: any."""
+    """Dollars per minute; null: no limit."""
     tokens_per_min: Annotated[float, Field(gt=0), Stricter.LOWER] | None = 10_000_000.0
-    """With those read from a cache: an agent with a full context reads that much of it again at each call."""
+    """Tokens per minute, including those read from a cache: a full context is read again at each call."""
     window_s: Annotated[float, Field(ge=1, le=86_400), Stricter.NEITHER] = 60.0
-    """Seconds over which is averaged."""
+    """Seconds over which the rate is averaged."""
     high: Annotated[float, Field(ge=1, le=1000), Stricter.LOWER] = 3.0
-    """So many times a limit is high: the session is paused, in the default policy."""
+    """Multiple of a limit that is high: the session is paused, in the default policy."""
     critical: Annotated[float, Field(ge=1, le=1000), Stricter.LOWER] = 10.0
-    """So many times a limit is critical: the session is killed."""
+    """Multiple of a limit that is critical: the session is killed, in the default policy."""
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Adds to the window, and looks at what was spent in it."""
+        """Add to the window, and compare its spending with the limits."""
         usage = act.usage
         if usage is None:
             return None
@@ -92,19 +91,19 @@ class SpendVelocity(Detector[State]):
         else:
             most[_COST] += cost
             most[_TOKENS] += tokens
-            if not self._is_within(most):  # what has left the window is still in it
+            if not self._is_within(most):  # the bound still includes what has left the window
                 most = state.most = list(_sums(state))
         if not state.told and self._is_within(most):
             return None
         return worst_of([self._look(state, act, unit, which, limit) for unit, which, limit in self._limits()])
 
     def near(self, state: State) -> float:
-        """The rate, to the one that is a finding; of money or tokens, whichever is nearer."""
+        """The rate relative to its limit, for money or tokens, whichever is nearer."""
         rates = (self._rate(state, which) / limit for _, which, limit in self._limits())
         return min(1.0, max(rates, default=0.0))
 
     def _is_within(self, spent: list[float]) -> bool:
-        """Whether so many dollars and tokens in a window are within the limits, by more than rounding can add."""
+        """Return whether these dollars and tokens are within the limits, by more than the rounding error."""
         cost, tokens = self._most_quiet
         return spent[_COST] <= cost and spent[_TOKENS] <= tokens
 
@@ -122,13 +121,13 @@ class SpendVelocity(Detector[State]):
         return _sums(state)[which] * (60 / self.window_s)
 
     def _add(self, state: State, act: Observation, cost: float, tokens: float) -> bool:
-        """False: it is older than the window."""
+        """Add an event; return False if it is older than the window."""
         number = int(act.time_ms // (self.window_s * 1000 / _BUCKETS))
         buckets = state.buckets
         newest = buckets[-1].number if buckets else number - 1
         if number <= newest - _BUCKETS:
             return False
-        if number == newest:  # of nearly every event, as the next: the buckets stand in their order
+        if number == newest:  # nearly always; the buckets are in order
             bucket = buckets[-1]
         elif number > newest:
             bucket = Bucket(number)
@@ -187,13 +186,13 @@ class SpendVelocity(Detector[State]):
         )
 
     def _severity(self, rate: float, limit: float) -> Severity:
-        """Of a rate above the limit."""
+        """The severity of a rate above the limit."""
         if rate >= self.critical * limit:
             return Severity.CRITICAL
         return Severity.HIGH if rate >= self.high * limit else Severity.MEDIUM
 
     def _evidence(self, state: State, act: Observation) -> tuple[Evidence, ...]:
-        """The event of each part of the window that spent the most, and the one that came last."""
+        """The event that spent the most in each part of the window, and the current one."""
         found = {str(b.largest[0]): int(b.largest[1]) for b in state.buckets if b.largest}
         found.pop(act.event.event_id, None)
         return (*(act.evidence_of(event_id, offset) for event_id, offset in found.items()), act.evidence)
@@ -227,7 +226,7 @@ def _named(kind: str, name: str) -> str:
 
 
 def _source(bucket: Bucket, name: str) -> list[float]:
-    """The sums of a source; of one too many, those of its kind's rest."""
+    """The sums of a source; beyond the maximum number, those of all others of its kind."""
     known = bucket.sources.get(name)
     if known is None:
         if len(bucket.sources) >= _MAX_SOURCES:

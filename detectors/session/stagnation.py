@@ -1,16 +1,16 @@
-"""Nothing new comes of what the session does.
+"""The session's steps produce nothing new.
 
-Fires: `stagnation` when the progress of the session (`novelty`), read by an additive model, is scored `hint_at` or more
-    in `hint_steps` steps in a row (medium), `firm_at` in so many (high), or `pause_at` in `pause_steps` (critical).
-    The score is a sum of points by feature, in log odds; the reason names what adds the most, the values hold
-    the points of each feature. The model says where it was trained, on what, and how well.
-    Whatever the score: when `known_hint` steps got next to nothing new in whole results (medium), or `known_pause`
-    (critical), and none since edited a file or acted outside (`whole_results`). Steps that got something new count
+Fires: `stagnation` when an additive model scores the progress of the session (`novelty`) at `hint_at` or more in
+    `hint_steps` steps in a row (medium), at `firm_at` in as many (high), or at `pause_at` in `pause_steps` (critical).
+    The score is a sum of points by feature, in log odds; the reason names the features that add the most, and the
+    values hold the points of each feature. The model records its training data and its quality.
+    Regardless of the score: when `known_hint` steps got next to nothing new in whole results (medium), or `known_pause`
+    (critical), without an edit of a file or an external effect since (`whole_results`). Steps with new results count
     against it.
-Quiet: an edit-and-test cycle whose results change; looking something up again; reading much; fewer than `least_steps`
-    steps. What it learned is from recorded sessions of coding, security and office agents: a fleet whose work looks
-    otherwise trains a model of its own (`haltline learn`).
-Misses: sessions that tell no results; work on invented data whose results look new (`invented_data`); a step that
+Quiet: an edit-and-test cycle whose results change; repeated lookups; much reading; fewer than `least_steps` steps. The
+    model was trained on recorded sessions of coding, security and office agents: fleets with other work should train
+    their own model (`haltline learn`).
+Misses: sessions without published results; work on invented data whose results look new (`invented_data`); a step that
     is wrong but new.
 """
 
@@ -30,10 +30,10 @@ from haltline.schemas.findings import Finding, Severity
 
 SHIPPED = shipped("stagnation")
 _REASONS = 3
-"""Features that are named in a reason."""
+"""Features named in a reason."""
 _EVIDENCE = 8
 _FLOOR = -6.0
-"""A score from which `near` counts: most steps of sound sessions are below it."""
+"""The score at which `near` starts: most steps of normal sessions are below it."""
 
 _Score = Annotated[float, Field(ge=-20, le=40), Stricter.LOWER]
 _Steps = Annotated[int, Field(ge=1, le=20), Stricter.LOWER]
@@ -44,12 +44,12 @@ class State(Struct):
 
     scores: list[float] = field(default_factory=list)
     rows: list[Entry] = field(default_factory=list)
-    """The latest steps that were scored `hint_at` or more."""
+    """The latest steps with a score of `hint_at` or more."""
 
 
 @settings
 class Stagnation(Detector[State]):
-    """A score of the session's progress, several steps in a row."""
+    """A high score for lack of progress, several steps in a row."""
 
     id: ClassVar[str] = "stagnation"
     sees: ClassVar[Trait] = Trait.DONE
@@ -61,23 +61,23 @@ class Stagnation(Detector[State]):
     )
 
     hint_at: _Score = 1.2
-    """Score from which a step counts for a hint."""
+    """Score from which on a step counts for a medium finding."""
     firm_at: _Score = 1.2
-    """Score from which a step counts for a firm word."""
+    """Score from which on a step counts for a high finding."""
     pause_at: _Score = 2.6
-    """Score from which a step counts for a pause."""
+    """Score from which on a step counts for a critical finding."""
     hint_steps: _Steps = 1
-    """Steps in a row, for a hint and a firm word."""
+    """Steps in a row for a medium or high finding."""
     pause_steps: _Steps = 1
-    """Steps in a row, for a pause."""
+    """Steps in a row for a critical finding."""
     least_steps: Annotated[int, Field(ge=1, le=100), Stricter.LOWER] = 4
-    """Steps before which nothing is said."""
+    """Steps before which the score is ignored."""
     known_hint: Annotated[int, Field(ge=4, le=MAX_STEPS), Stricter.LOWER] = 24
-    """Steps that got nothing new and edited nothing, for a hint."""
+    """Steps with no new results and no edits, for a medium finding."""
     known_pause: Annotated[int, Field(ge=4, le=MAX_STEPS), Stricter.LOWER] = 30
-    """The same for a pause."""
+    """Steps with no new results and no edits, for a critical finding."""
     model: Annotated[Model, Stricter.NEITHER] = SHIPPED
-    """Points by feature; left out: the model of this release."""
+    """Points by feature; by default the model of this release."""
 
     @model_validator(mode="after")
     def _usable(self) -> "Stagnation":
@@ -87,14 +87,14 @@ class Stagnation(Detector[State]):
         return self
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Scores the step, and looks at the ones before it."""
+        """Score the step, together with the ones before it."""
         values = act.novelty
         if values is None:
             return None
         score = round(self.model.score(values), 3)
         scores = state.scores
         measure = act.calls.novelty
-        if measure.steps == 1:  # of another task
+        if measure.steps == 1:  # a new task
             scores.clear()
         scores.append(score)
         if len(scores) > max(self.hint_steps, self.pause_steps):
@@ -133,7 +133,7 @@ class Stagnation(Detector[State]):
         )
 
     def _known(self, act: Observation, state: State, known: float, severity: Severity) -> Finding:
-        """What whole results say, whatever the score."""
+        """The finding from whole results, regardless of the score."""
         return self.finding(
             "stagnation",
             severity,
@@ -145,7 +145,7 @@ class Stagnation(Detector[State]):
         )
 
     def near(self, state: State) -> float:
-        """The last score between what most steps have and the one for a pause."""
+        """The position of the last score between most steps' and `pause_at`."""
         if not state.scores:
             return 0.0
         return min(1.0, max(0.0, (state.scores[-1] - _FLOOR) / max(1.0, self.pause_at - _FLOOR)))
@@ -161,7 +161,7 @@ class Stagnation(Detector[State]):
         return Severity.MEDIUM if least >= self.hint_at else None
 
     def _reasons(self, values: tuple[float, ...], points: list[float]) -> str:
-        """What adds the most to the score, in words."""
+        """The features that add the most to the score, in words."""
         gains = [p - feature.least for feature, p in zip(self.model.features, points, strict=True)]
         most = sorted(range(len(gains)), key=lambda i: -gains[i])[:_REASONS]
         return "; ".join(VALUES[i].words.format(values[i]) for i in most if gains[i] > 0)

@@ -1,9 +1,9 @@
-"""A learned model of `stagnation` that is tried beside the one in force.
+"""A learned model of `stagnation` that is tested in parallel with the current one.
 
-Fires: as `stagnation`, with the model in `settings.model`: what `haltline learn` writes. By default in shadow, so that
-    findings of both can be compared on the same events before the model is moved to `stagnation`.
-Quiet: without a model of its own, or with the one of this release: then it does not run at all.
-Misses: as `stagnation`.
+Fires: like `stagnation`, with the model in `settings.model`, which `haltline learn` writes. By default in shadow mode,
+    so that findings of both can be compared on the same events before the model is moved to `stagnation`.
+Quiet: without a model of its own, or with the one of this release: then it does not run.
+Misses: the same as `stagnation`.
 """
 
 from typing import ClassVar
@@ -14,11 +14,11 @@ from haltline.detectors.session.stagnation import SHIPPED, Stagnation
 
 @settings
 class StagnationCandidate(Stagnation):
-    """A learned model of `stagnation`, beside the one in force; only with `settings.model`."""
+    """A learned model of `stagnation`, in parallel with the current one; only with `settings.model`."""
 
     id: ClassVar[str] = "stagnation_candidate"
 
     @property
     def idle(self) -> bool:
-        """Whether it has no other model than that of this release, which `stagnation` has already."""
+        """Return whether its model is that of this release, which `stagnation` already uses."""
         return self.model == SHIPPED

@@ -1,10 +1,10 @@
-"""The session is about to run what nobody could read to its end, so that nobody knows what it does.
+"""The session is about to run a text that could not be read to its end, so that its effects are unknown.
 
-Fires: `unread_execution` (high) on an attempt that runs a command line, a statement or a program, or that destroys,
-    whose arguments were cut before they were published, or whose text is longer, nests deeper or takes more steps
-    than what is read (see `commands.work`).
-Quiet: long texts that are only written or looked for; attempts that were refused.
-Misses: producers that cut and do not mark it (`unread_from`, or a mark of a cut at the end of the text).
+Fires: `unread_execution` (high) on an attempt that runs a command line, a statement or a program, or that destroys, if
+    its arguments were truncated before they were published, or if its text is longer, more deeply nested or more work
+    to analyse than the limits allow (see `commands.work`).
+Quiet: long texts that are only written or searched for; refused attempts.
+Misses: producers that truncate without marking it (`unread_from`, or a mark at the end of the text).
 """
 
 from typing import ClassVar
@@ -17,17 +17,17 @@ from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding, Severity
 
 _LONG_CHARS = 8192
-"""A text that is shorter was not cut by whoever wrote `[cut]` at its end."""
+"""A shorter text that ends with `[cut]` was not truncated by the producer."""
 
 
 @settings
 class UnreadExecution(OfAttempts[Attempts]):
-    """Any attempt to run what was not read to its end."""
+    """Any attempt to run a text that was not read to its end."""
 
     id: ClassVar[str] = "unread_execution"
 
     def concerns(self, act: Observation) -> bool:
-        """Attempts to run, or destroy, what was not read to its end."""
+        """Attempts to run, or destroy by, a text that was not read to its end."""
         if not act.is_attempt or act.refused:
             return False
         if act.event.unread_from is not None:
@@ -35,7 +35,7 @@ class UnreadExecution(OfAttempts[Attempts]):
         return act.runs and act.text != "" and not _is_whole(act)
 
     def observe(self, state: Attempts, act: Observation) -> Finding | None:
-        """Says from where it is unread."""
+        """Report the position from which on the text is unread."""
         state.attempts += 1
         unread_from = act.event.unread_from
         at = MAX_COMMAND_CHARS if unread_from is None else unread_from

@@ -126,7 +126,7 @@ class SessionControl(Struct):
     history: History | None = None
     """The interventions so far, and whether they helped; None: there was none yet."""
     approvals: dict[str, Ticket] = field(default_factory=dict)
-    """By a call's canonical parameters: the request to let it pass; see `interventions.approvals`."""
+    """By a call's canonical parameters: the request to let it pass; see `interventions.control.approvals`."""
     probation: Probation | None = None
     trips: int = 0
     """Kills on probation since the last probation that ended well."""

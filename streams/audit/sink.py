@@ -287,7 +287,7 @@ class AuditSink:
             self._unplaced.pop(place, None)
 
     def _place(self, consumer: Consumer) -> None:
-        """Look up the offsets in the table, and read from there. Retried later if the broker is away."""
+        """Look up the offsets in the table, and read from there. Retried later if the broker is unavailable."""
         if self._newcomers:
             # A partition whose next records are deleted is placed again: what was read before is written first.
             if self._writer.buffered_rows and not self._flush(consumer):

@@ -77,7 +77,7 @@ class _PythonSession:
         return self._guard.keep(name) is not None
 
     def is_away(self) -> bool:
-        return self._guard.degraded == "the broker is away"
+        return self._guard.degraded == "the broker is unavailable"
 
 
 class Python:
@@ -126,7 +126,7 @@ class _TypeScriptSession:
         return self._agent("checkpoint", name) is not None
 
     def is_away(self) -> bool:
-        return bool(self._agent("about").get("degraded") == "the broker is away")
+        return bool(self._agent("about").get("degraded") == "the broker is unavailable")
 
 
 class TypeScript:
@@ -247,7 +247,7 @@ def _(driver: Driver, cluster: MockCluster, folder: Path) -> None:
     assert told == "nothing was restored: no checkpoint is safe, a person has to recover the work"
 
 
-@case("spool", "a spool on disk while the broker is away, also for the next process")
+@case("spool", "a spool on disk while the broker is unavailable, also for the next process")
 def _(driver: Driver, cluster: MockCluster, folder: Path) -> None:
     options: dict[str, Any] = {"spool_dir": str(folder / "spool"), "close_budget_s": 1.0}
     with StandIn(cluster.bootstrap) as worker:
@@ -255,7 +255,7 @@ def _(driver: Driver, cluster: MockCluster, folder: Path) -> None:
             session.call("get_asset")
             wait_until(lambda: worker.of(Kind.COMPLETED), "the first call has arrived")
             cluster.set_down()
-            wait_until(session.is_away, "it is known that the broker is away")
+            wait_until(session.is_away, "it is known that the broker is unavailable")
             for number in range(20):
                 assert session.call("get_asset", number=number) == "executed"
             assert session.call("delete_asset").startswith("no_verdict: ")

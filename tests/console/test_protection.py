@@ -236,7 +236,7 @@ def test_a_broker_that_is_away_is_reported(tmp_path: Path) -> None:
         with serving(broker.bootstrap, tmp_path, protection=QUICK) as client:
             wait_until(lambda: client.get("/readyz").status_code == 200, "the console is ready")
             broker.set_down()
-            wait_until(lambda: parts(client) == ["broker"], "it is reported that the broker is away")
+            wait_until(lambda: parts(client) == ["broker"], "it is reported that the broker is unavailable")
             broker.set_up()
             wait_until(lambda: parts(client) == [], "it is back")
 

@@ -17,8 +17,8 @@ def test_it_is_reported_once_then_at_intervals_and_once_that_it_is_back(caplog: 
     outage.back()
     assert not outage.lasts
     assert caplog.messages == [
-        "sink: the broker is away: refused",
-        "sink: the broker still is away, for 60 s now: refused",
-        "sink: the broker still is away, for 120 s now: refused",
-        "sink: the broker is away no longer, after 149 s",
+        "sink: the broker is unavailable: refused",
+        "sink: the broker still is unavailable, for 60 s now: refused",
+        "sink: the broker still is unavailable, for 120 s now: refused",
+        "sink: the broker is unavailable no longer, after 149 s",
     ]

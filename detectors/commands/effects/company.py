@@ -37,8 +37,11 @@ _FEW = 7
 _PRODUCTION = frozenset(("prod", "production", "live"))
 _ALTERS = frozenset(("update", "set", "modify", "patch", "edit", "bulk", "replace", "upsert"))
 _FILTERS = ("filter", "where", "query", "condition", "conditions", "criteria", "selector", "match")
-_NEW_VALUES = frozenset(listed("values value set update updates data fields changes new_values patch"))
-_EVERY_ROW: tuple[object, ...] = ("", None, {}, [], "*", "{}", "1=1", "true", "all")
+_NEW_VALUES = frozenset(listed("values value set update updates data fields changes new_values patch script"))
+_EVERY_ROW: tuple[object, ...] = (
+    "", None, {}, [], "*", "{}", "1=1", "true", "all", {"match_all": {}},
+    *({"_id": {f"${how}": value}} for how, value in (("exists", True), ("ne", None), ("gt", 0), ("gte", 0))),
+)  # fmt: skip
 """Conditions that hold of every row."""
 _NAMES_IT = frozenset(listed("id name table key path database entity object type collection base sheet record"))
 """Arguments that say which thing is meant."""
@@ -46,13 +49,17 @@ _RELEASES = frozenset(("deploy", "release", "promote", "ship", "rollout", "publi
 _IS_NOTHING = re.compile(r"^\w+[=:]0$|^0$")
 
 
-def by_company(names: tuple[str, ...], args: Mapping[str, Any]) -> tuple[str, ActEffect] | None:
+def by_company(  # noqa: PLR0912 - one case after another
+    names: tuple[str, ...], args: Mapping[str, Any]
+) -> tuple[str, ActEffect] | None:
     """What a verb does together with some arguments, neither of which says it alone; `names` are its operations."""
     named_by = words_of_all(names)
     if not named_by.isdisjoint(MOVES_MONEY) and not _MONEY.isdisjoint(args) and not _PAYEES.isdisjoint(args):
         return "move_money", ActEffect.SPENDS
     if not named_by.isdisjoint(BUYS) and not _MEANS.isdisjoint(args):
         return "buy", ActEffect.SPENDS
+    if "query" in named_by and isinstance(body := args.get("body"), dict):
+        args = {**body, **args}  # `update_by_query(index, body)`
     if (
         not named_by.isdisjoint(_ALTERS)
         and not _NEW_VALUES.isdisjoint(args)

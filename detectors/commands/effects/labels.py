@@ -42,6 +42,22 @@ _COUNTS = frozenset(listed("""
 _WHOLE, _FILTERS = frozenset(("factory", "all", "everything")), frozenset(("filter", "filters", "columns", "view"))
 _LITTLE = frozenset(listed("a an the to my your this of de la le el du os as den die das"))
 """Words that a phrase may have or not."""
+_OPENS = """
+public publica | make machen rendre set change switch turn mark cambiar changer passer stellen andern schalten | -picture -photo -name -key -keys -ip -holiday -holidays -comment -reply
+public publica | link lien enlace url | create crear creer erstellen get generate generieren enable share
+public publica visible available accessible | web internet everyone anyone
+publish | web internet
+share | everyone anyone world monde
+share visible | all allen tous tout | par para for fur to with con com mit avec fur
+link lien enlace sharing | anyone everyone personne persona pessoa monde disposant uber | -send -copy
+link | sharing | turn enable on
+"""
+"""What opens a thing to all who find it: one word of each cell; `-` in front of a word forbids it."""
+_CLOSES = frozenset(listed("""
+    off remove disable deactivate stop private restricted ne no not nicht only dont never how help learn filter filters
+    search why about docs documentation undo revoke unpublish cancel delete
+"""))  # fmt: skip
+"""Words beside which nothing is opened."""
 _MAX_CHARS = 200
 
 
@@ -62,6 +78,20 @@ def _read() -> tuple[dict[str, ActEffect], tuple[tuple[str, ActEffect], ...]]:
 
 
 WORDS, PHRASES = _read()
+_OPENING = tuple(
+    (
+        *(frozenset(cell.split()) for cell in line.split("|") if "-" not in cell),
+        frozenset(word[1:] for word in line.split() if word[0] == "-"),
+    )
+    for line in filter(None, _OPENS.splitlines())
+)
+"""Sets of words of each of which a label has one, and last those of which it has none."""
+
+
+def _opens(plain: tuple[str, ...]) -> bool:
+    return _CLOSES.isdisjoint(plain) and any(
+        none.isdisjoint(plain) and not any(one.isdisjoint(plain) for one in each) for *each, none in _OPENING
+    )
 
 
 @lru_cache(maxsize=2048)
@@ -72,7 +102,9 @@ def effect_of(label: str) -> ActEffect | None:
     joined = _joined(plain)
     if not _WHOLE.isdisjoint(plain) and not {"reset", "restore"}.isdisjoint(plain) and _FILTERS.isdisjoint(plain):
         return ActEffect.DESTROYS
-    if not _NEVER.isdisjoint(plain):
+    if _opens(plain):
+        return ActEffect.EXPOSES
+    if not _NEVER.isdisjoint(plain) or (not _CLOSES.isdisjoint(plain) and "public" in plain):
         return None
     for phrase, effect in PHRASES:
         if phrase in joined:

@@ -5,9 +5,13 @@ Misses: clients whose methods are not named after what they do; arguments that a
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
+from haltline.detectors.commands.effects import rows
+from haltline.detectors.commands.effects.programs import TABLE
 from haltline.detectors.commands.effects.tools import by_name, by_setting, only_looks
 from haltline.detectors.commands.model import ActEffect, listed
+from haltline.detectors.commands.sql import holds_for_every_row
 from haltline.schemas.tool_names import destroying_verb, words
 
 _MONEY_OBJECTS = frozenset(listed("""
@@ -51,8 +55,8 @@ _OPENS = frozenset((
     "attach_user_policy", "attach_role_policy", "put_user_policy", "put_role_policy", "chmod", "fchmod",
 ))  # fmt: skip
 _SETS_BY_CODE = frozenset(listed("""
-    put_bucket_lifecycle_configuration put_bucket_lifecycle put_retention_policy put_bucket_versioning
-    decrease_stream_retention_period disable_key schedule_key_deletion stop_instances update_time_to_live stop_logging
+    put_bucket_lifecycle_configuration put_bucket_lifecycle decrease_stream_retention_period disable_key
+    schedule_key_deletion stop_instances stop_logging
     change_resource_record_sets update_all delete_by destroy_by
     add_lifecycle_delete_rule clear_lifecyle_rules update_many updateMany bulk_update updateAll recursiveDelete
 """))  # fmt: skip
@@ -89,6 +93,50 @@ _OF_THE_PROGRAM = frozenset(listed("""
 """Things that a program has by itself, or that are done with."""
 
 
+_MODELS = re.compile(r"repo|model|collection|manager|(?:^|\.)[A-Z]\w*$")
+_CONDITION = re.compile(r"\.(?:where|filter|find_by|limit)\b")
+_EVERY_ROW = re.compile(
+    r"(?:[\w.]*\.)?(?:(?:from_?|table|objects|query|all|knex|createQueryBuilder|newQuery)\.update(?:\.set)?"
+    r"|update\.(?:set|values))(?:\.(?:execute|returning|run|select|then|catch|exec|all))*"
+)
+"""The chain of calls of a statement that has no condition."""
+_COMPARES = {
+    "gt": ">", "gte": ">=", "neq": "<>", "ne": "<>", "not": "is not", "whereNotNull": "is not", "is_not": "is not",
+    "where_not_null": "is not", "whereNot": "<>", "exclude": "<>",
+}  # fmt: skip
+_WHERE = frozenset(listed("where filter andWhere orWhere whereRaw where_raw match and_where find"))
+_LOOKUPS = {"gt": ">", "gte": ">=", "isnull": "is not"}
+_NOTHING = frozenset(("None", "null", "nil", "False", "is", ""))
+
+
+def changes_every_row(chain: str) -> bool:
+    """Whether a chain of calls, without those that exclude nothing, changes what is in a table and says not where."""
+    return "update" in chain and _EVERY_ROW.fullmatch(chain) is not None
+
+
+def excludes_nothing(method: str, plain: list[str], given: Mapping[str, str]) -> bool:
+    """Whether a call that is a condition of a statement holds for every row: `.neq('id', 0)`, `.where('1 = 1')`."""
+    compares = _COMPARES.get(method, "")
+    if not compares and method not in _WHERE:
+        return False
+    if given:
+        (name, value), *more = given.items()
+        column, _, lookup = name.partition("__")
+        how = compares or _LOOKUPS.get(lookup, "")
+        plain = [] if more or not how else [column, how, value]
+    elif compares:
+        plain = [plain[0] if plain else "", compares, *(plain[1:] or ("null",))[-1:]]
+    if len(plain) not in (1, 3):
+        return False
+    if len(plain) > 1:
+        column, how, value = plain
+        number = value.lstrip("-").isdigit()
+        if value in _NOTHING:
+            how, value = "is not", "null"
+        plain = [f"{column} {how} {value if number or value == 'null' else repr(value)}"]
+    return plain[0] == "{}" or holds_for_every_row(plain[0])
+
+
 def reaches_out(program: str) -> bool:
     """Whether a program has a client of a service, by what it imports."""
     for found in _IMPORTS.findall(program[:_MAX_PROGRAM_CHARS])[:_MAX_IMPORTS]:
@@ -118,6 +166,22 @@ def _by_words(owner: str, method: str) -> tuple[str, ActEffect] | None:
     return (method, ActEffect.DESTROYS) if destroying_verb(name) == parts[0] else by_name(name, alone=False)
 
 
+@lru_cache(maxsize=1024)
+def _rows_of(operation: str) -> tuple[rows.Row, ...]:
+    return rows.of_operation(TABLE, "aws", operation) if "-" in operation else ()
+
+
+def _as_options(given: Mapping[str, str]) -> list[str]:
+    """The arguments of a call as options of the command of the same name; `DeletionProtection=False` is a switch."""
+    argv: list[str] = []
+    for name, value in given.items():
+        option = "-".join(words(name))
+        argv += (f"--{option}", value)
+        if value.lower() == "false" and "-" in option:
+            argv.append(f"--no-{option}")
+    return argv
+
+
 def of_method(  # noqa: PLR0912 - one case after another
     owner: str, method: str, given: Mapping[str, str], plain: list[str], *, everything: bool, reaches_out: bool
 ) -> tuple[str, ActEffect] | None:
@@ -128,7 +192,13 @@ def of_method(  # noqa: PLR0912 - one case after another
     """
     last = owner.rpartition(".")[2].lower()
     outside = reaches_out or not _OWNERS.isdisjoint(words(owner))
-    in_snake = "_".join(words(method.removesuffix("Command")))
+    named = words(method.removesuffix("Command"))
+    in_snake = "_".join(named)
+    of_command = _rows_of("-".join(named)) if given else ()
+    if of_command and (outside or method.endswith("Command") or any(name[:1].isupper() for name in given)):
+        argv = _as_options(given)
+        effect = next((row.effect for row in of_command if rows.holds(row, argv)), None)
+        return None if effect is None else (method, effect)
     if method in _MAKING and last in _MONEY_OBJECTS and _PAYS_BY_CODE.search(owner):
         return f"{last}_{method}", ActEffect.SPENDS
     if (method in _MAILS and "QueueUrl" not in given and (reaches_out or _MAILERS.search(owner))) or (
@@ -152,20 +222,26 @@ def of_method(  # noqa: PLR0912 - one case after another
     if method == "make_public":
         return method, ActEffect.EXPOSES
     if method in ("update_many", "updateMany"):
-        every = everything or given.get("where") == "{}" or (any(map(_is_data, given)) and "where" not in given)
+        every = (
+            everything
+            or "{}" in (given.get("where"), given.get("filter"))
+            or (any(map(_is_data, given)) and "where" not in given)
+        )
         return (method, ActEffect.OVERWRITES) if every else None
+    if in_snake == "update_by_query" and "match_all" in given:
+        return method, ActEffect.OVERWRITES
     if method in ("sync", "synchronize") and given.get("force") == "true":
         return method, ActEffect.DESTROYS
-    if (
-        (method == "values" and last == "update")
-        or (method in ("update", "destroy") and given.get("where") == "{}")
-        or (method == "update" and (last == "knex" or (last in ("objects", "query", "all", "table") and "." in owner)))
+    if method in ("update", "destroy") and (
+        given.get("where") == "{}" or (everything and plain[:1] and plain[0][:1] == "\0" and _MODELS.search(owner))
     ):
         return "update_every_row", ActEffect.OVERWRITES
     if method == "execute" and last in ("delete", "update") and owner[:1].isupper():
         return f"{last}_every_row", ActEffect.DESTROYS
     if method == "publish" and not _TOPICS.isdisjoint(words(owner)):
         return method, ActEffect.SENDS
+    if in_snake == "update_all" and _CONDITION.search(owner) is not None:
+        return None
     if method in _SETS_BY_CODE or in_snake in _SETS_BY_CODE or (in_snake == "delete_item" and "Key" in given):
         return method, ActEffect.DESTROYS
     if given and (method.startswith(_SETTERS) or (outside and in_snake.startswith(_SETTERS_OF_CLIENTS))):

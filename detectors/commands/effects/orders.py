@@ -1,4 +1,4 @@
-"""Work that is handed to others, by what it is called or by the first words of what is asked for: words to extend.
+"""Work that is handed to others, by what it is called or by what a clause of it asks for: words to extend.
 
 Misses: orders in languages that put the verb last; what the others make of them.
 """
@@ -36,26 +36,78 @@ _STRONG = frozenset(listed("""
     destroy delete drop wipe purge erase truncate teardown nuke terminate decommission deprovision obliterate rm
 """))  # fmt: skip
 _RELEASES, _PRODUCTION = frozenset(("deploy", "release", "rollout")), frozenset(("prod", "production", "live"))
+_TAKES_AWAY = r"""delete|drop|destroy|wipe|erase|purge|truncate|terminate|remove|rm|nuke|shred|tear\s+down|decommission
+    |uninstall|get\s+rid\s+of|clear(?:\s+out)?|empty|obliterate|force[- ]push|overwrite"""
 _ORDER = re.compile(
-    r"""\s*(?:(?:please|now|just|then|first|next|immediately|permanently|kindly|go(?:\s+ahead)?(?:\s+and)?|you\s+(?:must|should)|
-    i\s+(?:want|need)\s+you\s+to|your\s+task\s+is\s+to|can\s+you|could\s+you|completely|force)[\s,:]+)*
-    (?P<verb>delete|drop|destroy|wipe|erase|purge|truncate|terminate|remove|rm|nuke|shred|tear\s+down|decommission|uninstall
+    rf"""\s*(?:(?:please|now|just|then|first|next|finally|lastly|also|afterwards|immediately|permanently|kindly|completely|force
+    |go(?:\s+ahead)?(?:\s+and)?|you\s+(?:must|should|can|may)|i\s+(?:want|need)\s+you\s+to|your\s+(?:task|job)\s+is\s+to
+    |after\s+that|make\s+sure\s+to|be\s+sure\s+to|can\s+you|could\s+you|connect\s+and)[\s,:]+)*
+    (?P<verb>(?P<loses>{_TAKES_AWAY})
     |email|e-mail|broadcast|tweet|send\s+(?:an?\s+)?(?:e-?mails?|messages?|newsletters?|sms|payments?|money)
-    |revoke|force[- ]push|publish|pay|refund|transfer|buy|cancel|shut\s+down|overwrite|reset|grant|make)
-    \s+(?P<about>[^.;\n]{1,160})""",
+    |revoke|publish|pay|refund|transfer|buy|cancel|shut\s+down|reset|grant|make)
+    \s+(?P<about>[^;\n]{{1,160}})""",
     re.IGNORECASE | re.VERBOSE,
 )
+_SENTENCES = re.compile(r"(?<=[.!?:])\s+|[;\n]+")
+_CLAUSES = re.compile(r",\s+|\s+(?=(?:and|then|und|et|y)\s)", re.IGNORECASE)
+_AND = re.compile(r"(?:(?:and|then|und|et|y)\s+)+", re.IGNORECASE)
+_TELLS_OF_CODE = re.compile(
+    r"\s*(?:please\s+)?(?:add|implement|write|create|build|refactor|fix|explain|review|describe|document|check|design|test|investigate"
+    r"|research|find|summari[sz]e|search|list|look|show|verify|confirm|analy[sz]e|rename|read\s+about|do\s+not|don't|never|avoid)\b",
+    re.IGNORECASE,
+)
+"""A sentence that begins so says with its further verbs what a program is to do, or what is looked for."""
 _SERIOUS = re.compile(
-    r"\b(?:table|database|db|bucket|project|repo(?:sitory)?|account|user|users|data|production|prod|server|instance|cluster|namespace|"
-    r"backups?|volume|disk|files?|folder|directory|everything|all|customer\w*|record\w*|branch|site|domain|queue|topic|index|collection|"
-    r"stack|environment|schema|dataset|invoices?|payments?|payroll|subscriptions?|contracts?|orders?|money|funds|public|admin|keys?|secrets?|main|master|\d+\s?(?:usd|eur|\$))\b|(?:^|\s)/[\w/.-]+|-rf\b",
+    r"\b(?:(?:table|database|bucket|project|repo|account|user|server|instance|cluster|namespace|backup|volume|disk|file|folder|record"
+    r"|site|domain|queue|topic|collection|stack|environment|schema|dataset|invoice|payment|subscription|contract|order|key|secret"
+    r"|mailbox|tenant|workspace|employee|member|session|container|vm|pod|node|partition|host|machine|object|document|ticket|mail|email"
+    r"|volume|image|snapshot|row|filesystem)s?|db|repository|repositories|data|production|prod|director(?:y|ies)|everything|everybody"
+    r"|all|customer\w*|branch(?:es)?|index|indices|payroll|money|funds|public|admin|main|master|trash|cache|\d+\s?(?:usd|eur|\$))\b"
+    r"|(?:^|\s)/[\w/.-]+|-rf\b",
+    re.IGNORECASE,
+)
+_HEAVY = re.compile(
+    r"\b(?:production|prod|live|database|bucket|server|cluster|account|tenant|backups?|redis|postgres\w*|mysql|mongo\w*|s3|aws|gcp|azure"
+    r"|kafka)\b|(?:^|\s)/(?:srv|var|data|home|etc|mnt|opt|backups?)\b",
     re.IGNORECASE,
 )
 _LIGHT = re.compile(
-    r"\b(?:dead|unused|code|imports?|comments?|whitespace|draft|cart|temp\w*|cache\w*|build|lint|todo|branch of|"
-    r"duplicates?|test\w*|filter)\b",
+    r"\b(?:dead|unused|imports?|comments?|whitespace|draft|cart|temp\w*|lint|todos?|branch\sof|duplicates?|tests?|test\w+|filter|assertions?"
+    r"|data\s?frame|deprecat\w*|warnings?|redundant|obsolete|stale|debug\w*|print|stub|newlines?|console|calls?|findings?|spaces?|blank)\b",
     re.IGNORECASE,
 )
+"""What nobody misses, whatever stands beside it."""
+_OF_CODE = re.compile(
+    r"\b(?:code|cache\w*|build|dist|functions?|methods?|class(?:es)?|components?|fields?|buttons?|param\w*|arguments?|columns?|variables?"
+    r"|annotations?|lines?|sections?|paragraphs?|handlers?|hooks?|props?|helpers?|modules?|dependenc\w+|packages?|endpoints?|routes?|form"
+    r"|statements?|logging|logic|support|flags?|options?|attributes?|types?|styles?|css|links?|pages?|readme|docs?|migrations?|fixtures?"
+    r"|mocks?|stubs?|annotations?|node_modules|artifacts?|examples?|constants?|decorators?|\w+\.(?:py|[jt]sx?|go|rs|rb|java|php|css|html|md|ipynb))\b",
+    re.IGNORECASE,
+)
+"""Parts of programs, unless something of `_HEAVY` stands beside them."""
+_MAX_TEXT_CHARS, _MAX_PARTS = 4096, 64
+
+
+def order_in(text: str) -> str:
+    """The order in a text to another agent that takes something away; empty where none does.
+
+    Any clause may give it; in the first of all it may be an order of another kind, such as to pay.
+    """
+    for at, sentence in enumerate(_SENTENCES.split(text[:_MAX_TEXT_CHARS])[:_MAX_PARTS]):
+        for part, clause in enumerate(_CLAUSES.split(sentence)[:_MAX_PARTS]):
+            joined = _AND.match(clause)
+            plain = clause[joined.end() :] if joined is not None else clause
+            if part and not (joined is not None and "then" in joined[0]) and _TELLS_OF_CODE.match(sentence):
+                continue
+            found = _ORDER.match(plain) or _ORDER.match(" ".join(in_english(plain)))
+            if found is None or ((at or part) and not found["loses"]):
+                continue
+            about = found["about"]
+            if _LIGHT.search(about) or (_OF_CODE.search(about) and not _HEAVY.search(about)):
+                continue
+            if _SERIOUS.search(about):
+                return f"{found['verb'].lower()} {about}"[:160]
+    return ""
 
 
 def handed_over(action: str, args: Mapping[str, Any]) -> str:
@@ -72,10 +124,9 @@ def handed_over(action: str, args: Mapping[str, Any]) -> str:
                 ):
                     return value
     for order in texts(args) if hands_over(action) else ():
-        text = " ".join(in_english(order[:512])) or order
-        found = _ORDER.match(text)
-        if found is not None and _LIGHT.search(found["about"]) is None and _SERIOUS.search(found["about"]):
-            return f"{found['verb'].lower()} {found['about']}"[:160]
+        told = order_in(order)
+        if told:
+            return told
     return ""
 
 

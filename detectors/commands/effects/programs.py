@@ -25,7 +25,8 @@ destroys~ | hdfs,hadoop dfs/fs | /-mv\s+\S+\s+\S*(trash|\/tmp|null)/ | $0
 destroys | fallocate | /punch|collapse|zero-range|(^|\s)-[pcz]\b/ | path:$0
 overwrites | fsutil file createnew | | path:$1
 destroys | cipher | /\/w/ |
-destroys | robocopy | /\/(mir|purge)/ !/\/l\b/ | path:$2
+destroys | robocopy | /\/(mir|purge)/ !/\/l\b/ !/%te?mp%|env:te?mp/ | path:$2
+destroys~ | robocopy | /\/mov/ /%te?mp%|env:te?mp|(windows|local|[:\\\/])[\\\/]?te?mp/ !/\/l\b/ | path:$1
 destroys | wevtutil cl/clear-log | | $1
 destroys~ | fsutil volume | /dismount/ | $2
 destroys | icacls | /\/(reset|remove|deny)|\/inheritance:r/ | path:$1
@@ -130,7 +131,7 @@ destroys | osascript | /\b(delete|empty|erase)\b.*\b(file|folder|trash|disk|item
 destroys | websocat,wscat | /"(op|action|operation|method|type|cmd)"\s*:\s*"\w*(delete|remove|destroy|purge|drop)/ |
 destroys~ | stop-azvm,stop-ec2instance,stop-gceinstance,stop-azwebapp,stop-rdsdbinstance,restart-computer,suspend-vm | | -name,-instanceid,$1
 destroys | yq | /(^|\s)(-i|--inplace)/ /(^|\s|')del\(\.(\[\])?\)|(^|\s)\.\s*=\s*(null|\{\}|"")/ | path:$0
-destroys | rsync | +remove /--remove-source-files/ /\s(\/tmp|\/var\/tmp|\/dev\/shm)\S*$/ | path:$1
+destroys | rsync | +remove /--remove-(source|sent)-files/ /\s(\/tmp|\/var\/tmp|\/dev\/shm)\S*$/ !/(^|\s)-[a-z]*n[a-z]*\s/ | path:$1
 destroys | puppet apply | /ensure\s*=>\s*'?absent/ | $*
 hands_over | at,batch | +f /(^|\s)-\w*f\s/ | -f,$*
 destroys~ | docker update | /--restart\s+no\b/ | $*
@@ -183,6 +184,7 @@ destroys | influx,influxd delete | | bucket:--bucket
 destroys | influx | /\bdrop\s+(database|measurement|series|retention|shard)|delete\s+from/ |
 destroys | influx bucket update | /retention|-r\b/ | --id,--name,-i,-n
 destroys | cypher-shell,neo4j-shell | /\bdelete\s+\w|\bdrop\s+\w|\bremove\s+\w|\bset\s+\w+\s*=\s*\{\s*\}/ |
+overwrites | cypher-shell,neo4j-shell | /\bmatch\s*\((?!.*\b(where|limit|create|merge|against)\b)[^{]*\sset\s+\w+(\.\w+\s*=|\s*\+=|:|\s*=\s*null)/ |
 destroys | neo4j-admin | /--(force|overwrite-destination)|delete/ | $*
 overwrites | neo4j-admin load/database | /load/ | $*
 overwrites | etcdctl,etcdutl snapshot restore | | --data-dir
@@ -352,7 +354,6 @@ hands_over | az functionapp/logic/automation/pipelines/containerapp | /(invoke|r
 hands_over | ansible-playbook,salt-run,chef-client,puppet,fab,capistrano,bolt | /destroy|delete|drop|purge|wipe|teardown|nuke|truncate|reset|remove/ !/--(check|syntax-check|list-tasks|list-hosts)/ | $*
 hands_over | aws ssm send-command | /\brm\s+-\w*[rf]|drop\s|delete|truncate|mkfs|shutdown|wipe|destroy/ | --targets,--instance-ids
 hands_over | az vm/vmss run-command | /\brm\s+-\w*[rf]|drop\s|delete|truncate|mkfs|shutdown|remove-item|wipe|destroy/ | -n,--name
-hands_over | claude,codex,gemini,aider,llm,opencode,goose,amp,cursor-agent,copilot,qwen,crush,droid | /(^|\s|['"(])(please\s+|now\s+|permanently\s+|and\s+)*(delete|drop|destroy|wipe|erase|purge|truncate|remove\sall|rm\s+-\w*[rf]\w*|force[\s-]push|terminate|shut\sdown|publish|transfer)\s+(the|all|every|this|that|table|database|bucket|project|files?|\/|\S+\/|repo\w*|branch|\w+\sproject)/ !/\b(how|explain|why|whether|describe|don't|do\snot|never)\b/ |
 """
 _WHOLE_STACKS = r"""
 # stacks, accounts and secrets

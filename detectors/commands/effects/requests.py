@@ -26,6 +26,7 @@ spends | POST PUT | /(refunds?|charges?|payouts?|transfers?|payments?|payment_in
 sends | POST PUT | /(mail/send|messages(\.json)?|sms|send|sendmail|send_?email|emails?|broadcasts?|newsletters?/send|tweets|statuses(/update)?|statuses/update\.json|campaigns/[^/]+/(actions/)?send|posts|publish|notify_all|calls(\.json)?|push/send|notifications/broadcast|releases|deployments|sendMessage)/?($|\?)
 hands_over | POST PUT | (destroy|delete|drop|purge|wipe|teardown|truncate)[\w.-]*/(build|run|runs|trigger|dispatches|execute|executions|invocations|start)\w*/?($|\?)
 hands_over | POST PUT | /(job|jobs|workflows|pipelines|dags|functions|lambdas|playbooks)/[\w./-]*(destroy|delete|drop|purge|wipe|teardown|truncate)
+overwrites | PATCH | /rest/v1/\w+/?($|\?(select=[^&]*&?)?$|\?\w*(id|pk|uuid)=(neq\.(0|-1|[0-]{36})|gte?\.(0|-1)|not\.is\.null)$)
 exposes | POST PUT PATCH | /(collaborators|permissions|acls?|policy|policies|iam|grants|members|roles|memberships|public|visibility|share|shares|invitations)(/[^/?]+)?/?($|\?)
 """
 _CHATS = re.compile(

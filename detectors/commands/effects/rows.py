@@ -180,6 +180,22 @@ def is_dry(argv: Sequence[str]) -> bool:
     )
 
 
+def of_operation(of: Table, program: str, operation: str) -> tuple[Row, ...]:
+    """The rows of one operation of a service, whatever the service is called, such as `put-bucket-versioning`.
+
+    None where no row names it letter by letter, with its service.
+    """
+    rows = tuple(row for row in of.rows.get(program, ()) if len(row.words) == 2 and _fits(row.words[1], operation))
+    named = any(row.words[0] != ANY and operation in row.words[1].split("/") for row in rows)
+    return tuple(row for row in rows if row.conditions or row.words[0] != ANY) if named else ()
+
+
+def holds(row: Row, argv: Sequence[str]) -> bool:
+    """Whether the conditions of a row hold of some options with their values."""
+    text = " ".join(argv)[:_MAX_TEXT_CHARS]
+    return all(_holds(condition, argv, text) for condition in row.conditions)
+
+
 def _begin_with(operands: Sequence[str], words: Sequence[str]) -> bool:
     return len(operands) >= len(words) and all(map(_fits, words, operands))
 

@@ -8,7 +8,7 @@ SERVICES = r"""
 destroys | aws * put-bucket-lifecycle*/put-lifecycle-configuration/put-lifecycle-policy | | --bucket,--repository-name
 destroys~ | aws s3api put-bucket-versioning | /suspended/ | --bucket
 destroys | aws logs put-retention-policy | /--retention-in-days\s+[0-7]\b/ | --log-group-name
-destroys | aws rds modify-* | /--backup-retention-period\s+[01]\b|--no-deletion-protection|--no-enable\S*/ | --db-instance-identifier,--db-cluster-identifier
+destroys | aws rds modify-db-instance/modify-db-cluster/modify-global-cluster | /--backup-retention-period\s+[01]\b|--no-deletion-protection|--no-enable\S*/ | --db-instance-identifier,--db-cluster-identifier
 destroys~ | aws * modify-*/update-*/set-*/put-* | /--no-(enable\S*|deletion-protection|disable-api-termination|versioning|backup\S*|protect\S*)/ |
 destroys | aws dynamodb update-continuous-backups | /enabled\s?=?\s?false/ | --table-name
 destroys | aws dynamodb update-time-to-live | /enabled\s?=?\s?true/ | --table-name
@@ -36,7 +36,7 @@ destroys | aws s3 sync/mv | /--delete\b/ | $2
 destroys~ | aws s3 mv | /s3:\/\/([^\/\s]+)\S*\s+(--\S+\s+)*(?!-|s3:\/\/\1(\/|\s|$))\S/ | $1
 destroys~ | gsutil mv | /gs:\/\/([^\/\s]+)\S*\s+(?!-|gs:\/\/\1(\/|\s|$))\S/ | $1
 destroys~ | gcloud storage mv | /gs:\/\/([^\/\s]+)\S*\s+(?!-|gs:\/\/\1(\/|\s|$))\S/ | $1
-destroys~ | rclone move/moveto | | $1
+destroys~ | rclone move/moveto | !/\bmove(to)?\s+\/(var\/)?(tmp|dev\/shm)\// | $1
 destroys~ | mc,s3cmd,s5cmd mv | | $1
 destroys~ | az storage blob/file/fs | /\bmove\b/ | $*
 destroys | aws * update-*/put-*/set-*/modify-*/create-* | /(retention|expir\w*|delete-?after|ttl|lifecycle)[\w-]*['":=\s{]+(\w+['":=\s]+)?[0-7]\b/ |

@@ -47,11 +47,16 @@ destroys | \bRESET\s+(?P<on>MASTER|BINARY\s+LOGS|SLAVE\s+ALL|REPLICA\s+ALL)\b
 destroys | \bMATCH\s*(?P<on>\((?:[^;]{0,300}?))\s+DETACH\s+DELETE\b
 destroys | \bMATCH\s*(?P<on>\((?:(?!\bWHERE\b)[^;{]){0,300}?)\s+(?:DELETE|REMOVE)\s+\w
 destroys | \bMATCH\s*(?P<on>\((?:(?!\bWHERE\b)[^;]){0,300}?)\s+SET\s+\w+\s*=\s*(?:\{\s*\}|null)
+overwrites | \bMATCH\s*(?P<on>\((?:(?!\b(?:WHERE|LIMIT|CREATE|MERGE|AGAINST)\b)[^;{]){0,300}?)\s+SET\s+\w+(?:\.\w+\s*=|\s*\+=|:)
 destroys | \bCALL\s+(?P<on>apoc\.(?:periodic\.iterate|schema\.assert|nodes\.delete)[^;]{0,120}?(?:DELETE|\{\}))
 destroys | ^\s*(?:update=)?(?P<on>(?:CLEAR|DROP)\s+(?:SILENT\s+)?(?:ALL|DEFAULT|NAMED|GRAPH\s*\S*))
+overwrites | \bg\.(?P<on>[VE]\(\s*\)(?:\.hasLabel\([^)]{0,80}\))?)\.property\(
+destroys | \bDELETE\s*(?:\{[^}]{0,300}\}\s*)?(?:INSERT\s*\{[^}]{0,300}\}\s*)?WHERE\s*(?P<on>\{\s*(?:GRAPH\s+\S+\s*\{\s*)?\?\w+\s+(?:a\s+\S+\s*[;.]\s*(?:\?\w+\s+)?)?[^\s?]\S*\s+\?\w+\s*[.;]?\s*\})
+overwrites | \bFOR\s+(?P<each>\w+)\s+IN\s+(?P<on>[\w`]+)\s+(?:UPDATE|REPLACE|REMOVE)\s+(?:(?P=each)\b|\{\s*_key\s*:\s*(?P=each)\.)
 destroys | \b(?P<on>DELETE\s+WHERE\s*\{[^}]*\?\w+\s+\?\w+\s+\?\w+[^}]*\})
 destroys | \bDELETE\s*(?P<on>\{[^}]*\}\s*WHERE\s*\{\s*\?\w+\s+\?\w+\s+\?\w+)
-destroys | (?:getCollection\(\s*["\'](?P<on>\w+)["\']\s*\)|\bdb\.(?P<on2>\w+)|\bcollection\(\s*["\'](?P<on3>\w+)["\']\s*\))\s*\.\s*(?:deleteMany|updateMany|remove|update|replaceOne|findOneAndDelete|bulkWrite)\(\s*(?:\{\s*\}|\[\s*\{\s*deleteMany\s*:\s*\{\s*filter\s*:\s*\{\s*\})
+destroys | (?:getCollection\(\s*["\'](?P<on>\w+)["\']\s*\)|\bdb\.(?P<on2>\w+)|\bcollection\(\s*["\'](?P<on3>\w+)["\']\s*\)|\bdb\[\s*["\'](?P<on4>\w+)["\']\s*\])\s*\.\s*(?:deleteMany|updateMany|remove|update|replaceOne|findOneAndDelete|bulkWrite)\(\s*(?:(?:\{\s*\}|\{\s*["\']?_id["\']?\s*:\s*\{\s*["\']?\$(?:exists|ne|gte?)["\']?\s*:\s*(?:true|null|0|["\']{2})\s*\}\s*\})|\[\s*\{\s*["\']?(?:delete|update)Many["\']?\s*:\s*\{\s*["\']?filter["\']?\s*:\s*(?:\{\s*\}|\{\s*["\']?_id["\']?\s*:\s*\{\s*["\']?\$(?:exists|ne|gte?)["\']?\s*:\s*(?:true|null|0|["\']{2})\s*\}\s*\}))
+destroys | \brunCommand\(\s*\{\s*["\']?(?:update|delete)["\']?\s*:\s*["\'](?P<on>\w+)["\'][^;]{0,120}?\bq["\']?\s*:\s*(?:\{\s*\}|\{\s*["\']?_id["\']?\s*:\s*\{\s*["\']?\$(?:exists|ne|gte?)["\']?\s*:\s*(?:true|null|0|["\']{2})\s*\}\s*\})
 destroys | \bdb(?:\.|\[)(?P<on>\w+)\]?\.(?:drop|dropIndexes|dropIndex|truncate)\(
 destroys | \b(?P<on>db\.(?:getSiblingDB\([^)]*\)\.)?dropDatabase)\(
 destroys | \bdb\.(?P<on>\w+)(?:\.createIndex)?\([^)]*expireAfterSeconds["\']?\s*:\s*\d{1,4}\b
@@ -63,7 +68,7 @@ _ROWS = tuple(
 MAYBE = (
     "grant", "revoke", "restore", "flashback", "purge", "superuser", "ttl", "retention", "time_to_live",
     "overwrite", "merge", "replace",
-    "foreach", "drop", "unlink", "reset", "match", "clear", "delete", "updatemany", "update", "bulkwrite", "remove",
+    "foreach", "drop", "unlink", "reset", "match", "property(", "clear", "delete", "updatemany", "update", "bulkwrite", "remove",
     "expireafter",
     "row level", "bypassrls", "createrole", "rolemember", "add member", "xp_cmdshell", "flush", "unschedule",
     "detach_db", "alter system", "unlogged", "recovery simple", "set offline", "trigger", "nologging", "log_bin",

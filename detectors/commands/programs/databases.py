@@ -10,6 +10,7 @@ in configuration files; `curl -K`, requests whose body deletes; GraphQL.
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from urllib.parse import unquote_plus
 
 import orjson
 
@@ -77,6 +78,7 @@ CLIENTS: Mapping[str, Client] = {
     "beeline": _client("-e", "-u -n -p -f"),
     "impala-shell": _client("-q --query", "-i -d"),
     "spark-sql": _client("-e", "-f --master --conf --database"),
+    "cbq": _client("-s --script", "-e --engine -u --user -p --password -c --credentials -f --file"),
     "turso": _client("", "", 3),
     "wrangler": _client("--command", "--env -e --config"),
 }
@@ -149,6 +151,8 @@ def _redis(invocation: Invocation) -> Iterator[Destruction]:
             yield Destruction("redis_flushall", "database=redis/*", Badness.SEVERE)
         elif command == "flushdb":
             yield Destruction("redis_flushdb", f"database=redis/{number}", Badness.SEVERE)
+        elif command == "graph.query":
+            yield from statements.acts(" ".join(words))
         elif command in ("del", "unlink"):
             for key in words[1:]:
                 yield Destruction("redis_del", f"key={key}", Badness.PLAIN)
@@ -180,6 +184,12 @@ def _mongo_script(text: str, database: str) -> Iterator[Destruction]:
         all_rows = found[5] in ("deleteMany", "remove") and found[6] is not None
         verb = "drop_collection" if found[5] == "drop" else "delete_all_rows" if all_rows else "delete_rows"
         yield Destruction(verb, f"table={found[3] or found[4]}", Badness.PLAIN)
+
+
+def _stated(invocation: Invocation) -> Iterator[Destruction]:
+    """What the statements do that a client of a graph or of documents is given, whatever the option is called."""
+    for text in (*invocation.argv[1:_MAX_WORDS], invocation.stdin or ""):
+        yield from statements.acts(text)
 
 
 def _kafka_topics(invocation: Invocation) -> Iterator[Destruction]:
@@ -225,14 +235,20 @@ def _body(text: str) -> Iterator[Destruction]:
     if isinstance(value, dict):
         for deed in graphql.graphql(objects_of(value)):
             yield Destruction(deed.verb, f"{deed.kind}={deed.name}", Badness.PLAIN)
-        for name in ("statement", "query", "sql"):
-            if isinstance(value.get(name), str):
-                yield from sql_destructions(value[name])
+        for inner in objects_of(value):
+            for name in _OF_STATEMENTS:
+                if isinstance(inner.get(name), str):
+                    yield from sql_destructions(inner[name])
         if isinstance(value.get("method"), str) and destroying_verb(value["method"]):  # JSON-RPC
             about = orjson.dumps(value.get("params")).decode()[:120]
             yield Destruction(value["method"][:60], f"rpc={value['method'][:120]} {about}", Badness.PLAIN)
     else:
-        yield from sql_destructions(text)
+        form = _FORM.match(text)
+        yield from sql_destructions(text if form is None else unquote_plus(text[form.end() :]))
+
+
+_OF_STATEMENTS = ("statement", "query", "sql", "gremlin", "cypher", "update")
+_FORM = re.compile(rf"(?:{'|'.join(_OF_STATEMENTS)})=")
 
 
 def _databricks(invocation: Invocation) -> Iterator[Destruction]:
@@ -398,6 +414,7 @@ TOOLS: Mapping[str, Reader] = {
     "mysqladmin": _mysqladmin,
     "redis-cli": _redis,
     "mongo": _mongo,
+    **dict.fromkeys(listed("gremlin.sh gremlin s-update arangosh"), _stated),
     "kafka-topics.sh": _kafka_topics,
     "kafka-topics": _kafka_topics,
     "databricks": _databricks,

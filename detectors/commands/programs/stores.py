@@ -1,12 +1,13 @@
-"""Stores with a program of their own: distributed files, secrets, keys, queues, series, sites, schedules.
+"""Stores with a program of their own (distributed files, secrets, keys, queues, series, sites), and other agents.
 
 Misses: what their own shells are told (`hbase shell`, `zkCli.sh` line by line).
 """
 
 from collections.abc import Callable, Iterator, Mapping
 
+from haltline.detectors.commands.effects.orders import order_in
 from haltline.detectors.commands.invocation import Invocation
-from haltline.detectors.commands.model import Badness, Destruction
+from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.options import parse
 
@@ -39,8 +40,22 @@ def _etcd(invocation: Invocation) -> Iterator[Destruction]:
             yield Destruction("etcd_del", f"key={name or '*'}", bad)
 
 
+def _agent(invocation: Invocation) -> Iterator[Destruction]:
+    """What another agent is told to take away: by an argument, or by what it reads."""
+    piped = invocation.upstream.argv[1:] if invocation.upstream else ()
+    for text in (*invocation.argv[1:], invocation.stdin or "", *piped):
+        order = order_in(text) if " " in text else ""
+        if order:
+            told = f"order={order}"
+            yield Destruction(f"{invocation.name}_order", told, Badness.PLAIN, ActEffect.HANDS_OVER)
+            return
+
+
 TOOLS: Mapping[str, Reader] = {
     "hdfs": _hdfs,
     "hadoop": _hdfs,
     "etcdctl": _etcd,
+    **dict.fromkeys(
+        listed("claude codex gemini aider llm opencode goose amp cursor-agent copilot qwen crush droid auggie"), _agent
+    ),
 }

@@ -1,6 +1,6 @@
 r"""Commands of PowerShell and cmd that take files away, or run others, by whatever case they are written in.
 
-Misses: variables of cmd (`%X%`), pipelines of objects other than `Get-ChildItem | Remove-Item`, paths with blanks that
+Misses: variables of cmd (`%X%`), pipelines of objects but those that begin with `Get-ChildItem`, paths with blanks that
 are not in quotes; a backslash is read as a shell of Unix does, so `C:\data` is `C:data` in
 targets, but within `cmd /c` and `pwsh -c`.
 """
@@ -8,6 +8,7 @@ targets, but within `cmd /c` and `pwsh -c`.
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 from haltline.detectors.commands.files import lost_path
 from haltline.detectors.commands.invocation import Invocation
@@ -18,6 +19,9 @@ Reader = Callable[[Invocation], Iterator[Destruction]]
 
 _RECURSIVE = frozenset(("-r", "-recurse", "-rec", "/s"))
 _VALUED = frozenset(("-include", "-exclude", "-filter", "-credential", "-value", "-encoding"))
+_TEMPORARY = re.compile(
+    r"\$env:te?mp|%te?mp%|(?:^|[\\/:]|windows|appdatalocal)te?mp(?:[\\/]|$)|windowstemp|recycle|trash", re.IGNORECASE
+)
 _LISTS = frozenset(("get-childitem", "gci", "dir", "ls", "get-item", "gi"))
 
 
@@ -38,15 +42,20 @@ def _operands(invocation: Invocation) -> tuple[list[str], frozenset[str]]:
     return found, frozenset(options)
 
 
+def _listed(invocation: Invocation) -> list[str]:
+    """What `Get-ChildItem X | ...` hands on."""
+    upstream = invocation.upstream
+    if upstream is None or upstream.name.lower() not in _LISTS:
+        return []
+    return [f"{name}/*" for name in _operands(upstream)[0]]
+
+
 def _remove(verb: str) -> Reader:
     def read(invocation: Invocation) -> Iterator[Destruction]:
         names, options = _operands(invocation)
         if "-whatif" in options:
             return
-        upstream = invocation.upstream
-        if not names and upstream is not None and upstream.name.lower() in _LISTS:
-            names = [f"{name}/*" for name in _operands(upstream)[0]]
-        for name in names:
+        for name in names or _listed(invocation):
             yield lost_path(verb, invocation, name, everything=not _RECURSIVE.isdisjoint(options))
 
     return read
@@ -81,9 +90,14 @@ def _out_file(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _move(invocation: Invocation) -> Iterator[Destruction]:
-    names, _ = _operands(invocation)
-    if len(names) > 1 and re.search(r"\$env:te?mp|(?:^|[\\/])te?mp(?:[\\/]|$)|recycle|trash", names[-1], re.IGNORECASE):
-        for name in names[:-1]:
+    names, options = _operands(invocation)
+    by_option = [to for word, to in pairwise(invocation.argv) if word.lower() == "-destination"]
+    into = by_option[0] if by_option else names[-1] if names else ""
+    if _TEMPORARY.search(into) is None or "-whatif" in options:
+        return
+    sources = [name for name in names if name != into] or _listed(invocation)
+    for name in sources:
+        if _TEMPORARY.search(name) is None:
             yield replace(lost_path("move_item", invocation, name, everything=True), reversible=True)
 
 

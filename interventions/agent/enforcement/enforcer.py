@@ -182,13 +182,13 @@ class Enforcer:
     def degraded(self, *, link_up: bool) -> str | None:
         """Return why decisions are not reliable now, as text; None if they are."""
         if not self._loaded:
-            return "it is not known what stands"
+            return "the control topic has not been read yet"
         if not link_up:
-            return "the broker is away"
+            return "the broker is unavailable"
         if self._awaited.silent:
-            return "the last verdict that was waited for did not come in time"
+            return "the last awaited verdict did not arrive in time"
         if time.monotonic() < self._behind_until_s:
-            return "decisions come too late: the workers are behind"
+            return "decisions arrive too late: the workers are behind"
         return None
 
     @property

@@ -78,8 +78,8 @@ class KafkaConnection:
         self._suspect = False
         self._complaint = ""
         self._broker = Outage(log, "haltline: the broker")
-        self._decisions = Outage(log, "haltline: what is decided", "cannot be read")
-        self._unwatched = Outage(log, "haltline: what this process does", "goes unwatched")
+        self._decisions = Outage(log, "haltline: decisions", "cannot be read")
+        self._unwatched = Outage(log, "haltline: actions of this process", "are not monitored")
         self.watched = WorkerPresence()
 
     @property

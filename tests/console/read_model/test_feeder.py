@@ -64,7 +64,7 @@ def test_where_the_next_records_are_gone_it_asks_where_to_go_on(cluster: MockClu
 
 
 class BeginsAnew(Feeder):
-    """Its topic is another one until the database was emptied, and the database is away at first."""
+    """Its topic is another one until the database was emptied, and the database is unavailable at first."""
 
     tries = 0
 
@@ -76,7 +76,7 @@ class BeginsAnew(Feeder):
     def _begin_anew(self, anew: TopicRecreated) -> None:
         self.tries += 1
         if self.tries == 1:
-            raise OperationalError("DELETE", None, OSError("the database is away"))
+            raise OperationalError("DELETE", None, OSError("the database is unavailable"))
         super()._begin_anew(anew)
 
 

@@ -47,7 +47,9 @@ def test_what_happens_while_the_broker_is_away_arrives_when_it_is_back(cluster: 
     with StandIn(cluster.bootstrap) as worker, guard_of(cluster.bootstrap, spool_dir=str(tmp_path)) as guard:
         attempt(guard)
         cluster.set_down()
-        wait_until(lambda: guard.degraded == "the broker is away", "the guard knows that the broker is away")
+        wait_until(
+            lambda: guard.degraded == "the broker is unavailable", "the guard knows that the broker is unavailable"
+        )
         for number in range(50):
             assert attempt(guard, args={"number": number}) == "executed"
         assert attempts(guard, 1) == ["no_verdict"]

@@ -312,7 +312,7 @@ def test_when_decisions_come_too_late_the_guard_says_so_and_refuses_what_destroy
     assert guard.degraded is None
     late = decision(Level.NUDGE, guard.events[1]).model_copy(update={"time": guard.events[1].time - 60_000})
     guard.send(late)
-    assert guard.degraded == "decisions come too late: the workers are behind"
+    assert guard.degraded == "decisions arrive too late: the workers are behind"
     assert (delete_asset("a"), get_asset("b")) == ("no_verdict", "here")
     assert executed == ["delete a", "get b"]
     guard.send(decision(Level.ALLOW, guard.events[1], decision_id="fresh"))

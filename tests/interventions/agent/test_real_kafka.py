@@ -95,4 +95,4 @@ def test_an_agent_learns_that_nobody_watches_it_while_its_topic_is_gone_or_was_r
     wait_until(is_made, "it is recreated")
     wait_until(is_told, "the guard knows that it was recreated", deadline_s=90)
     assert watched.dropped == 0
-    assert f"haltline: what this process does goes unwatched: {GONE}" in caplog.text
+    assert f"haltline: actions of this process are not monitored: {GONE}" in caplog.text

@@ -161,7 +161,7 @@ def answering(status: int, host: str) -> Iterator[str]:
     {
         "one on this machine": (200, "127.0.0.1", Verdict.OK, "well"),
         "one at another address without TLS": (200, "127.0.0.2", Verdict.NOTE, "without TLS"),
-        "one whose broker is away": (503, "127.0.0.1", Verdict.BAD, "its broker does not answer"),
+        "one whose broker is unavailable": (503, "127.0.0.1", Verdict.BAD, "its broker does not answer"),
     },
 )
 def test_an_intake_is_asked_for_its_health(status: int, host: str, verdict: Verdict, found: str) -> None:

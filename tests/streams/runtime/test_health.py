@@ -153,7 +153,7 @@ def test_a_broker_that_does_not_answer_is_retried(cluster: MockCluster, caplog: 
     watching = watch(cluster, Here(), failures)
     wait_until(lambda: watching.verdict().ready, "the end of the partition is known")
     watching.close()
-    assert "lag: the broker, which has the ends of the partitions, is away: " in caplog.text
+    assert "lag: the broker, which has the ends of the partitions, is unavailable: " in caplog.text
     assert failures == []
 
 

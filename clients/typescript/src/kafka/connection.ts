@@ -164,7 +164,7 @@ export class Connection {
         if (this.#stopping) break;
         const problem = error instanceof Error ? error.message : String(error);
         const why = this.#complaint === "" ? problem : `${problem} (${this.#complaint})`;
-        if (said === "") this.#warn(`what is decided cannot be read: ${why}`);
+        if (said === "") this.#warn(`decisions cannot be read: ${why}`);
         said = why;
         this.#loaded = false;
         this.#entries.clear();
@@ -365,7 +365,7 @@ export class Connection {
     try {
       await partitionsOf(this.#producer, this.#control, true);
     } catch (error) {
-      if (!this.#down) this.#warn(`the broker is away: ${error instanceof Error ? error.message : String(error)}`);
+      if (!this.#down) this.#warn(`the broker is unavailable: ${error instanceof Error ? error.message : String(error)}`);
       this.#down = true;
       return;
     }

@@ -153,10 +153,10 @@ export class Enforcer {
 
   /** Returns why decisions are not reliable now, as text. */
   degraded(linkUp: boolean): string | undefined {
-    if (!this.#loaded) return "it is not known what stands";
-    if (!linkUp) return "the broker is away";
-    if (this.#silent) return "the last verdict that was waited for did not come in time";
-    if (this.clocks.monotonicS() < this.#behindUntilS) return "decisions come too late: the workers are behind";
+    if (!this.#loaded) return "the control topic has not been read yet";
+    if (!linkUp) return "the broker is unavailable";
+    if (this.#silent) return "the last awaited verdict did not arrive in time";
+    if (this.clocks.monotonicS() < this.#behindUntilS) return "decisions arrive too late: the workers are behind";
     return undefined;
   }
 

@@ -14,6 +14,9 @@ from haltline.interventions.agent.rules.known_effects import known_effect
 from haltline.interventions.agent.settings import GuardSettings
 
 _NOBODY = "Nobody could be asked whether this may be done, and it could do harm. Report it instead."
+_NO_DECISIONS = (
+    "no decisions are available for this session. Calls of tools with destructive names are refused; all others run."
+)
 _UNREADABLE = "The call could not be read, so nobody could be asked whether it may be done. Write it another way."
 
 
@@ -46,8 +49,7 @@ class Notes:
             os.close(os.open(self._file(session_id, "notified"), os.O_CREAT | os.O_EXCL, 0o600))
         except OSError:
             return {}
-        return {"systemMessage": f"haltline: nobody is asked about what this session does. Tools whose name says that "
-                f"they destroy are refused, all others run. {why}"}  # fmt: skip
+        return {"systemMessage": f"haltline: {_NO_DECISIONS} {why}"}
 
     def _file(self, session_id: str, kind: str) -> Path:
         return self._folder / f"{blake2b(session_id.encode(errors='replace'), digest_size=16).hexdigest()}.{kind}"
@@ -62,7 +64,7 @@ def unanswered(notes: Notes, hook: dict[str, Any], why: str) -> Answer:
     if notice := notes.notify_once(session_id, why):
         return Answer(notice, why)  # with another exit code the output would be ignored
     is_call = hook.get("hook_event_name") == "PreToolUse"
-    return Answer({}, why + ("\nhaltline: hook: nobody was asked about this call; it goes on" if is_call else ""), 1)
+    return Answer({}, why + ("\nhaltline: hook: no decision on this call; it runs" if is_call else ""), 1)
 
 
 def unread(notes: Notes, session_id: str, event: str, why: str) -> Answer:
