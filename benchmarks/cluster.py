@@ -1,4 +1,4 @@
-"""What the benchmarks do with a Kafka: make topics, fill them, and watch groups and sizes from outside."""
+"""A local Kafka for benchmarks: creates and fills topics, and watches groups and sizes from outside."""
 
 import logging
 import sys
@@ -36,7 +36,7 @@ _DELIVER_WITHIN_S = 120.0
 _COME_BACK_WITHIN_S = 60.0
 
 answered = partial(broker_retry.answered, within_s=_COME_BACK_WITHIN_S, also=broker_retry.AWAY)
-"""Also while the broker is started again."""
+"""Retries a call also while the broker restarts."""
 
 
 class Cluster:
@@ -154,5 +154,5 @@ class Group:
         return total
 
     def close(self) -> None:
-        """Ends the asking."""
+        """Close the clients."""
         self._consumer.close()

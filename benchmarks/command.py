@@ -1,4 +1,4 @@
-"""What the commands of the benchmarks have in common: their options' text, and how they end."""
+"""The options' texts and the exit codes shared by the benchmarks' commands."""
 
 import argparse
 import sys

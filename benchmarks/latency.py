@@ -28,7 +28,7 @@ _ANSWER_WITHIN_S = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class Latency:
-    """What one engine took at one rate."""
+    """The latency of one engine at one rate."""
 
     engine: str
     rate: int
@@ -38,7 +38,7 @@ class Latency:
     p99_ms: float
     max_ms: float
     missing: int
-    """Verdicts that never came."""
+    """The number of missing verdicts."""
     p50_ms_by_round: list[float]
     p99_ms_by_round: list[float]
 

@@ -26,7 +26,7 @@ _DELETES_OF_A_RUNAWAY: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """What to make."""
+    """The settings of a load."""
 
     events: int
     sessions: int
@@ -36,11 +36,11 @@ class Load:
     seconds_between: float = 10.0
     """Event time between two events of one session, on average."""
     error_share: float = 0.08
-    """Of the completed calls."""
+    """The share of completed calls that fail."""
     destructive_share: float = 0.01
-    """Of the calls of a healthy session."""
+    """The share of a healthy session's calls that destroy something."""
     runaway_share: float = 0.005
-    """Of the sessions."""
+    """The share of sessions that are runaways."""
     await_verdicts: bool = False
     """Whether the agent's side waits for a verdict on every proposal."""
     prefix: str = "sess"
@@ -60,7 +60,7 @@ class Sent(NamedTuple):
 
 
 class _Session:
-    """Where one agent stands."""
+    """The state of one agent."""
 
     __slots__ = ("agent_id", "call", "calls_left", "deletes", "doomed_asset", "seq", "session_id")
 

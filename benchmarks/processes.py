@@ -1,4 +1,4 @@
-"""Child processes, and what they used of the machine."""
+"""Child processes and their use of processor time and memory."""
 
 import os
 import time
@@ -14,7 +14,7 @@ WORKER = "haltline.cli"
 
 
 def worker_arguments(bootstrap: str, prefix: str, group: str) -> list[str]:
-    """What `python -m haltline.cli` is told to be a worker."""
+    """Return the arguments of `python -m haltline.cli` for a worker."""
     return ["worker", "--bootstrap", bootstrap, "--prefix", prefix, "--group", group, "--metrics-port", "0"]
 
 
@@ -29,7 +29,7 @@ def start_worker(children: Children, name: str, bootstrap: str, prefix: str, gro
 
 
 def stop(child: Child) -> int:
-    """Ends it in order, or by force when that takes too long; returns its exit status."""
+    """Stop a process by SIGTERM, or by SIGKILL at the timeout; return its exit status."""
     return child.stop(within_s=_STOP_WITHIN_S)
 
 

@@ -19,7 +19,7 @@ def only(rules: Sequence[str]) -> Policy:
 
 
 def document(rules: Sequence[str], folder: Path) -> Path:
-    """The same as a file for `--policy`."""
+    """Write such a policy as a file for `--policy`."""
     file = folder / f"bench-policy-{len(rules)}.yaml"
     file.parent.mkdir(exist_ok=True)
     off = {name: {"enabled": False} for name in only(rules).rules}

@@ -27,7 +27,7 @@ class Engine:
     variant: str | None = None
     """None: our worker."""
     rules: tuple[str, ...] = ()
-    """Only these; none named: every rule."""
+    """The rules to run; empty: all."""
 
     def start(self, children: Children, cluster: Cluster, topics: Topics, group: str) -> Child:
         """Starts it on a topic of actions, with its changelog topic made."""
@@ -150,11 +150,11 @@ def measure(
 
 @dataclass(frozen=True)
 class Seen:
-    """A commit, as it was seen from outside."""
+    """A commit seen from outside."""
 
     at_s: float
     events: int
-    """Committed so far."""
+    """The number of events committed so far."""
     cpu_s: float | None
 
 

@@ -54,19 +54,19 @@ class Gemini:
 
 
 class _Chant:
-    """One stretch of text without calls: the same piece again and again, close together."""
+    """Detects a piece repeated at short distances in a stretch of text without calls."""
 
     def __init__(self) -> None:
         self._text = ""
         self._dropped = 0
-        """Characters that were cut off at the beginning."""
+        """The number of characters dropped from the beginning."""
         self._next = 0
-        """Where the next piece begins, counted from the very beginning."""
+        """The position of the next piece, counted from the beginning with dropped characters."""
         self._places: defaultdict[str, list[int]] = defaultdict(list)
         self._in_code = False
 
     def add(self, text: str) -> bool:
-        """Whether the text that goes on with this is a chant. Code, tables, lists and headings begin anew."""
+        """Add text. Return whether it chants. Code, tables, lists and headings reset the detection."""
         fences = text.count(_FENCE)
         if fences or _STRUCTURE.search(text):
             self._text, self._next, self._dropped = "", 0, 0

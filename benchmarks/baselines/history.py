@@ -1,4 +1,4 @@
-"""A recorded session as the peers' loop detectors see it: actions, what came back, and messages."""
+"""A recorded session as the peers' loop detectors see it: actions, observations and messages."""
 
 import re
 from collections.abc import Iterator
@@ -28,21 +28,21 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What came of a tool call."""
+    """The result of a tool call."""
 
     content: str = ""
     error: bool = False
     """The call itself was wrong: an ErrorObservation or AgentErrorEvent. A command that fails is none."""
     command: str | None = None
-    """Of a command line: its identity, beside its exit code."""
+    """The identity of a command line, apart from its exit code."""
     exit_code: int = 0
     cell: bool = False
-    """Of a cell of a notebook."""
+    """True for a notebook cell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What an agent said."""
+    """A message of an agent."""
 
     text: str
     speaker: str = "agent"
@@ -50,29 +50,29 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Condensation:
-    """The context was condensed, for it had become too long."""
+    """A condensation of a context that had become too long."""
 
 
 Entry: TypeAlias = Action | Observation | Message | Condensation
 
 
 class Verdict(Enum):
-    """What a detector says on an entry."""
+    """A detector's verdict on an entry."""
 
     HINT = "hint"
-    """The model is told, and goes on."""
+    """The model receives a hint and continues."""
     STOP = "stop"
 
 
 class Detector(Protocol):
-    """One of the peers' detectors, at the beginning of a session."""
+    """One of the peers' detectors, for one session."""
 
     def add(self, entry: Entry) -> tuple[Verdict, str] | None:
-        """Takes in the session's next entry; what it says, and the rule that says it."""
+        """Add the session's next entry. Return the verdict and its rule, or None."""
 
 
 def entries(session: Recorded) -> Iterator[tuple[int, Entry]]:
-    """Each entry with the event's number in the source.
+    """Yield each entry with its event's number in the source.
 
     Thoughts are not recorded, so that calls that differ in nothing else are equal here; with them the
     detectors that compare thoughts would find less.

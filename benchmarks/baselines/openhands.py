@@ -27,11 +27,11 @@ class OpenHandsV0:
         self._observations: deque[Observation] = deque(maxlen=6)
         self._recent: deque[Entry] = deque(maxlen=10)
         self._messages: list[Message] = []
-        """Since the last observation."""
+        """Messages since the last observation."""
         self._events = self._condensations = 0
 
     def add(self, entry: Entry) -> tuple[Verdict, str] | None:
-        """Stops as soon as one of the five rules holds."""
+        """Return a stop as soon as one of the five rules holds."""
         self._events += 1
         self._recent.append(entry)
         match entry:
@@ -74,10 +74,10 @@ class OpenHandsV1:
     def __init__(self) -> None:
         self._events: deque[Entry] = deque(maxlen=20)
         self._nudged = False
-        """In this streak of errors."""
+        """True: a nudge was given in this streak of errors."""
 
     def add(self, entry: Entry) -> tuple[Verdict, str] | None:
-        """A nudge on the third equal error in a row, a stop on any other rule."""
+        """Return a nudge on the third equal error in a row, a stop on any other rule."""
         self._events.append(entry)
         if isinstance(entry, Action):
             return None
@@ -113,7 +113,7 @@ def _same_v0(actions: Sequence[Action], count: int) -> bool:
 
 
 def _equal_v0(one: Action, other: Action) -> bool:
-    """Of two replacing edits only the first three lines are compared."""
+    """Return whether two actions are equal. Replacing edits are compared by their first three lines."""
     if one.args.startswith(_REPLACE) and other.args.startswith(_REPLACE):
         heads = [a.args.splitlines() for a in (one, other)]
         if all(len(lines) > 2 for lines in heads):
@@ -122,7 +122,7 @@ def _equal_v0(one: Action, other: Action) -> bool:
 
 
 def _alike(observations: Sequence[Observation], count: int) -> bool:
-    """Of commands only command line and exit code are compared, never the output."""
+    """Return whether `count` observations are equal. Commands are compared by command line and exit code only."""
     return len(observations) == count and len({_key_v0(o) for o in observations}) == 1
 
 
@@ -148,7 +148,7 @@ def _adjacent_condensations(recent: Sequence[Entry]) -> bool:
 
 
 def _error_streak(actions: Sequence[Action], observations: Sequence[Observation]) -> int:
-    """Equal actions that were wrong, from the newest on; paired by position, as published."""
+    """Return the number of equal failed actions, from the newest back; paired by position, as published."""
     streak = 0
     for action, observation in zip(reversed(actions), reversed(observations), strict=False):
         if action != actions[-1] or not observation.error:
@@ -158,7 +158,7 @@ def _error_streak(actions: Sequence[Action], observations: Sequence[Observation]
 
 
 def _monologue(events: Sequence[Entry]) -> int:
-    """Messages of the agent in a row, whatever they say; condensations are passed over."""
+    """Return the number of consecutive messages of the agent; condensations are skipped."""
     count, speaker = 0, None
     for entry in reversed(events):
         if isinstance(entry, Condensation):

@@ -27,7 +27,7 @@ _SHORT_S = 60.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0 when nothing differs in any run, 1 when something does."""
+    """Run the command. Return the exit code: 0 when nothing differs in any run, else 1."""
     args = options(arguments)
     if missing := missing_tools():
         print(f"chaos: expected {' and '.join(missing)}; got no such command on PATH", file=sys.stderr)
@@ -44,13 +44,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 sessions=args.sessions,
             )
             results.append(_one(settings, number=len(results) + 1, of=len(args.seeds)))
-            gc.collect()  # clients of a broker that is gone would look for it
+            gc.collect()  # otherwise clients of the stopped broker would keep connecting
     print("", *summary(results), sep="\n", flush=True)
     return 0 if all(result.ok for result in results) else 1
 
 
 def _one(settings: Settings, *, number: int, of: int) -> Result:
-    """One run, from its broker's start to its verdict. What happens in it is printed where there is only one."""
+    """Run one run from the broker's start to the verdict. Its events are printed when it is the only run."""
     folder = Path(tempfile.mkdtemp(prefix="haltline-chaos-"))
     lasts = "three waves" if settings.once else f"{settings.seconds:g} s"
     counted = f"{number} of {of}: " if of > 1 else ""
@@ -80,7 +80,7 @@ def _conducted(settings: Settings, folder: Path, lasts: str, tell: Callable[[str
         with LocalKafka(folder / "kafka", jars=fetch()) as kafka, Children(folder / "logs") as children:
             system = System(kafka, children, folder, seed=settings.seed, workers=settings.workers, tell=tell)
             compared = Run(system, settings).all()
-    except Exception as failure:  # the next seed is run all the same
+    except Exception as failure:  # the next seed runs anyway
         error = f"{type(failure).__name__}: {failure}"
         tell(error)
     took_s = time.monotonic() - began
@@ -97,7 +97,7 @@ def _teller(story: TextIO, *, shown: bool) -> Callable[[str], None]:
 
 
 def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """What was asked for; `seeds` are those of all runs in their order. Ends the process when it cannot be read."""
+    """Parse the arguments; `seeds` has one per run, in order. Exits the process at an invalid argument."""
     parser = command.options("benchmarks.chaos", __doc__, "--seed 9722 --runs 10 --seconds 300")
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--seconds", type=_seconds, default=300.0, help="how long the load runs (%(default)s)")

@@ -1,4 +1,4 @@
-"""A record of the changelog that cannot be read, of a session that is there for it alone."""
+"""Unreadable changelog records of a session that exists only for them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,23 +15,22 @@ from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.replay.records import LogRecord
 
 SESSION: Final = "damaged"
-"""Its own, and its agent's: what becomes of it depends on when it is struck, and is looked at apart."""
+"""The id of its session and agent. It is checked separately, because its state depends on the times of the strikes."""
 
 _BYTES: Final = b'{"v":1,"session_id":"damaged","events":\xff'
 
 
 class Strike(NamedTuple):
-    """One record that cannot be read."""
+    """One unreadable record and its place in the changelog."""
 
     value: bytes
-    """Its own: no other strike has it."""
+    """Unique to this strike."""
     partition: int
     offset: int
-    """In the changelog."""
 
 
 class Damage:
-    """Strikes that session again and again; each strike has bytes of its own."""
+    """Writes unreadable states of that session; each has unique bytes."""
 
     def __init__(self, bootstrap: str, topics: Topics, changelog: str) -> None:
         self._bootstrap = bootstrap
@@ -41,13 +40,13 @@ class Damage:
         self.strikes: list[Strike] = []
 
     def strike(self) -> None:
-        """Writes a record that nobody can read: its owner ends, for somebody else wrote, and finds it when back."""
+        """Write an unreadable record. The owner detects the foreign write, ends, and reads it after its restart."""
         value = _BYTES + b"%d" % len(self.strikes)
         place = produce_confirmed(self._bootstrap, self._changelog, key=SESSION.encode(), value=value)
         self.strikes.append(Strike(value, place.partition, place.offset))
 
     def act(self) -> None:
-        """One event of the session, for which its state is read."""
+        """Produce one event of the session, so that its state is read."""
         self._time_ms += 1000
         event = {
             "event_id": f"damaged-{self._time_ms}", "session_id": SESSION, "agent_id": SESSION, "time": self._time_ms,
@@ -62,7 +61,7 @@ def check(
     changelog: Mapping[int, PartitionHistory],
     owners: Owners,
 ) -> Check:
-    """Each strike is kept as a dead letter, unless the changelog shows that no owner can have read it.
+    """Check that each strike is a dead letter, unless the changelog shows that no owner can have read it.
 
     A redelivery may repeat a letter. `changelog` is the whole of it, by partition.
     """
@@ -94,15 +93,15 @@ def check(
 
 
 class _Fate(NamedTuple):
-    """What became of a strike without a letter."""
+    """The explanation of a strike without a dead letter."""
 
     excuses: bool
-    """No owner had read it before it was written over."""
+    """No owner had read it before it was overwritten."""
     text: str
 
 
 def _fate(strike: Strike, history: PartitionHistory | None, owners: Owners) -> _Fate:
-    """By the changelog alone: the first record behind it that took its place."""
+    """Find the first record that overwrote it, in the changelog only."""
     written = [] if history is None else history.of_key(SESSION.encode())
     struck = next((one.record for one in written if one.record.offset == strike.offset), None)
     if history is None or struck is None or struck.value != strike.value:
@@ -114,7 +113,7 @@ def _fate(strike: Strike, history: PartitionHistory | None, owners: Owners) -> _
 
 
 def _takes_its_place(written: Written, strike: Strike) -> bool:
-    """A record that counts and has other content: an owner writes a value again when a late record is behind it."""
+    """Return whether a record counts and has other content: an owner rewrites a value after a late record."""
     return written.counts and written.record.value != strike.value
 
 
@@ -131,6 +130,6 @@ def _fate_of_overwritten(struck: LogRecord, over: LogRecord, history: PartitionH
 
 
 def is_of_state(letter: LogRecord) -> bool:
-    """Whether a dead letter is of a state, not of a record of a source."""
+    """Return whether a dead letter is of a state, not of a source record."""
     found = DeadLetter.from_record(letter.key, letter.value, letter.headers)
     return found.reason is BadRecord.UNREADABLE_STATE

@@ -1,4 +1,4 @@
-"""What must be there after a chaos run: the pure core over the topics as they are, in their order."""
+"""The expected content after a chaos run: the result of the pure core over the topics in order of their offsets."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -31,22 +31,22 @@ Place = tuple[str, int, int]
 
 @dataclass
 class Truth:
-    """What follows from the records of the sources."""
+    """The results that follow from the source records."""
 
     states: dict[str, Any] = field(default_factory=dict)
-    """By session: the state, as its JSON says it."""
+    """By session: the state as JSON."""
     decisions: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By id, without the worker's wall clock."""
+    """By id, without times of the worker's wall clock."""
     detections: dict[str, dict[str, Any]] = field(default_factory=dict)
     control: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By key: what holds at the end."""
+    """By key: the entries in force at the end."""
     signals: dict[str, dict[str, Any]] = field(default_factory=dict)
     dead: dict[Place, BadRecord] = field(default_factory=dict)
 
 
-# Between topics there is no order, so what is seen across sessions must not kill them: it is only recorded. So is what
-# one rule finds in a session, for the group that runs rules in shadow. Nobody acknowledges kills here: to say them
-# again by the worker's clock would be no function of the log.
+# Topics have no order among each other, so cross-session rules must not kill: they only record. So does one session
+# rule, for the group that runs rules in shadow. Kills are not acknowledged here, and are not sent again: that would
+# depend on the worker's clock, not on the log.
 POLICY = Policy(
     name="chaos",
     operations=Operations(kill_ack_s=3600),
@@ -55,7 +55,7 @@ POLICY = Policy(
 
 
 def document(folder: Path) -> Path:
-    """The policy of a chaos run as a file for `--policy`."""
+    """Write the policy of a chaos run as a file for `--policy`."""
     file = folder / "chaos-policy.yaml"
     rules = {name: {"mode": "shadow"} for name in POLICY.rules}
     file.write_text(yaml.safe_dump({"name": POLICY.name, "operations": {"kill_ack_s": 3600}, "rules": rules}))
@@ -63,16 +63,16 @@ def document(folder: Path) -> Path:
 
 
 BEFORE = "@before"
-"""Behind the name of a topic: the one of this name that was deleted."""
+"""The suffix of a deleted topic's name."""
 
 
 State = SessionState | ScopeState
 Observe = Callable[[str, Position, State], object]
-"""Receives the name of each state, the record that was its last one so far, and the state as it is then."""
+"""Receives the name of each state, its latest record's position, and the state after that record."""
 
 
 def unobserved(*_: object) -> None:
-    """Passes over every state but the last."""
+    """Observe nothing."""
 
 
 def work_out(
@@ -87,7 +87,7 @@ def work_out(
     partitions: int = PARTITIONS,
     observe: Observe = unobserved,
 ) -> Truth:
-    """Run the core over these topics. Each session must be on one of the first two only.
+    """Run the core over these topics. Each session must be on only one of the first two.
 
     `gone` was on the topic of actions before that was recreated; its records bear its name and BEFORE.
     What the signals must be follows from those two; what follows from the signals, from their order in the log.
@@ -109,7 +109,7 @@ def work_out(
 
 
 class _Expectation:
-    """What the core makes of one record after the other."""
+    """Runs the core over one record after another."""
 
     def __init__(self, core: Core, partitions: int, observe: Observe) -> None:
         self._core = core
@@ -120,7 +120,7 @@ class _Expectation:
         self._scopes: dict[tuple[str, str], ScopeState] = {}
 
     def act(self, record: LogRecord) -> None:
-        """A record of the topic of actions."""
+        """Process a record of the topic of actions."""
         place = (record.topic, record.partition, record.offset)
         try:
             event = wire.decode_event(record.value, record.headers)
@@ -134,12 +134,12 @@ class _Expectation:
         self._take(self._core.on_event(self._live.get(event.session_id), event, at), at)
 
     def command(self, record: LogRecord) -> None:
-        """An operator's command."""
+        """Process an operator's command."""
         command, at = wire.decode(Command, record.value), _position(record)
         self._take(self._core.on_command(self._live.get(command.id), command, at), at)
 
     def signal(self, record: LogRecord) -> None:
-        """Raises RuntimeError when it has an effect that is not recorded alone."""
+        """Process a signal. Raises RuntimeError when it has other effects than records."""
         signal, at = wire.decode(Signal, record.value), _position(record)
         key = (signal.scope, signal.id)
         found = self._core.on_signal(self._scopes.get(key), signal, at)
@@ -150,13 +150,13 @@ class _Expectation:
         self._follow(found.detections, found.decisions, found.signals)
 
     def recreate(self, topic: str) -> None:
-        """What states include of it so far is of the topic before."""
+        """Move the states' offsets of a topic to its deleted predecessor."""
         for state in self._live.values():
             if topic in state.offsets:
                 state.offsets[topic + BEFORE] = state.offsets.pop(topic)
 
     def result(self) -> Truth:
-        """With the states as they are now."""
+        """Return the results with the current states."""
         self._truth.states = {session: state_codec.shown(state) for session, state in self._live.items()}
         self._truth.states |= {control_key(*key): state_codec.shown(state) for key, state in self._scopes.items()}
         return self._truth
@@ -188,7 +188,7 @@ def _position(record: LogRecord) -> Position:
 
 
 def without_clock(record: Decision | ControlRecord) -> dict[str, Any]:
-    """A record as JSON says it, without the worker's wall clock."""
+    """Return a record as JSON, without times of the worker's wall clock."""
     fields: dict[str, Any] = orjson.loads(record.to_json())
     fields.pop("decided_at", None)
     return fields

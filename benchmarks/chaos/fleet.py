@@ -1,4 +1,4 @@
-"""The processes under test: each is started again when it ends, as a supervisor would do."""
+"""The processes under test, restarted when they end, as by a supervisor."""
 
 import os
 import random
@@ -19,7 +19,7 @@ _ANSWER_WITHIN_S = 2.0
 
 @dataclass(frozen=True)
 class Happened:
-    """One line of the story."""
+    """One line of the run's log."""
 
     at_s: float
     target: str
@@ -28,7 +28,7 @@ class Happened:
 
 @dataclass
 class Member:
-    """One process by its role; it has many lives."""
+    """One process by its role, with the number of its starts (lives)."""
 
     name: str
     arguments: Sequence[str]
@@ -37,14 +37,14 @@ class Member:
     child: Child
     lives: int = 1
     struck: str | None = None
-    """What we did to this life that may end it."""
+    """The fault that may end this life."""
     frozen: bool = False
     restart_at: float | None = None
 
 
 @dataclass
 class Fleet:
-    """All of them. Times are of `time.monotonic`; the story counts from `began`."""
+    """All processes. Times are in seconds of `time.monotonic`; those of the log count from `began`."""
 
     children: Children
     module: str
@@ -52,33 +52,33 @@ class Fleet:
     began: float = field(default_factory=time.monotonic)
     members: dict[str, Member] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)
-    """How many lives those had that were ended in order."""
+    """The number of lives of processes that were stopped."""
     story: list[Happened] = field(default_factory=list)
     tell: Callable[[str], None] = print
     pids: dict[str, int] = field(default_factory=dict)
-    """By the name of a life, which is that of its log."""
+    """The process id by the name of a life, which is that of its log file."""
 
     def add(self, name: str, arguments: Sequence[str], *, port_option: str = "--metrics-port") -> None:
-        """Starts a process that says on a port whether it is ready, and keeps it running from now on."""
+        """Start a process with a readiness endpoint and keep it running."""
         port = _free_port()
         self.add_module(name, self.module, [*arguments, port_option, str(port)], is_ready=lambda _: _is_ready(port))
 
     def add_module(
         self, name: str, module: str, arguments: Sequence[str], *, is_ready: Callable[[Child], bool]
     ) -> None:
-        """As `add`, of another module, which says in another way that it is ready."""
+        """Like `add`, for another module with another readiness check."""
         life = self.ended.pop(name, 0) + 1
         child = self._start(name, life, module, arguments)
         self.members[name] = Member(name, arguments, module, is_ready, child, lives=life)
 
     def note(self, target: str, what: str) -> None:
-        """Adds to the story."""
+        """Add a line to the log."""
         happened = Happened(round(time.monotonic() - self.began, 1), target, what)
         self.story.append(happened)
         self.tell(f"{happened.at_s:7.1f} s  {target:10} {what}")
 
     def strike(self, name: str, number: signal.Signals) -> None:
-        """Sends a signal to a process that may end it; nothing happens when it is down already."""
+        """Send a process a signal that may end it; a no-op when it is down."""
         if name not in self.members:
             self.note(name, f"{number.name}: was ended in order already")
             return
@@ -91,7 +91,7 @@ class Fleet:
         self.note(name, number.name + (" while frozen" if member.frozen else ""))
 
     def freeze(self, name: str, seconds: float) -> float | None:
-        """Stops a process without its knowledge. Returns when to thaw it; None when there was nothing to do."""
+        """Send SIGSTOP to a process. Return the time to thaw it; None when it is down or frozen already."""
         member = self.members[name]
         if member.child.exit_code is not None or member.frozen:
             self.note(name, "SIGSTOP: was down or frozen already")
@@ -102,7 +102,7 @@ class Fleet:
         return time.monotonic() + seconds
 
     def thaw(self, name: str) -> None:
-        """Lets a frozen process go on."""
+        """Send SIGCONT to a frozen process."""
         member = self.members[name]
         if member.frozen:
             member.frozen = False
@@ -111,7 +111,7 @@ class Fleet:
                 self.note(name, "SIGCONT")
 
     def supervise(self) -> None:
-        """Notes who ended, and starts it again after a moment. Call it often."""
+        """Log processes that ended, and restart them after a random delay. Call it often."""
         for member in self.members.values():
             code = member.child.exit_code
             if code is None:
@@ -129,7 +129,7 @@ class Fleet:
                 self.note(member.name, f"started again, life {member.lives}")
 
     def not_ready(self) -> list[str]:
-        """Those that do not run, or do not say that they have what they need."""
+        """Return the processes that do not run or are not ready."""
         return [
             member.name
             for member in self.members.values()
@@ -137,7 +137,7 @@ class Fleet:
         ]
 
     def end(self, name: str) -> int:
-        """Ends a process for good, in order; returns its exit status."""
+        """Stop a process permanently by SIGTERM; return its exit status."""
         member = self.members.pop(name)
         self.ended[name] = member.lives
         code = processes.stop(member.child)
@@ -145,7 +145,7 @@ class Fleet:
         return code
 
     def thaw_all(self) -> None:
-        """Lets every frozen process go on: one that is stopped cannot be ended in order."""
+        """Continue every frozen process, because a frozen one does not handle SIGTERM."""
         for name in self.members:
             self.thaw(name)
 
@@ -159,7 +159,7 @@ def _is_ready(port: int) -> bool:
     try:
         with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=_ANSWER_WITHIN_S) as answer:
             return bool(answer.status == HTTPStatus.OK)
-    except OSError:  # nobody listens yet, or it says no
+    except OSError:  # not listening yet, or not ready
         return False
 
 

@@ -1,9 +1,9 @@
-"""An agent with a guard, in a process of its own: it tries to destroy something again and again, until it is ended.
+"""An agent with a guard, in its own process, that repeats a destructive call until it is stopped.
 
 `python -m benchmarks.chaos.guarded BOOTSTRAP PREFIX`
 
-Its session is killed before it begins, so whatever is restarted, nothing of it may ever be executed. It prints what
-its calls are refused with, when that changes.
+Its session is killed before it starts, so no call may ever be executed, whatever is restarted. It prints the reason of
+refusals when it changes.
 """
 
 import signal
@@ -23,10 +23,10 @@ from haltline.schemas.wire import decode
 from haltline.streams.replay.records import LogRecord
 
 SESSION: Final = "guarded"
-"""Its own, and its agent's: what is said of it is no function of the load, and looked at apart."""
+"""The id of its session and agent. It is checked separately, because it does not follow from the load."""
 
 APART: Final = (SESSION, damage.SESSION)
-"""Sessions that are looked at apart."""
+"""Sessions that are checked separately."""
 
 _KEYS: Final = {key.encode() for session in APART for key in (session, f"session:{session}")}
 KILLED: Final = "refused with session_killed_by_operator"
@@ -35,7 +35,7 @@ _PAUSE_S: Final = 0.25
 
 
 def main(bootstrap: str, prefix: str) -> None:
-    """Never returns; SIGTERM ends it with 0."""
+    """Run until SIGTERM, which exits with status 0."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     text = ""
     guard = Guard(
@@ -62,12 +62,12 @@ def main(bootstrap: str, prefix: str) -> None:
 
 
 def is_refused(log_file: Path) -> bool:
-    """Whether this life has heard of its kill."""
+    """Return whether a call of this life was refused because of the kill."""
     return KILLED in log_file.read_text().splitlines()
 
 
 def check_refusals(logs: Iterable[Path]) -> Check:
-    """Nothing was executed in any of its lives, and the last one knows why."""
+    """Check that no life executed a call, and that the last was refused because of the kill."""
     lives = sorted(logs, key=lambda file: int(file.suffixes[0][1:]))
     differences = [
         Difference(file.name, "expected no call to be executed, got one") for file in lives if executed(file)
@@ -78,19 +78,19 @@ def check_refusals(logs: Iterable[Path]) -> Check:
 
 
 def executed(log_file: Path) -> bool:
-    """Whether a call went through."""
+    """Return whether a call was executed."""
     return _EXECUTED in log_file.read_text().splitlines()
 
 
 def is_of_others(record: LogRecord, signals: str) -> bool:
-    """Whether a record is about none of the sessions that are looked at apart; `signals` names the signals' topic."""
+    """Return whether a record is about other sessions than those of `APART`; `signals` is the signals' topic."""
     if record.topic == signals:
         return decode(Signal, record.value).session_id not in APART
     return record.key not in _KEYS
 
 
 def of_others(truth: Truth) -> Truth:
-    """The same without what is about sessions that are looked at apart: their signals lead to findings about them."""
+    """Return the results without those about sessions of `APART`, whose signals lead to findings."""
 
     def kept(records: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         return {key: record for key, record in records.items() if record["session_id"] not in APART}

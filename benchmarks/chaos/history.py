@@ -1,7 +1,7 @@
-"""A changelog read back whole: which of its records count, and where whoever wrote them had become the owner.
+"""A complete changelog: which of its records count, and from which offset their writers owned the partition.
 
-A state names the claim of its writer, who has read everything before that claim. A state of a release before claims has
-an epoch instead: its writer is known from the first record that has it.
+A state names the claim of its writer, which has read everything before that claim. A state of a release before claims
+has an epoch instead: its writer owned the partition from the first record with that epoch.
 """
 
 from collections.abc import Iterable
@@ -14,11 +14,11 @@ from haltline.streams.sessions.state_cache import SCOPE_KEY
 
 
 class Written(NamedTuple):
-    """A record of the changelog, and what a reader makes of it."""
+    """A record of the changelog, and whether a reader accepts it."""
 
     record: LogRecord
     counts: bool
-    """False: its writer had been replaced, so it is read as never written."""
+    """False: its writer had been replaced, so readers ignore it."""
 
 
 @dataclass
@@ -34,7 +34,7 @@ class PartitionHistory:
         self._state = PartitionState(self.partition)
 
     def append(self, record: LogRecord) -> None:
-        """The next record."""
+        """Append the next record."""
         take(self._state, record)
         if (epoch := Epoch.of(record)) is not None:
             self._first.setdefault(epoch, record.offset)
@@ -42,18 +42,18 @@ class PartitionHistory:
         self.written.append(Written(record, counts))
 
     def of_key(self, key: bytes) -> list[Written]:
-        """The records of one key."""
+        """Return the records of one key."""
         return [written for written in self.written if written.record.key == key]
 
     def owned_since(self, record: LogRecord) -> int | None:
-        """The offset of its writer's claim, or of its writer's first record. None: no worker wrote it."""
+        """Return the offset of its writer's claim or first record; None when no worker wrote it."""
         owner, epoch = Owner.of(record), Epoch.of(record)
         if owner is not None:
             return owner.claim
         return None if epoch is None else self._first[epoch]
 
     def had_read(self, writer_of: LogRecord, other: LogRecord) -> bool:
-        """Whether who wrote the one had read the other when it became the owner."""
+        """Return whether the writer of the first record had read the other when it became the owner."""
         since, epoch = self.owned_since(writer_of), Epoch.of(writer_of)
         if since is None or since < other.offset:
             return False
@@ -61,7 +61,7 @@ class PartitionHistory:
 
 
 def histories(records: Iterable[LogRecord]) -> dict[int, PartitionHistory]:
-    """By partition; `records` has those of each in the order of their offsets."""
+    """Return the histories by partition; `records` are in order of offsets within a partition."""
     found: dict[int, PartitionHistory] = {}
     for record in records:
         found.setdefault(record.partition, PartitionHistory(record.partition)).append(record)
@@ -69,10 +69,10 @@ def histories(records: Iterable[LogRecord]) -> dict[int, PartitionHistory]:
 
 
 def take(state: PartitionState, record: LogRecord) -> None:
-    """Apply one record by the rules by which a worker reads its changelog; what is missing before it was compacted."""
+    """Apply one record as a worker does when it reads its changelog. Missing offsets before it were compacted."""
     state.apply([record], begins=state.position, following=record.offset + 1)
 
 
 def state_name(key: bytes) -> str:
-    """Of the key of a state: the session's id, or the scope with its id."""
+    """Return the name of a state's key: the session's id, or the scope with its id."""
     return key.removeprefix(SCOPE_KEY).decode()

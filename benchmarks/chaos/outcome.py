@@ -1,4 +1,4 @@
-"""What is there after a chaos run, read back whole and compared; of what differs, where it is and who owned that."""
+"""The comparison after a chaos run: all topics and tables, and for differences their place and its owner."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -25,7 +25,7 @@ from haltline.streams.replay.records import LogRecord
 
 
 class Outcome:
-    """Of one run whose processes have ended."""
+    """The comparison of one run whose processes have ended."""
 
     def __init__(self, system: System, gone: anew.Gone) -> None:
         self._system = system
@@ -35,7 +35,7 @@ class Outcome:
         self._sources = self._log | {(r.topic, r.partition, r.offset): r for r in gone.records}
 
     def compare(self, events_by_session: Mapping[str, int], strikes: Sequence[damage.Strike]) -> list[Compared]:
-        """Everything, in the order in which it is shown."""
+        """Run all checks; return them in the order in which they are shown."""
         topics = self._topics
         states = [compared for runs in self._system.changelogs for compared in self._states(runs, events_by_session)]
         of_states = [letter for letter in self._of(topics.dead_letter) if damage.is_of_state(letter)]
@@ -64,7 +64,7 @@ class Outcome:
         ]
 
     def truth(self, runs: Runs, observe: Observe = unobserved) -> Truth:
-        """What must be there, of the rules that these workers run."""
+        """Return the expected results of the rules that these workers run."""
         topics = self._topics
         actions, commands = self._of_others(topics.actions), self._of_others(topics.commands)
         gone = [record for record in self._gone.records if guarded.is_of_others(record, topics.signals)]
@@ -104,7 +104,7 @@ class Outcome:
         return {runs: self._system.owners(runs) for runs in self._system.changelogs}
 
     def _owner_of(self, place: Place) -> Owner | None:
-        """Who read a record of a source: its owner when the record was sent."""
+        """Return the owner of a source record's partition when the record was sent."""
         record = self._sources.get(place)
         return None if record is None else self._owners[Runs.ENFORCED].at_time(record.partition, record.timestamp)
 
@@ -117,7 +117,7 @@ class Outcome:
 
     @cached_property
     def _places(self) -> dict[str, Place]:
-        """Where each event and command was first; of a decision where its event was. Read if something differs."""
+        """The first place of each event and command; a decision has that of its event. Used for differences only."""
         places: dict[str, Place] = {}
         topics = self._topics
         for place, record in self._sources.items():
@@ -139,19 +139,19 @@ class Outcome:
             yield (row["topic"], row["partition"], row["offset"]), row["raw"]
 
     def _audit_of_gone(self) -> tuple[Iterator[tuple[Place, bytes | None]], dict[Place, bytes | None]]:
-        """Rows and records of the topic that was deleted; none where none was."""
+        """Return the audit rows and the records of the deleted topic; empty when none was deleted."""
         topic = self._gone.topic
         rows = self._audit_rows(self._system.sink(lives_before=1), topic)
         return rows, {(topic, record.partition, record.offset): record.value for record in self._gone.records}
 
 
 def _partition_of_state(name: str) -> int:
-    """Of a session; of a scope, whose name is `scope:id` as no session's of the load is, that of its id."""
+    """Return the partition of a state's session, or of the id in a scope's name `scope:id`."""
     return partition_of(name.partition(":")[2] or name, PARTITIONS)
 
 
 def _fields(value: bytes | None) -> Mapping[str, str]:
-    """Those of a record that are texts; none of one that is no JSON."""
+    """Return the text fields of a JSON record; empty when it is not a JSON object."""
     try:
         fields: Any = orjson.loads(value or b"")
     except orjson.JSONDecodeError:

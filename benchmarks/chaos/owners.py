@@ -1,4 +1,4 @@
-"""Which process owned a partition, by what workers log when they become its owner."""
+"""The owners of partitions, from the log lines of workers that became their owner."""
 
 import re
 import time
@@ -17,13 +17,13 @@ class Owner:
     """A process that became the owner of a partition."""
 
     process: str
-    """As its log is named: the worker, and which of its lives."""
+    """The name of its log: the worker and the number of its life."""
     pid: int | None
     partition: int
     claim: int
     """The offset of its claim in the changelog."""
     at_ms: int
-    """When it logged that."""
+    """The time of the log line, in ms since 1970."""
 
     def __str__(self) -> str:
         pid = "" if self.pid is None else f", pid {self.pid}"
@@ -31,7 +31,7 @@ class Owner:
 
 
 class Owners:
-    """All of one group, by partition and in the order of their claims."""
+    """The owners of one group's partitions, by partition in order of their claims."""
 
     def __init__(self, owners: Iterable[Owner] = ()) -> None:
         self._of: dict[int, list[Owner]] = {}
@@ -39,25 +39,25 @@ class Owners:
             self._of.setdefault(owner.partition, []).append(owner)
 
     def at_offset(self, partition: int, offset: int) -> Owner | None:
-        """Who owned a partition when its changelog was at that offset; None: no log names an owner."""
+        """Return the owner of a partition at an offset of its changelog; None when no log names one."""
         before = [owner for owner in self._of.get(partition, ()) if owner.claim <= offset]
         return before[-1] if before else None
 
     def at_time(self, partition: int, time_ms: int) -> Owner | None:
-        """The same of a moment; of one before the first owner it is the first, who reads it later."""
+        """Return the owner at a time; before the first owner, that one, which reads the records later."""
         owners = sorted(self._of.get(partition, ()), key=lambda owner: owner.at_ms)
         before = [owner for owner in owners if owner.at_ms <= time_ms]
         return before[-1] if before else next(iter(owners), None)
 
 
 def owners_of(logs: Iterable[Path], pids: Mapping[str, int]) -> Owners:
-    """From the logs of a group's workers; `pids` are by the names of logs."""
+    """Read the owners from the logs of a group's workers; `pids` are by the names of logs."""
     return Owners(owner for file in logs for owner in _of_log(file.stem, file.read_text(errors="replace"), pids))
 
 
 def _of_log(name: str, text: str, pids: Mapping[str, int]) -> Iterable[Owner]:
     for found in filter(None, map(_LINE.match, text.splitlines())):
-        local = time.strptime(found[1], "%Y-%m-%d %H:%M:%S")  # logged without its zone: that of this machine
+        local = time.strptime(found[1], "%Y-%m-%d %H:%M:%S")  # logged without a zone, in local time
         at_ms = int(time.mktime(local)) * 1000 + int(found[2])
         for partition, claim in _CLAIM.findall(found[3]):
             yield Owner(name, pids.get(name), int(partition), int(claim), at_ms)

@@ -1,4 +1,4 @@
-"""From which record of the changelog on states are not those of the pure core."""
+"""The first changelog record from which a state differs from that of the pure core."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from haltline.streams.sessions import state_codec
 
 
 class Parted(NamedTuple):
-    """Where the log and the expectation part, of one state."""
+    """The place where one state in the log differs from the expected one."""
 
     partition: int
     offset: int
-    """Of the changelog: of the first record that differs, or of the last one where the records end too early."""
+    """The changelog offset of the first record that differs, or of the last one when records are missing."""
     how: str
 
 
@@ -26,11 +26,11 @@ class _Compared:
     written: Written
     shown: dict[str, Any]
     differs: bool | None = None
-    """None: the core has not been at this place."""
+    """None: the core has not processed this place."""
 
 
 class Parting:
-    """Compares each record of some states with what the core has at the same place of the source."""
+    """Compares each record of some states with the core's state at the same source offset."""
 
     def __init__(
         self,
@@ -55,14 +55,14 @@ class Parting:
                     self._at.setdefault((name, topic, offset), []).append(compared)
 
     def observe(self, name: str, at: Position, state: State) -> None:
-        """What the core has after that record. A topic that was recreated has two records at one place."""
+        """Compare with the core's state after a record. A recreated topic has two records at one place."""
         records = [one for one in self._at.get((name, at.topic, at.offset), ()) if one.differs is not False]
         expected = self._content(state_codec.shown(state)) if records else {}
         for compared in records:
             compared.differs = self._content(compared.shown) != expected
 
     def first(self, name: str) -> Parted | None:
-        """Where a state parts; None: the changelog has no record of it."""
+        """Return where a state first differs; None when the changelog has no record of it."""
         records = self._of.get(name)
         if not records:
             return None
@@ -83,5 +83,5 @@ def _parted(one: _Compared, how: str) -> Parted:
 
 
 def _name(key: bytes | None) -> str:
-    """Empty where the key is none of a state."""
+    """Return the name of a state's key; empty for other keys."""
     return state_name(key) if key is not None and not key.startswith(CLAIM_KEY) else ""

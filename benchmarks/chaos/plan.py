@@ -1,4 +1,4 @@
-"""The blows of a run: to which part, what and when, from a seed."""
+"""The plan of a run's faults from a seed: target, kind and time."""
 
 import random
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ CHANGELOG: Final = "changelog"
 
 
 class Deed(StrEnum):
-    """What can be done to a process, or to a topic."""
+    """A kind of fault of a process or a topic."""
 
     KILL = "SIGKILL"
     TERMINATE = "SIGTERM"
@@ -28,7 +28,7 @@ class Deed(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One deed."""
+    """One fault at a time."""
 
     at_s: float
     """Seconds after the load began."""
@@ -37,7 +37,7 @@ class Step:
 
 
 Wave = tuple[tuple[str, Deed], ...]
-"""Deeds that are done at once, to different processes."""
+"""Faults that strike different processes at the same time."""
 
 _WEIGHTED: Final[tuple[tuple[str, Deed, int], ...]] = (
     ("", Deed.KILL, 8),  # "": a worker
@@ -53,16 +53,16 @@ _WEIGHTED: Final[tuple[tuple[str, Deed, int], ...]] = (
     (BROKER, Deed.RESTART, 1),
     (BROKER, Deed.CRASH, 1),
     (CHANGELOG, Deed.DAMAGE, 2),
-    (ACTIONS, Deed.MAKE_ANEW, 0),  # once: it takes its time, and everybody waits meanwhile
+    (ACTIONS, Deed.MAKE_ANEW, 0),  # once: it takes long, and all processes wait meanwhile
 )
 _CALM_AT_START_S = 5.0
 _PAUSE_S = (2.0, 7.0)
 
 
 def make_waves(workers: tuple[str, ...]) -> list[Wave]:
-    """What only real processes and a real broker show, in as few waves as leave somebody who goes on meanwhile.
+    """Return the faults that need real processes and a real broker, in few waves that each leave a worker running.
 
-    The simulator tries the rest, in many more orders (docs/simulation.md).
+    The simulator covers the others, in many more orders (docs/simulation.md).
     """
     first, second = workers[:2]
     return [
@@ -73,7 +73,7 @@ def make_waves(workers: tuple[str, ...]) -> list[Wave]:
 
 
 def make_plan(seed: int, seconds: float, workers: tuple[str, ...]) -> list[Step]:
-    """Every kind of deed once, in an order of chance, then more by weight for as long as there is time."""
+    """Return every kind of fault once in random order, then more by weight until the time is over."""
     rng = random.Random(seed)
     kinds = [(target, deed) for target, deed, _ in _WEIGHTED]
     rng.shuffle(kinds)

@@ -1,4 +1,4 @@
-"""The console's read model after a chaos run: what it must be is what another one makes of the same topics."""
+"""The check of the console's read model after a chaos run, against another one built from the same topics."""
 
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
@@ -18,16 +18,16 @@ _SHOWN: Final = 40
 _BEFORE: Final = 10
 
 Rows = dict[tuple[Any, ...], dict[str, Any]]
-"""Those of a table: by what a row is known by, its columns."""
+"""The rows of a table: columns by key."""
 
 
 def url_of(file: Path) -> str:
-    """For `haltline console --database`."""
+    """Return the URL for `haltline console --database`."""
     return f"sqlite:///{file}"
 
 
 def reached(file: Path, topics: Topics) -> Mapping[tuple[str, int], int]:
-    """By topic and partition: the next offset that it will read."""
+    """Return the next offset to read, by topic and partition."""
     engine = open_store(url_of(file))
     try:
         with engine.connect() as connection:
@@ -38,7 +38,7 @@ def reached(file: Path, topics: Topics) -> Mapping[tuple[str, int], int]:
 
 
 def check_read_model(file: Path, bootstrap: str, topics: Topics) -> Check:
-    """Every table is what it would be had the console read all of it in one go."""
+    """Check that each table equals that of a read model built from all records at once."""
     anew = open_store(url_of(file.with_name("anew.db")))
     feeder = Feeder(anew, bootstrap, topics=topics, group="chaos-anew")
     feeder.start()
@@ -64,7 +64,7 @@ def check_read_model(file: Path, bootstrap: str, topics: Topics) -> Check:
 
 
 def differences_of(table: str, expected: Rows, actual: Rows) -> Iterable[Difference]:
-    """Of one table: rows that only one of the two has, and the columns in which the others differ."""
+    """Yield the differences of one table: rows in only one of the two, and differing columns of the others."""
     for key in expected.keys() | actual.keys():
         about = f"{table} {'/'.join(map(str, key))}"
         if key not in actual:
@@ -78,7 +78,7 @@ def differences_of(table: str, expected: Rows, actual: Rows) -> Iterable[Differe
 
 
 def _pair(column: str, expected: Any, actual: Any) -> str:
-    """Both values of a column; of long texts from shortly before the first character that differs."""
+    """Return both values of a column; long texts from shortly before the first differing character."""
     if not (isinstance(expected, str) and isinstance(actual, str)):
         return f"{column} expected {expected!r:.{_SHOWN}} got {actual!r:.{_SHOWN}}"
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(expected, actual, strict=False)))
@@ -102,5 +102,5 @@ def _content(engine: Engine) -> dict[str, Rows]:
 
 
 def _known_by(table: Table) -> tuple[str, ...]:
-    """The columns that a row is known by: those of the primary key, where that is no number of its own."""
+    """Return the key columns of a row: those of `info`, or the primary key."""
     return table.info.get("key") or tuple(column.name for column in table.primary_key.columns)

@@ -1,4 +1,4 @@
-"""What differs after a run, on one screen: grouped by where it is and by who owned that. Pure."""
+"""The differences after a run, on one screen, grouped by place and its owner. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,14 +19,14 @@ _K = TypeVar("_K", int, str, tuple[str, int])
 
 
 class Compared(NamedTuple):
-    """A check, and what is shown of it where it differs."""
+    """A check and the lines that show its differences."""
 
     check: Check
     lines: Sequence[str] = ()
 
     @classmethod
     def by_kind(cls, check: Check) -> "Compared":
-        """By the kinds of what differs, with examples."""
+        """Show the differences by kind, with examples."""
         return cls(check, of_kinds(check.differences))
 
 
@@ -36,7 +36,7 @@ def of_states(
     parted: Mapping[str, Parted | None],
     owners: Owners,
 ) -> list[str]:
-    """By partition of the changelog: how many states, from which offset on, and who owned it then."""
+    """Return per changelog partition the number of states, the first offset that differs, and its owner then."""
     lines = []
     for partition, group in _by(differences, lambda difference: partition_of(difference.about)):
         places = [place for one in group if (place := parted.get(one.about)) is not None]
@@ -54,7 +54,7 @@ def of_evidence(
     place_of: Callable[[Difference], Place | None],
     owner_of: Callable[[Place], Owner | None],
 ) -> list[str]:
-    """By partition of a source: how many, from which offset to which, and who owned it at the first one."""
+    """Return per source partition the number of differences, their range of offsets, and the owner at the first."""
     placed: list[tuple[Place, Difference]] = []
     lost: list[Difference] = []
     for difference in differences:
@@ -77,7 +77,7 @@ def of_evidence(
 
 
 def of_kinds(differences: Iterable[Difference]) -> list[str]:
-    """By kind: how many, and the first of them in full."""
+    """Return per kind the number of differences and the first of them in full."""
     lines = []
     for kind, group in _by(differences, lambda difference: difference.kind):
         lines.append(f"{len(group):,} {kind}")
@@ -86,7 +86,7 @@ def of_kinds(differences: Iterable[Difference]) -> list[str]:
 
 
 def screen(head: str, compared: Sequence[Compared], foot: Sequence[str]) -> list[str]:
-    """What differs, in at most LINES lines of at most WIDTH columns; what has no room is counted."""
+    """Return the differences in at most LINES lines of at most WIDTH columns; the rest is counted."""
     wrong = [one for one in compared if not one.check.ok]
     good = len(compared) - len(wrong)
     last = [f"ok     {good} other checks"] * bool(good) + [*foot]
@@ -102,13 +102,13 @@ def screen(head: str, compared: Sequence[Compared], foot: Sequence[str]) -> list
 
 
 def clipped(line: str) -> str:
-    """A line that fits on the screen."""
+    """Return a line cut to the screen's width."""
     line = " ".join(line.splitlines())
     return line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..."
 
 
 def _shares(lengths: Sequence[int], room: int) -> list[int]:
-    """How many lines each has, one by one until there is no room."""
+    """Share out the lines one by one until there is no room."""
     shares = [0] * len(lengths)
     while room > 0 and any(share < length for share, length in zip(shares, lengths, strict=True)):
         for number, length in enumerate(lengths):
@@ -124,7 +124,7 @@ def _by(items: Iterable[_T], key: Callable[[_T], _K]) -> list[tuple[_K, list[_T]
 
 
 def _kinds(differences: Sequence[Difference]) -> str:
-    """How many are of each kind, the most frequent first, and the first of them."""
+    """Return an example and the number of each kind, most frequent first."""
     counts = Counter(difference.kind for difference in differences)
     said = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
     return f"e.g. {differences[0].about}; {said}"

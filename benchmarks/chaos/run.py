@@ -1,4 +1,4 @@
-"""One chaos run: the load goes on while everything that runs is struck, and then all of it is compared."""
+"""One chaos run: faults strike all processes under load; then all results are compared."""
 
 import heapq
 import itertools
@@ -32,23 +32,23 @@ from haltline.streams.engine.groups import Runs
 
 _TICK_S = 0.05
 _LOOK_EVERY_S = 0.25
-"""To ask everybody whether they are ready is work for all of them."""
+"""Seconds between readiness checks, which cost all processes time."""
 _BETWEEN_RECORDS = 100
-"""Between two waves, so that nobody is struck who has done nothing yet."""
+"""Records committed between two waves, so that each restarted process has worked again."""
 _AT_MOST_S = 900.0
 _LATER_S = 2.0
 _AFTER_DAMAGE_S = 10.0
-"""By then its owner has seen that somebody else wrote, and has ended."""
+"""Seconds until the owner has detected the foreign write and ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a run does; the plan of its deeds follows from the seed, their timing does not."""
+    """The settings of a run. The seed determines the plan of its faults, but not their exact timing."""
 
     seed: int
     seconds: float
     once: bool
-    """Every deed once, each as soon as everybody is back, instead of for so many seconds."""
+    """Run the waves, each as soon as all processes are ready, instead of a plan of `seconds`."""
     workers: int
     rate: int
     """Events per second."""
@@ -64,14 +64,14 @@ class Run:
         self.settings = settings
         self.gone = anew.Gone(system.topics.actions)
         self.damage = damage.Damage(system.bootstrap, system.topics, system.changelogs[Runs.ENFORCED])
-        self._calm = False  # nobody is struck
+        self._calm = False  # no faults now
         self._due: list[tuple[float, int, Callable[[], None]]] = []
-        self._order = itertools.count()  # between those that are due at once
+        self._order = itertools.count()  # of calls due at the same time
         self._broker_at_work: Future[None] | None = None
         self._pool = ThreadPoolExecutor(1)
 
     def all(self) -> list[Compared]:
-        """The whole run; returns what was compared."""
+        """Run everything; return the checks."""
         system, settings = self.system, self.settings
         system.make_topics()
         self.start_all()
@@ -94,7 +94,7 @@ class Run:
         finally:
             traffic.go_on()
             traffic.stop()
-            self._pool.shutdown()  # waits for the broker
+            self._pool.shutdown()  # waits for the broker's restart
             self.fleet.thaw_all()
         system.end(*system.workers, SHADOW)
         system.wait_for_readers()
@@ -108,7 +108,7 @@ class Run:
         return [*map(Compared.by_kind, at_the_end), *compared]
 
     def start_all(self) -> None:
-        """Workers and readers first: the agent begins when its session is killed."""
+        """Start workers and readers, then the agent, once its session is killed."""
         self.system.start_workers()
         self.system.start_readers()
         self.wait_for(lambda: not self.fleet.not_ready(), "everybody ready")
@@ -116,7 +116,7 @@ class Run:
         self.system.start_agent()
 
     def conduct(self, traffic: Traffic, plan: Sequence[Step]) -> None:
-        """Follow the plan while the load runs, and go on until both have ended."""
+        """Follow the plan while the load runs, until both have ended."""
         self.fleet.began = time.monotonic()
         for step in plan:
             self.at(self.fleet.began + step.at_s, lambda step=step: self.do(step, traffic))  # type: ignore[misc]  # binds it
@@ -127,7 +127,7 @@ class Run:
         self.finish(traffic)
 
     def finish(self, traffic: Traffic) -> None:
-        """Waits for the last of the load, and says how much it was."""
+        """Wait for the end of the load, and log its size."""
         traffic.finish()
         self.damage.act()
         self.fleet.tell(
@@ -136,7 +136,7 @@ class Run:
         )
 
     def conduct_waves(self, traffic: Traffic, waves: Sequence[Wave]) -> None:
-        """Each wave once the one before is over: everybody is back, and has got on since."""
+        """Run each wave once all processes are ready again and have committed records since."""
         self.fleet.began = time.monotonic()
         traffic.start()
         for wave in (*waves, ()):
@@ -148,14 +148,14 @@ class Run:
         self.finish(traffic)
 
     def wait_for_commits(self, records: int) -> None:
-        """Until so many more than there are now are committed, of the topics as they are now."""
+        """Wait until this many records beyond the current end are committed."""
         for watched in self.system.watched():
             beyond = watched.end() + records
             self.wait_for(lambda seen=watched, end=beyond: seen.committed() >= end, f"{beyond} records committed")  # type: ignore[misc]  # binds them
             watched.close()
 
     def wait_for(self, condition: Callable[[], bool], what: str) -> None:
-        """Goes on with what is due meanwhile. Raises RuntimeError when it takes too long."""
+        """Wait for a condition and run what is due meanwhile. Raises RuntimeError at the timeout."""
         deadline = time.monotonic() + SETTLE_WITHIN_S
         while not condition():
             self.go_on()
@@ -167,7 +167,7 @@ class Run:
             time.sleep(_LOOK_EVERY_S)
 
     def go_on(self) -> None:
-        """Starts again who has ended, and does what is due."""
+        """Restart ended processes and run what is due."""
         self.fleet.supervise()
         while self._due and self._due[0][0] <= time.monotonic():
             heapq.heappop(self._due)[2]()
@@ -194,7 +194,7 @@ class Run:
             self.fleet.strike(step.target, signal.SIGKILL if step.deed is Deed.KILL else signal.SIGTERM)
 
     def restart_broker(self, deed: Deed) -> None:
-        """In a thread: the others go on meanwhile, and so do we with them."""
+        """Restart the broker in a thread, while the run continues."""
         if self.broker_is_down():
             self.fleet.note(BROKER, f"{deed}: is at it already")
             return
@@ -213,7 +213,7 @@ class Run:
             self.damage.act()
 
     def make_anew(self, traffic: Traffic) -> None:
-        """With nobody who sends, and after everybody has read what is there: it is gone then."""
+        """Recreate the topic while nothing is sent, after all consumers have read it."""
         self._calm = True
         traffic.pause()
         self.wait_for(lambda: not self.broker_is_down() and not self.fleet.not_ready(), "everybody is ready")
@@ -242,7 +242,7 @@ class Run:
         self._calm = False
 
     def broker_is_down(self) -> bool:
-        """Whether it is being restarted. Raises LocalKafkaError when that failed."""
+        """Return whether the broker is restarting. Raises LocalKafkaError when that failed."""
         if self._broker_at_work is None or not self._broker_at_work.done():
             return self._broker_at_work is not None
         self._broker_at_work.result()
@@ -250,10 +250,10 @@ class Run:
         return False
 
     def settle(self) -> tuple[int, int, list[str]]:
-        """Wait until everyone is back, end the agent, and wait until everything is committed.
+        """Wait until all processes are ready, stop the agent, and wait until everything is committed.
 
-        The agent publishes several times a second for as long as it runs, so until it has ended there is no moment at
-        which both groups have committed everything. Returns what is committed, in all, and who is not ready.
+        The agent publishes several times a second, so that both groups never have committed everything while it runs.
+        Return the committed records, the end, and the processes that are not ready.
         """
         groups = self.system.watched()
         deadline = time.monotonic() + SETTLE_WITHIN_S

@@ -1,4 +1,4 @@
-"""Runs in a row: which seeds, a line of verdict for each, and a summary. Pure."""
+"""A series of runs: their seeds, a verdict line for each, and a summary. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,31 +10,31 @@ _NAME_WIDTH = 9
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """Of one run."""
+    """The result of one run."""
 
     seed: int
     lasts: str
-    """How long there was load, for people."""
+    """The duration of the load, as text."""
     took_s: float
     compared: Sequence[Compared] = ()
     error: str = ""
-    """What ended the run before everything was compared."""
+    """The error that ended the run before the comparison."""
     kept: str = ""
-    """The folder with everything about it; empty where nothing differs."""
+    """The folder with logs and differences; empty when nothing differs."""
 
     @property
     def wrong(self) -> int:
-        """How many checks differ."""
+        """Return the number of checks that differ."""
         return sum(not one.check.ok for one in self.compared)
 
     @property
     def ok(self) -> bool:
-        """Everything was compared, and nothing differs."""
+        """Return whether everything was compared and nothing differs."""
         return not self.error and self.wrong == 0 and bool(self.compared)
 
     @property
     def verdict(self) -> str:
-        """In one line."""
+        """Return the verdict in one line."""
         checks = len(self.compared)
         if self.ok:
             result = f"ok, {checks} checks"
@@ -46,13 +46,13 @@ class Result:
 
 
 def seeds_of(named: Sequence[int], runs: int | None) -> list[int]:
-    """The named seeds, then counting up from the last of them until there are so many runs."""
+    """Return the named seeds, followed by increments of the last one up to the number of runs."""
     more = max(0, (runs or len(named)) - len(named))
     return [*named, *range(named[-1] + 1, named[-1] + 1 + more)][:runs]
 
 
 def shown_in_full(result: Result) -> list[str]:
-    """Every check of a run in which nothing differs; else what differs, on one screen."""
+    """Return all checks of a run without differences; else the differences on one screen."""
     if result.ok:
         lines = [f"ok     {one.check.name}: {one.check.found}" for one in result.compared]
         notes = [f"         {note}" for one in result.compared for note in one.check.notes]
@@ -62,7 +62,7 @@ def shown_in_full(result: Result) -> list[str]:
 
 
 def every_difference(result: Result) -> list[str]:
-    """All of it, for the file: by check, uncut."""
+    """Return all differences by check, in full, for the file."""
     lines = [result.verdict]
     for one in result.compared:
         lines += ["", f"{'ok' if one.check.ok else 'WRONG'}  {one.check.name}: {one.check.found}"]
@@ -73,7 +73,7 @@ def every_difference(result: Result) -> list[str]:
 
 
 def summary(results: Sequence[Result]) -> list[str]:
-    """A table of all runs, where there were several, and the verdict."""
+    """Return a table of the runs, if there are several, and the verdict."""
     lines = []
     if len(results) > 1:
         lines = [f"{'seed':>{_NAME_WIDTH}}  {'load':20}{'took':>8}  checks wrong"]

@@ -1,4 +1,4 @@
-"""What runs in a chaos run: topics, workers of both groups, the audit sink, the console, and an agent with a guard."""
+"""The system of a chaos run: topics, workers of both groups, the audit sink, the console, and an agent with a guard."""
 
 import random
 import time
@@ -34,7 +34,7 @@ _LOOK_EVERY_S = 0.5
 
 
 class System:
-    """Everything of one run, on one broker. Its processes are ended with `children`."""
+    """The topics and processes of one run, on one broker. `children` stops the processes."""
 
     def __init__(
         self,
@@ -56,26 +56,26 @@ class System:
         self.workers = tuple(f"worker-{number + 1}" for number in range(workers))
         self.fleet = Fleet(children, processes.WORKER, random.Random(seed), tell=tell)
         self.lives_of_topic = 0
-        """How often the topic of actions was recreated: who reads it has another name and database each time."""
+        """The number of times the topic of actions was recreated. Readers get another name and database each time."""
         self.codes: dict[str, int] = {}
-        """Of processes that were ended in order: their exit status, the first that is not 0."""
+        """By process that was stopped: its first exit status other than 0, or 0."""
         self._cluster = Cluster(kafka)
 
     def make_topics(self) -> None:
-        """All that are not there."""
+        """Create all topics that do not exist."""
         self._cluster.make_topics(self.topics, *self.changelogs.values())
 
     def start_workers(self) -> None:
-        """Both groups; every second worker is a static member."""
+        """Start the workers of both groups; every second one is a static member."""
         base = ["worker", "--bootstrap", self.bootstrap, "--prefix", self.topics.prefix, "--group", GROUP]
         base += ["--policy", str(document(self.folder)), "--session-timeout", f"{SESSION_TIMEOUT_S:g}"]
         for number, name in enumerate(self.workers):
             static = ["--instance-id", name] if number % 2 == 0 else []
             self.fleet.add(name, [*base, "--rules", Runs.ENFORCED, *static])
-        self.fleet.add(SHADOW, [*base, "--rules", Runs.SHADOW, "--instance-id", SHADOW])  # as the manifests start it
+        self.fleet.add(SHADOW, [*base, "--rules", Runs.SHADOW, "--instance-id", SHADOW])  # like in deploy/
 
     def kill_guarded(self) -> None:
-        """Before the agent begins; it has to be in force in the end."""
+        """Kill the agent's session before the agent starts. The kill has to be in force at the end."""
         operator = Operator(self.bootstrap, topics=self.topics, group=GROUP, answer_within_s=SETTLE_WITHIN_S)
         killed = operator.command(
             CommandKind.KILL, ScopeKind.SESSION, guarded.SESSION, by="chaos", reason="before everything"
@@ -86,7 +86,7 @@ class System:
             )
 
     def start_agent(self) -> None:
-        """The one with a guard."""
+        """Start the agent with a guard."""
         self.fleet.add_module(
             AGENT,
             "benchmarks.chaos.guarded",
@@ -95,44 +95,44 @@ class System:
         )
 
     def start_readers(self) -> None:
-        """Audit sink and console."""
+        """Start the audit sink and the console."""
         audit = ["audit", "--bootstrap", self.bootstrap, "--prefix", self.topics.prefix, "--sink", self.sink()]
         self.fleet.add(AUDIT, [*audit, "--table", str(self.table), "--flush", "1"])
         console = ["console", "--bootstrap", self.bootstrap, "--prefix", self.topics.prefix, "--group", GROUP]
         self.fleet.add(CONSOLE, [*console, "--database", url_of(self.database)], port_option="--port")
 
     def sink(self, lives_before: int = 0) -> str:
-        """What the audit is called, which has to be another one for each life of a topic."""
+        """Return the audit's name, which differs for each life of the topic."""
         return f"audit-{self.lives_of_topic - lives_before}"
 
     @property
     def database(self) -> Path:
-        """The console's, which is recreated when a topic is."""
+        """Return the console's database, another one for each life of the topic."""
         return self.folder / f"console-{self.lives_of_topic}.db"
 
     @property
     def logs(self) -> Path:
-        """The folder of what the processes printed: a file for each life."""
+        """The folder of the processes' logs, one file per life."""
         return self.folder / "logs"
 
     def end(self, *names: str) -> None:
-        """Ends processes in order; with which status is compared afterwards."""
+        """Stop processes by SIGTERM; their exit statuses are checked afterwards."""
         for name in names:
             code = self.fleet.end(name)
             self.codes[name] = self.codes.get(name, 0) or code
 
     def watched(self) -> list[Group]:
-        """Both groups of workers, from outside."""
+        """Return the watched offsets of both worker groups."""
         return [Group(self.bootstrap, group, self.topics.session_sources) for group in self.groups.values()]
 
     def owners(self, runs: Runs) -> Owners:
-        """Which of a group's processes owned its partitions, by what they have logged."""
+        """Return the owners of a group's partitions from the processes' logs."""
         names = (SHADOW,) if runs is Runs.SHADOW else self.workers
         files = [file for name in names for file in self.logs.glob(f"{name}.*.log")]
         return owners_of(files, self.fleet.pids)
 
     def wait_for_readers(self) -> None:
-        """Until table and read model have as much as there is; what is missing then is found by comparing."""
+        """Wait until table and read model have caught up. The comparison finds what is missing."""
         ends: dict[tuple[str, int], int] = {}
         records = 0
         for record in self.read(self.topics.all):
@@ -148,7 +148,7 @@ class System:
             time.sleep(_LOOK_EVERY_S)
 
     def read(self, topics: Sequence[str]) -> Iterator[LogRecord]:
-        """Every record of topics, those of a partition in their order."""
+        """Return every record of topics, each partition in order."""
         with LogReader(self.bootstrap, topics) as reader:
             for message in reader.to_end(within_s=SETTLE_WITHIN_S):
                 yield _record(message)

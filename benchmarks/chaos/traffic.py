@@ -23,12 +23,12 @@ _LOOK_EVERY_S: Final = 0.1
 
 
 class Traffic:
-    """Produces from a thread. Afterwards it knows what was said: `events_by_session`, `bad`, `commands`."""
+    """Produces in a thread, and counts what it produced: `events_by_session`, `bad`, `commands`."""
 
     def __init__(self, bootstrap: str, topics: Topics, load: Load, rate: int) -> None:
         self.topics = topics
         self.events_by_session: Counter[str] = Counter()
-        """Different events, however often each was produced."""
+        """The number of distinct events by session."""
         self.produced = 0
         self.bad = 0
         self.commands = 0
@@ -54,31 +54,31 @@ class Traffic:
         self._thread = threading.Thread(target=self._run, name="traffic")
 
     def start(self) -> None:
-        """Begins to produce."""
+        """Start to produce."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Produces nothing new."""
+        """Stop producing."""
         self._ended.set()
 
     def pause(self) -> None:
-        """Produces nothing more until `go_on`; returns when everything so far is delivered."""
+        """Pause until `go_on`; return when all records so far are delivered."""
         self._may_go.clear()
         while self.running and not self._rests.wait(_LOOK_EVERY_S):
             pass
 
     def go_on(self) -> None:
-        """After `pause`."""
+        """Continue after `pause`."""
         self._rests.clear()
         self._may_go.set()
 
     @property
     def running(self) -> bool:
-        """Whether it still produces."""
+        """Return whether it still produces."""
         return self._thread.is_alive()
 
     def finish(self) -> None:
-        """Waits for the end. Raises RuntimeError when a record was not delivered, or the thread died."""
+        """Wait for the end. Raises RuntimeError when a record was not delivered or the thread failed."""
         self._thread.join()
         if self._failures:
             raise RuntimeError(f"load: expected every record delivered, got {self._failures[:3]}")
@@ -98,7 +98,7 @@ class Traffic:
             if self._ended.is_set():
                 return
             began += self._pause()
-            # A poll is over with the first report that comes.
+            # A poll returns at the first delivery report.
             while (pause_s := began + number / self._rate - time.perf_counter()) > 0:
                 self._producer.poll(pause_s)
             self._send(sent.session_id, sent.value)
@@ -114,7 +114,7 @@ class Traffic:
                 self._send_command()
 
     def _pause(self) -> float:
-        """How long it has paused, in seconds."""
+        """Return how long it has paused, in seconds."""
         paused = time.perf_counter()
         if not self._may_go.is_set():
             self._producer.flush(_DELIVER_WITHIN_S)
@@ -138,7 +138,7 @@ class Traffic:
             self._failures.append(f"{message.topic()}: {error}")
 
     def _send_bad(self, sent: Sent) -> None:
-        """A record that no worker can use; it must reach the dead letter topic, whole."""
+        """Produce a malformed record, which must reach the dead letter topic unchanged."""
         elsewhere = next(
             key
             for key in (f"elsewhere-{n}" for n in range(1000))
@@ -161,7 +161,7 @@ class Traffic:
         self.bad += 1
 
     def _send_command(self) -> None:
-        """Kills and resets of sessions that send no events, so that only the order of commands matters."""
+        """Produce kills and resets of sessions that send no events, so that only the order of commands matters."""
         number = self.commands
         command = Command(
             command_id=f"command-{number}",

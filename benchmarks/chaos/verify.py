@@ -1,4 +1,4 @@
-"""What is there after a chaos run, against what must be there. Pure: every check returns its differences."""
+"""The checks after a chaos run: actual against expected content. Pure: every check returns its differences."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,17 +25,17 @@ UNREADABLE: Final = "unreadable"
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that is not as it must be."""
+    """One difference from the expected content."""
 
     about: str
-    """What it is of: a session, an id, a table, a place in the log, a process."""
+    """The subject: a session, an id, a table, a place in the log, or a process."""
     text: str
     kind: str = "different"
-    """In few words, so that those of one kind can be counted: missing, unexpected, which fields differ."""
+    """A short label for counting: missing, unexpected, or the fields that differ."""
     place: Place | None = None
-    """Of a record: where it stands, or where the last event of its evidence does."""
+    """The place of the record, or of the last event of its evidence."""
     follows_from: str | None = None
-    """Of the event that it follows from, where `place` is not known; of a control entry that of its decision."""
+    """The id of the event it follows from, when `place` is unknown; for a control entry, of its decision."""
 
     def __str__(self) -> str:
         return f"{self.about}: {self.text}"
@@ -43,25 +43,25 @@ class Difference:
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was compared."""
+    """The result of one comparison."""
 
     name: str
     found: str
-    """How much was compared, for people."""
+    """The amount compared, as text."""
     differences: tuple[Difference, ...] = ()
     notes: tuple[str, ...] = ()
-    """What is no difference, and has a reason that a reader may want to see."""
+    """Explained deviations, which are not differences."""
 
     @property
     def ok(self) -> bool:
-        """Nothing differs."""
+        """Return whether nothing differs."""
         return not self.differences
 
 
 def check_counts(
     events_by_session: Mapping[str, int], states: Mapping[str, Any], name: str = "every session's count is exact"
 ) -> Check:
-    """Every session counts each of its events once, by what the load says it produced."""
+    """Check that every session counts each event of the load once."""
     differences = [
         Difference(session, f"expected {expected} events, got {found}", MISSING if found is None else "events")
         for session, expected in events_by_session.items()
@@ -72,7 +72,7 @@ def check_counts(
 
 
 def check_states(truth: Truth, states: Mapping[str, Any], name: str = "every state is the pure core's") -> Check:
-    """The whole state of every session is that of the pure core, but for what its worker's clock has set."""
+    """Check that the state of every session is that of the pure core, except times set by the worker's clock."""
     expected, actual = (
         {key: without_ticks(state) for key, state in all_states.items()} for all_states in (truth.states, states)
     )
@@ -81,25 +81,25 @@ def check_states(truth: Truth, states: Mapping[str, Any], name: str = "every sta
 
 
 def check_decisions(truth: Truth, records: Iterable[LogRecord]) -> Check:
-    """Every decision is there, as the pure core makes it; repeated ones have the same id and say the same."""
+    """Check that the decisions are those of the pure core; repeated ones have the same id and content."""
     actual = [without_clock(decode(Decision, record.value)) for record in records]
     return _check_by_id("every decision is there, and no other", "decision_id", truth.decisions, actual)
 
 
 def check_detections(truth: Truth, records: Iterable[LogRecord]) -> Check:
-    """As for decisions."""
+    """Like `check_decisions`."""
     actual = [orjson.loads(record.value or b"{}") for record in records]
     return _check_by_id("every detection is there, and no other", "detection_id", truth.detections, actual)
 
 
 def check_signals(truth: Truth, records: Iterable[LogRecord]) -> Check:
-    """As for decisions."""
+    """Like `check_decisions`."""
     actual = [orjson.loads(record.value or b"{}") for record in records]
     return _check_by_id("every signal is there, and no other", "signal_id", truth.signals, actual)
 
 
 def check_control(truth: Truth, records: Iterable[LogRecord]) -> Check:
-    """What holds now is what the pure core says."""
+    """Check that the entries in force are those of the pure core."""
     holds: dict[str, dict[str, Any]] = {}
     for record in records:
         key = (record.key or b"").decode()
@@ -121,9 +121,9 @@ def check_dead_letters(
     *,
     name_of: Callable[[str, LogRecord], str] = lambda topic, _: topic,
 ) -> Check:
-    """Every bad record is kept whole with its reason and place; a redelivery may repeat it.
+    """Check that every bad record is kept unchanged with its reason and place; a redelivery may repeat it.
 
-    `name_of` says which topic one is about by its name, where there were several of one name.
+    `name_of` returns the topic that a dead letter is about, when several topics had the same name.
     """
     differences: list[Difference] = []
     seen: Counter[Place] = Counter()
@@ -153,7 +153,7 @@ def check_audit(
     log: Mapping[Place, bytes | None],
     name: str = "the audit table holds each record once",
 ) -> Check:
-    """The table holds each record of each topic once, with its bytes."""
+    """Check that the table holds each record of each topic once, with its bytes."""
     seen: Counter[Place] = Counter()
     differences: list[Difference] = []
     for place, raw in rows:
@@ -169,14 +169,14 @@ def check_audit(
 
 
 def check_lag(committed: int, end: int) -> Check:
-    """Everything is committed."""
+    """Check that everything is committed."""
     text = f"expected {end} records committed, got {committed}"
     differences = () if committed == end else (Difference("both groups", text),)
     return Check("lag is zero", f"{end:,} records", differences)
 
 
 def check_ready(processes: int, not_ready: Sequence[str]) -> Check:
-    """Whatever was done to it, every process says in the end that it is ready."""
+    """Check that every process is ready at the end."""
     differences = tuple(
         Difference(name, "expected it to say that it is ready, got something else") for name in not_ready
     )
@@ -184,14 +184,14 @@ def check_ready(processes: int, not_ready: Sequence[str]) -> Check:
 
 
 def check_ends(codes: Mapping[str, int]) -> Check:
-    """At the end every process stops cleanly."""
+    """Check that every process stops cleanly."""
     wrong = {name: code for name, code in codes.items() if code != 0}
     differences = tuple(Difference(name, f"expected exit status 0, got {code}") for name, code in wrong.items())
     return Check("every process stops cleanly", f"{len(codes)} processes", differences)
 
 
 def shown(key: bytes, value: bytes) -> dict[str, Any]:
-    """A state of the changelog as its JSON has it; of one that cannot be read, why."""
+    """Return a state of the changelog as JSON, or the reason why it cannot be read."""
     try:
         return state_codec.shown(decoded(key, value))
     except state_codec.UnreadableState as why:
@@ -199,7 +199,7 @@ def shown(key: bytes, value: bytes) -> dict[str, Any]:
 
 
 def last_states(records: Iterable[LogRecord], read: Callable[[bytes, bytes], dict[str, Any]] = shown) -> dict[str, Any]:
-    """The last state of every session and scope, by the rules by which a worker reads its changelog."""
+    """Return the last state of every session and scope, read as a worker reads its changelog."""
     slices: dict[int, PartitionState] = {}
     for record in records:
         take(slices.setdefault(record.partition, PartitionState(record.partition)), record)
@@ -208,7 +208,7 @@ def last_states(records: Iterable[LogRecord], read: Callable[[bytes, bytes], dic
 
 
 def without_ticks(state: dict[str, Any]) -> dict[str, Any]:
-    """A state without deadlines: they begin at the first tick after a kill or a request for approval."""
+    """Return a state without deadlines, which are set at the first tick after a kill or a request for approval."""
     standing = dict(state.get("standing") or {})
     killed = standing.get("killed")
     if killed is not None:
@@ -260,13 +260,13 @@ def _mapping_differences(expected: Mapping[str, Any], actual: Mapping[str, Any])
 
 
 def _of(about: str, text: str, kind: str, record: Mapping[str, Any]) -> Difference:
-    """One of a record, with what it follows from: the last event of its evidence."""
+    """Return a record's difference with its source: the last event of its evidence."""
     evidence = record.get("evidence") or (record.get("finding") or {}).get("evidence") or ()
     place = _place(evidence[-1]) if evidence else None
     return Difference(about, text, kind, place, record.get("event_id") or record.get("decision_id"))
 
 
 def _place(event: Mapping[str, Any]) -> Place | None:
-    """Where one event of the evidence stands, if that was said."""
+    """Return the place of an event of the evidence, or None."""
     topic, partition, offset = event.get("topic"), event.get("partition"), event.get("offset")
     return None if topic is None or partition is None or offset is None else (topic, partition, offset)

@@ -69,7 +69,7 @@ class Detections:
 
 
 def run(bootstrap: str, topics: Topics, group: str, changelog: str, rules: Sequence[str] | None) -> None:
-    """Until SIGTERM; counts when there are no rules."""
+    """Run until SIGTERM; count when there are no rules."""
     stopped = clients.stopping()
     producer = Producer(
         {

@@ -1,4 +1,4 @@
-"""What engines on confluent-kafka alone have in common: their clients, their options, and how they end."""
+"""The clients, options and shutdown shared by engines on plain confluent-kafka."""
 
 import argparse
 import signal
@@ -8,14 +8,14 @@ from confluent_kafka import Consumer
 
 
 def stopping() -> threading.Event:
-    """Set by SIGTERM."""
+    """Return an event that SIGTERM sets."""
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     return stopped
 
 
 def committing_consumer(bootstrap: str, group: str) -> Consumer:
-    """From the earliest offset; whoever reads commits."""
+    """Return a consumer from the earliest offset, without automatic commits."""
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -28,7 +28,7 @@ def committing_consumer(bootstrap: str, group: str) -> Consumer:
 
 
 def options(description: str | None, *required: str) -> argparse.ArgumentParser:
-    """The broker, the group, and further options that are required."""
+    """Return the options for the broker, the group, and further required ones."""
     parser = argparse.ArgumentParser(description=description)
     for name in ("bootstrap", "group", *required):
         parser.add_argument(f"--{name}", required=True)
@@ -36,7 +36,7 @@ def options(description: str | None, *required: str) -> argparse.ArgumentParser:
 
 
 def work_options(description: str | None, *required: str) -> argparse.ArgumentParser:
-    """The same of an engine that counts, or detects by rules."""
+    """Like `options`, for an engine that counts or detects by rules."""
     parser = options(description, "prefix", *required)
     parser.add_argument("--variant", choices=["count", "detect"], required=True)
     parser.add_argument("--rules", default="", help="of `detect`: only these; none named: every one")

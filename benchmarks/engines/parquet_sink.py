@@ -72,7 +72,7 @@ def table(messages: list[Message], *, columns: bool) -> Table:
 
 
 def run(bootstrap: str, topic: str, group: str, folder: Path, rows: int, *, columns: bool) -> None:
-    """Until SIGTERM."""
+    """Run until SIGTERM."""
     stopped = clients.stopping()
     folder.mkdir(parents=True)
     consumer = clients.committing_consumer(bootstrap, group)

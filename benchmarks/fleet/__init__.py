@@ -1,1 +1,1 @@
-"""Fifty agents of several kinds on a running system, and what came of each."""
+"""Fifty agents of several kinds on a running system, and the result of each."""

@@ -44,7 +44,7 @@ _SCOPES = tuple(f"{scope}:" for scope in ScopeKind if scope is not ScopeKind.SES
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code."""
+    """Run the command. Return the exit code."""
     options = _parser().parse_args(arguments)
     run = secrets.token_hex(3)
     try:
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
 
 @contextmanager
 def _system(options: argparse.Namespace) -> Iterator[str]:
-    """A broker and a ready worker, or those that run already; the broker's address."""
+    """Start a broker and a ready worker, or use a running system; yield the broker's address."""
     if options.bootstrap:
         yield options.bootstrap
         return
@@ -101,7 +101,7 @@ def _system(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _take_part(planned: Sequence[Planned], bootstrap: str, options: argparse.Namespace) -> tuple[list[Acted], People]:
-    """Every agent in a thread of its own, and the people in one more, until all have ended."""
+    """Run every agent in its own thread and the operators in another, until all have ended."""
     embedded = not options.kafka and options.bootstrap is None
     began = time.monotonic()
     inbox = ApprovalClient(bootstrap, topics=Topics(options.prefix), answer_within_s=20.0)
@@ -130,7 +130,7 @@ def _start_later(agent: Agent, began: float) -> None:
 
 
 def _catch_up(bootstrap: str, prefix: str) -> None:
-    """Until the workers have read all that was said. What they decide on it is written before they are past it."""
+    """Wait until the workers have committed all records. Their decisions are written before the commit."""
     inbox = ApprovalClient(bootstrap, topics=Topics(prefix))
     deadline = time.monotonic() + _CATCHES_UP_WITHIN_S
     while any(partition.lag_records for partition in inbox.lag()) and time.monotonic() < deadline:
@@ -138,7 +138,7 @@ def _catch_up(bootstrap: str, prefix: str) -> None:
 
 
 def _notified(bootstrap: str, topics: Topics) -> dict[str, Led]:
-    """What each session led to, once all that somebody is told of was sent; or when the time is over."""
+    """Return the results of each session once all expected notifications were sent, or at the timeout."""
     deadline = time.monotonic() + _CATCHES_UP_WITHIN_S
     while True:
         led = led_to(bootstrap, topics)

@@ -1,4 +1,4 @@
-"""What each kind of agent does, through the guard as any agent's author uses it. The tools do nothing."""
+"""The behaviour of each kind of agent, through the public API of the guard. The tools do nothing."""
 
 import random
 import time
@@ -11,11 +11,11 @@ from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.events import Task, Usage
 
 _AFTER_REFUSALS: Final = 5
-"""Refusals after which an agent that does not listen gives up."""
+"""Refusals after which an agent that ignores them gives up."""
 _LIMIT_USD: Final = 5.0
 _MODEL_USD: Final = 1.0
 _CALLS: Final = 5
-"""That the task of an agent allows which then waits for a person."""
+"""Calls allowed by the task of an agent whose next call waits for approval."""
 _PACE_S: Final = 0.25
 _KILL_WITHIN_S: Final = 60.0
 _WAIT_S: Final = 60.0
@@ -24,23 +24,23 @@ _LOOK_EVERY_S: Final = 0.02
 
 @dataclass
 class Acted:
-    """What came of a session, as its own side knows it."""
+    """The result of a session, as seen by the agent."""
 
     planned: Planned
     executed: int = 0
     refused: list[str] = field(default_factory=list)
-    """The codes, in order."""
+    """The refusals' codes, in order."""
     hints: int = 0
     wrong_since: float | None = None
-    """Monotonic: when it began to do what it should be stopped for."""
+    """Monotonic time in seconds of the first act that should be stopped."""
     stopped_at: float | None = None
-    """Monotonic: the first refusal, or when it was known that it is killed."""
+    """Monotonic time in seconds of the first refusal, or when the agent learned of its kill."""
     killed: bool = False
     problem: str = ""
 
     @property
     def seconds_to_stop(self) -> float | None:
-        """From the first wrong act to the first refusal."""
+        """Return the seconds from the first wrong act to the first refusal."""
         if self.wrong_since is None or self.stopped_at is None:
             return None
         return max(0.0, self.stopped_at - self.wrong_since)
@@ -70,19 +70,19 @@ class Agent:
         )
 
     def run(self) -> None:
-        """From its beginning to its end; what goes wrong is in `acted`."""
+        """Run the session; errors are recorded in `acted`."""
         try:
             with self._guard:
-                # Who is to be killed goes on until that has come, however long a loaded machine takes for it.
+                # A session to be killed continues until the kill arrives, however long that takes.
                 extra_s = _KILL_WITHIN_S if self._planned.kind is Kind.KILLED else 0.0
                 self._until = time.monotonic() + self._planned.lasts_s + extra_s
                 _DOES[self._planned.kind](self)
                 self._look()
-        except Exception as error:  # an agent that cannot act is a result too
+        except Exception as error:  # an agent that fails is a result too
             self.acted.problem = repr(error)
 
     def healthy(self) -> None:
-        """As most sessions are."""
+        """Work without problems, like most sessions."""
         number = 0
         while time.monotonic() < self._until and not self._guard.killed:
             number += 1
@@ -104,7 +104,7 @@ class Agent:
             self._pause()
 
     def looping(self) -> None:
-        """The environment is broken, and it does not see it."""
+        """Repeat a failing call in a broken environment."""
         self._act("read_file", {"path": "/srv/app/main.py"}, result="import yaml")
         self.acted.wrong_since = time.monotonic()
         while self._goes_on():
@@ -112,7 +112,7 @@ class Agent:
             self._pause(0.4)
 
     def deleting(self) -> None:
-        """It deletes what is there again each time that it looks."""
+        """Delete a target that is there again after each delete."""
         asset = f"asset_{self._rng.randrange(10**6)}"
         self._act("list_assets", {}, result=asset)
         self.acted.wrong_since = time.monotonic()
@@ -121,7 +121,7 @@ class Agent:
             self._pause(0.4)
 
     def spending(self) -> None:
-        """Every question to the large model costs a fifth of what the task may cost."""
+        """Spend a fifth of the task's budget with each request to a large model."""
         number = 0
         while self._goes_on():
             number += 1
@@ -133,7 +133,7 @@ class Agent:
             self._pause(0.4)
 
     def waiting(self) -> None:
-        """One call more than its task allows: a person decides whether that is made."""
+        """Make one call more than its task allows, which waits for approval."""
         for number in range(_CALLS + 1):
             chapter = f"chapter {self._rng.randrange(10**6)}"
             self._act("write_chapter", {"number": number, "title": chapter}, result=f"{chapter} is written")
@@ -170,7 +170,7 @@ class Agent:
             time.sleep(_LOOK_EVERY_S)
 
     def _look(self) -> bool:
-        """Whether it is killed, and since when that is known."""
+        """Check for a kill and note its time. Return whether it is killed."""
         self.acted.killed = self._guard.killed
         if self.acted.killed and self.acted.stopped_at is None:
             self.acted.stopped_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""A notifier of the system's own, and a webhook on this machine that receives what it sends."""
+"""A notifier of the system, and a local webhook that receives its notifications."""
 
 import secrets
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class _Receiver(BaseHTTPRequestHandler):
 
 @contextmanager
 def notifier(children: Children, bootstrap: str, prefix: str, folder: Path, *, embedded: bool) -> Iterator[None]:
-    """Runs `haltline notify` for incidents from PAUSE on, until the block ends."""
+    """Run `haltline notify` for incidents at PAUSE or above, until the block ends."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Receiver) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         folder.mkdir()

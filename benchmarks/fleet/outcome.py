@@ -1,4 +1,4 @@
-"""What the system made of each session, read from its topics; and whether that is what its kind was to lead to."""
+"""The results of each session, read from the topics, and their comparison with the expected ones of its kind."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -16,28 +16,28 @@ from haltline.schemas.topics import Topics
 from haltline.streams.kafka.log_reader import LogReader, NoSuchTopic
 
 STOPS_WITHIN_S: Final = 20.0
-"""From the first wrong act to the first refusal, at most."""
+"""The maximum seconds from the first wrong act to the first refusal."""
 KILLS_WITHIN_S: Final = 10.0
-"""From an operator's command to the agent's side that knows of it."""
+"""The maximum seconds from an operator's command until the agent learns of it."""
 
 
 @dataclass
 class Led:
-    """What a session led to."""
+    """The results of a session."""
 
     findings: int = 0
     hints: int = 0
     stops: int = 0
-    """Decisions of PAUSE or above that were carried out."""
+    """The number of decisions at PAUSE or above that were enforced."""
     incidents: set[str] = field(default_factory=set)
     notifiable: set[str] = field(default_factory=set)
-    """What somebody is told of: an incident has reached PAUSE, and such a one is resolved."""
+    """The expected notifications: incidents that reach PAUSE, and their resolution."""
     approvals: set[str] = field(default_factory=set)
     notifications: set[str] = field(default_factory=set)
 
 
 def led_to(bootstrap: str, topics: Topics) -> dict[str, Led]:
-    """By session, or `scope:id` of what is across sessions; from the beginning. Of missing topics, nothing."""
+    """Return the results by session, or by `scope:id` across sessions, from all records. Missing topics are skipped."""
     found: defaultdict[str, Led] = defaultdict(Led)
     for value in _values(bootstrap, topics.detections):
         found[str(value.get("session_id"))].findings += 1
@@ -47,9 +47,9 @@ def led_to(bootstrap: str, topics: Topics) -> dict[str, Led]:
         if decision.approval is not None:
             led.approvals.add(decision.approval.request_id)
         if decision.detector == "approval":
-            continue  # what became of a request
+            continue  # the result of an approval request
         if is_ask(decision.detector, decision.level):
-            continue  # about one act, which waits
+            continue  # about one act, which waits for approval
         if decision.level >= Level.PAUSE:
             led.stops += 1
         elif decision.level > Level.ALLOW:
@@ -80,7 +80,7 @@ def _values(bootstrap: str, topic: str) -> Iterator[dict[str, Any]]:
 
 
 def differences(acted: Acted, led: Led) -> list[str]:
-    """Where a session did not go as its kind should; empty: as expected."""
+    """Return the differences of a session from the expected results of its kind."""
     if acted.problem:
         return [f"expected an agent that can act, got {acted.problem}"]
     incidents = f"expected one incident at most, got {len(led.incidents)}" if len(led.incidents) > 1 else ""
@@ -98,7 +98,7 @@ def _quiet(acted: Acted, led: Led) -> list[str]:
 
 def _stopped(acted: Acted, led: Led) -> list[str]:
     took = acted.seconds_to_stop
-    # Of an agent that is stopped as a whole, for what its sessions before did, nothing needs to be found any more.
+    # An agent that is stopped because of its earlier sessions needs no further finding.
     whole = bool(acted.refused) and acted.refused[0].startswith("agent_")
     return [
         "" if led.findings or whole else "expected a finding, got none",
@@ -136,6 +136,6 @@ _EXPECTED: Final[dict[Kind, Callable[[Acted, Led], list[str]]]] = {
 
 
 def percentile(values: Sequence[float], share: float) -> float | None:
-    """The value below which so much of them lies; None of none."""
+    """Return the value below which this share of the values lies; None without values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None

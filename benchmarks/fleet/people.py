@@ -15,7 +15,7 @@ from haltline.streams.operator.ids import NotFound
 _NAMES: Final = ("ada", "bo")
 _LOOK_EVERY_S: Final = 0.5
 _KILL_AT: Final = 0.5
-"""The part of its time after which a session is killed."""
+"""The share of a session's duration after which it is killed."""
 
 
 class People:
@@ -28,11 +28,11 @@ class People:
         self._began = began
         self._ended = threading.Event()
         self.killed_at: dict[str, float] = {}
-        """By session: when the command was given (monotonic)."""
+        """By session: the monotonic time of the kill command, in seconds."""
         self.problems: list[str] = []
 
     def run(self) -> None:
-        """Until `end`."""
+        """Run until `end`."""
         while not self._ended.wait(_LOOK_EVERY_S):
             try:
                 for one in [one for one in self._to_kill if self._is_due(one)]:
@@ -43,14 +43,14 @@ class People:
                 self.problems.append(str(error))
 
     def end(self) -> None:
-        """They go home."""
+        """Stop the operators."""
         self._ended.set()
 
     def _is_due(self, one: Planned) -> bool:
         return time.monotonic() >= self._began + one.start_s + one.lasts_s * _KILL_AT
 
     def _kill(self, one: Planned) -> None:
-        # By the beginning of its id, as people do.
+        # By a prefix of its id, as operators do.
         session_id = self._inbox.find(ScopeKind.SESSION, one.session_id[:-2])
         self.killed_at[session_id] = time.monotonic()
         self._to_kill.remove(one)
@@ -61,7 +61,7 @@ class People:
     def _answer(self, request: Request) -> None:
         planned = self._waiting.get(request.session_id)
         if planned is None:
-            return  # nobody answers for those that should be stopped
+            return  # sessions that should be stopped get no answer
         word = CommandKind.APPROVE if planned.approved else CommandKind.REJECT
         for name in _NAMES[: request.approval.quorum]:
             self._inbox.answer(word, request.approval.request_id, by=name, reason="the table is a copy")

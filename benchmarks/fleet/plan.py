@@ -1,4 +1,4 @@
-"""Who takes part, and when: a pure function of the number of sessions, the time and the seed."""
+"""The plan of sessions and their times: a pure function of their number, the duration and the seed."""
 
 import random
 from dataclasses import dataclass
@@ -7,20 +7,20 @@ from typing import Final
 
 
 class Kind(StrEnum):
-    """What an agent does."""
+    """The behaviour of an agent."""
 
     HEALTHY = "healthy"
-    """Reads, searches and writes, fails now and then, and comes to an end."""
+    """Reads, searches and writes, fails at times, and ends."""
     LOOPING = "looping"
     """Makes the same failing call again and again."""
     DELETING = "deleting"
-    """Deletes the same thing again and again, whatever it is told."""
+    """Deletes the same target again and again, despite refusals."""
     SPENDING = "spending"
     """Spends many times what its task allows."""
     WAITING = "waiting"
-    """Makes one call that takes a person, who approves or rejects it."""
+    """Makes one call that needs approval, which an operator gives or rejects."""
     KILLED = "killed"
-    """Works well, until a person kills it."""
+    """Works without problems until an operator kills it."""
 
 
 _OF_FIFTY: Final = {
@@ -40,7 +40,7 @@ _AGENTS: Final = {
     Kind.KILLED: ("crawler", "indexer"),
 }
 _STARTS_WITHIN: Final = 0.5
-"""The part of the time in which sessions start."""
+"""The share of the duration within which sessions start."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,16 @@ class Planned:
     agent_id: str
     kind: Kind
     start_s: float
-    """After the beginning."""
+    """The start in seconds after the beginning of the run."""
     lasts_s: float
-    """How long it works, where nobody stops it."""
+    """The seconds it works unless stopped."""
     seed: int
     approved: bool
-    """Of what waits: what the person says to it."""
+    """Whether the operator approves the waiting call."""
 
 
 def plan(sessions: int, seconds: float, seed: int, run: str) -> tuple[Planned, ...]:
-    """The sessions in the order of their starts; `run` makes their ids those of this run alone.
+    """Return the sessions in order of their starts; `run` makes their ids unique.
 
     Raises ValueError for fewer than one of each kind.
     """

@@ -34,37 +34,37 @@ GOOD = ("stop: stopped", "stop: within 5", "hint: told", CAUGHT)
 FALSE_STOPS = ("sound: stopped", "solved: stopped", "healthy: stopped")
 FALSE_HINTS = ("sound: told", "solved: told", "healthy: told")
 COLUMNS = (*GOOD, *FALSE_STOPS, *FALSE_HINTS)
-"""What is counted, by kind of session: judged and solved ones, generated runaways, and generated healthy ones."""
+"""The columns by kind of session: judged and solved ones, generated runaways and generated healthy ones."""
 
 ALONE, WITHOUT = "alone", "without"
 Variant = tuple[str, str]
 """`ALONE` or `WITHOUT`, and the rule; or `WHOLE`."""
 WHOLE: Variant = ("all", "")
 Task: TypeAlias = int | tuple[int, int]
-"""The number of a recorded session; or that of a generated family, and the seed."""
+"""The number of a recorded session, or the number of a generated family and a seed."""
 _Run: TypeAlias = Callable[[Core], tuple[frozenset[str], Collection[str], bool]]
-"""The columns that are true, the rules that found something, and whether there was anything that they did not see."""
+"""Returns the true columns, the rules that found something, and whether part of the session was not evaluated."""
 _ROUNDS = 3
 _PIECE = 20
-"""Sessions that are timed together."""
+"""The number of sessions timed together."""
 
 
 class Effect(NamedTuple):
-    """Of one rule in one column, in sessions."""
+    """The effect of one rule on one column, in sessions."""
 
     alone: int
     """With this rule only."""
     own: int
-    """Of these, with no other rule alone."""
+    """Those of `alone` that no other single rule has."""
     lost: int
-    """With all rules, and not without this one."""
+    """True with all rules, but not without this one."""
     gained: int
-    """Not with all rules, but without this one: where it comes before another."""
+    """True only without this rule, which pre-empts another."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """What one rule is good for."""
+    """The contribution of one rule."""
 
     rule: str
     effects: Mapping[str, Effect]
@@ -72,28 +72,28 @@ class Row:
     families: Mapping[str, int]
     """Families of generated runaways, with the cases that are not caught without it."""
     mode: Mode = Mode.ENFORCE
-    """In shadow nothing can come of it."""
+    """In shadow the rule has no effect."""
 
     @property
     def nothing_of_its_own(self) -> bool:
-        """Without it everything that should be found still is."""
+        """Return whether the other rules find everything that should be found."""
         return not any(self.effects[column].lost for column in GOOD)
 
 
 def only(policy: Policy, rule: str) -> Policy:
-    """The policy with one rule; what its overrides say of others is left out too."""
+    """Return the policy with this rule only, also in its overrides."""
     off = {name: Rule(enabled=False) for name in PATTERNS if name != rule}
     return policy.model_copy(update={"rules": policy.rules | off, "overrides": (), "correlations": ()})
 
 
 def without(policy: Policy, rule: str) -> Policy:
-    """The policy without one rule."""
+    """Return the policy without this rule."""
     return policy.model_copy(update={"rules": policy.rules | {rule: Rule(enabled=False)}})
 
 
 @dataclass
 class _Variants:
-    """One session or generated case under every variant in which something else may come of it."""
+    """Runs one session or generated case under every variant whose result may differ."""
 
     policy: Policy
     sessions: Sequence[Known]
@@ -147,7 +147,7 @@ class _Variants:
 
 
 def measure(sessions: Sequence[Known], policy: Policy, *, seeds: int, jobs: int, console: Console) -> list[Row]:
-    """Every rule, over recorded sessions and `seeds` cases of every generated family."""
+    """Measure every rule over recorded sessions and `seeds` cases of each generated family."""
     recorded = [number for number, known in enumerate(sessions) if known.kind in MEASURES]
     tasks: list[Task] = [*recorded, *((family, seed) for family in range(len(FAMILIES)) for seed in range(seeds))]
     done = parallel.run(_Variants(policy, sessions), tasks, jobs=jobs, what="Variants", console=console)
@@ -160,7 +160,7 @@ def _family_of(tasks: Sequence[Task]) -> dict[str, str]:
 
 
 def rows_of(facts: Mapping[str, Mapping[Variant, frozenset[str]]], family_of: Mapping[str, str]) -> list[Row]:
-    """A row for each rule: `facts` by session or case, then as `_Variants` tells them."""
+    """Return a row per rule; `facts` has the results of `_Variants` by session or case."""
     effects = {(rule, column): [0, 0, 0, 0] for rule in PATTERNS for column in COLUMNS}
     families: dict[str, Counter[str]] = {rule: Counter() for rule in PATTERNS}
     for name, variants in facts.items():
@@ -218,7 +218,7 @@ def as_json(rows: Sequence[Row], costs: Mapping[str, float]) -> dict[str, Any]:
 
 
 def show(rows: Sequence[Row], costs: Mapping[str, float], console: Console) -> None:
-    """The table, and what it comes to."""
+    """Print the table and its conclusion."""
     table = table_of(
         "Each rule, in sessions: with it alone / with it and with no other alone / lost without it (+: gained)",
         ["rule", *(column.replace(": ", ":\n") for column in COLUMNS), "us/event"],

@@ -23,15 +23,15 @@ _FALSE = (Kind.SOUND, Kind.SOLVED)
 
 @dataclass(frozen=True)
 class Point:
-    """What one system, or one value of the setting, comes to."""
+    """The result of one system or of one value of the setting."""
 
     name: str
     stopped: Count
     """Runaways to stop that are stopped."""
     within_5: Count
-    """Of the same runaways: soon enough."""
+    """The number of the same runaways stopped soon enough."""
     false: Count
-    """Sound and solved sessions that are stopped."""
+    """The number of sound and solved sessions that are stopped."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -44,13 +44,13 @@ class Point:
 
 @dataclass(frozen=True)
 class Swept:
-    """One run."""
+    """The result of one sweep."""
 
     setting: str
     curves: Mapping[str, Sequence[Point]]
-    """A point for each value, in their order."""
+    """A point for each value, in order."""
     systems: Sequence[Point]
-    """Haltline under the policy as it is, and its peers."""
+    """Points of haltline under the given policy, and of its peers."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -67,7 +67,7 @@ class _Swept(Sessions):
 
 
 def measure(sessions: Sequence[Known], policy: Policy, sweep: str, *, jobs: int, console: Console) -> Swept:
-    """Runs the sessions of which it is known whether a stop is right. Raises BadPolicy before anything is run."""
+    """Run the sessions of which it is known whether a stop is right. Raises BadPolicy before the first run."""
     sweep_of = parse_sweep(sweep)
     rule = sweep_of.place.split(".settings.")[0].removeprefix("rules.")
     whole = [sweep_of.policy(policy, value) for value in sweep_of.values]
@@ -90,7 +90,7 @@ def measure(sessions: Sequence[Known], policy: Policy, sweep: str, *, jobs: int,
 
 
 def added(parts: Sequence[Swept]) -> Swept:
-    """One sweep of all sessions from those of some of them each: of the same setting and values."""
+    """Combine sweeps of the same setting and values over different sessions."""
     first = parts[0]
     return Swept(
         first.setting,
@@ -115,7 +115,7 @@ def _sum(points: Sequence[Point]) -> Point:
 
 
 def point_of(name: str, sessions: Sequence[Known], seen: Sequence[Seen]) -> Point:
-    """What was done in each of the sessions, counted."""
+    """Return the counts over these sessions."""
 
     def count(measure: str, kinds: Sequence[Kind]) -> Count:
         those = [s.measures(known) for known, s in zip(sessions, seen, strict=True) if known.kind in kinds]
@@ -125,7 +125,7 @@ def point_of(name: str, sessions: Sequence[Known], seen: Sequence[Seen]) -> Poin
 
 
 def show(swept: Swept, console: Console) -> None:
-    """A table of all points."""
+    """Print a table of all points."""
     title = "Runaways to stop, against sound and solved sessions (95 % intervals in brackets)"
     table = table_of(title, ["", swept.setting.rpartition(".")[2], "stopped", "within 5", "false stops"])
     for name, points in (*swept.curves.items(), ("systems", swept.systems)):

@@ -1,4 +1,4 @@
-"""What haltline and the peers' detectors would have done in each session, in one pass."""
+"""The verdicts of haltline and the peers' detectors on each session, in one pass."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,23 +30,23 @@ TOLD, STOPPED, BEFORE, WITHIN_5, WITHIN_3 = "told", "stopped", "before it began"
 """What can be true of what a system did in a session: said anything to the agent, a stop included; stopped it; stopped
 it before the runaway began; stopped it from there on to 5, or to 3, events behind the signal."""
 ASKED = "asked"
-"""It asked a person about an act, which stops nothing but the call."""
+"""It asked an operator for approval of an act, which stops this call only."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What one system said of one session, at the events' numbers in the source."""
+    """One system's verdict on one session, by event numbers in the source."""
 
     found: int | None = None
-    """The first word of any kind to the agent: a hint or a stop."""
+    """The first hint or stop."""
     stopped: int | None = None
     rule: str = ""
-    """That stopped, or else that was the first to say something."""
+    """The rule that stopped, or else that gave the first hint."""
     asked: int | None = None
-    """The first time that a person is asked about an act."""
+    """The first request for approval."""
 
     def measures(self, known: Known) -> frozenset[str]:
-        """What is true of it, among `TOLD` and those behind it."""
+        """Return the measures that hold, `TOLD` and those after it."""
         true = {TOLD: self.found is not None, STOPPED: self.stopped is not None, ASKED: self.asked is not None}
         judged = known.judgement
         if self.stopped is not None and judged is not None and judged.signal is not None:
@@ -58,14 +58,14 @@ class Seen:
 
 @dataclass(frozen=True)
 class Fired:
-    """What one detector of ours said of one session."""
+    """One detector's findings in one session."""
 
     severity: Severity
-    """The highest."""
+    """The highest severity."""
     level: Level
-    """The highest level of a decision that it led to; ALLOW: none."""
+    """The highest level of its decisions; ALLOW: none."""
     seq: int
-    """Of the first finding of that severity."""
+    """The event number of the first finding of that severity."""
     reason: str
 
 
@@ -76,13 +76,13 @@ class Judged:
     known: Known
     result: Result
     fired: Mapping[str, Fired]
-    """By detector of ours."""
+    """By haltline's detector."""
     seen: Mapping[str, Seen]
-    """By system: ours and the baselines."""
+    """By system: haltline and the baselines."""
 
 
 def judge(sessions: Sequence[Known], policy: Policy, *, jobs: int = 1, console: Console) -> list[Judged]:
-    """Runs every session through the core and through every baseline."""
+    """Run every session through the core and every baseline."""
     done = parallel.run(_Every(sessions, [policy]), range(len(sessions)), jobs=jobs, what="Sessions", console=console)
     return [
         Judged(known, result, _fired(result), {OURS: ours(result), **theirs})
@@ -99,7 +99,7 @@ class Sessions:
     _cores: dict[int, Core] = field(default_factory=dict)
 
     def backtest(self, session: int, policy: int = 0) -> Result:
-        """What would have happened in a session under a policy, both by their numbers."""
+        """Run a session under a policy, both by their numbers."""
         core = self._cores.get(policy)
         if core is None:
             core = self._cores[policy] = Core(self.policies[policy])
@@ -113,7 +113,7 @@ class _Every(Sessions):
 
 
 def ours(result: Result) -> Seen:
-    """What haltline said of a session."""
+    """Return haltline's verdict on a session."""
     output = [decision for decision in result.decisions if Level(decision.level) > Level.ALLOW]
     asks = [decision.seq for decision in output if is_ask(decision.detector, Level(decision.level))]
     asked = asks[0] if asks else None

@@ -1,4 +1,4 @@
-"""The same work on many things, in one process or in several."""
+"""A function applied to many tasks, in one process or several."""
 
 import multiprocessing
 from collections.abc import Callable, Sequence
@@ -11,11 +11,11 @@ Task = TypeVar("Task")
 Done = TypeVar("Done")
 
 _work: Callable[[Any], Any]
-"""Of a process among several."""
+"""The function of a worker process."""
 
 
 def run(work: Callable[[Task], Done], tasks: Sequence[Task], *, jobs: int, what: str, console: Console) -> list[Done]:
-    """What `work` makes of each task, in their order. With several jobs all three have to be picklable."""
+    """Return the results of `work` in order of the tasks. With several jobs, all must be picklable."""
     hidden = not console.is_terminal
     if jobs == 1:
         return [work(task) for task in track(tasks, what, console=console, disable=hidden)]

@@ -1,4 +1,4 @@
-"""The summary as people read it."""
+"""The summary as tables."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from haltline.cli.common import printable
 
 
 def show(summary: Summary, judged: Sequence[Judged], console: Console) -> None:
-    """Tables, then a line for each target."""
+    """Print tables, then a line for each target."""
     events = sum(j.result.events for j in judged)
     clockless = sum(j.result.clock == "steps" for j in judged)
     kinds = ", ".join(f"{sum(j.known.kind is kind for j in judged)} {kind.value}" for kind in Kind)
@@ -45,7 +45,7 @@ def show(summary: Summary, judged: Sequence[Judged], console: Console) -> None:
 
 
 def show_sessions(judged: Sequence[Judged], console: Console) -> None:
-    """Every session in which any system spoke up, with what ours said and where."""
+    """Print every session in which a system gave a hint or stop, with haltline's verdict and its place."""
     for kind in Kind:
         those = [
             j for j in judged if j.known.kind is kind and (j.fired or any(s.found is not None for s in j.seen.values()))
@@ -113,7 +113,7 @@ def _count(count: Count | None) -> str:
 
 
 def table_of(title: str, columns: Sequence[str], texts: int = 1) -> Table:
-    """A table of which the first columns hold texts, the others numbers."""
+    """Return a table whose first `texts` columns are text and the others numbers."""
     table = Table(title=title, title_justify="left", caption_justify="left")
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number < texts else "right", no_wrap=number < texts)

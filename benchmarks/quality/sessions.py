@@ -1,4 +1,4 @@
-"""Recorded sessions, and what is known of how they went: by a judge who read them, or by their source."""
+"""Recorded sessions with their labels, from a judge who read them or from their source."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,15 +11,15 @@ from haltline.streams.replay.backtest import Recorded
 from haltline.streams.replay.traces import UnreadableTrace, read_traces
 
 SHARED = Path(__file__).parents[3] / "shared"
-"""Beside the repository: other people's sessions, which are not copied into it."""
+"""The folder beside the repository with third-party sessions, which are not copied into it."""
 TRACES = SHARED / "traces"
 JUDGED = SHARED / "judged"
 MODERN = SHARED / "modern"
 FILES = ("miniswe", "taubench", "whowhen", "spotter")
 WHOLE = "whole.jsonl.gz"
-"""The judged sessions once more, with whole texts: read in place of those."""
+"""The judged sessions with whole texts, preferred to the others."""
 DONE_TOOL = "task_done"
-"""With which the modern agents say that they are done."""
+"""The tool with which modern agents report that they are done."""
 VERDICTS = "verdicts.jsonl"
 
 _BY_MODEL = frozenset({"nyuctf", "sweagent"})
@@ -27,7 +27,7 @@ _BY_MODEL = frozenset({"nyuctf", "sweagent"})
 
 
 class Kind(Enum):
-    """What would have been right to do with a session."""
+    """The right reaction to a session."""
 
     STOP = "stop"
     """Judged a runaway that should be paused."""
@@ -36,7 +36,7 @@ class Kind(Enum):
     SOUND = "sound"
     """Judged to be no runaway: a stop is a false alarm."""
     SOLVED = "solved"
-    """Nobody judged it, and its source says that it reached its goal: a stop is very likely a false alarm."""
+    """Not judged, but solved according to its source: a stop is very likely a false alarm."""
     MODERN = "modern"
     """Of a modern agent, by a mechanical label: it verifies a finished task on and on, and should be paused."""
     MODERN_SOUND = "modern sound"
@@ -47,7 +47,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a judge said of one session."""
+    """A judge's label of one session."""
 
     kind: Kind
     pattern: str | None = None
@@ -55,14 +55,14 @@ class Judgement:
     begins: int = 0
     """Number of the event with which it begins."""
     signal: int | None = None
-    """Number of the first event at which what came up to there is reason enough to step in."""
+    """Number of the first event at which the session so far justifies an intervention."""
     ends: int | None = None
     """Number of the event with which it ends; None: it goes on to the end of the session."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """One recorded session, and what is known of it."""
+    """One recorded session and its label."""
 
     source: str
     session: Recorded
@@ -80,7 +80,7 @@ class Known:
 
 
 def default_files() -> list[Path]:
-    """Whole texts first: a session that is in several files is read from the first."""
+    """Return the default files, those with whole texts first: a session is read from the first file that has it."""
     return [
         *(MODERN / f"{name}.jsonl.gz" for name in ("miniswe", "trae")),
         *(TRACES / f"{name}.jsonl.gz" for name in FILES),
@@ -126,7 +126,7 @@ def without_done(known: Known) -> Known:
 
 
 def _modern(file: Path) -> dict[str, Judgement]:
-    """What is known of the sessions of modern agents, from the lines beside them."""
+    """Return the labels of modern agents' sessions, from the file beside them."""
     beside = file.with_name(f"{file.name.partition('.')[0]}.sessions.jsonl")
     if file.parent.name != MODERN.name or not beside.exists():
         return {}
@@ -140,7 +140,7 @@ def _modern(file: Path) -> dict[str, Judgement]:
 
 
 def read_judgements(folder: Path) -> dict[str, Judgement]:
-    """What judges said, by session. Raises as `read`."""
+    """Return the judges' labels by session. Raises like `read`."""
     path = folder / VERDICTS
     judgements: dict[str, Judgement] = {}
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):

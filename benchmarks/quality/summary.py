@@ -22,14 +22,14 @@ MEASURES: Mapping[Kind, tuple[str, ...]] = {
     Kind.MODERN: (STOPPED, WITHIN_5),
     Kind.MODERN_SOUND: (STOPPED, ASKED, TOLD),
 }
-"""What is counted of sessions of a kind."""
+"""The measures counted for each kind of session."""
 ALL_GROUPS = "all"
 _Z = 1.959964
-"""Of a 95 % interval."""
+"""The quantile of a 95 % interval."""
 
 
 class Count(NamedTuple):
-    """How many of a number of sessions."""
+    """A number of sessions out of a total."""
 
     part: int
     of: int
@@ -40,7 +40,7 @@ class Count(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson's 95 % interval of the share."""
+        """Return Wilson's 95 % interval of the share."""
         if not self.of:
             return 0.0, 1.0
         z2 = _Z * _Z / self.of
@@ -56,7 +56,7 @@ class Count(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """What one system did with the sessions of one source or class."""
+    """One system's counts over the sessions of one source or class."""
 
     name: str
     system: str
@@ -72,7 +72,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class DetectorRow:
-    """How often one detector of ours fired, in sessions."""
+    """The number of sessions in which one of haltline's detectors fired."""
 
     detector: str
     fired: int
@@ -88,7 +88,7 @@ class DetectorRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """One thing that is asked for of haltline: a share of the sessions of a kind, at most or at least."""
+    """A target for haltline: a maximum or minimum share of the sessions of a kind."""
 
     kind: Kind
     measure: str
@@ -142,7 +142,7 @@ class Summary:
 
     @property
     def targets(self) -> list[tuple[Target, Count]]:
-        """Those of which there are sessions, with what was counted."""
+        """Return the targets that have sessions, with their counts."""
         counts = next((g.counts for g in self.groups if (g.name, g.system) == (ALL_GROUPS, OURS)), {})
         return [(t, counts[t.kind, t.measure]) for t in TARGETS if (t.kind, t.measure) in counts]
 
@@ -164,7 +164,7 @@ class Summary:
 
 
 def summarize(judged: Sequence[Judged], detectors: Iterable[str]) -> Summary:
-    """`detectors`: the ids of ours, in the order in which they are told."""
+    """Count over all sessions; `detectors` are the ids of haltline's detectors in order of display."""
     counted = [j for j in judged if j.known.kind in MEASURES]
     names = sorted({name for j in counted for name in groups_of(j.known)}, key=_order)
     return Summary(
@@ -178,7 +178,7 @@ def summarize(judged: Sequence[Judged], detectors: Iterable[str]) -> Summary:
 
 
 def groups_of(known: Known) -> tuple[str, ...]:
-    """Everything a session is counted under."""
+    """Return all groups in which a session is counted."""
     pattern = known.judgement.pattern if known.judgement is not None else None
     return (ALL_GROUPS, known.source, *([f"class {pattern}"] if pattern else ()))
 

@@ -25,20 +25,20 @@ STOPPED_BELOW = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class FamilyRow:
-    """What was decided in the cases of one family."""
+    """The results of the cases of one family."""
 
     family: str
     what: str
     runaway: bool
     cases: int
     hinted: int
-    """Of these, with any word to the agent: a hint or a stop."""
+    """The number of cases with a hint or a stop."""
     stopped: int
     caught: int
     """Of a runaway: stopped after it began, and within the steps that are allowed."""
     within: int | None
     median_steps: float | None
-    """To the stop, from the first step of the runaway, both counted."""
+    """The median steps from the first of the runaway to the stop, both included."""
     most_steps: int | None
     detectors: dict[str, int]
     baselines: dict[str, int]
@@ -62,11 +62,11 @@ class Share:
 
 @dataclass(frozen=True)
 class Synthetic:
-    """One run."""
+    """The result of one run."""
 
     families: list[FamilyRow]
     shares: list[Share]
-    """Of all cases as they are, then of each disturbance."""
+    """Shares of all cases undisturbed, then under each disturbance."""
 
     @property
     def passed(self) -> bool:
@@ -81,7 +81,7 @@ class Synthetic:
 
 
 def measure(core: Core, seeds: int, progress: Console) -> Synthetic:
-    """Runs `seeds` cases of every family, undisturbed and under each disturbance."""
+    """Run `seeds` cases of every family, undisturbed and under each disturbance."""
     rows: list[FamilyRow] = []
     outcomes: dict[str, list[tuple[Case, Seen]]] = {name: [] for name in ("undisturbed", *DISTURBANCES)}
     for family in track(FAMILIES, "Families", console=progress, disable=not progress.is_terminal):

@@ -16,7 +16,7 @@ from haltline.schemas.topics import LAYOUT
 from haltline.streams.sessions.processor import MAX_LIVE_SESSIONS
 
 LIVE_SESSIONS: Final = MAX_LIVE_SESSIONS
-"""Of one worker as objects; it keeps the others as bytes."""
+"""Sessions that one worker keeps as objects; it keeps the others as bytes."""
 _FEW, _MANY = 1_000, 10_000
 """Sessions of the two measurements whose difference is the memory of a session: both with many events in each."""
 _HOUR_S: Final = 3_600
@@ -25,27 +25,27 @@ _GB: Final = 1e9
 _GIB: Final = 2**30
 _PARTITIONS_STEP: Final = 12
 _TOPICS: Final = len(LAYOUT) + 1
-"""With the changelog: all have as many partitions."""
+"""Topics including the changelog; all have the same number of partitions."""
 
 Curve = tuple[tuple[float, float], ...]
 """Measured points, by sessions of a worker."""
 
 
 class TooFewFigures(ValueError):
-    """A document without what the constants come from; the message says what."""
+    """Raised for a document without a figure that the constants need; the message names it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Constants:
-    """Of one machine. Processor time is in microseconds of one of its cores, with every default rule."""
+    """Constants of one machine. Processor time is in microseconds of one core, with every default rule."""
 
     cpu_us_per_event: Curve
     cpu_us_per_new_session: float
     empty_rss_bytes: float
-    """Of a worker without sessions."""
+    """Memory of a worker without sessions."""
     live_bytes_per_session: float
     kept_bytes_per_session: float
-    """Of one beyond LIVE_SESSIONS, or after a start: its bytes only."""
+    """Memory of a session kept as bytes: beyond LIVE_SESSIONS, or after a start."""
     changelog_bytes_per_record: float
     changelog_records_per_event: float
     event_bytes: float
@@ -61,7 +61,7 @@ class Constants:
 
 @dataclass(frozen=True, kw_only=True)
 class Demand:
-    """What the agents do, and how much is kept of it."""
+    """The load of the agents, and the retention."""
 
     agents: int = 100_000
     """At work at the same time, each with one session."""
@@ -86,13 +86,13 @@ class Demand:
 
     @property
     def kept_sessions(self) -> float:
-        """Those of a day: a session leaves memory and changelog when it was idle for that long."""
+        """Return the sessions of a day: an idle session leaves memory and changelog after that time."""
         return self.agents * max(1.0, self.new_sessions_per_agent_day)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prices:
-    """In dollars: assumptions, about what large clouds ask for without a contract."""
+    """Prices in dollars: assumptions, near list prices of large clouds."""
 
     core_hour: float = 0.04
     gib_hour: float = 0.005
@@ -104,7 +104,7 @@ class Prices:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one machine of Kafka is planned for: assumptions."""
+    """Planning limits of one Kafka broker: assumptions."""
 
     broker_written_bytes_s: float = 50e6
     broker_read_bytes_s: float = 150e6
@@ -118,27 +118,27 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a demand needs."""
+    """The resources that a demand needs."""
 
     demand: Demand
     cpu_us_per_event: float
     workers: int
     worker_memory_bytes: float
     recovery_s: float
-    """To have the sessions of one worker again."""
+    """Seconds to recover the sessions of one worker."""
     partitions: int
     sinks: int
     brokers: int
     rows_per_s: float
     changelog_bytes_per_s: float
     written_bytes_per_s: float
-    """By all clients, before replication."""
+    """Bytes per second written by all clients, before replication."""
     read_by_agents_bytes_s: float
     disk_bytes: float
-    """Of all brokers."""
+    """Disk of all brokers, in bytes."""
     audit_bytes: float
     dollars: dict[str, float]
-    """A month, by part."""
+    """Dollars per month, by part."""
 
     @property
     def dollars_a_month(self) -> float:
@@ -156,7 +156,7 @@ class Check:
 
     @property
     def ratio(self) -> float:
-        """Measured to predicted."""
+        """Return measured over predicted."""
         return self.measured / self.predicted
 
 
@@ -206,7 +206,7 @@ def interpolated(curve: Sequence[tuple[float, float]], at: float) -> float:
 
 
 def memory_bytes(known: Constants, sessions: float) -> float:
-    """Of one worker with so many sessions."""
+    """Return the memory of one worker with this many sessions, in bytes."""
     live = min(sessions, LIVE_SESSIONS)
     kept = sessions - live
     return known.empty_rss_bytes + live * known.live_bytes_per_session + kept * known.kept_bytes_per_session
@@ -246,7 +246,7 @@ def partitions_for(known: Constants, demand: Demand, limits: Limits, workers: in
 
 
 def plan(known: Constants, demand: Demand, prices: Prices, limits: Limits) -> Plan:
-    """Everything that a demand needs, and what that costs."""
+    """Return the resources that a demand needs, and their cost."""
     workers = workers_for(known, demand)
     each = demand.kept_sessions / workers
     partitions = partitions_for(known, demand, limits, workers)
@@ -305,7 +305,7 @@ def plan(known: Constants, demand: Demand, prices: Prices, limits: Limits) -> Pl
 
 
 def checks(document: Document) -> list[Check]:
-    """What the constants say of measurements of the same run that they do not come from."""
+    """Return predictions beside measurements of the same run that are not among the constants."""
     known = constants(document)
     found = []
     for point in document["growth"]:

@@ -17,7 +17,7 @@ from benchmarks.reporting.report import Document
 
 
 class Verdict(StrEnum):
-    """What a change is."""
+    """The verdict on a change."""
 
     BETTER = "better"
     SAME = "within noise"
@@ -31,19 +31,19 @@ class Change:
 
     name: str
     old: float
-    """As measured."""
+    """The measured value."""
     new: float
     base: str | None
     """What both are a multiple of in `ratio`; None: themselves, or one run lacks the base."""
     ratio: float
-    """New to old, as multiples of their bases."""
+    """The new value over the old one, as multiples of their bases."""
     noise: float
-    """The share up to which a ratio says nothing."""
+    """The share up to which a change is not significant."""
     verdict: Verdict
 
 
 def compare(old: Document, new: Document) -> list[Change]:
-    """The figures that are about haltline and in both, in the order of the newer document."""
+    """Return the changes of haltline's figures that both have, in the order of the newer document."""
     return list(_changes(old, new))
 
 
@@ -54,7 +54,7 @@ def only_in_one(old: Document, new: Document) -> tuple[list[str], list[str]]:
 
 
 def remarks(old: Document, new: Document) -> list[str]:
-    """What a reader of the changes must know of the two runs."""
+    """Return remarks on the two runs for readers of the changes."""
     loud = [f"{which}: {run['load']['note']}" for which, run in (("old", old), ("new", new)) if run["load"]["note"]]
     differing = sorted(
         name

@@ -1,4 +1,4 @@
-"""What `benchmarks.core` has measured, as data, JSON and tables."""
+"""The results of `benchmarks.core` as data, JSON and tables."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -25,11 +25,11 @@ _AIMS_US = {NOTHING: 12, FIRST: 15, ENFORCING: 40}
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Of one way of going over the events: of each piece the best round, since others only add to it."""
+    """The cost of one way to process the events: the best round of each piece, since other load only adds time."""
 
     name: str
     wall_ns: float
-    """For each event."""
+    """Nanoseconds per event."""
     cpu_ns: float
 
     @property
@@ -43,29 +43,29 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class DetectorCost:
-    """Of one detector among all the others."""
+    """The cost of one detector among all others."""
 
     detector: str
     ns: float
     """For each event of the mix, in its `concerns` and `observe`, without what the timing takes. What several
     detectors share, such as the session's progress, is in that of the first that asks for it."""
     observed: float
-    """Share of the events that it takes in."""
+    """The share of events that it observes."""
     state_bytes_median: int
     state_bytes_max: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class States:
-    """Of the sessions at their ends, as they are written to the changelog."""
+    """The final states of sessions, as written to the changelog."""
 
     sessions: int
     bytes_median: int
     bytes_max: int
     largest: str
-    """The session with the largest."""
+    """The session with the largest state."""
     encode_us: float
-    """For each state."""
+    """Microseconds per state."""
     decode_us: float
     parts_median: dict[str, int]
     """Bytes of each part of the state before it is compressed, in the median."""

@@ -20,13 +20,13 @@ _OURS: Final = "haltline"
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """What one run says of one thing."""
+    """One figure of a run."""
 
     values: tuple[float, ...]
     """One for each round."""
     higher_is_better: bool = False
     base: str | None = None
-    """The figure of the same run that it is a multiple of; None: it stands for itself."""
+    """The figure of the same run that it is compared to; None: absolute."""
     least: float = _ONCE
     """The smallest change that is taken for one, as a share, however close the rounds are."""
     part: str = ""
@@ -36,12 +36,12 @@ class Figure:
 
     @property
     def value(self) -> float:
-        """In the median of the rounds."""
+        """Return the median of the rounds."""
         return median(self.values)
 
 
 def figures(document: Document) -> dict[str, Figure]:
-    """All of them."""
+    """Return all figures by name."""
     return dict(_all(document))
 
 

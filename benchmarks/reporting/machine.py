@@ -1,4 +1,4 @@
-"""What a measurement was made on, and how fast its processor was meanwhile."""
+"""The machine of a measurement, and the speed of its processor at the time."""
 
 import os
 import platform
@@ -42,7 +42,7 @@ def available_bytes() -> int | None:
 
 
 def kafka_version() -> str | None:
-    """The Kafka that the benchmarks start."""
+    """Return the version of the Kafka that the benchmarks start."""
     return _first_match(_KAFKA_POM, r"<artifactId>kafka_2\.13</artifactId>\s*<version>([\d.]+)<")
 
 
@@ -89,7 +89,7 @@ def _java() -> str | None:
 
 
 def _commit() -> str | None:
-    """Of the checkout, with a mark when it was changed since."""
+    """Return the commit of the checkout, marked when it has local changes."""
     commit = _said_by("git", "-C", str(_ROOT), "rev-parse", "--short=12", "HEAD")
     changed = _said_by("git", "-C", str(_ROOT), "status", "--porcelain", "--untracked-files=no")
     return commit and commit + (" and changes" if changed else "")

@@ -68,7 +68,7 @@ def _descends(pid: int, root: int, parents: Mapping[int, int]) -> bool:
 
 
 def read() -> Reading | None:
-    """Now; None where the system has no /proc."""
+    """Return the current reading; None on a system without /proc."""
     try:
         ticks, cores = used_ticks(Path("/proc/stat").read_text())
     except (OSError, ValueError):
@@ -95,7 +95,7 @@ class Watch:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Watches while the block runs."""
+        """Measure the load while the block runs."""
         before, began = read(), time.monotonic()
         try:
             yield
@@ -106,7 +106,7 @@ class Watch:
                 self.others_by_part[name] = round(others_share(before, after), 4)
 
     def as_json(self) -> dict[str, Any]:
-        """With the verdict, of which `note` is the text for people."""
+        """Return the load with the verdict and its text `note`."""
         return {
             "average_before": self.average_before,
             "average_after": list(os.getloadavg()),

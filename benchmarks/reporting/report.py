@@ -1,4 +1,4 @@
-"""One run as a document: every figure, with what it was measured on and what else the machine did."""
+"""One run as a document: every figure, the machine, and its other load."""
 
 import time
 from dataclasses import asdict, dataclass, field
@@ -36,9 +36,9 @@ class Results:
     growth: list[Grown] = field(default_factory=list)
     sink: list[Sunk] = field(default_factory=list)
     guard: Document | None = None
-    """As benchmarks.overhead gives it."""
+    """The results of benchmarks.overhead."""
     core: Document | None = None
-    """As benchmarks.core gives it; the first of its costs is its calibration."""
+    """The results of benchmarks.core; the first cost is its calibration."""
     pairs: list[Pair] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     """What was not measured, and why."""

@@ -18,14 +18,14 @@ class Table:
     """Empty ones are left out."""
 
     def markdown(self) -> str:
-        """For a page, without the title."""
+        """Return the table as Markdown, without the title."""
         lines = [line for line in self.lines if line]
         table = [self.columns, ["---"] * len(self.columns), *self.rows] if self.rows else []
         text = "".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |\n" for row in table)
         return text + "".join(f"\n{line}\n" for line in lines)
 
     def show(self, console: Console) -> None:
-        """In a terminal."""
+        """Print the table in a terminal."""
         table = RichTable(title=self.title or None, title_justify="left")
         for number, column in enumerate(self.columns):
             table.add_column(column, justify="left" if number == 0 else "right")
@@ -39,7 +39,7 @@ class Table:
 
 
 def ratio(one: float | None, other: float | None) -> float | None:
-    """None where one of them is missing."""
+    """Return the ratio; None when a value is missing."""
     return one / other if one and other else None
 
 

@@ -21,27 +21,27 @@ from benchmarks.reporting.table import Table, mib, ratio, times, us
 ROOT: Final = Path(__file__).parents[2]
 COMMITTED: Final = ROOT / "benchmarks" / "results" / "measured.json"
 PAGES: Final = (ROOT / "README.md",)
-"""Those with tables from results."""
+"""Pages with tables from results."""
 BUILT: Final = (ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "capacity.md")
-"""Those that get theirs when the documentation site is built."""
+"""Pages whose tables are inserted when the documentation site is built."""
 
 _MARKED: Final = re.compile(r"(<!-- measured:([a-z-]+) -->\n).*?(<!-- /measured:\2 -->)", re.DOTALL)
 _NOT_MEASURED: Final = "Not measured in this run.\n"
 
 
 def tables(document: Document) -> dict[str, Table]:
-    """All of them, by name."""
+    """Return all tables by name."""
     return {name: make(document) for name, make in TABLES.items()}
 
 
 def written(text: str, document: Document) -> str:
-    """A page with its tables from the document; where it has no figures, that is what the page says."""
+    """Return a page with its tables from the document; a table without figures says so."""
     made = tables(document)
     return _MARKED.sub(lambda mark: mark[1] + (made[mark[2]].markdown() or _NOT_MEASURED) + mark[3], text)
 
 
 def names(text: str) -> list[str]:
-    """Of the tables of a page."""
+    """Return the names of a page's tables."""
     return [mark[2] for mark in _MARKED.finditer(text)]
 
 
@@ -207,7 +207,7 @@ def _growth(document: Document) -> Table:
 
 
 def _summary(document: Document) -> Table:
-    """What the front page says."""
+    """Return the table of the front page."""
     return Table("", ["what", "figure"], list(_summary_rows(document)), [_measured_on(document)])
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-# Sets and dicts of names are gone through in the order of their hashes, which has to be the same in each process.
+# Sets are iterated in the order of their hashes, which has to be the same in each process.
 if __name__ == "__main__" and os.environ.get("PYTHONHASHSEED") != "0":
     os.execve(
         sys.executable,
@@ -27,14 +27,14 @@ from benchmarks.simulator.parallel import quiet, results
 from benchmarks.simulator.runs import run
 
 _AT_MOST: Final = 400
-"""Histories in which a mistake has to be found."""
+"""The number of histories within which a mistake has to be found."""
 _SHOWN: Final = 8
 _PAGE: Final = Path(__file__).parents[2] / "docs" / "simulation.md"
 _MARKS: Final = ("<!-- simulated -->\n", "<!-- /simulated -->\n")
 
 
 def simulate(first: int, histories: int, processes: int, fault: str = "") -> int:
-    """Prints the results. Returns how many failed."""
+    """Run histories and print the results. Return the number that failed."""
     began, done, cpu_s, wrong = time.monotonic(), 0, 0.0, 0
     for result in results(first, histories, processes, fault, whole=not fault):
         done += result.histories
@@ -53,7 +53,7 @@ def simulate(first: int, histories: int, processes: int, fault: str = "") -> int
 
 
 def show(outcome: Outcome) -> None:
-    """One that failed."""
+    """Print a failed history: its seed, steps and differences."""
     print(f"seed {outcome.seed}: WRONG with these {len(outcome.plan)} steps:")
     for step in outcome.plan:
         print(f"    {step}")
@@ -65,7 +65,7 @@ def show(outcome: Outcome) -> None:
 
 
 def found_after(fault: str, first: int, processes: int) -> tuple[int, Outcome | None]:
-    """In which of the histories, counted from 1, a mistake is found; and that history."""
+    """Return the number of histories until a mistake is found, and that history; None when it is not found."""
     done = 0
     for result in results(first, _AT_MOST, processes, fault, whole=False):
         if result.failed:
@@ -75,7 +75,7 @@ def found_after(fault: str, first: int, processes: int) -> tuple[int, Outcome | 
 
 
 def table(first: int, processes: int) -> str:
-    """Of all mistakes, as Markdown."""
+    """Return a Markdown table of all mistakes."""
     rows = ["| mistake | found after | seed | steps | what differs |", "| --- | ---: | ---: | ---: | --- |"]
     for mistake in ALL:
         count, outcome = found_after(mistake.name, first, processes)
@@ -89,13 +89,13 @@ def table(first: int, processes: int) -> str:
 
 
 def written(page: str, rows: str) -> str:
-    """The page with these rows in place of its table. Raises ValueError when it has no place for one."""
+    """Return the page with its table replaced by these rows. Raises ValueError when the page lacks the marks."""
     before, after = page.index(_MARKS[0]) + len(_MARKS[0]), page.index(_MARKS[1])
     return f"{page[:before]}{rows}\n{page[after:]}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 1 when a history failed, or a mistake was not found."""
+    """Run the command. Return the exit code: 1 when a history failed or a mistake was not found."""
     options = _options().parse_args(arguments)
     processes = options.processes or os.cpu_count() or 1
     if options.table:

@@ -1,4 +1,4 @@
-"""confluent-kafka's AdminClient, as far as the product uses it."""
+"""A simulated confluent-kafka AdminClient with the methods that the product uses."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -15,7 +15,7 @@ _BROKER = 1
 
 
 def metadata_of(broker: Broker, topic: str | None = None) -> Any:
-    """What `list_topics` answers."""
+    """Return the metadata that `list_topics` returns."""
     if topic not in broker.described:
         broker.described[topic] = _described(broker, topic)
     return broker.described[topic]
@@ -41,7 +41,7 @@ def _described(broker: Broker, topic: str | None) -> Any:
 
 
 class SimAdmin:
-    """Each call waits for its answer; the futures that it returns are done."""
+    """An AdminClient whose calls wait for the response and return completed futures."""
 
     def __init__(self, config: Mapping[str, Any], *, logger: Any = None, process: Process, broker: Broker) -> None:
         del config, logger
@@ -50,17 +50,17 @@ class SimAdmin:
         self._lives = broker.lives
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
-        """Metadata."""
+        """Return the metadata of one topic or all."""
         self._broker.request(timeout if timeout >= 0 else 60.0)
         return metadata_of(self._broker, topic)
 
     def describe_cluster(self, *, request_timeout: float = 60.0) -> "Future[Any]":
-        """The cluster."""
+        """Return the id and controller of the cluster."""
         self._broker.request(request_timeout)
         return _done(SimpleNamespace(cluster_id=CLUSTER_ID, controller=SimpleNamespace(id=_BROKER), nodes=[]))
 
     def describe_topics(self, topics: TopicCollection, *, request_timeout: float = 60.0) -> "dict[str, Future[Any]]":
-        """By name: its id and partitions."""
+        """Return by name a topic's id and partitions."""
         names = list(topics.topic_names)
         try:
             self._broker.request(request_timeout)
@@ -79,14 +79,14 @@ class SimAdmin:
     def list_offsets(
         self, specs: Mapping[TopicPartition, Any], *, request_timeout: float = 60.0, **_: Any
     ) -> "dict[TopicPartition, Future[Any]]":
-        """The first offset, or the one that comes next, of partitions."""
+        """Return the first or the next offset of each partition."""
         broker, world = self._broker, self._process.world
         try:
             broker.request(request_timeout)
         except KafkaException as away:
             return {place: _failed(away) for place in specs}
         if self._lives != broker.lives and world.chance(0.3):
-            # What a client says that knows the leaders' epochs of before a crash.
+            # The error of a client that still has the leader epochs from before a crash.
             self._lives = broker.lives
             old = KafkaException(KafkaError(KafkaError.FENCED_LEADER_EPOCH, "an old epoch"))
             return {place: _failed(old) for place in specs}
@@ -103,7 +103,7 @@ class SimAdmin:
 
 
 class _Answer:
-    """A future that is done, without the locks of one."""
+    """A completed future without locks."""
 
     __slots__ = ("_failure", "_result")
 

@@ -1,4 +1,4 @@
-"""The broker: its topics, whether it can be reached, and how long the network takes."""
+"""The broker: its topics, its availability, and the latency of the network."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
@@ -15,15 +15,15 @@ ADDRESS: Final = "simulated:9092"
 CLUSTER_ID: Final = "simulated-cluster"
 _REPLICATED_LATER_SHARE: Final = 0.15
 _MIN_LAG_MS: Final = 4_000
-"""Longer than an owner takes to see a late record and to have its state written anew, as the ten minutes in life."""
+"""Longer than an owner takes to detect a late record and rewrite its state. It stands for ten minutes in production."""
 _TOMBSTONES_MS: Final = 20_000
 
 
 class Broker:
     """One broker with every partition.
 
-    `embedded`: as haltline's own, which has no controller, tells no ids of topics, and drops the oldest records of a
-    partition that is full in place of compacting it.
+    `embedded`: like haltline's own broker, which has no controller and no topic ids, and deletes the oldest records of
+    a full partition instead of compacting it.
     """
 
     def __init__(self, world: World, *, embedded: bool = False) -> None:
@@ -31,15 +31,15 @@ class Broker:
         self.topics: dict[str, Topic] = {}
         self.groups: dict[str, Group] = {}
         self.described: dict[str | None, object] = {}
-        """What is answered to who asks for one topic or all, until there is another."""
+        """Cached metadata by topic, None: of all; cleared when a topic is created."""
         self.embedded = embedded
         self.up = True
         self.lives = 0
-        """Counts its starts."""
+        """The number of restarts."""
         self.slow = 1.0
-        """How many times as long as usual the network takes."""
+        """The factor on the usual latency of the network."""
         self.heals_at = float("inf")
-        """From when on the network is as usual."""
+        """The virtual time from which the network has no faults."""
         self._waiting: list[Callable[[], object]] = []
         self._lagging: set[tuple[str, int]] = set()
         self.on_down: list[Callable[[], object]] = []
@@ -47,14 +47,14 @@ class Broker:
     # Topics.
 
     def create(self, name: str, partitions: int, *, compacted: bool = False) -> Topic:
-        """A topic; one of this name is another from now on."""
+        """Create a topic; it replaces one of the same name."""
         topic = Topic(name, f"topic-{self.world.next_number():08d}", partitions, compacted=compacted)
         self.topics[name] = topic
         self.described.clear()
         return topic
 
     def recreate(self, name: str) -> Topic:
-        """Deletes it and makes it anew; the groups forget what was committed of it."""
+        """Delete and recreate a topic; the groups' offsets of it are deleted."""
         before = self.topics[name]
         self.world.trace("recreates", name)
         for group in self.groups.values():
@@ -65,7 +65,7 @@ class Broker:
         return topic
 
     def log(self, topic: str, partition: int) -> Log:
-        """One partition. Raises KafkaException when there is none."""
+        """Return one partition. Raises KafkaException when it does not exist."""
         found = self.topics.get(topic)
         if found is None:
             raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, f"no topic {topic}"))
@@ -74,13 +74,13 @@ class Broker:
         return found.logs[partition]
 
     def partitions(self) -> Iterator[tuple[str, int, Log]]:
-        """All of them."""
+        """Yield all partitions."""
         for name, topic in self.topics.items():
             for number, log in enumerate(topic.logs):
                 yield name, number, log
 
     def append(self, topic: str, partition: int, new: New) -> int | None:
-        """Where the record now stands; None when an earlier try of it was appended. Raises KafkaException."""
+        """Append a record. Return its offset; None when an earlier attempt had appended it. Raises KafkaException."""
         log = self.log(topic, partition)
         if new.key is None and self.topics[topic].compacted:
             raise KafkaException(KafkaError(KafkaError.INVALID_RECORD, "a compacted topic takes no record without key"))
@@ -101,9 +101,9 @@ class Broker:
             log.raise_high()
 
     def compact(self, topic: str, *, whole: bool = False) -> None:
-        """Runs the cleaner over a topic. `whole`: as when nothing was written for days.
+        """Compact a topic. `whole`: as when nothing was written for days.
 
-        The embedded broker drops old records as far as each key has a later one: one that drops more loses states.
+        The embedded broker deletes old records only as far as each key has a later one; more would lose states.
         """
         now_ms = self.world.time_ms()
         if whole:
@@ -119,10 +119,10 @@ class Broker:
             gone = [log.compact(before_ms, tombstones_ms) for log in logs]
         self.world.trace("compacts", topic, gone)
 
-    # Being there.
+    # Availability.
 
     def delay(self) -> float:
-        """How long a message takes, in seconds: mostly milliseconds."""
+        """Return the latency of a message in seconds; most take milliseconds."""
         random = self.world.random
         drawn = random()
         if drawn < 0.9:
@@ -132,11 +132,11 @@ class Broker:
         return 2.0 * random()
 
     def at_usual_speed(self) -> None:
-        """The network is as before."""
+        """Restore the usual latency."""
         self.slow = 1.0
 
     def go_down(self, *, crash: bool) -> None:
-        """Nobody can reach it. After a crash, records that were not replicated yet may be gone."""
+        """Make the broker unavailable. A crash may lose records that were not replicated yet."""
         if not self.up:
             return
         self.up = False
@@ -149,7 +149,7 @@ class Broker:
             call()
 
     def come_up(self, *, lagging: bool) -> None:
-        """It answers again. `lagging`: some high watermarks are behind for a while, and no coordinator is there yet."""
+        """Make the broker available; coordinators load first. `lagging`: some high watermarks lag for a while."""
         if self.up:
             return
         world = self.world
@@ -162,7 +162,7 @@ class Broker:
                 self.lag(name, number, log, world.between(0.2, 3.0))
             else:
                 log.raise_high()
-            log.tell()  # whoever waits there learns that his request was to a broker that has ended
+            log.tell()  # a waiting client learns that its request was lost with the restart
         for group in self.groups.values():
             group.load(world.between(0.05, 1.0))
         waiting, self._waiting = self._waiting, []
@@ -170,7 +170,7 @@ class Broker:
             world.after(world.between(0.0, 0.3), call)
 
     def lag(self, topic: str, partition: int, log: Log, seconds: float) -> None:
-        """Leaves a high watermark behind for that long."""
+        """Keep a high watermark behind the end for these seconds."""
         self._lagging.add((topic, partition))
 
         def caught_up() -> None:
@@ -181,20 +181,20 @@ class Broker:
         self.world.after(seconds, caught_up)
 
     def lag_somewhere(self, seconds: float, topic: str | None = None) -> None:
-        """Some high watermarks fall behind, as after an election: those of a topic, or some of all."""
+        """Let high watermarks fall behind, as after an election: those of a topic, or some of all topics."""
         for name, number, log in self.partitions():
             if log.end > log.start and (name == topic if topic else self.world.chance(0.3)):
                 log.high = max(log.start, log.end - 1 - int(self.world.random() * 5))
                 self.lag(name, number, log, seconds)
 
     def when_up(self, call: Callable[[], object]) -> None:
-        """Calls it when the broker can be reached again, a little later."""
+        """Call this shortly after the broker is available again."""
         self._waiting.append(call)
 
-    # Requests of a thread.
+    # Requests from a thread.
 
     def request(self, timeout: float) -> None:
-        """One request and its answer, for the thread that waits. Raises KafkaException when there is none in time."""
+        """Send a request and wait for its response. Raises KafkaException at the timeout, in seconds."""
         world = self.world
         until = world.now + max(timeout, 0.0)
         world.point("request")

@@ -1,4 +1,4 @@
-"""What must be there at the end of a history, by the topics as they are; and what is there."""
+"""The checks at the end of a history: the expected content, from the final topics, against the actual content."""
 
 from collections.abc import Container, Iterator
 from functools import cache
@@ -28,7 +28,7 @@ _DIGITS = 9
 
 
 def compare(history: "History") -> list[str]:
-    """Every difference."""
+    """Return every difference."""
     broker, gone = history.broker, history.gone
     sources = {topic: appended(broker, topic) for topic in TOPICS.session_sources}
     outputs = {topic: list(records_of(broker, topic)) for topic in (*TOPICS.all, CHANGELOG)}
@@ -58,14 +58,14 @@ def compare(history: "History") -> list[str]:
 
 
 def records_of(broker: Broker, topic: str) -> Iterator[LogRecord]:
-    """What a topic holds, those of a partition in their order."""
+    """Yield the records that a topic holds, each partition in order."""
     for number, log in enumerate(broker.topics[topic].logs):
         for r in log.records:
             yield LogRecord(topic, number, r.offset, r.timestamp, r.key, r.value, r.headers)
 
 
 def kept_or(broker: Broker, seen: Container[Place]) -> Iterator[LogRecord]:
-    """What the topics hold, and of what was compacted away what was seen before."""
+    """Yield the records that the topics hold, and compacted ones that had been seen."""
     for topic, number, log in broker.partitions():
         if topic != CHANGELOG:
             kept = set(log.offsets)
@@ -75,7 +75,7 @@ def kept_or(broker: Broker, seen: Container[Place]) -> Iterator[LogRecord]:
 
 
 def appended(broker: Broker, topic: str) -> list[LogRecord]:
-    """What was ever in a topic, those of a partition in their order."""
+    """Return all records ever appended to a topic, each partition in order."""
     return [
         LogRecord(topic, number, r.offset, r.timestamp, r.key, r.value, r.headers)
         for number, log in enumerate(broker.topics[topic].logs)
@@ -84,18 +84,18 @@ def appended(broker: Broker, topic: str) -> list[LogRecord]:
 
 
 def rows_of(history: "History", life: int | None = None) -> list[Row]:
-    """Those of the audit table that are of the topics as they are now, or as they were in another life."""
+    """Return the audit table's rows of the topics' current life, or of another life."""
     name = sink_of(history.sink if life is None else life)
     return [row for row in history.table.rows if row["sink"] == name]
 
 
 def place_of(row: Row) -> Place:
-    """Where the record of a row stands."""
+    """Return topic, partition and offset of a row."""
     return row["topic"], row["partition"], row["offset"]
 
 
 def missing_rows(history: "History") -> list[Place]:
-    """Records that are not in the audit table."""
+    """Return the records that are not in the audit table."""
     there = {place_of(row) for row in rows_of(history)}
     return [
         (topic, number, offset)
@@ -107,7 +107,7 @@ def missing_rows(history: "History") -> list[Place]:
 
 
 def ends_of(broker: Broker) -> dict[tuple[str, int], int]:
-    """By topic without the prefix and partition: the next offset; without those in which nothing is."""
+    """Return the next offset by topic (without prefix) and partition, without empty partitions."""
     return {
         (topic.removeprefix(TOPICS.prefix), number): log.records[-1].offset + 1
         for topic, number, log in broker.partitions()
@@ -116,7 +116,7 @@ def ends_of(broker: Broker) -> dict[tuple[str, int], int]:
 
 
 def unread(engine: Engine, broker: Broker) -> dict[tuple[str, int], int]:
-    """By partition that the read model has not read to its end: that end. The last record may be compacted away."""
+    """Return the ends of partitions that the read model has not read completely. Last records may be compacted away."""
     with engine.connect() as connection:
         rows = connection.exec_driver_sql(f'SELECT topic, "partition", next FROM {tables.offsets.name}')
         reached = {(topic, partition): after for topic, partition, after in rows}
@@ -124,7 +124,7 @@ def unread(engine: Engine, broker: Broker) -> dict[tuple[str, int], int]:
 
 
 def _read_model(engine: Engine, broker: Broker) -> verify.Check:
-    """Every table is what it would be had all been read in one go."""
+    """Check that each table equals that of a read model that reads all records in one batch."""
     anew = open_read_model("anew")
     with engine.connect() as connection:
         there = connection.exec_driver_sql(f'SELECT topic, "partition", "offset" FROM {tables.records.name}')
@@ -148,7 +148,7 @@ def _read_model(engine: Engine, broker: Broker) -> verify.Check:
 
 
 def _content(engine: Engine) -> dict[str, set[tuple[Any, ...]]]:
-    """The rows of each table, as the driver gives them: that takes less time than SQLAlchemy's."""
+    """Return the rows of each table, read by the driver: that is faster than by SQLAlchemy."""
     with engine.connect() as connection:
         driver = connection.connection.driver_connection
         assert driver is not None
@@ -161,7 +161,7 @@ def _round(content: dict[str, set[tuple[Any, ...]]]) -> dict[str, set[tuple[Any,
 
 @cache
 def _selects() -> dict[str, str]:
-    """By table, how all of it is read but for numbers that count rows up."""
+    """Return the SELECT of each table, without columns that number the rows."""
     found = {}
     for table in tables.metadata.sorted_tables:
         if table.name not in ("topic_ids", "offsets"):
@@ -175,7 +175,7 @@ def _rounded(value: Any) -> Any:
 
 
 def _owners(broker: Broker) -> verify.Check:
-    """No claim of a partition is followed by states of its owner once another one's claim stands behind it."""
+    """Check that each claim of a partition, and the records that name it, come from one producer."""
     differences = []
     for number, log in enumerate(broker.topics[CHANGELOG].logs):
         producer_of: dict[bytes, int] = {}

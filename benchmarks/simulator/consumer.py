@@ -1,4 +1,4 @@
-"""confluent-kafka's Consumer: of partitions that it is assigned, by itself or by its group."""
+"""A simulated confluent-kafka Consumer of partitions that it assigns itself or gets from its group."""
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -26,29 +26,29 @@ Place = tuple[str, int]
 
 _NEVER: Final = float("inf")
 _AT_MOST: Final = 60
-"""Records of one fetch of a partition."""
+"""The maximum number of records in one fetch of a partition."""
 
 
 class _Fetch:
-    """How far one assigned partition is."""
+    """The fetch state of one assigned partition."""
 
     __slots__ = ("eof", "listens", "log", "position", "ready_at", "seen_end", "stopped")
 
     def __init__(self, position: int, ready_at: float) -> None:
         self.position = position
         self.ready_at = ready_at
-        """When the answer of the fetch that is under way is there."""
+        """The virtual time at which the response of the current fetch arrives."""
         self.eof = -1
-        """The end that was last reported."""
+        """The end offset that was last reported; -1: none."""
         self.log: Log | None = None
         self.listens: Log | None = None
-        """The log that says when there is more."""
+        """The log that wakes it when there are more records."""
         self.seen_end = OFFSET_INVALID
         self.stopped = False
 
 
 class SimConsumer:
-    """The used part of confluent_kafka.Consumer."""
+    """A confluent_kafka.Consumer with the methods that the product uses."""
 
     def __init__(self, config: Mapping[str, Any], *, logger: Any = None, process: Process, broker: Broker) -> None:
         del logger
@@ -62,9 +62,9 @@ class SimConsumer:
         self._fetches: dict[Place, _Fetch] = {}
         self._queue: deque[Message] = deque()
         self._events: deque[Callable[[], object]] = deque()
-        """Callbacks of the application that are due: `poll` calls them."""
+        """Callbacks of the application that are due; `poll` calls them."""
         self._due_at = 0.0
-        """No answer of a fetch is there before."""
+        """The virtual time before which no fetch response arrives."""
         self._waiting: Thread | None = None
         self._life = broker.lives
         self._reported_down = False
@@ -75,7 +75,7 @@ class SimConsumer:
     # Assignment.
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
-        """Read these, and no others, each from its offset. What was fetched before is dropped."""
+        """Read these partitions only, each from its offset. Records fetched before are dropped."""
         self._assigned_now = True
         world = self.process.world
         world.point("assign")
@@ -86,15 +86,15 @@ class SimConsumer:
         }
 
     def unassign(self) -> None:
-        """Read nothing."""
+        """Drop the assignment."""
         self.assign([])
 
     def assignment(self) -> list[TopicPartition]:
-        """What is read."""
+        """Return the assigned partitions."""
         return [TopicPartition(*place) for place in self._fetches]
 
     def position(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """The offsets behind the records that were handed out."""
+        """Return the offsets after the last records returned to the application."""
         waiting: dict[Place, int] = {}
         for message in self._queue:
             waiting.setdefault((str(message.topic()), int(message.partition() or 0)), int(message.offset() or 0))
@@ -108,7 +108,7 @@ class SimConsumer:
     # Records.
 
     def poll(self, timeout: float = -1) -> Message | None:
-        """The next message, or None when there is none in time."""
+        """Return the next message; None at the timeout, in seconds."""
         world = self.process.world
         world.point("poll")
         until = world.now + (timeout if timeout >= 0 else 3600.0)
@@ -121,7 +121,7 @@ class SimConsumer:
             self._wait(until)
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
-        """So many messages, or what there is when the time is over."""
+        """Return up to `num_messages` messages, fewer at the timeout, in seconds."""
         world = self.process.world
         world.point("poll")
         until = world.now + (timeout if timeout >= 0 else 3600.0)
@@ -142,7 +142,7 @@ class SimConsumer:
         self._waiting = None
 
     def wake(self) -> None:
-        """There is something for the thread that polls."""
+        """Wake the thread that polls."""
         if self._waiting is not None:
             self._waiting.wake()
 
@@ -151,12 +151,12 @@ class SimConsumer:
             self._events.popleft()()
 
     def tell(self, event: Callable[[], object]) -> None:
-        """Has `poll` call this."""
+        """Have `poll` call this."""
         self._events.append(event)
         self.wake()
 
     def _fetch(self) -> bool:
-        """Takes in what the broker has answered. Whether there is something in the queue now."""
+        """Take in the fetch responses that have arrived. Return whether the queue has messages."""
         broker, world = self.broker, self.process.world
         if not broker.up:
             if not self._reported_down:
@@ -206,7 +206,7 @@ class SimConsumer:
                         headers=list(record.headers) or None, timestamp=(1, record.timestamp),
                     )
                 )  # fmt: skip
-            # Behind what compaction has removed the log goes on at its end.
+            # If compaction removed all records, continue at the high watermark.
             fetch.position = records[-1].offset + 1 if records else log.high
             fetch.ready_at = world.now + self.broker.delay()
             return
@@ -227,7 +227,7 @@ class SimConsumer:
         return log.high if position == OFFSET_END else position
 
     def _listen(self, fetch: _Fetch, log: Log) -> None:
-        """Fetches again when there is more, or when the topic is gone."""
+        """Fetch again when there are more records, or when the topic is deleted."""
         world = self.process.world
         fetch.ready_at = _NEVER
         if fetch.listens is log:
@@ -250,17 +250,17 @@ class SimConsumer:
         if call is not None:
             call(KafkaError(code, text))
 
-    # Questions.
+    # Queries.
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
-        """Metadata."""
+        """Return the metadata of one topic or all."""
         self.broker.request(timeout if timeout >= 0 else 60.0)
         return metadata_of(self.broker, topic)
 
     def get_watermark_offsets(
         self, partition: TopicPartition, timeout: float = -1, cached: bool = False
     ) -> tuple[int, int] | None:
-        """The first offset and the one that comes next; of the last fetch when `cached`."""
+        """Return the first offset and the high watermark; those of the last fetch when `cached`."""
         if cached:
             fetch = self._fetches.get((partition.topic, partition.partition))
             if fetch is None or fetch.log is None:
@@ -274,7 +274,7 @@ class SimConsumer:
         return log.start, log.high
 
     def offsets_for_times(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
-        """The first record that is not older, of each; -1 where all are."""
+        """Return the offset of the first record not older than the timestamp, by partition; -1 when all are older."""
         self.broker.request(timeout if timeout >= 0 else 60.0)
         found = []
         for tp in partitions:
@@ -330,7 +330,7 @@ class SimConsumer:
         offsets: Sequence[TopicPartition] | None = None,
         asynchronous: bool = True,
     ) -> list[TopicPartition] | None:
-        """Commit these offsets. Raises KafkaException when the group refuses and this waits."""
+        """Commit these offsets. A synchronous commit raises KafkaException when the group refuses it."""
         del message
         world = self.process.world
         world.point("commit")
@@ -362,7 +362,7 @@ class SimConsumer:
         return partitions
 
     def committed(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
-        """What the group has committed."""
+        """Return the committed offsets."""
         self.broker.request(timeout if timeout >= 0 else 60.0)
         offsets = group_of(self.broker, str(self._config["group.id"])).offsets
         return [
@@ -371,7 +371,7 @@ class SimConsumer:
         ]
 
     def close(self) -> None:
-        """Leave the group and end it."""
+        """Leave the group and close the client."""
         self.process.world.point("close")
         self.closed = True
         self._fetches = {}

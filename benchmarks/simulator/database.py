@@ -1,4 +1,4 @@
-"""The console's database, as one far away: what happens to it, or to its reader, happens around a transaction."""
+"""The console's database as a remote one: faults of the database or its client strike around a transaction."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,9 +8,9 @@ from sqlalchemy import Connection, Engine
 
 
 class _Database:
-    """An engine that calls `around` before each transaction and after it: the thread may end, or the answer be lost.
+    """An engine that calls `around` before and after each transaction, where the thread may end or a failure be raised.
 
-    Not within one: all histories of a process share one connection to SQLite.
+    Never within a transaction: all histories of a process share one connection to SQLite.
     """
 
     def __init__(self, engine: Engine, around: Callable[[], object]) -> None:
@@ -22,7 +22,7 @@ class _Database:
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
-        """A transaction."""
+        """Run a transaction between two calls of `around`."""
         self._around()
         with self._engine.begin() as connection:
             yield connection
@@ -30,5 +30,5 @@ class _Database:
 
 
 def far_away(engine: Engine, around: Callable[[], object]) -> Engine:
-    """This engine, with that called around its transactions."""
+    """Return this engine with `around` called before and after each transaction."""
     return cast("Engine", _Database(engine, around))

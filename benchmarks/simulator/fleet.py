@@ -1,4 +1,4 @@
-"""The processes of a history: workers, audit sinks, the console's feeder, and whoever sends."""
+"""The processes of a history: workers, audit sinks, the console's feeder, and the sender of the traffic."""
 
 import sqlite3
 from collections.abc import Callable
@@ -36,11 +36,11 @@ AUDIT_GROUP: Final = "haltline-audit"
 SESSION_S: Final = 2.0
 _SINK_SESSION_S: Final = 1.0
 _BURST_ENDS_SHARE: Final = 0.25
-"""Behind so many of the records the traffic has a pause."""
+"""The share of records after which the traffic pauses."""
 
 
 class WorkerProcess:
-    """A worker as it runs; `worker` once its loop has made it."""
+    """A worker process. `worker` is None until its event loop has created it."""
 
     def __init__(
         self, world: World, broker: Broker, group: Group, name: str, *, instance_id: str | None, standbys: int
@@ -98,12 +98,12 @@ CHANGELOG: Final = WorkerSettings(bootstrap=ADDRESS, sources=TOPICS.session_sour
 
 
 def sink_of(life: int) -> str:
-    """What the audit is called in each life of the topics."""
+    """Return the audit's name in a life of the topics."""
     return f"audit-{life}"
 
 
 def start_sink(world: World, broker: Broker, name: str, table: MemoryAuditTable, sink: str) -> Process:
-    """An audit sink."""
+    """Start an audit sink."""
     process = Process(world, name)
     settings = AuditSettings(
         bootstrap=ADDRESS, topics=TOPICS, table="in memory", sink=sink, group=AUDIT_GROUP,
@@ -121,7 +121,7 @@ def start_sink(world: World, broker: Broker, name: str, table: MemoryAuditTable,
 
 
 class FeederProcess:
-    """The part of the console that keeps the read model."""
+    """The part of the console that updates the read model."""
 
     def __init__(self, world: World, broker: Broker, name: str, engine: Engine) -> None:
         self.process = process = Process(world, name)
@@ -145,7 +145,7 @@ class FeederProcess:
 
 
 class Traffic:
-    """Sends what agents and operators send, and gives nothing up."""
+    """Sends the records of agents and operators, and retries until all are delivered."""
 
     def __init__(self, world: World, broker: Broker, records: list[Sent], seconds: float) -> None:
         self.process = process = Process(world, "traffic")
@@ -174,9 +174,9 @@ def _delivered(error: KafkaError | None, _message: Message) -> None:
 
 @cache
 def _empty_read_model() -> sqlite3.Connection:
-    """A database with its tables, to be copied: making them takes longer than a history may.
+    """Return a database with empty tables, to be copied: creating them takes too long for each history.
 
-    Without what only makes searching quick: nobody searches, and keeping it costs most of an insert.
+    Indexes and triggers for searching are dropped: they are unused here and cost most of an insert.
     """
     connection = sqlite3.connect(":memory:", check_same_thread=False)
     engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
@@ -191,7 +191,7 @@ def _empty_read_model() -> sqlite3.Connection:
 
 
 def open_read_model(name: str) -> Engine:
-    """A read model in memory: an empty one, each time that it is asked for."""
+    """Return a read model in memory, empty after each call."""
     engine = _engine(name)
     engine.dispose()
     return engine
@@ -199,7 +199,7 @@ def open_read_model(name: str) -> Engine:
 
 @cache
 def _engine(name: str) -> Engine:
-    """One for all histories, as an engine keeps its statements as SQL."""
+    """Return one engine for all histories, because an engine caches compiled statements."""
     del name
     return create_engine("sqlite://", creator=_copy, poolclass=StaticPool)
 

@@ -1,4 +1,4 @@
-"""A group's coordinator: generations, session timeouts, static members, and commits that it refuses."""
+"""A consumer group's coordinator: generations, session timeouts, static members, and commits that it refuses."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, NamedTuple
@@ -11,19 +11,19 @@ from benchmarks.simulator.process import Process
 Assigned = frozenset[tuple[str, int]]
 """Partitions of one member."""
 Joined = Callable[[int, str, int, Assigned], object]
-"""Called with an error code (0: none), the member's id, the generation and what is assigned."""
+"""Called with an error code (0: none), the member's id, the generation and the assignment."""
 Assignor = Callable[["Group"], dict[str, Assigned]]
-"""What each member gets, by its id."""
+"""Returns the assignment of each member by its id."""
 
 NO_ANSWER: Final = None
 _LOST_ANSWER_S: Final = 1.0
 
 
 class Asks(NamedTuple):
-    """Who wants to join, and as what."""
+    """A request to join."""
 
     member_id: str
-    """Empty: as a new member."""
+    """Empty: a new member."""
     instance_id: str | None
     topics: tuple[str, ...]
     session_s: float
@@ -43,14 +43,14 @@ class Member:
         self.rebalance_s = asks.rebalance_s
         self.seen_at = 0.0
         self.watched = False
-        """A look at whether its session is over is under way."""
+        """A timer for its session timeout is set."""
         self.joined: Joined | None = None
-        """To be called when the rebalance that it takes part in is over."""
+        """Called at the end of the rebalance in which it takes part."""
         self.assigned: Assigned = frozenset()
 
 
 class Group:
-    """One group. Its methods are what happens at the coordinator; `ask` is the way to it and back."""
+    """One group. Its methods run at the coordinator; `ask` sends a request there over the network."""
 
     def __init__(self, broker: Broker, name: str) -> None:
         self.broker = broker
@@ -68,7 +68,7 @@ class Group:
         self._rebalance = 0
 
     def ask(self, process: Process, question: Callable[[], int], answered: Callable[[int | None], object]) -> None:
-        """Asks the coordinator. None is answered where the answer, or the question, is lost."""
+        """Send a request to the coordinator. `answered` receives None when the request or the response is lost."""
         world, broker = self.world, self.broker
 
         def arrives() -> None:
@@ -87,29 +87,29 @@ class Group:
 
     @property
     def loaded(self) -> bool:
-        """Whether there is a coordinator."""
+        """Return whether the coordinator has loaded."""
         return self.world.now >= self._loaded_at
 
     def load(self, seconds: float) -> None:
-        """The broker has begun: a coordinator is there in so many seconds, and every session begins anew then."""
+        """Load the coordinator after a broker restart: it is ready after `seconds`, when every session restarts."""
         self._loaded_at = self.world.now + seconds
         for member in list(self.members.values()):
             joined, member.joined = member.joined, None
-            if joined is not None:  # its connection has ended: it asks again
+            if joined is not None:  # its connection has ended: it retries
                 joined(KafkaError.COORDINATOR_NOT_AVAILABLE, member.id, -1, frozenset())
             self._note_sign(member, seconds)
         if self.preparing:
             self._prepare()
 
     def forget(self, topic: str) -> None:
-        """The topic was deleted, and what was committed of it with it."""
+        """Delete the committed offsets of a deleted topic."""
         for place in [place for place in self.offsets if place[0] == topic]:
             del self.offsets[place]
 
-    # What members ask.
+    # Requests of members.
 
     def join(self, asks: Asks, joined: Joined) -> int:
-        """Joins, or joins again. 0 when `joined` will be called."""
+        """Join or rejoin. Return 0 when `joined` will be called, else an error code."""
         member_id, instance_id = asks.member_id, asks.instance_id
         known = self.members.get(member_id)
         if instance_id is not None and self._static.get(instance_id, member_id) != member_id:
@@ -124,7 +124,7 @@ class Group:
             if instance_id is not None:
                 self._static[instance_id] = known.id
         elif not self.preparing and next(iter(self.members)) != known.id:
-            # Only its leader's word begins a rebalance anew.
+            # Only the leader's rejoin starts another rebalance.
             self._answer(known, joined)
             self._note_sign(known)
             return 0
@@ -136,7 +136,7 @@ class Group:
         return 0
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> int:
-        """0, or the error code."""
+        """Return 0 or an error code."""
         code = self._check(member_id, instance_id, generation)
         if code:
             return code
@@ -150,7 +150,7 @@ class Group:
         generation: int,
         offsets: Mapping[tuple[str, int], tuple[int, str]],
     ) -> int:
-        """0, or the error code. One that is no member may commit while there is none."""
+        """Return 0 or an error code. A client that is not a member may commit while the group is empty."""
         if member_id or self.members:
             code = self._check(member_id, instance_id, generation)
             if code:
@@ -165,7 +165,7 @@ class Group:
         return 0
 
     def leave(self, member_id: str) -> int:
-        """Its partitions are for others."""
+        """Remove a member. Return 0 or an error code."""
         member = self.members.get(member_id)
         if member is None:
             return KafkaError.UNKNOWN_MEMBER_ID
@@ -174,13 +174,13 @@ class Group:
         return 0
 
     def drop(self, member_id: str) -> None:
-        """The coordinator has it as a member no longer, as when an operator removes it: it learns so when it asks."""
+        """Remove a member without its knowledge, as an operator does. It learns this from its next request."""
         if member_id in self.members:
             self.world.trace("drops", self.name, member_id)
             self._remove(self.members[member_id])
 
     def rebalance(self) -> None:
-        """Begins a rebalance, as another assignment of topics or a new member does."""
+        """Start a rebalance, as a change of topics or a new member does."""
         if self.members and not self.preparing:
             self._prepare()
 
@@ -192,7 +192,7 @@ class Group:
         return 0 if generation == self.generation else KafkaError.ILLEGAL_GENERATION
 
     def _replace(self, before: Member, asks: Asks, joined: Joined) -> int:
-        """A static member has begun anew: it takes the place of the one before, which is fenced."""
+        """Replace a static member that has restarted. The previous one is fenced."""
         member = Member(f"member-{self.world.next_number()}", asks)
         member.assigned = before.assigned
         self.members = {m.id: m for m in (member if m is before else m for m in self.members.values())}
@@ -218,7 +218,7 @@ class Group:
             self._look_at(member, member.session_s + more_s)
 
     def _look_at(self, member: Member, after: float) -> None:
-        """Looks then whether its session is over; one look at a time is under way for each member."""
+        """Check after this delay whether its session has timed out. Each member has at most one timer."""
 
         def look() -> None:
             if self.members.get(member.id) is not member:
@@ -228,7 +228,7 @@ class Group:
                 self._look_at(member, left)
                 return
             member.watched = False
-            # A coordinator that starts, and the end of a rebalance, give it a new session.
+            # Its session restarts when the coordinator loads and when the rebalance ends.
             if member.joined is not None or not self.broker.up or not self.loaded:
                 return
             self.world.trace("session over", self.name, member.id)
@@ -294,7 +294,7 @@ class Group:
 
 
 def group_of(broker: Broker, name: str) -> Group:
-    """The group of this name."""
+    """Return the group of this name, created at first use."""
     found = broker.groups.get(name)
     if found is None:
         found = broker.groups[name] = Group(broker, name)
@@ -302,7 +302,7 @@ def group_of(broker: Broker, name: str) -> Group:
 
 
 def shared_out(group: Group) -> dict[str, Assigned]:
-    """Each partition of the topics to one of the members, in turns, beginning with any of them."""
+    """Assign the partitions of the topics round-robin, beginning with a random member."""
     members = list(group.members.values())
     found: dict[str, list[tuple[str, int]]] = {member.id: [] for member in members}
     at = int(group.world.random() * len(members)) if members else 0
@@ -315,9 +315,9 @@ def shared_out(group: Group) -> dict[str, Assigned]:
 
 
 def with_changelog(sources: Collection[str], changelog: str, standbys: int) -> Assignor:
-    """Numbers of partitions are shared out: with one goes that partition of every source and of the changelog.
+    """Return an assignor that gives a member the same partition of every source and of the changelog.
 
-    Of the changelog, `standbys` other members get it as well, as far as there are so many.
+    Up to `standbys` other members get the changelog partition as well.
     """
 
     def assign(group: Group) -> dict[str, Assigned]:
@@ -332,7 +332,7 @@ def with_changelog(sources: Collection[str], changelog: str, standbys: int) -> A
             found[owner] |= {(topic, number) for topic in sources}
             for place in range(min(standbys, len(members) - 1) + 1):
                 found[members[(at + place) % len(members)]].add((changelog, number))
-            # Mostly in turns; at times one gets more than its share.
+            # Mostly round-robin; at times one gets more than its share.
             at += 1 if world.chance(0.85) else 0
         return {member: frozenset(places) for member, places in found.items()}
 

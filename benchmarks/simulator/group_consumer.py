@@ -1,4 +1,4 @@
-"""A member of a group: it joins and sends heartbeats by itself, and tells the application what follows."""
+"""A group member that joins, sends heartbeats, and reports assignments and revocations to the application."""
 
 from collections.abc import Callable
 from typing import Final
@@ -10,16 +10,16 @@ from benchmarks.simulator.group import Asks, Assigned, Group
 from benchmarks.simulator.process import Process
 
 _HEARTBEATS: Final = 3
-"""Of one session timeout."""
+"""The number of heartbeats in a session timeout."""
 _AGAIN_S: Final = 0.3
 
 PASSING: Final = frozenset({KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE})
 
 
 class GroupMember:
-    """One member. What belongs to the application is handed to `tell`, which calls it when it has its turn.
+    """One member. The application's callbacks are passed to `tell`, which runs them in its thread or event loop.
 
-    `on_revoked` is called with what the member had, whether the group had dropped it, and what joins again.
+    `on_revoked` receives the revoked partitions, whether they were lost, and a function that joins again.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class GroupMember:
         self._left = False
         process.on_drop = lambda: group.drop(self.id)
         self._turn = 0
-        """Counts what was joined, so that an answer of before is not taken."""
+        """Counts joins and revocations, so that outdated responses are ignored."""
 
     @property
     def _gone(self) -> bool:
         return self._left or not self._process.alive
 
     def join(self) -> None:
-        """Joins, or joins again."""
+        """Join or rejoin the group."""
         if self._gone:
             return
         self._turn += 1
@@ -83,7 +83,7 @@ class GroupMember:
             self._beat_later(turn)
 
         def on_answer(code: int | None) -> None:
-            # What it was assigned may be here already, and the answer to the request itself lost: it is a member then.
+            # The response may be lost although the assignment has arrived: then it is a member.
             if code != 0 and turn == self._turn and self._assigned is None:
                 self._when_running(self._refused, code)
 
@@ -92,7 +92,7 @@ class GroupMember:
         group.ask(self._process, lambda: 0 if self._gone else group.join(asks, joined), on_answer)
 
     def leave(self) -> None:
-        """A dynamic member leaves; a static one's place is kept."""
+        """Leave the group. A static member keeps its place."""
         if not self._left:
             self._left = True
             member_id = self.id
@@ -100,7 +100,7 @@ class GroupMember:
                 self._group.ask(self._process, lambda: self._group.leave(member_id), lambda _: None)
 
     def _when_running(self, call: Callable[..., object], *args: object) -> None:
-        """A frozen process takes an answer in when it goes on, and one that is cut off when it is there again."""
+        """Call this once the process is neither frozen nor cut off."""
         if self._gone:
             return
         if self._process.unreachable:
@@ -117,7 +117,7 @@ class GroupMember:
         self._group.ask(self._process, self.heartbeat, lambda code: self._when_running(self._on_heartbeat, turn, code))
 
     def heartbeat(self) -> int:
-        """What the coordinator says to one."""
+        """Return the coordinator's error code for a heartbeat; 0: none."""
         return self._group.heartbeat(self.id, self.instance_id, self.generation)
 
     def _on_heartbeat(self, turn: int, code: int | None) -> None:
@@ -143,12 +143,12 @@ class GroupMember:
             self._world.after(_AGAIN_S, lambda: self._when_running(self._join_again, turn))
 
     def _join_again(self, turn: int) -> None:
-        """What was joined may have come meanwhile: who has an assignment gives it up first."""
+        """Join again, unless an assignment has arrived meanwhile: that is revoked first."""
         if turn == self._turn and self._assigned is None:
             self.join()
 
     def _give_up(self, *, lost: bool) -> None:
-        """Has the application give up what it has, then joins again."""
+        """Have the application revoke its partitions, then join again."""
         self._turn += 1
         assigned, self._assigned = self._assigned, None
 

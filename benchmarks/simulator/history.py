@@ -1,4 +1,4 @@
-"""One history: processes under a plan of faults, healed, run to the end, and compared with what must be there."""
+"""One history: processes run under a plan of faults, then without; the results are compared with the expected ones."""
 
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -37,11 +37,11 @@ _HEAL_WITHIN_S: Final = 60.0
 _STEPS: Final = 60_000
 _CHECK_EVERY: Final = 10
 _LATEST_S: Final = 1.0
-"""What was on its way has landed so long after everything was healed."""
+"""Records in flight have been appended this many seconds after all faults are removed."""
 _SETTLED_S: Final = 2.5
-"""Nothing has begun or ended for so long, so that each process can be told to stop."""
+"""No process has started or ended for this many seconds, so that each handles SIGTERM."""
 _RESTARTS: Final = 25
-"""At most so many processes end once everything is healed."""
+"""The maximum number of processes that end after all faults are removed."""
 _POINTS: Final = {
     "changelog": CHANGELOG,
     "output": TOPICS.interventions,
@@ -49,13 +49,13 @@ _POINTS: Final = {
     "table": "table commit",
 }
 _PASSES: Final = {"changelog": 6, "entry": 2, "claim": 2, "database": 6}
-"""Of these there are several in a row: the first or a later one is struck at."""
+"""Points that occur several times in a row: the fault strikes at a random one of the first so many."""
 MORE: Final = "worker-more"
 _STORE_FAILS_SHARE: Final = 0.02
 _OF_PARTITIONS: Final = {*TOPICS.session_sources, TOPICS.dead_letter, TOPICS.interventions}
-"""Topics of as many partitions as the sources. Of the others one is enough, and each is asked for where it ends."""
+"""Topics with as many partitions as the sources. The others have one, because each partition's end is queried."""
 _KNOWN: Final = (KnownFailure, KafkaException, TableConflict, OSError)
-"""What may end a process while there are faults."""
+"""Failures that may end a process."""
 
 
 _RECREATES_SHARE: Final = 0.1
@@ -63,7 +63,7 @@ _EMBEDDED_SHARE: Final = 0.1
 
 
 class History:
-    """One of them, as it runs."""
+    """The state of a history while it runs."""
 
     def __init__(self, seed: int, plan: Sequence[Step] | None = None, *, tell: Callable[[str], object] | None = None):
         self.seed = seed
@@ -95,20 +95,20 @@ class History:
         self.check_again_at = self.changed_at = 0.0
         self.restarts = 0
         self.healing = False
-        # Where no ids of topics are told, only offsets show that one was recreated: not always.
+        # Without topic ids only offsets show that a topic was recreated, and not always.
         self.lives = 2 if rng.random() < _RECREATES_SHARE and not broker.embedded else 1
         names, lives = list(self.instances), range(self.lives)
         self.plan = [s for n in lives for s in plan_of(seed, names, readers, n)] if plan is None else list(plan)
         self.resting: frozenset[str] = frozenset()
-        """Who is not started again for now."""
+        """Names of processes that are not restarted for now."""
         self.gone = Gone(TOPICS.actions)
         self.sink = 0
-        """Counts the lives of the topics: an audit of another one has another name."""
+        """The number of times that the topics were recreated; the audit has another name each time."""
 
     # Processes.
 
     def start(self, name: str) -> None:
-        """Begins a process of this name."""
+        """Start a process of this name."""
         if name in self.instances:
             worker = WorkerProcess(
                 self.world, self.broker, self.group, name, instance_id=self.instances[name], standbys=self.standbys
@@ -127,7 +127,7 @@ class History:
         process.on_end.append(lambda: self.has_ended(name, process))
 
     def has_ended(self, name: str, process: Process) -> None:
-        """Starts it again after a while."""
+        """Note the end of a process, and restart it after a delay."""
         reason = process.reason
         self.ends.append(f"{name}: {described(reason)}")
         if not isinstance(reason, (str, *_KNOWN)):
@@ -142,22 +142,22 @@ class History:
                 self.world.after(delay_s, lambda: self.start_again(name))
 
     def start_again(self, name: str) -> None:
-        """Unless it runs already."""
+        """Start a process that does not run."""
         if name not in self.running and name not in self.resting and not self.ending:
             self.start(name)
 
     def at_table_step(self, step: TableStep) -> None:
-        """The table as a store far away: it takes a while, fails, or loses its answer."""
+        """Simulate the latency and failures of a remote table."""
         if self.store_fails(f"table {step.value}"):
             raise OSError(f"the store failed at {step.value}")
 
     def around_transaction(self) -> None:
-        """The same, of the read model's database."""
+        """Simulate the latency and failures of the read model's database."""
         if self.store_fails("database"):
             raise OperationalError("a transaction", None, OSError("the database went away"))
 
     def store_fails(self, point: str) -> bool:
-        """Passes a point at which a store is asked, or answers. Whether it fails there."""
+        """Mark an access to a store. Return whether it fails."""
         world = self.world
         if world.current is None:
             return False
@@ -167,7 +167,7 @@ class History:
     # Faults.
 
     def do(self, step: Step) -> None:
-        """One step of the plan."""
+        """Execute one step of the plan."""
         if self.healing:
             return
         self.world.trace("does", step)
@@ -187,7 +187,7 @@ class History:
             self.disturb(step)
 
     def strike(self, process: Process, step: Step) -> None:
-        """Something is done to one process."""
+        """Apply a fault to one process."""
         match step.deed:
             case Deed.KILL | Deed.KILL_AT:
                 process.kill()
@@ -203,7 +203,7 @@ class History:
                 self.world.after(step.seconds, process.unfreeze)
 
     def disturb(self, step: Step) -> None:
-        """Something is done to the broker."""
+        """Apply a fault to the broker or a group of processes."""
         world, broker = self.world, self.broker
         match step.deed:
             case Deed.CRASH | Deed.AWAY:
@@ -227,19 +227,19 @@ class History:
                 broker.lag_somewhere(step.seconds, TOPICS.prefix + step.point if step.point else None)
 
     def stop_one(self, name: str) -> None:
-        """SIGTERM, while there are faults."""
+        """Send SIGTERM to a process, unless faults are over."""
         if name in self.running and not self.healing:
             self.running[name].terminate()
 
     def compact(self) -> None:
-        """The cleaner runs over the compacted topics, behind a new segment."""
+        """Start new segments and compact the compacted topics."""
         for name in (CHANGELOG,) if self.broker.embedded else (CHANGELOG, TOPICS.control):
             for log in self.broker.topics[name].logs:
                 log.roll()
             self.broker.compact(name)
 
     def strike_at(self, step: Step) -> None:
-        """One of the next times that the target does what the step names."""
+        """Apply a fault at one of the next times that the target passes the point named by the step."""
         strikes = self.world.at_point.setdefault(_POINTS.get(step.point, step.point), [])
         passes = int(self.world.random() * _PASSES.get(step.point, 1))
 
@@ -255,7 +255,7 @@ class History:
         strikes.append(strike)
 
     def heal(self) -> None:
-        """No faults from now on."""
+        """Remove all faults; none strikes from now on."""
         world = self.world
         world.trace("heals")
         self.healing = world.calm = True
@@ -270,7 +270,7 @@ class History:
     # The end.
 
     def run(self) -> Outcome:
-        """All of it."""
+        """Run the history and return its outcome."""
         outcome = Outcome(self.seed, self.plan)
         world = self.world
         began = world.now
@@ -303,7 +303,7 @@ class History:
         return outcome
 
     def endure(self, life: int) -> None:
-        """Faults and traffic of one life of the topics, until everything is healed, processed and committed."""
+        """Run faults and traffic of one life of the topics until all is healed, processed and committed."""
         world = self.world
         records = traffic(self.seed, life)
         seconds = world.between(0.5, 1.0) * FAULTS_FOR_S
@@ -318,11 +318,11 @@ class History:
         self.until(self.is_done)
 
     def until(self, done: Callable[[], bool]) -> None:
-        """Goes on until that holds. Raises Stuck."""
+        """Run until that holds. Raises Stuck."""
         self.world.run(done, within_s=_HEAL_WITHIN_S, steps=_STEPS, check_every=_CHECK_EVERY)
 
     def stop(self, names: Iterable[str]) -> list[str]:
-        """Ends these, which are not started again until `go_on`."""
+        """Stop these processes until `go_on`; return the names of those that ran."""
         processes = {name: self.running[name] for name in names if name in self.running}
         self.resting = frozenset(processes)
         for process in processes.values():
@@ -331,13 +331,13 @@ class History:
         return list(processes)
 
     def go_on(self, names: Iterable[str]) -> None:
-        """Starts those again that were stopped."""
+        """Restart stopped processes."""
         self.resting = frozenset()
         for name in names:
             self.start_again(name)
 
     def recreate(self) -> None:
-        """The topic of actions is deleted and made again, with nobody who sends, and after all of it was read."""
+        """Recreate the topic of actions while nothing is sent and after all of it was read."""
         topic = TOPICS.actions
         readers = self.stop([*self.sinks, CONSOLE])
         self.gone.keep(checks.appended(self.broker, topic), checks.appended(self.broker, TOPICS.dead_letter))
@@ -350,7 +350,7 @@ class History:
         self.go_on(readers)
 
     def is_done(self) -> bool:
-        """Whether everything is processed and committed, by everybody; or nothing more is to be found."""
+        """Return whether all processes have processed and committed all records, or one failed unexpectedly."""
         if self.unexpected:
             return True
         if self.restarts > _RESTARTS:
@@ -372,7 +372,7 @@ class History:
         )
 
     def where(self) -> str:
-        """Who does not get on."""
+        """Return what is behind: partitions, table and read model."""
         behind = [
             f"{topic}[{number}] committed {self.group.offsets.get((topic, number), (0, ''))[0]} of {log.end}"
             for topic in TOPICS.session_sources

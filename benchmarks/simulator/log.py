@@ -15,12 +15,12 @@ class New(NamedTuple):
     value: bytes | None
     headers: Headers
     producer: int
-    """Of which producer, and which of its records in this partition."""
+    """The producer's id; `sequence` numbers its records in this partition."""
     sequence: int
 
 
 class Record(NamedTuple):
-    """A record as it stands in a log."""
+    """A record in a log."""
 
     offset: int
     timestamp: int
@@ -51,26 +51,26 @@ class Log:
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.offsets: list[int] = []
-        """Theirs; some are missing after compaction."""
+        """The offsets of `records`, with gaps after compaction."""
         self.start = 0
-        """The first offset that is kept."""
+        """The first offset that is retained."""
         self.end = 0
-        """The offset that the next record gets."""
+        """The offset of the next record."""
         self.high = 0
-        """The high watermark: what consumers may see ends before it."""
+        """The high watermark: consumers see records below it."""
         self.replicated = 0
-        """How far it is safe: the greatest high watermark. That of now may be behind for a while after a restart."""
+        """The greatest high watermark so far. `high` may be behind it for a while after a restart."""
         self.segment = 0
-        """Where the segment that is written now begins: compaction leaves it alone."""
+        """The first offset of the active segment, which is not compacted."""
         self.appended: list[Record] = []
-        """Everything that was ever appended and not cut off again, for checks."""
+        """Every record ever appended and not truncated, for checks."""
         self.landed_ms: dict[int, int] = {}
-        """By offset: when the record was appended, which may be long after its own time."""
+        """By offset: when the record was appended, in ms. That may be long after its timestamp."""
         self._sequences: dict[int, int] = {}
         self._waiting: list[Callable[[], object]] = []
 
     def append(self, new: New) -> int | None:
-        """The record's offset; None when this producer's record was appended by an earlier try."""
+        """Append a record. Return its offset; None when an earlier attempt had appended it."""
         if new.sequence <= self._sequences.get(new.producer, -1):
             return None
         self._sequences[new.producer] = new.sequence
@@ -82,28 +82,28 @@ class Log:
         return record.offset
 
     def place_of(self, producer: int, sequence: int) -> int:
-        """Where a record that was appended stands, or stood before it was compacted away."""
+        """Return the offset of an appended record, also of one compacted away; -1 when there is none."""
         found = (r.offset for r in reversed(self.appended) if r.producer == producer and r.sequence == sequence)
         return next(found, -1)
 
     def raise_high(self) -> None:
-        """What was appended can be seen from now on."""
+        """Raise the high watermark to the end."""
         if self.high < self.end:
             self.high = self.replicated = self.end
             self.tell()
 
     def tell(self) -> None:
-        """Whoever waits for more looks again."""
+        """Wake all consumers that wait for records."""
         waiting, self._waiting = self._waiting, []
         for call in waiting:
             call()
 
     def on_more(self, call: Callable[[], object]) -> None:
-        """Calls it once, when more can be seen."""
+        """Call this once, when more records are visible."""
         self._waiting.append(call)
 
     def read(self, offset: int, limit: int) -> Sequence[Record]:
-        """The records from an offset on that can be seen."""
+        """Return up to `limit` records from an offset on that are below the high watermark."""
         at = bisect_left(self.offsets, offset)
         found = self.records[at : at + limit]
         while found and found[-1].offset >= self.high:
@@ -111,13 +111,13 @@ class Log:
         return found
 
     def roll(self) -> None:
-        """Begins a new segment."""
+        """Start a new segment."""
         self.segment = self.end
 
     def compact(self, before_ms: int, tombstones_before_ms: int) -> int:
-        """Keeps the last record of each key among those that are not of the segment being written, nor as young.
+        """Compact the records outside the active segment that are old enough to the last one of each key.
 
-        Returns how many went. Later records of the same key, which are not looked at, save none of these.
+        Return the number removed. A record is kept even when the uncompacted part has a later one of its key.
         """
         cleanable, last = self._cleanable(before_ms)
         kept = [
@@ -133,7 +133,7 @@ class Log:
         return gone
 
     def drop_replaced(self, before_ms: int) -> int:
-        """Retention as far as every key that goes has a later record, by the same limits. Returns how many went."""
+        """Delete the oldest records up to the first that is the last of its key. Return the number deleted."""
         cleanable, last = self._cleanable(before_ms)
         needed = [
             record.offset for record in cleanable if record.value is not None and last[record.key] == record.offset
@@ -143,7 +143,7 @@ class Log:
         return before - len(self.records)
 
     def _cleanable(self, before_ms: int) -> tuple[list[Record], dict[bytes | None, int]]:
-        """Records old enough that are not of the segment being written; by key: the offset of the last of them."""
+        """Return the records outside the active segment that are old enough, and by key the last offset among them."""
         limit = min(self.segment, self.high)
         cleanable = []
         for record in self.records:
@@ -153,13 +153,13 @@ class Log:
         return cleanable, {record.key: record.offset for record in cleanable}
 
     def delete_before(self, offset: int) -> None:
-        """Retention: the log begins there."""
+        """Delete the records before an offset, as retention does."""
         self.start = min(max(self.start, offset), self.high)
         at = bisect_left(self.offsets, self.start)
         del self.records[:at], self.offsets[:at]
 
     def cut(self, end: int) -> None:
-        """Loses its tail."""
+        """Truncate the log to this end."""
         at = bisect_left(self.offsets, end)
         lost = self.records[at:]
         del self.records[at:], self.offsets[at:]
@@ -174,7 +174,7 @@ class Log:
 
 
 class Topic:
-    """A topic of one life: recreated, it is another one of the same name."""
+    """A topic. A recreated topic is another object of the same name."""
 
     __slots__ = ("compacted", "id", "logs", "name")
 

@@ -12,14 +12,14 @@ from benchmarks.simulator.process import Process, ProcessEnded
 T = TypeVar("T")
 
 _PAUSE_SHARE: Final = 0.25
-"""Of the callbacks: another thread runs next. Each choice of the scheduler costs time."""
+"""The share of callbacks after which the scheduler may switch threads. Each switch costs time."""
 
 
-_Base: Any = AbstractEventLoop  # of which only what asyncio itself uses is here
+_Base: Any = AbstractEventLoop  # only the methods that asyncio itself uses are implemented
 
 
 class SimLoop(_Base):  # type: ignore[misc]  # as above
-    """Callbacks run in the order in which they were asked for, in the first thread of the process."""
+    """An event loop that runs callbacks in the order of their scheduling, in the first thread of the process."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -30,7 +30,7 @@ class SimLoop(_Base):  # type: ignore[misc]  # as above
         process.on_signal = lambda: self._signal(15)
 
     def start(self, main: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        """Runs the process: it ends as stopped when `main` returns, and by what it raises."""
+        """Run the process. It ends as "stopped" when `main` returns, or with the exception that `main` raises."""
         process = self._process
 
         def ended(task: "Task[object]") -> None:
@@ -56,29 +56,29 @@ class SimLoop(_Base):  # type: ignore[misc]  # as above
                     world.pause()
 
     def drop(self) -> None:
-        """Nothing of it runs any more."""
+        """Drop all callbacks."""
         self._ready.clear()
 
-    # What asyncio uses.
+    # The methods that asyncio uses.
 
     def get_debug(self) -> bool:
-        """Off."""
+        """Return False: debug mode is off."""
         return False
 
     def is_running(self) -> bool:
-        """While the process is there."""
+        """Return whether the process is alive."""
         return self._process.alive
 
     def is_closed(self) -> bool:
-        """When the process is gone."""
+        """Return whether the process has ended."""
         return not self._process.alive
 
     def time(self) -> float:
-        """Virtual seconds."""
+        """Return the virtual time in seconds."""
         return self._world.now
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
-        """Behind all that was asked for before."""
+        """Schedule a callback behind all scheduled before."""
         handle = Handle(callback, args, self, context)
         self._add(handle)
         return handle
@@ -88,13 +88,13 @@ class SimLoop(_Base):  # type: ignore[misc]  # as above
     def call_later(
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> TimerHandle:
-        """In so many virtual seconds."""
+        """Schedule a callback after a delay in virtual seconds."""
         return self.call_at(self._world.now + delay, callback, *args, context=context)
 
     def call_at(
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> TimerHandle:
-        """At that virtual time."""
+        """Schedule a callback at a virtual time in seconds."""
         handle = TimerHandle(when, callback, args, self, context)
         self._world.after(when - self._world.now, lambda: self._due(handle))
         return handle
@@ -114,17 +114,17 @@ class SimLoop(_Base):  # type: ignore[misc]  # as above
                 main.wake()
 
     def create_future(self) -> "Future[Any]":
-        """A future of this loop."""
+        """Return a future of this loop."""
         return Future(loop=self)
 
     def create_task(
         self, coro: Coroutine[Any, Any, T], *, name: str | None = None, context: Context | None = None
     ) -> "Task[T]":
-        """Begins a task."""
+        """Start a task."""
         return Task(coro, loop=self, name=name or "task", context=context)
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> "Future[T]":
-        """In a simulated thread of its own."""
+        """Run a function in a new simulated thread."""
         del executor
         future: Future[T] = self.create_future()
 
@@ -150,21 +150,21 @@ class SimLoop(_Base):  # type: ignore[misc]  # as above
         return future
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """A callback that raises ends the process."""
+        """End the process with the exception of a callback."""
         failure = context.get("exception")
         if self._process.alive and isinstance(failure, Exception):
             self._process.end(failure)
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
-        """As above."""
+        """Like `call_exception_handler`."""
         self.call_exception_handler(context)
 
     def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:
-        """Called in the loop when the scenario sends it."""
+        """Register a callback that runs in the loop when the history sends the signal."""
         self._handlers[int(sig)] = (callback, args)
 
     def remove_signal_handler(self, sig: int) -> bool:
-        """Whether there was one."""
+        """Remove a handler. Return whether there was one."""
         return self._handlers.pop(int(sig), None) is not None
 
     def _signal(self, number: int) -> None:
@@ -176,5 +176,5 @@ class SimLoop(_Base):  # type: ignore[misc]  # as above
 
 
 def running(process: Process) -> bool:
-    """Whether asyncio takes the loop of this process for the running one."""
+    """Return whether the loop of this process is asyncio's running loop."""
     return asyncio._get_running_loop() is process.loop

@@ -18,7 +18,7 @@ from haltline.streams.runtime.membership import Hooks
 
 _AGAIN_S: Final = 0.3
 _COMMITS: Final = 20
-"""Tries of one commit while there is no coordinator."""
+"""Attempts of one commit while there is no coordinator."""
 
 
 class Fenced(KnownFailure):
@@ -26,7 +26,7 @@ class Fenced(KnownFailure):
 
 
 class SimMembership:
-    """One member; the hooks are called one after another, by a task in the loop of its process."""
+    """One member; a task in the event loop of its process calls the hooks one after another."""
 
     def __init__(
         self,
@@ -56,23 +56,23 @@ class SimMembership:
         )  # fmt: skip
 
     async def start(self) -> None:
-        """Join. The hooks are called from here on."""
+        """Join the group. The hooks are called from now on."""
         self._task = asyncio.create_task(self._run())
         self._member.join()
 
     async def stop(self) -> None:
-        """Leave, without a hook being called. A static member's place is kept for its session timeout."""
+        """Leave without calling a hook. A static member keeps its place for its session timeout."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
         self._member.leave()
 
     def failure(self) -> BaseException | None:
-        """What it cannot go on after; None while it goes on."""
+        """Return the failure that ended the membership, or None."""
         return self._failure
 
     async def is_member(self, generation: int) -> bool:
-        """Whether the group, asked now, still has this member in this generation; waits for its coordinator."""
+        """Ask the coordinator whether this member is still in this generation; wait until there is a coordinator."""
         member = self._member
         while member.generation == generation:
             code = await self._ask(member.heartbeat)
@@ -84,7 +84,7 @@ class SimMembership:
         return False
 
     async def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, tuple[int, str]]:
-        """Offsets that the group has committed, each with what is beside it; none where nothing is committed."""
+        """Return the committed offsets with their metadata, without partitions that have none."""
         found: dict[Partition, tuple[int, str]] = {}
 
         def read() -> int:
@@ -96,7 +96,7 @@ class SimMembership:
         return found
 
     async def commit(self, offsets: Mapping[Partition, int]) -> bool:
-        """Commit those that are still assigned. Whether the group took them."""
+        """Commit the offsets of partitions still assigned. Return whether the group accepted them."""
         self._process.world.point("commit")
         kept = {at: (offset, self._beside(at[0])) for at, offset in offsets.items() if at in self._assigned}
         if not kept:

@@ -1,4 +1,4 @@
-"""Mistakes put into the product's rules, inside the simulation only: each has to be found."""
+"""Mistakes put into the product's rules, in the simulation only; the checks have to find each of them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
@@ -17,7 +17,7 @@ from haltline.streams.runtime.topic_watch import TopicWatch
 from haltline.streams.runtime.worker_process import Worker
 
 Changed = tuple[type, str, object]
-"""A class, the name of what is changed in it, and what by."""
+"""A class, the name of an attribute, and the attribute's new value."""
 
 
 class Mistake(NamedTuple):
@@ -25,13 +25,13 @@ class Mistake(NamedTuple):
 
     name: str
     what: str
-    """In one line, for the table."""
+    """A description in one line, for the table."""
     changes: Callable[[], Iterable[Changed]]
 
 
 def _claim_not_read() -> Iterable[Changed]:
     def expect(self: PartitionState, claim: Claim) -> None:
-        # As where a high watermark that is behind is taken for the end.
+        # As if a lagging high watermark were taken for the end.
         self._expected, self._was_read = claim.id, True
         self.owner = changelog.Owner(self.position, claim.id)
 
@@ -78,7 +78,7 @@ def _foreign_claim_ignored() -> Iterable[Changed]:
     def take_claim(self: PartitionState, claim: Claim, offset: int) -> None:
         self._claims_read = True
         if self._was_read:
-            return  # one's own was read: whoever else claims is taken for late
+            return  # its own claim was read: any other claim is taken for late
         self.owner = changelog.Owner(offset, claim.id)
         self._was_read |= claim.id == self._expected
 
@@ -213,7 +213,7 @@ BY_NAME: Final = {mistake.name: mistake for mistake in ALL}
 
 
 def make(name: str) -> None:
-    """Puts a mistake into this process, for good. Raises KeyError."""
+    """Put a mistake into this process permanently. Raises KeyError for an unknown name."""
     for owner, attribute, changed in BY_NAME[name].changes():
         getattr(owner, attribute)
         setattr(owner, attribute, changed)

@@ -1,7 +1,7 @@
-"""The rules of commit 9484a9e, by which whole partitions were lost, under a Faust that says too early what it has read.
+"""The rules of commit 9484a9e, which lost whole partitions when Faust reported a recovery too early.
 
-States carried an epoch in place of a claim's owner. A partition was owned when Faust said that it had recovered, and
-what had not been read by then was passed over. Faust said so at once where an earlier recovery had been interrupted.
+States carried an epoch in place of a claim's owner. A partition was owned when Faust reported that it had recovered,
+and records not read by then were skipped. After an interrupted recovery Faust reported the next one as done at once.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _LOOK_EVERY_S: Final = 0.05
 
 @contextmanager
 def in_force() -> Iterator[None]:
-    """Workers that are started meanwhile are of that release, with a Faust that does not lie."""
+    """Start workers of that release within this context, with a Faust that reports recovery correctly."""
     changed = list(changes(lies=False))
     before = [(owner, name, owner.__dict__[name]) for owner, name, _ in changed]
     try:
@@ -31,7 +31,7 @@ def in_force() -> Iterator[None]:
 
 
 def changes(*, lies: bool = True) -> Iterable[tuple[type, str, object]]:
-    """What is changed in the product. `lies`: Faust does."""
+    """Yield the changes to the product. `lies`: Faust reports an interrupted recovery as done."""
     apply = PartitionState.apply
     release = Ownership.release
     interrupted: set[int] = set()
@@ -52,7 +52,7 @@ def changes(*, lies: bool = True) -> Iterable[tuple[type, str, object]]:
         broker = self._outbox._producer.broker  # type: ignore[attr-defined]  # the simulated one
         parts = [self._partitions.slice(number) for number in sorted(assignment.active)]
         ends = {part.partition: broker.log(self._changelog, part.partition).high for part in parts}
-        # Faust says at once that it has recovered, when an earlier recovery was interrupted.
+        # After an interrupted recovery Faust reports the next one as done at once.
         believed = lies and id(self) in interrupted
         while self._assignment is assignment and not believed:
             if all(part.position >= ends[part.partition] for part in parts):

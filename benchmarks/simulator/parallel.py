@@ -1,4 +1,4 @@
-"""Histories in several processes: ranges of seeds, their outcomes in order."""
+"""Histories run in several processes by ranges of seeds, with their outcomes in order of the seeds."""
 
 import gc
 import logging
@@ -15,23 +15,23 @@ from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.runs import run, shorten
 
 _AT_ONCE: Final = 10
-"""Histories that a process runs before it says how they ended."""
+"""Histories that a process runs before it reports their outcomes."""
 _WARM: Final = 4
-"""Histories that fill the caches of statements and patterns, once for all processes."""
+"""Histories that fill the caches of SQL statements and patterns, once before the processes are forked."""
 
 
 class Batch(NamedTuple):
-    """Some seeds in order, for one process."""
+    """A range of seeds for one process."""
 
     first: int
     histories: int
     fault: str
     whole: bool
-    """Goes on behind one that fails."""
+    """Continue after a failed history."""
 
 
 class Result(NamedTuple):
-    """Of a batch."""
+    """The result of a batch: histories run, CPU seconds, and the failed outcomes."""
 
     histories: int
     cpu_s: float
@@ -39,7 +39,7 @@ class Result(NamedTuple):
 
 
 def work(batch: Batch) -> Result:
-    """Runs a batch; the first that fails is shortened."""
+    """Run a batch; the plan of each failed history is shortened."""
     began = time.process_time()
     gc.collect()
     failed: list[Outcome] = []
@@ -56,7 +56,7 @@ def work(batch: Batch) -> Result:
 
 @cache
 def warm_up() -> None:
-    """What histories share is made once, before the processes begin."""
+    """Fill the caches that histories share, once, before the processes are forked."""
     quiet()
     for seed in range(_WARM):
         run(seed)
@@ -64,7 +64,7 @@ def warm_up() -> None:
 
 
 def prepare(fault: str) -> None:
-    """Once in each process."""
+    """Prepare one process of the pool."""
     if fault:
         make(fault)
     gc.freeze()
@@ -72,14 +72,14 @@ def prepare(fault: str) -> None:
 
 
 def quiet() -> None:
-    """The product's log is not what is looked at here, and what a killed process leaves behind is no mistake."""
+    """Silence the product's log and warnings about resources that killed processes leave behind."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     sys.unraisablehook = lambda _: None
 
 
 def results(first: int, histories: int, processes: int, fault: str, *, whole: bool) -> Iterator[Result]:
-    """Of all batches, in order of their seeds."""
+    """Yield the results of all batches in order of their seeds."""
     batches = [
         Batch(seed, min(_AT_ONCE, first + histories - seed), fault, whole)
         for seed in range(first, first + histories, _AT_ONCE)

@@ -1,4 +1,4 @@
-"""What happens to a history: from its seed, and as a list of steps that can be shortened."""
+"""The plan of a history's faults: a list of steps that follows from the seed and can be shortened."""
 
 import random
 from collections.abc import Sequence
@@ -6,43 +6,43 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 FAULTS_FOR_S: Final = 6.0
-"""Faults strike within that time; afterwards everything is healed."""
+"""Faults strike within this time; then all faults are removed."""
 
 
 class Deed(StrEnum):
-    """What is done."""
+    """A kind of fault or operation."""
 
     KILL = "kill"
     KILL_AT = "kill at"
-    """One of the next times that the target does what is named."""
+    """At one of the next times that the target passes the named point."""
     FREEZE_AT = "freeze at"
-    """The same, for a while."""
+    """Like `KILL_AT`, but frozen for a while."""
     CUT = "cut off"
-    """It runs, and what it writes and its membership reach nobody for a while."""
+    """It runs, but its writes and heartbeats reach no broker for a while."""
     CUT_AT = "cut off at"
     FREEZE = "freeze"
     DROP = "drop"
-    """Its group drops it; it learns so from its next heartbeat, and joins again."""
+    """Its group removes it; it learns this from its next heartbeat and joins again."""
     STOP = "stop"
     """SIGTERM."""
     DOUBLE = "begins twice"
-    """A static member's process begins although the one before still runs."""
+    """A second process with the same instance id starts while the first still runs."""
     CRASH = "crash"
     AWAY = "away"
     SLOW = "slow"
     REBALANCE = "rebalance"
-    """Some in a row, as where members come and go."""
+    """Several rebalances in a row, as when members join and leave."""
     ROLLING = "rolling deployment"
     """SIGTERM to one worker after another."""
     COMPACT = "compact"
     ROLL = "roll"
     LAG = "lag"
     ADD = "add"
-    """One worker more, or one that was taken away."""
+    """Add another worker, or start it again if it has stopped."""
 
 
 class Step(NamedTuple):
-    """One thing that is done."""
+    """One step of a plan. Times are in seconds."""
 
     at_s: float
     deed: Deed
@@ -50,7 +50,7 @@ class Step(NamedTuple):
     seconds: float = 0.0
     point: str = ""
     life: int = 0
-    """Of the topics: 1 once one was deleted and made again."""
+    """The life of the topics: 1 after a topic was recreated."""
 
     def __str__(self) -> str:
         about = [self.target, f"for {self.seconds:.1f} s" if self.seconds else "", self.point]
@@ -65,13 +65,13 @@ _DEEDS: Final = (
     (Deed.REBALANCE, 7), (Deed.ROLLING, 3), (Deed.COMPACT, 3), (Deed.ROLL, 2), (Deed.LAG, 3), (Deed.ADD, 2),
 )  # fmt: skip
 _KINDS_AT_LEAST: Final = 3
-"""Of the deeds above a history has some: what a few do together is seldom seen where all are (swarm testing)."""
+"""The least number of kinds in a history. A subset reaches combinations that are rare among all (swarm testing)."""
 _WORKERS_SHARES: Final = (0.9, 0.9, 0.75, 0.25)
-"""How many of the deeds are for workers, in one history or another."""
+"""Shares of the steps that target workers; each history draws one."""
 _SHORTEST_S: Final = (0.1, 0.1, 2.5)
-"""Of what lasts for a while, up to 5 s: in some of the histories longer than a session timeout."""
+"""The shortest duration of a fault; the longest is 5 s. In some histories all exceed the session timeout."""
 _LAGGING: Final = ("", "actions", "commands")
-"""Topics whose high watermarks fall behind; "": some of all."""
+"""Topics whose high watermarks fall behind; "": some partitions of any topic."""
 _POINTS: Final = (
     "changelog", "changelog", "claim", "output", "entry", "entry", "entry",
     "commit", "committed", "committed", "request", "poll",
@@ -79,13 +79,13 @@ _POINTS: Final = (
 _SINK_POINTS: Final = ("table", "table", "request", "poll")
 _CONSOLE_POINTS: Final = ("database", "database", "request", "poll")
 _RETURNS_SHARE: Final = 0.7
-"""Of the workers that are dropped: it returns while a source cannot be read, and is killed once it has committed."""
+"""The share of dropped workers that return while a source cannot be read and are killed once they have committed."""
 _BUSY_S: Final = (1.2, 3.5)
-"""When most of the traffic is on its way."""
+"""The interval in which most of the traffic is sent."""
 
 
 def plan_of(seed: int, workers: Sequence[str], readers: Sequence[str], life: int = 0) -> list[Step]:
-    """Some deeds, many or few, of some kinds."""
+    """Return the plan of a seed: 1 to 11 faults of some kinds, sorted by time."""
     rng = random.Random(f"{seed} plan {life}")
     deeds, weights = zip(*rng.sample(_DEEDS, rng.randint(_KINDS_AT_LEAST, len(_DEEDS))), strict=True)
     workers_share, shortest_s = rng.choice(_WORKERS_SHARES), rng.choice(_SHORTEST_S)
@@ -115,7 +115,7 @@ def plan_of(seed: int, workers: Sequence[str], readers: Sequence[str], life: int
 
 
 def _dropped(rng: random.Random, target: str) -> list[Step]:
-    """The member is back before another has gone on, commits before it can read again, and ends before it writes."""
+    """Drop a member that rejoins before a takeover, commits before it can read again, and ends before it writes."""
     at_s = round(rng.uniform(*_BUSY_S), 3)
     return [
         Step(at_s, Deed.DROP, target),

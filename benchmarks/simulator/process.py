@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ProcessEnded(BaseException):
-    """Unwinds the threads of a process that is no more. Not an Exception: nothing may go on after it."""
+    """Unwinds the threads of an ended process. A BaseException, so that `except Exception` does not catch it."""
 
 
 class Thread:
@@ -24,20 +24,20 @@ class Thread:
         self.name = name
         self.number = process.world.next_number()
         self.ticket = 0
-        """Counts what it waited for: a timer of an earlier wait is ignored."""
+        """Counts its waits, so that timers of an earlier wait are ignored."""
         self.queued = False
-        """It can run and is in the scheduler's list, or in that of its frozen process."""
+        """It is runnable: in the list of the scheduler, or of its frozen process."""
         self.waits = False
         self.joiners: list[Thread] = []
         self.greenlet: greenlet | None = greenlet(run, process.world.hub)
 
     @property
     def ended(self) -> bool:
-        """Whether it has returned, or its process has ended."""
+        """Return whether it has returned or its process has ended."""
         return self.greenlet is None
 
     def wake(self) -> None:
-        """What it waits for may be there; it looks again."""
+        """Wake the thread, which checks its condition again."""
         if self.waits and not self.queued and self.greenlet is not None:
             self.ticket += 1
             self.waits = False
@@ -45,7 +45,7 @@ class Thread:
 
 
 class Process:
-    """A simulated process: killed, frozen, continued and ended as one."""
+    """A simulated process, which can be killed, frozen, continued and ended as a whole."""
 
     def __init__(self, world: "World", name: str) -> None:
         self.world = world
@@ -56,21 +56,21 @@ class Process:
         self.alive = True
         self.frozen = False
         self.cut_off = False
-        """It runs, and reaches no coordinator and no leader of a partition to write to."""
+        """It runs, but reaches no group coordinator and no partition leader for writes."""
         self.reason: str | BaseException = ""
         """Why it ended: an exception, or "stopped", or "killed"."""
         self.on_end: list[Callable[[], object]] = []
-        """Called when it ends, `on_unreachable` when it is frozen or cut off: for connections that it held."""
+        """Called when it ends; `on_unreachable` when it is frozen or cut off. They close its connections."""
         self.on_unreachable: list[Callable[[], object]] = []
         self.on_reachable: list[Callable[[], object]] = []
         self.on_signal: Callable[[], object] = lambda: None
-        """What SIGTERM does."""
+        """The handler of SIGTERM."""
         self.on_drop: Callable[[], object] = lambda: None
-        """Its group drops it, which it learns later."""
+        """Called when its group removes it, which it learns later."""
         self._stalled: list[Thread] = []
 
     def start_thread(self, name: str, run: Callable[[], object]) -> Thread:
-        """Begins a thread that calls `run`; what it raises ends the process."""
+        """Start a thread that calls `run`; an exception ends the process."""
 
         def body() -> None:
             try:
@@ -94,12 +94,12 @@ class Process:
             self.end(failure)
 
     def make_runnable(self, thread: Thread) -> None:
-        """To be scheduled, once the process is not frozen."""
+        """Make a thread runnable as soon as the process is not frozen."""
         thread.queued = True
         (self._stalled if self.frozen else self.world.runnable).append(thread)
 
     def end(self, reason: str | BaseException) -> None:
-        """The process is gone from now on. Does not return when one of its own threads calls it."""
+        """End the process. Does not return when one of its own threads calls it."""
         if self.alive:
             self.alive = False
             self.reason = reason
@@ -114,22 +114,22 @@ class Process:
             raise ProcessEnded
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Kill the process, as SIGKILL does."""
         self.end("killed")
 
     def terminate(self) -> None:
-        """SIGTERM."""
+        """Send SIGTERM."""
         if self.alive:
             self.world.trace("terminates", self.name)
             self.on_signal()
 
     @property
     def unreachable(self) -> bool:
-        """Whether it is frozen or cut off."""
+        """Return whether it is frozen or cut off."""
         return self.frozen or self.cut_off
 
     def cut(self) -> None:
-        """The network between it and the broker is gone for what it writes, and for its membership of groups."""
+        """Cut its network to the broker for writes and group membership."""
         if self.alive and not self.unreachable:
             self.world.trace("is cut off", self.name)
             self.cut_off = True
@@ -137,14 +137,14 @@ class Process:
                 call()
 
     def connect(self) -> None:
-        """The network is there again."""
+        """Restore the network."""
         if self.alive and self.cut_off:
             self.world.trace("is connected", self.name)
             self.cut_off = False
             self._is_reachable()
 
     def freeze(self) -> None:
-        """SIGSTOP: nothing of it runs while time goes on."""
+        """Freeze the process, as SIGSTOP does: no thread runs while time advances."""
         if not self.alive or self.frozen:
             return
         self.world.trace("freezes", self.name)
@@ -157,7 +157,7 @@ class Process:
                 call()
 
     def unfreeze(self) -> None:
-        """SIGCONT."""
+        """Continue a frozen process, as SIGCONT does."""
         if not self.alive or not self.frozen:
             return
         self.world.trace("goes on", self.name)
@@ -172,7 +172,7 @@ class Process:
                 call()
 
     def unwind(self) -> None:
-        """Ends the greenlets of a process that has ended: what they clean up with does nothing any more."""
+        """End the greenlets of an ended process. Calls in their cleanup have no effect."""
         threads, self.threads = self.threads, []
         for thread in threads:
             self.world.unwind(thread)
@@ -181,5 +181,5 @@ class Process:
 
 
 def described(reason: Any) -> str:
-    """Why a process ended, in one line."""
+    """Return why a process ended, in one line."""
     return reason if isinstance(reason, str) else f"{type(reason).__name__}: {reason}"

@@ -1,4 +1,4 @@
-"""confluent-kafka's Producer: an idempotent one, whose records land late and are confirmed later still."""
+"""A simulated idempotent confluent-kafka Producer with delays before the append and before the acknowledgement."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -17,20 +17,20 @@ from haltline.streams.runtime.changelog import CLAIM_KEY
 
 _hashed: Final = lru_cache(murmur2)
 _LOST_ANSWER_SHARE: Final = 0.01
-"""Of the batches: the answer is lost, the batch is sent again, and the broker knows it already."""
+"""The share of batches whose response is lost: they are sent again, and the broker deduplicates them."""
 ABANDONED_S: Final = 9.0
-"""How much later what a process that is gone or unreachable had handed over may land: others own by then."""
+"""The maximum delay in seconds of records in flight from an ended process; by then others own the partitions."""
 _LATE_SHARE: Final = 0.8
-"""Of such: something does."""
+"""The share of such processes of which records are appended."""
 _NEVER: Final = float("inf")
 _HEALED_S: Final = 0.3
-"""The same, once the network is as usual."""
+"""The maximum delay in seconds once the network has no faults."""
 
 OnDelivery = Callable[[KafkaError | None, Message], object]
 
 
 class _Sent:
-    """A record that was handed over, and what became of it."""
+    """A produced record and its delivery state."""
 
     __slots__ = ("landed", "new", "offset", "on_delivery", "place", "since", "stands_at")
 
@@ -41,7 +41,7 @@ class _Sent:
         self.since = since
         self.landed = False
         self.stands_at = self.offset = -1
-        """Where it stands, and what the client reports of that."""
+        """Its offset in the log, and the offset that the client reports; -1: none."""
 
     def message(self, error: KafkaError | None) -> Message:
         topic, partition = self.place
@@ -53,7 +53,7 @@ class _Sent:
 
 
 class _Pipe:
-    """The way of one producer to one partition: in order, one request at a time."""
+    """The connection of one producer to one partition: in order, one request at a time."""
 
     __slots__ = (
         "abandoned", "flying", "handed_over", "lands_at", "life", "number", "producer", "sending", "sequence", "waiting"
@@ -64,17 +64,17 @@ class _Pipe:
         self.number = producer.process.world.next_number()
         self.waiting: deque[_Sent] = deque()
         self.flying: list[tuple[int, list[_Sent]]] = []
-        """Requests without an answer so far, each with the life of the broker that it went to."""
+        """Requests in flight, each with the broker's life (its number of restarts) at the time."""
         self.sequence = 0
         self.sending = False
         self.handed_over = 0
-        """How many of those waiting are with the kernel, or on the wire."""
+        """The number of waiting records that are in the kernel's buffers or on the wire."""
         self.abandoned = False
-        """The process is gone or unreachable: only what is handed over still goes."""
+        """The process has ended or is unreachable: only records handed over are still sent."""
         self.lands_at = 0.0
-        """When it does, if it does at all."""
+        """The virtual time at which those arrive; infinite: never."""
         self.life = 0
-        """The one of the broker that it goes to."""
+        """The broker's life to which those were sent."""
 
     def add(self, sent: _Sent) -> None:
         self.waiting.append(sent)
@@ -86,7 +86,7 @@ class _Pipe:
         self.producer.process.world.after(after, self.arrives)
 
     def arrives(self) -> None:
-        """The next request reaches the broker."""
+        """Deliver the next request to the broker."""
         self.sending = False
         producer, broker = self.producer, self.producer.broker
         world = producer.process.world
@@ -118,7 +118,7 @@ class _Pipe:
             self.begin(broker.delay() * (1 if answered else 5))
 
     def arrive_late(self) -> None:
-        """What was handed over reaches a broker that still has the connection; nobody gets the answer."""
+        """Append the records handed over, if the broker still has the connection. The response is lost."""
         broker = self.producer.broker
         if broker.up and broker.lives == self.life:
             for sent in islice(self.waiting, self.handed_over):
@@ -128,7 +128,7 @@ class _Pipe:
             self.waiting.clear()
 
     def take_back(self) -> None:
-        """What a broker that has ended did not answer is sent again, before all that comes after it."""
+        """Queue records again whose response was lost with the broker's restart, in their order."""
         lives = self.producer.broker.lives
         unknown = [sent for life, batch in self.flying if life != lives for sent in batch if sent.landed]
         self.flying = [request for request in self.flying if request[0] == lives]
@@ -143,7 +143,7 @@ class _Pipe:
             producer.report(sent, refused.args[0])
             sent.landed = False
         else:
-            # Of a record that an earlier try had appended the broker may not say where.
+            # The broker may not know the offset of a duplicate.
             known = offset is not None or producer.process.world.chance(0.5)
             if offset is None:
                 offset = producer.broker.log(*sent.place).place_of(self.number, sent.new.sequence)
@@ -152,7 +152,7 @@ class _Pipe:
             sent.landed = True
 
     def confirm(self, request: tuple[int, list[_Sent]]) -> None:
-        """The answer is there, when every record of it is below the high watermark."""
+        """Report a request as delivered once all its records are below the high watermark."""
         producer, broker = self.producer, self.producer.broker
         life, batch = request
         if all(request is not other for other in self.flying):
@@ -183,7 +183,7 @@ class _Pipe:
             producer.report(self.waiting.popleft(), KafkaError(KafkaError._MSG_TIMED_OUT, "not delivered in time"))
 
     def abandon(self) -> None:
-        """The process is gone or unreachable. What the kernel has may still land, at some time."""
+        """Stop sending: the process has ended or is unreachable. Records in the kernel's buffers may arrive later."""
         if self.abandoned:
             return
         world = self.producer.process.world
@@ -204,7 +204,7 @@ class _Pipe:
 
 
 class SimProducer:
-    """The used part of confluent_kafka.Producer."""
+    """A confluent_kafka.Producer with the methods that the product uses."""
 
     def __init__(self, config: Mapping[str, Any], *, logger: Any = None, process: Process, broker: Broker) -> None:
         del logger
@@ -224,12 +224,12 @@ class SimProducer:
     def __len__(self) -> int:
         return self._outstanding
 
-    def produce(  # noqa: PLR0917  # as the real one has it
+    def produce(  # noqa: PLR0917  # as in the real client
         self, topic: str, value: bytes | None = None, key: bytes | str | None = None, partition: int = -1,
         on_delivery: OnDelivery | None = None, headers: Headers | None = None, callback: OnDelivery | None = None,
         timestamp: int = 0,
     ) -> None:  # fmt: skip
-        """Hands one record over. Raises BufferError and KafkaException as the real one does."""
+        """Queue one record. Raises BufferError and KafkaException like the real client."""
         world = self.process.world
         if not self.process.alive:
             raise ProcessEnded
@@ -251,14 +251,14 @@ class SimProducer:
         world.point("claim" if key is not None and value is None and key[:1] == CLAIM_KEY else topic)
 
     def report(self, sent: _Sent, error: KafkaError | None) -> None:
-        """Puts a delivery report into the client's queue."""
+        """Queue a delivery report."""
         if self.process.alive and sent.on_delivery is not _REPORTED:
             self._reports.append((sent, error))
             for thread in self._waiting:
                 thread.wake()
 
     def poll(self, timeout: float = -1) -> int:
-        """Calls the delivery callbacks that are due; waits for the first of them."""
+        """Call the delivery callbacks that are due; wait for the first up to `timeout` seconds. Return their number."""
         world = self.process.world
         if not self._reports:
             if timeout:
@@ -268,7 +268,7 @@ class SimProducer:
         return self._serve()
 
     def _wait(self, until: float | None) -> None:
-        """Until there are reports, or that time."""
+        """Wait until there are reports, or until the virtual time."""
         world = self.process.world
         thread = world.current
         if thread is None:
@@ -293,7 +293,7 @@ class SimProducer:
         return served
 
     def flush(self, timeout: float = -1) -> int:
-        """Waits until every record is reported. Returns how many are not."""
+        """Wait until every record is reported, up to `timeout` seconds. Return the number of records that are not."""
         world = self.process.world
         until = world.now + (timeout if timeout >= 0 else 3600.0)
         self._serve()
@@ -308,12 +308,12 @@ class SimProducer:
                 pipe.expire()
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
-        """Metadata."""
+        """Return the metadata of one topic or all."""
         self.broker.request(timeout if timeout >= 0 else 60.0)
         return metadata_of(self.broker, topic)
 
     def close(self) -> None:
-        """Ends it; what is not confirmed is dropped."""
+        """Close the client; unacknowledged records are dropped."""
         self._abandon()
 
     def _abandon(self) -> None:
@@ -325,5 +325,5 @@ class SimProducer:
             pipe.resume()
 
 
-def _REPORTED(_error: KafkaError | None, _message: Message) -> None:  # noqa: N802  # stands for a report that was made
+def _REPORTED(_error: KafkaError | None, _message: Message) -> None:  # noqa: N802  # marks a record that was reported
     raise RuntimeError("expected one report for each record, got two")

@@ -1,4 +1,4 @@
-"""What the product counts and collects, left out: it costs time and changes nothing."""
+"""Metrics and garbage collection that do nothing: they would cost time and change no result."""
 
 from typing import Any, Final
 
@@ -7,7 +7,7 @@ from haltline.streams.runtime.metrics import Metrics
 
 
 class _Uncounted:
-    """A metric, or the children of one."""
+    """A metric or its children, without effect."""
 
     def labels(self, *_: str, **__: str) -> "_Uncounted":
         return self
@@ -24,36 +24,36 @@ _METRIC: Final[Any] = _Uncounted()
 
 
 class NoMetrics(Metrics):
-    """Counts nothing."""
+    """Metrics without effect."""
 
     def __init__(self) -> None:
-        """Without a registry."""
+        """Create no registry."""
 
     def counter(self, _name: str, /) -> Any:
-        """No counter."""
+        """Return a counter without effect."""
         return _METRIC
 
     def gauge(self, _name: str, /) -> Any:
-        """No gauge."""
+        """Return a gauge without effect."""
         return _METRIC
 
     def histogram(self, _name: str, /) -> Any:
-        """No histogram."""
+        """Return a histogram without effect."""
         return _METRIC
 
     def children(self, _name: str, /) -> Any:
-        """None of them."""
+        """Return an empty set of children."""
         return _METRIC
 
 
 class NoCollector(Collector):
-    """Leaves the garbage to Python."""
+    """A collector that leaves garbage collection to Python."""
 
     def tick(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def whole(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def anew(self) -> None:
-        """Nothing."""
+        """Do nothing."""

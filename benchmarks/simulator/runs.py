@@ -1,7 +1,7 @@
-"""Runs the history of a seed, whatever kind it is of.
+"""Runs the history of a seed, of either kind.
 
-The product looks at things less often than in life, for each look costs steps. Nothing is redacted either: what is
-taken out of a record follows from that record alone.
+The product polls less often than in production, because each poll costs steps. Nothing is redacted either: redaction
+depends on the single record only.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,25 +26,25 @@ _PACES: Final = (
     (feeder, "Redaction", lambda _: None),
 )
 _TRIES: Final = 12
-"""Steps that are left out in turn, at the most, of the plan of a history that fails."""
+"""The maximum number of runs spent on shortening the plan of a failed history."""
 
 
 def run(seed: int, plan: Sequence[Step] | None = None, *, tell: Callable[[str], object] | None = None) -> Outcome:
-    """One history, under its own plan or another."""
+    """Run one history, under its own plan or the given one."""
     slow_down()
     kind = Upgrade if is_upgrade(seed) else History
     return kind(seed, plan, tell=tell).run()
 
 
 def slow_down() -> None:
-    """Sets the intervals of this process. Raises AttributeError when the product has one no longer."""
+    """Set the intervals of this process. Raises AttributeError when the product no longer has one."""
     for module, name, instead in _PACES:
         getattr(module, name)
         setattr(module, name, instead)
 
 
 def shorten(outcome: Outcome, run: Callable[[int, Sequence[Step]], Outcome] = run) -> Outcome:
-    """The outcome with as few steps as are found, one left out at a time."""
+    """Shorten the plan of a failed history by leaving out one step at a time; return the shortest outcome found."""
     at = tries = 0
     while at < len(outcome.plan) and tries < _TRIES:
         tries += 1

@@ -1,4 +1,4 @@
-"""What `threading` has, for threads of a simulated process; and the `System` of one."""
+"""The synchronization primitives of `threading` for simulated threads, and the `System` of a simulated process."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -24,22 +24,22 @@ class SimEvent:
         self._waiting: list[Thread] = []
 
     def is_set(self) -> bool:
-        """Whether it is set."""
+        """Return whether it is set."""
         return self._set
 
     def set(self) -> None:
-        """Wakes who waits."""
+        """Set it and wake all waiting threads."""
         self._set = True
         waiting, self._waiting = self._waiting, []
         for thread in waiting:
             thread.wake()
 
     def clear(self) -> None:
-        """Not set from now on."""
+        """Clear it."""
         self._set = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Until it is set."""
+        """Wait until it is set. Return False at the timeout, in seconds."""
         return _wait_until(self._world, self._waiting_of, lambda: self._set, timeout)
 
     def _waiting_of(self) -> list[Thread]:
@@ -49,7 +49,7 @@ class SimEvent:
 def _wait_until(
     world: World, waiting: Callable[[], list[Thread]], holds: Callable[[], bool], timeout: float | None
 ) -> bool:
-    """Waits among these until it holds. False when the time is over first."""
+    """Wait in this list until `holds()`. Return False at the timeout, in seconds."""
     until = None if timeout is None else world.now + timeout
     while not holds():
         if world.current is None:
@@ -75,7 +75,7 @@ class SimSemaphore:
         self._waiting: list[Thread] = []
 
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
-        """Takes one. False when there is none in time."""
+        """Take one. Return False at the timeout, in seconds."""
         if not blocking:
             timeout = 0.0
         if not _wait_until(self._world, lambda: self._waiting, lambda: self._count > 0, timeout):
@@ -84,7 +84,7 @@ class SimSemaphore:
         return True
 
     def release(self, n: int = 1) -> None:
-        """Gives some back."""
+        """Release `n`."""
         self._count += n
         for thread in self._waiting:
             thread.wake()
@@ -97,7 +97,7 @@ class SimSemaphore:
 
 
 class SimCondition:
-    """threading.Condition, with a lock of its own. Once a process has ended its locks are open."""
+    """threading.Condition with its own reentrant lock."""
 
     __slots__ = ("_holds", "_notified", "_owner", "_waiting", "_world")
 
@@ -115,7 +115,7 @@ class SimCondition:
         self.release()
 
     def acquire(self) -> bool:
-        """Takes the lock; again when this thread has it."""
+        """Acquire the lock, which is reentrant."""
         thread = self._world.current
         if thread is not self._owner or self._holds == 0:
             _wait_until(self._world, lambda: self._waiting, lambda: self._holds == 0, None)
@@ -124,7 +124,7 @@ class SimCondition:
         return True
 
     def release(self) -> None:
-        """Gives the lock back."""
+        """Release the lock."""
         self._holds -= 1
         if self._holds == 0:
             self._owner = None
@@ -132,7 +132,7 @@ class SimCondition:
                 thread.wake()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Gives the lock back until it is notified."""
+        """Release the lock, wait for a notification, acquire it again. Return False at the timeout, in seconds."""
         since = self._notified
         holds, self._holds = self._holds, 1
         self.release()
@@ -142,7 +142,7 @@ class SimCondition:
         return notified
 
     def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Until it holds."""
+        """Wait until the predicate holds. Return False at the timeout, in seconds."""
         until = None if timeout is None else self._world.now + timeout
         while not predicate():
             left = None if until is None else until - self._world.now
@@ -152,12 +152,12 @@ class SimCondition:
         return True
 
     def notify(self, n: int = 1) -> None:
-        """Wakes who waits; all of them, who then look again."""
+        """Wake all waiting threads, which check their conditions again; `n` is ignored."""
         del n
         self.notify_all()
 
     def notify_all(self) -> None:
-        """Wakes all who wait."""
+        """Wake all waiting threads."""
         self._notified += 1
         for thread in self._waiting:
             thread.wake()
@@ -185,15 +185,15 @@ class SimThread:
         self._thread: Thread | None = None
 
     def start(self) -> None:
-        """Begins it."""
+        """Start the thread."""
         self._thread = self._process.start_thread(self.name, self._call)
 
     def is_alive(self) -> bool:
-        """Whether it has begun and not returned."""
+        """Return whether it has started and not ended."""
         return self._thread is not None and not self._thread.ended
 
     def join(self, timeout: float | None = None) -> None:
-        """Waits for its end."""
+        """Wait for its end, or until the timeout in seconds."""
         thread = self._thread
         if thread is not None:
             _wait_until(self._process.world, lambda: thread.joiners, lambda: thread.ended, timeout)
@@ -206,7 +206,7 @@ class SimThread:
 
 
 def system_of(process: Process, broker: Broker) -> System:
-    """What a process of the product uses of the world outside, simulated."""
+    """Return the simulated clients, clock and threads for a process of the product."""
     world = process.world
     simulated: dict[str, object] = {
         "producer": partial(SimProducer, process=process, broker=broker),

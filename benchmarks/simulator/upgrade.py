@@ -1,4 +1,4 @@
-"""Histories that begin with the release before claims: one full stop, an upgrade, and in some of them the way back."""
+"""Histories that begin with the release before claims: a full stop, an upgrade, and in some a downgrade."""
 
 import random
 from typing import Final
@@ -14,23 +14,23 @@ from haltline.streams.runtime.changelog import Claim
 _SHARE: Final = 0.1
 _GOES_BACK_SHARE: Final = 0.5
 _BEFORE, _BACK, _AGAIN = 2, 3, 4
-"""Which traffic the releases have that are not under faults."""
+"""Numbers of the traffic that is sent without faults."""
 _SECONDS: Final = 2.0
 
 
 def is_upgrade(seed: int) -> bool:
-    """Whether the history of this seed is one of those."""
+    """Return whether the history of this seed is an upgrade."""
     return random.Random(f"{seed} upgrade").random() < _SHARE
 
 
 class Upgrade(History):
-    """docs/upgrade.md, step by step, under traffic. Faults are for the release of now."""
+    """The steps of docs/upgrade.md under traffic. Faults strike the current release only."""
 
     stopped = False
-    """Workers stay away: the operator has stopped them."""
+    """The operator has stopped the workers, so none is restarted."""
 
     def endure(self, life: int) -> None:
-        """The same; before the first life, and in some histories after it, the older release has a while."""
+        """Like the base class; the older release runs before the first life and, in some histories, after it."""
         if life == 0:
             self.older_release(_BEFORE)
         super().endure(life)
@@ -41,12 +41,12 @@ class Upgrade(History):
             self.send(_AGAIN)
 
     def start_again(self, name: str) -> None:
-        """Unless it is a worker while these are stopped."""
+        """Start a process again, except a worker while workers are stopped."""
         if not (self.stopped and name in self.instances):
             super().start_again(name)
 
     def older_release(self, life: int) -> None:
-        """Workers of the older release for the length of some traffic, then a full stop, then those of this one."""
+        """Run workers of the older release under traffic, stop all, then start workers of the current release."""
         with old_rules.in_force():
             self.start_workers()
             self.send(life)
@@ -54,7 +54,7 @@ class Upgrade(History):
         self.start_workers()
 
     def send(self, life: int) -> None:
-        """Traffic without faults, until it is processed and committed."""
+        """Send traffic without faults and wait until it is processed and committed."""
         self.healing = self.world.calm = True
         self.traffic = Traffic(self.world, self.broker, traffic(self.seed, life), _SECONDS)
         self.all.append(self.traffic.process)
@@ -62,13 +62,13 @@ class Upgrade(History):
         self.healing = self.world.calm = False
 
     def start_workers(self) -> None:
-        """Each that does not run."""
+        """Start each worker that does not run."""
         self.stopped = False
         for name in self.instances:
             self.start_again(name)
 
     def stop_workers(self) -> None:
-        """All of them, by SIGTERM; what one had handed over that ended otherwise may land for a while."""
+        """Stop all workers by SIGTERM, then wait until records in flight of killed workers have been appended."""
         self.stopped = True
         workers = [self.running[name] for name in self.instances if name in self.running]
         for process in workers:
@@ -79,7 +79,7 @@ class Upgrade(History):
         self.until(lambda: self.world.now >= landed_s)
 
     def release_partitions(self) -> None:
-        """As `haltline changelog release`."""
+        """Write what `haltline changelog release` writes."""
         marker = Claim(b"")
         for number, _ in enumerate(self.broker.topics[CHANGELOG].logs):
             self.broker.append(CHANGELOG, number, New(0, marker.key, None, marker.headers, producer=-1, sequence=0))

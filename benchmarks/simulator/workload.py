@@ -1,4 +1,4 @@
-"""What a history's agents and operators send: few sessions, some of which run away, with records that come twice."""
+"""The records of a history's agents and operators: few sessions, some of them runaways, with duplicate records."""
 
 import random
 from functools import cache
@@ -25,7 +25,7 @@ _TWICE_SHARE: Final = 0.1
 _BAD_SHARE: Final = 0.03
 _COMMAND_SHARES: Final = (0.1, 0.75)
 _COMMANDED: Final = 2
-"""Sessions that operators kill and reset, and that send no events: between topics there is no order."""
+"""Sessions that operators kill and reset. They send no events: topics have no order among each other."""
 
 
 class Sent(NamedTuple):
@@ -38,7 +38,7 @@ class Sent(NamedTuple):
 
 @cache
 def policy() -> Policy:
-    """Few rules, as what runs here is the runtime: those that kill, and all across sessions, which only record."""
+    """Few rules, because the runtime is under test: some that kill, and all cross-session rules in shadow."""
     names = catalogue(Policy(), NO_PLUGINS)
     across = {pattern.id: Rule(mode=Mode.SHADOW) for pattern in ACROSS}
     off = {name: Rule(enabled=False) for name in names if name not in _RULES}
@@ -47,12 +47,12 @@ def policy() -> Policy:
 
 @cache
 def core() -> Core:
-    """One for all: it keeps nothing of what it decides."""
+    """The core that all histories share; it is stateless."""
     return Core(policy())
 
 
 def traffic(seed: int, life: int = 0) -> list[Sent]:
-    """In the order in which it is sent; some of it twice, some of it bad."""
+    """Return the records in the order in which they are sent, some of them duplicates and some malformed."""
     rng = random.Random(f"{seed} traffic {life}")
     start_ms = EPOCH_NS // 1_000_000
     sessions = rng.randrange(5, 9)

@@ -1,13 +1,13 @@
 """A virtual clock and a scheduler that runs simulated processes one step at a time, each choice from one seed.
 
-A process has simulated threads. Each is a greenlet: it runs until it waits for something, or reaches a point where the
-scheduler may prefer another one. The first thread of a process runs its event loop. Time moves on by a little with each
-step, and to the next due time when nothing can run.
+A process has simulated threads. Each is a greenlet, which runs until it waits or reaches a point where the scheduler
+may switch to another. The first thread of a process runs its event loop. Time advances a little with each step, and to
+the next timer when no thread is runnable.
 """
 
 import heapq
 import random
-from asyncio.events import _set_running_loop as set_running_loop  # each process has its own, and all share one thread
+from asyncio.events import _set_running_loop as set_running_loop  # all processes' loops share one thread
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -17,22 +17,22 @@ from greenlet import getcurrent  # type: ignore[import-untyped]  # it has no stu
 from benchmarks.simulator.process import Process, ProcessEnded, Thread
 
 EPOCH_NS: Final = 1_790_000_000_000_000_000
-"""Nanoseconds since 1970 at the beginning of each history."""
+"""The start of each history in nanoseconds since 1970."""
 _BOOT_S: Final = 1_000.0
 _STEP_S: Final = 0.0004
-"""A step takes up to so much virtual time."""
+"""The maximum virtual time of a step, in seconds."""
 _STALL_SHARE: Final = 0.004
-"""Of the steps: the chosen thread is not scheduled for a while instead."""
+"""The share of steps in which the chosen thread stalls for a while instead of running."""
 _PAUSE_SHARE: Final = 0.12
-"""Of the calls to the outside: another thread runs first."""
+"""The share of external calls before which another thread may run."""
 
 
 class Stuck(Exception):
-    """A history that does not come to its end."""
+    """Raised when a history does not end."""
 
 
 class World:
-    """One history."""
+    """The clock, the scheduler and the random choices of one history."""
 
     def __init__(self, seed: int, *, tell: Callable[[str], object] | None = None) -> None:
         self.rng = random.Random(seed)
@@ -45,61 +45,61 @@ class World:
         """Processes that have ended and are not unwound yet."""
         self.steps = 0
         self.calm = False
-        """No stalls any more: the history comes to its end."""
+        """True: no more stalls, so that the history ends."""
         self.seen: Counter[str] = Counter()
-        """How often each point was passed."""
+        """The number of times that each point was passed."""
         self.at_point: dict[str, list[Callable[[Process], object]]] = {}
-        """What the plan of faults does the next time that a point is passed."""
+        """By point: the faults that strike the next times it is passed."""
         self._timers: list[tuple[float, int, Callable[[], object] | None, Thread | None, int]] = []
         self._number = 0
         self._tell = tell
 
     def next_number(self) -> int:
-        """Counts up: for orders and names that do not depend on addresses."""
+        """Return the next number, for orders and names that do not depend on addresses."""
         self._number += 1
         return self._number
 
     def trace(self, what: str, *about: object) -> None:
-        """One line of the log of steps."""
+        """Write one line of the trace."""
         if self._tell is not None:
             self._tell(f"{self.now - _BOOT_S:11.6f} {what} {' '.join(map(str, about))}")
 
     @property
     def tracing(self) -> bool:
-        """Whether lines of the log of steps are kept."""
+        """Return whether a trace is written."""
         return self._tell is not None
 
     def monotonic(self) -> float:
-        """Seconds."""
+        """Return the virtual monotonic time in seconds."""
         return self.now
 
     def time_ns(self) -> int:
-        """Nanoseconds since 1970."""
+        """Return the virtual time in nanoseconds since 1970."""
         return EPOCH_NS + int((self.now - _BOOT_S) * 1e9)
 
     def time_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Return the virtual time in milliseconds since 1970."""
         return self.time_ns() // 1_000_000
 
     def between(self, low: float, high: float) -> float:
-        """A number from the seed."""
+        """Return a random number between the two."""
         return low + (high - low) * self.random()
 
     def chance(self, share: float) -> bool:
-        """True for that share of the calls."""
+        """Return True with this probability."""
         return self.random() < share
 
-    # Called by whatever belongs to no thread: the network, the broker, the plan of faults.
+    # Called outside of threads: by the network, the broker and the plan of faults.
 
     def after(self, seconds: float, call: Callable[[], object]) -> None:
-        """Calls it at that time, from no thread."""
+        """Call this after a delay in seconds, outside of threads."""
         self._number += 1
         heapq.heappush(self._timers, (self.now + seconds, self._number, call, None, 0))
 
     # Called within a thread.
 
     def pause(self) -> None:
-        """Lets the scheduler choose again."""
+        """Return control to the scheduler, which may run another thread."""
         thread = self.current
         if thread is None:
             return
@@ -111,7 +111,7 @@ class World:
         self._switch(thread)
 
     def _goes_on(self, thread: Thread) -> bool:
-        """Whether the scheduler would have nothing to choose: a step without the switches that one costs."""
+        """Take a step without switches if no other thread is runnable. Return whether that was so."""
         if self.runnable or self.ended or thread.process.frozen or not self._timers:
             return False
         now = self.now + _STEP_S * self.random()
@@ -124,7 +124,7 @@ class World:
         return True
 
     def _stalls(self, thread: Thread) -> bool:
-        """Whether the thread is not scheduled for a while: it is at some point of its own, and goes on there."""
+        """Draw whether the thread stalls, and schedule its return."""
         if self.calm or self.random() >= _STALL_SHARE:
             return False
         thread.queued = True
@@ -132,7 +132,7 @@ class World:
         return True
 
     def wait(self, until: float | None = None) -> bool:
-        """Waits to be woken. False when that time is over first."""
+        """Wait until woken. Return False when the virtual time `until` is reached first."""
         thread = self.current
         if thread is None:
             raise RuntimeError("expected a simulated thread to wait, got none")
@@ -148,7 +148,7 @@ class World:
         return until is None or self.now < until
 
     def sleep(self, seconds: float) -> None:
-        """Waits for that long."""
+        """Sleep for virtual seconds."""
         until = self.now + seconds
         if seconds <= 0:
             self.pause()
@@ -156,7 +156,7 @@ class World:
             self.wait(until)
 
     def point(self, name: str) -> None:
-        """A call to the outside: the plan of faults may strike here, and another thread may run first."""
+        """Mark an external call: a fault of the plan may strike here, and another thread may run first."""
         thread = self.current
         if thread is None:
             return
@@ -180,7 +180,7 @@ class World:
     # The scheduler.
 
     def run(self, done: Callable[[], bool], *, within_s: float, steps: int, check_every: int = 1) -> None:
-        """Runs until `done`, checked every so many steps. Raises Stuck when it takes longer."""
+        """Run until `done`, checked every so many steps. Raises Stuck at the limits of virtual seconds and steps."""
         deadline = self.now + within_s
         last = self.steps + steps
         step = self.step
@@ -194,7 +194,7 @@ class World:
                     raise Stuck("expected something to happen, got nothing: every thread waits for good")
 
     def step(self) -> bool:
-        """Runs one thread until it gives the scheduler its turn, or one thing that is due. False: there is none."""
+        """Run one thread until it yields, or one due timer. Return False when there is neither."""
         self.steps += 1
         random = self.random
         self.now += _STEP_S * random()
@@ -230,7 +230,7 @@ class World:
             thread.process.make_runnable(thread)
 
     def resume(self, thread: Thread) -> None:
-        """Runs a thread until it gives its turn back."""
+        """Run a thread until it yields."""
         target = thread.greenlet
         process = thread.process
         if target is None or not process.alive:
@@ -245,7 +245,7 @@ class World:
         self.current = None
 
     def unwind(self, thread: Thread) -> None:
-        """Ends a greenlet that will never run again."""
+        """End the greenlet of a thread of an ended process."""
         target = thread.greenlet
         if target is None:
             return
@@ -261,7 +261,7 @@ class World:
             self.ended.pop(0).unwind()
 
     def close(self, processes: Iterable[Process]) -> None:
-        """Drops what still runs."""
+        """End all processes and drop all timers."""
         for process in processes:
             if process.alive:
                 process.alive = False

@@ -57,10 +57,14 @@ def doctor(
     checks = [
         *of_machine,
         *cluster(at.bootstrap, at.topics, at.group, at.client_config, agent, changelog_records=changelog_records),
-        *health("worker", urls["worker"], needed=True, do="start a worker (haltline worker), or say where (--worker)"),
+        *health(
+            "worker", urls["worker"], needed=True, do="start one (haltline worker), or give its address (--worker)"
+        ),
         usage(urls["worker"]),
-        *health("sink", urls["sink"], needed=False, do="start one (haltline audit), or say where it is (--sink)"),
-        *health("console", urls["console"], needed=False, do="start one (haltline console), or say where (--console)"),
+        *health("sink", urls["sink"], needed=False, do="start one (haltline audit), or give its address (--sink)"),
+        *health(
+            "console", urls["console"], needed=False, do="start one (haltline console), or give its address (--console)"
+        ),
         intake_health(intake.rstrip("/")),
         *_sessions(table, options_of(storage_option), of_machine),
         clocks({name: ask(f"{url}/healthz") for name, url in urls.items()}),

@@ -72,7 +72,7 @@ def cluster(
     try:
         open_consumer(bootstrap, client=client, within_s=ANSWER_WITHIN_S).close()
     except Unreachable as error:
-        do = "start one (haltline up, haltline kafka), or say where it is (--bootstrap, HALTLINE_BOOTSTRAP)"
+        do = "start one (haltline up, haltline kafka), or give its address (--bootstrap, HALTLINE_BOOTSTRAP)"
         yield Check("broker", Verdict.BAD, str(error), do)
         return
     yield Check("broker", Verdict.OK, f"answers at {bootstrap}")

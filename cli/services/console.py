@@ -126,7 +126,7 @@ def serve(  # the options are the settings
 
 @console.command("key")
 def make_key(
-    name: Annotated[str, typer.Argument(help="Whose: stands in the audit with everything that is done with it.")],
+    name: Annotated[str, typer.Argument(help="The key's owner; recorded in the audit with every action of this key.")],
     role: Annotated[str, typer.Option(help="viewer, agent, operator or admin.")] = "operator",
     *,
     as_json: AsJson = False,

@@ -101,7 +101,7 @@ def run_system(
     table = settings.get("HALTLINE_AUDIT_TABLE", str(folder / "audit"))
     if not kept and "HALTLINE_AUDIT_TABLE" in settings and (Path(table) / "_delta_log").exists():
         fail(
-            f"audit.table: expected a new folder for an embedded broker, which begins anew each time; got {table}, "
+            f"audit.table: expected a new folder for an embedded broker, which starts empty each time; got {table}, "
             "with records in it. Leave it out of haltline.toml, or use --kafka",
             Exit.USAGE,
         )

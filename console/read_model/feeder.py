@@ -224,7 +224,7 @@ class Feeder:
 
     def _begin_anew(self, anew: TopicRecreated) -> None:
         log.warning(
-            "%s: the read model begins anew with what the topics hold. What they hold no longer is in the audit table: "
+            "%s: the read model is rebuilt from the topics. Records that they no longer hold are in the audit table: "
             "haltline console --rebuild --audit-table",
             anew,
         )

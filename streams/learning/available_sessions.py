@@ -25,7 +25,7 @@ def calibration_sessions(table: str, storage_options: Mapping[str, str]) -> Chec
         sessions = archive.sessions(least_events=_LEAST_EVENTS)
         labels = labels_of(archive.labels())
     except (QueryFailed, OSError) as error:
-        return Check(WHAT, Verdict.NOTE, f"{error}"[:200], "start a sink (haltline audit), or say where (--table)")
+        return Check(WHAT, Verdict.NOTE, f"{error}"[:200], "start a sink (haltline audit), or name its table (--table)")
     runaways = sum(1 for session in sessions if labels.get(session) in {CONFIRMED, MISSED})
     fine, needed = len(sessions) - runaways, sessions_needed(float(BUDGET))
     found = f"{fine:,} of {needed:,} that a budget of {BUDGET} needs at least, and {runaways:,} labelled runaways"

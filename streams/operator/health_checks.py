@@ -298,7 +298,10 @@ def canary(url: str, now_s: float) -> Check:
     do = "haltline canary; see deploy/runbooks/HaltlineCanaryNotStopped.md"
     if reply.status != 200:
         return Check(
-            "canary", Verdict.NOTE, reply.body[:200], "haltline canary --every 5m, or say where it is (--canary)"
+            "canary",
+            Verdict.NOTE,
+            reply.body[:200],
+            "start one (haltline canary --every 5m), or give its address (--canary)",
         )
     try:
         metrics = {one.name: one.samples[0].value for one in text_string_to_metric_families(reply.body) if one.samples}
@@ -319,7 +322,7 @@ def intake(url: str) -> Check:
     """Check that an intake reaches its broker, and whether its own port is encrypted."""
     reply = ask(url + "/healthz")
     if reply.status == 0:
-        return Check("intake", Verdict.NOTE, reply.body, "start one (haltline intake), or say where it is (--intake)")
+        return Check("intake", Verdict.NOTE, reply.body, "start one (haltline intake), or give its address (--intake)")
     if reply.status != HTTPStatus.OK:
         return Check("intake", Verdict.BAD, f"its broker does not answer: {reply.body[:200]}", "see its log")
     address = urlsplit(url)
@@ -333,7 +336,7 @@ def usage(url: str) -> Check:
     """Check that a worker knows the usage of the models' turns."""
     reply = ask(url + "/metrics")
     if reply.status != 200:
-        return Check("usage", Verdict.NOTE, reply.body[:200], "start a worker, or say where one is (--worker)")
+        return Check("usage", Verdict.NOTE, reply.body[:200], "start a worker, or give its address (--worker)")
     try:
         turns = {
             sample.labels["usage"]: sample.value
@@ -354,7 +357,9 @@ def clocks(reports: Mapping[str, CommandReport]) -> Check:
     """Check that the machines' clocks agree."""
     known = {where: one.clock_off_s for where, one in reports.items() if one.clock_off_s is not None}
     if not known:
-        return Check("clocks", Verdict.NOTE, "no process reported its time", "start one, or say where it is (--worker)")
+        return Check(
+            "clocks", Verdict.NOTE, "no process reported its time", "start a worker, or give its address (--worker)"
+        )
     where, off_s = max(known.items(), key=lambda one: abs(one[1]))
     if abs(off_s) > _CLOCK_OFF_S:
         return Check("clocks", Verdict.BAD, f"that of {where} is {off_s:+.0f} s off this one", "run NTP on both")

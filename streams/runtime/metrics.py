@@ -110,7 +110,7 @@ METRICS: Final = (
     _gauge("recovery_remaining_records", "Changelog records still to be read before processing goes on."),
     _counter(
         "topics_made_anew_total",
-        "Topics that this process found recreated since they were last read, and began anew with.",
+        "Topics that this process found recreated since the last read, and now reads as new topics.",
         "topic",
     ),
     _counter("rebalances_total", "Assignments of partitions to this process."),

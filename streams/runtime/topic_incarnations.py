@@ -22,8 +22,8 @@ _OFFSETS_FORGOTTEN: Final = (
     "was on the topic before and was not read is lost"
 )
 _STATES_LOST: Final = (
-    "what sessions were known for is lost, and begins anew with the records from here on; what is in force for them in "
-    "control stays"
+    "the states of sessions are lost and start empty with the records from here on; their entries in control stay in "
+    "force"
 )
 
 

@@ -36,7 +36,7 @@ class TopicRecreated(KnownFailure):
         """Return the exception for a partition whose offsets start again."""
         return cls(
             f"topic {topic}, partition {partition}: expected offset {follows} or a later one, got {got}: the topic "
-            "was recreated, or has lost records; the next start begins anew with it"
+            "was recreated, or has lost records; the next start reads it as a new topic"
         )
 
 
@@ -70,12 +70,12 @@ class TopicWatch:
             if topic is None:
                 troubles.append(
                     f"topic {name} is gone: nothing of it is read. Make it again, with {before.partitions} "
-                    "partitions (haltline topics create --partitions): the worker then begins anew with it"
+                    "partitions (haltline topics create --partitions): the worker then reads it as a new topic"
                 )
             elif topic.id is not None and before.id is not None and topic.id != before.id:
                 raise TopicRecreated(
                     f"topic {name} was recreated: expected the one with id {before.id}, got one with id {topic.id}; "
-                    "the next start begins anew with it"
+                    "the next start reads it as a new topic"
                 )
             elif topic.partitions != before.partitions:
                 troubles.append(

@@ -139,7 +139,9 @@ class SessionProcessor:
                 self._outputs.control(control_record(state.ref, killed))
                 state.due_ms = ARM
                 self._timers.put(state.session_id.encode(), record.partition, ARM)
-            self._outputs.dead_letter(record, BadRecord.DETECTOR_FAILED, f"the session begins anew: {failure!r}")
+            self._outputs.dead_letter(
+                record, BadRecord.DETECTOR_FAILED, f"the session's detectors are reset: {failure!r}"
+            )
 
     def _command(self, record: RawRecord) -> None:
         command = wire.decode(Command, record.value)
@@ -169,7 +171,9 @@ class SessionProcessor:
             outcome = self._core.on_signal(state, signal, record)
         except _UNEXPECTED as failure:
             self._reset_detectors(state, f"{failure!r}")
-            self._outputs.dead_letter(record, BadRecord.DETECTOR_FAILED, f"{signal.scope} begins anew: {failure!r}")
+            self._outputs.dead_letter(
+                record, BadRecord.DETECTOR_FAILED, f"{signal.scope}: its detectors are reset: {failure!r}"
+            )
             return
         self._outputs.scope(outcome, signal.session_id, record)
 
@@ -259,10 +263,10 @@ class SessionProcessor:
     def _reset_detectors(self, state: State, why: str) -> None:
         """Reset the history of a session or a scope; its controls in force and processed offsets and ids stay."""
         if isinstance(state, SessionState):
-            log.error("session %s: begins anew: %s", state.session_id, why)
+            log.error("session %s: its detectors are reset: %s", state.session_id, why)
             state.calls = CallTracker()
         else:
-            log.error("%s %s: begins anew: %s", state.scope, state.id, why)
+            log.error("%s %s: its detectors are reset: %s", state.scope, state.id, why)
         state.detectors = {}
         self._metrics.detector_error("state")
 
@@ -271,10 +275,10 @@ class SessionProcessor:
         topics, whose = self._topics, key.removeprefix(SCOPE_KEY).decode(errors="replace")
         whose = whose.replace(":", " ", 1) if key.startswith(SCOPE_KEY) else f"session {whose}"
         detail = (
-            f"{whose}, partition {partition} of {self._changelog}: its state cannot be read, and it begins anew: what "
-            f"was counted of it is forgotten, what is in force for it in {topics.control} stays. To do: if it has to "
-            f"be stopped and does not stand there, kill it (haltline kill); see that only workers may write "
-            f"{self._changelog} (haltline topics acls). {why}"
+            f"{whose}, partition {partition} of {self._changelog}: its state cannot be read and is reset: its "
+            f"counts are lost, its entry in {topics.control} stays in force. To do: if it has to be stopped and has no "
+            f"entry there, kill it (haltline kill); make sure that only workers may write {self._changelog} "
+            f"(haltline topics acls). {why}"
         )
         log.error("%s; its bytes are on %s", detail[:2000], topics.dead_letter)
         self._metrics.detector_error("state")

@@ -71,7 +71,7 @@ def test_up_with_a_real_kafka_keeps_what_is_killed_over_a_restart(
         "a Kafka to start where another is named": ('[kafka]\nbootstrap = "kafka-1:9092"', ("--kafka",),
             "--kafka: expected no kafka.bootstrap in haltline.toml, or 127.0.0.1:9092; got kafka-1:9092"),
         "a table of an earlier embedded broker": ('[audit]\ntable = "filled"', (),
-            "audit.table: expected a new folder for an embedded broker, which begins anew each time; got"),
+            "audit.table: expected a new folder for an embedded broker, which starts empty each time; got"),
         "a named broker that does not answer": ('[kafka]\nbootstrap = "127.0.0.1:1"', (), "127.0.0.1:1"),
         "a file that cannot be used": ('[kafka]\nbootstap = "x"', (), "did you mean bootstrap?"),
     },

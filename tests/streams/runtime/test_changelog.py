@@ -256,7 +256,7 @@ def test_a_changelog_that_was_recreated_is_reported_and_reading_goes_on_where_it
     found, metrics = lives(Logs(BEFORE.ids, "s2"), actions=100)
     assert found.begins_at(PLACE, 40, BEFORE.in_commit("actions"), []) == 40
     assert counted(metrics, CHANGELOG) == 1
-    assert "topic states was recreated: what sessions were known for is lost" in found.notes[0]
+    assert "topic states was recreated: the states of sessions are lost" in found.notes[0]
 
 
 @cases(
