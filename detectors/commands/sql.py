@@ -11,11 +11,11 @@ in strings (a backslash escapes a quote only before a letter or digit here).
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from haltline.detectors.commands.effects import statements
 from haltline.detectors.commands.model import LOSSES, MAX_COMMAND_CHARS, MAX_FOUND, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production, is_test, is_throwaway
+from haltline.detectors.commands.sql_tokens import END, Token, excludes_nothing, tokens_of
 from haltline.detectors.commands.step_budget import StepBudget
 
 _MAX_DEPTH = 3
@@ -29,25 +29,6 @@ _PLACEHOLDER = re.compile(r"%(?:\d+\$)?[IsL]")
 _VERBS = frozenset(listed("drop truncate delete update alter create insert merge vacuum replace detach"))
 _BEFORE_A_STATEMENT = frozenset(listed("detach begin then else loop as analyze do go declare explain"))
 _MAYBE = re.compile(r"drop|truncate|delete|update|overwrite|replace|vacuum|detach")
-_TAUTOLOGY = re.compile(
-    r"(?:true|not false|[1-9]\d*|(?P<same>\S+) = (?P=same)|not 1 = 0|not 1 = 2|exists \( select .*)(?: or .*)?"
-    r"|(?:\S+ \. )?\S*(?:id|pk|key|uuid)(?: is not null| (?:>|> =|! =|< >) (?:'?-?[01]?'?|'[0-]{36}'))(?: or .*)?"
-    r"|(?:\S+ \. )?\S*(?:_at|_on|date|time|timestamp) > (?:= )?'(?:19[0-7]\d|000\d)-.*"
-    r"|(?:\S+ \. )?(?P<column>\S+) (?:like '%'|in \( select (?:\S+ \. )?(?P=column) from \S+ \))(?: or .*)?"
-    r"|(?P<one>\d+) > (?P<other>\d+)|\d+ < \d+|.* or (?:true|1 = 1|1)"
-)
-"""Conditions that hold for every row."""
-
-_TOKEN = re.compile(
-    r"""(?P<comment>--[^\n]*|\#[ \t!][^\n]*|/\*!\d*|/\*(?!!).*?(?:\*/|\Z))
-    |(?P<string>'(?:[^'\\]++|''|\\'(?=\w)|\\)*+(?:'|\Z))
-    |(?P<dollar>\$(?P<tag>[A-Za-z_]?\w*)\$.*?(?:\$(?P=tag)\$|\Z))
-    |(?P<quoted>"(?:[^"]++|"")*+(?:"|\Z)|`[^`]*+(?:`|\Z)|\[[A-Za-z_][^\]\n]*+\])
-    |(?P<word>[^\W]\w*(?:[$\#@]\w*)*|[\#@]+\w+)
-    |(?P<mark>[;(),.=*<>!])""",
-    re.VERBOSE | re.DOTALL,
-)
-
 _MODIFIERS = frozenset((
     "temporary", "temp", "materialized", "foreign", "external", "unique", "public", "global", "concurrently", "or",
     "replace", "transient", "dynamic", "iceberg", "nonclustered", "clustered", "fulltext", "spatial", "recursive",
@@ -61,18 +42,11 @@ _KINDS = _KINDS_OF_MANY_THINGS | frozenset((
 _NOT_DATA = frozenset(listed("constraint foreign primary index key default not identity check expression"))
 
 
-class _Token(NamedTuple):
-    kind: str
-    text: str
-    """As written, without quotes; a word in lower case."""
-
-
 _ROLLED_BACK = re.compile(r"\brollback(?:\s+(?:work|transaction|tran))?\s*;?\s*\Z", re.IGNORECASE)
 _COMMITS = re.compile(r"\bcommit\b|\bend\s*;", re.IGNORECASE)
 _MAX_END_CHARS = 64
 _OF_ROWS = frozenset(("delete_rows", "delete_all_rows", "update_all_rows"))
 """What a transaction that is rolled back has not done in any database."""
-_END = _Token("mark", ";")
 
 
 def sql_destructions(statement: str, *, work: StepBudget | None = None) -> tuple[Destruction, ...]:
@@ -93,7 +67,7 @@ def sql_destructions(statement: str, *, work: StepBudget | None = None) -> tuple
 
 def sql_creations(statement: str) -> tuple[str, ...]:
     """Targets that `CREATE ...` statements of a text would make, unless they replace something."""
-    tokens = _tokens(statement[:MAX_COMMAND_CHARS])
+    tokens = tokens_of(statement[:MAX_COMMAND_CHARS])
     found = []
     for at in _starts(tokens):
         if tokens[at].text == "create" and _word_at(tokens, at + 1) != "or":
@@ -106,7 +80,7 @@ def sql_creations(statement: str) -> tuple[str, ...]:
 
 def sql_renames(statement: str) -> tuple[tuple[str, str], ...]:
     """New and old target of each `ALTER ... RENAME TO` of a text."""
-    tokens = _tokens(statement[:MAX_COMMAND_CHARS])
+    tokens = tokens_of(statement[:MAX_COMMAND_CHARS])
     found = []
     for at, token in enumerate(tokens):
         if token.text in ("alter", "rename") and token.kind == "word":
@@ -130,9 +104,9 @@ def sql_renames(statement: str) -> tuple[tuple[str, str], ...]:
 def _statements(text: str, depth: int, work: StepBudget) -> Iterator[Destruction]:
     if _MAYBE.search(text.lower()) is None:
         return
-    tokens = _tokens(text, work)
+    tokens = tokens_of(text, work)
     for at in _starts(tokens):
-        end = next((i for i in range(at, min(at + _MAX_TOKENS_OF_A_STATEMENT, len(tokens))) if tokens[i] == _END), at)
+        end = next((i for i in range(at, min(at + _MAX_TOKENS_OF_A_STATEMENT, len(tokens))) if tokens[i] == END), at)
         if not work.take(10 + (end - at) // 2):
             return
         yield from _READERS[tokens[at].text](tokens, at)
@@ -147,7 +121,7 @@ def _statements(text: str, depth: int, work: StepBudget) -> Iterator[Destruction
         work.cut = True
 
 
-def _texts_run(tokens: Sequence[_Token]) -> Iterator[str]:
+def _texts_run(tokens: Sequence[Token]) -> Iterator[str]:
     """The texts that a statement runs: `EXECUTE 'DROP ' || 'TABLE x'`, `PREPARE p FROM '...'`."""
     done = 0
     for start, word in enumerate(tokens):
@@ -156,7 +130,7 @@ def _texts_run(tokens: Sequence[_Token]) -> Iterator[str]:
         if word.text == "set" and not _word_at(tokens, start + 1).startswith("@"):
             continue
         at = start + 1
-        while at < min(start + _MAX_TOKENS_OF_A_CALL, len(tokens)) and tokens[at] != _END:
+        while at < min(start + _MAX_TOKENS_OF_A_CALL, len(tokens)) and tokens[at] != END:
             if tokens[at].kind != "string":
                 at += 1
                 continue
@@ -171,7 +145,7 @@ def _texts_run(tokens: Sequence[_Token]) -> Iterator[str]:
         done = at
 
 
-def _formatted(text: str, tokens: Sequence[_Token], at: int) -> str:
+def _formatted(text: str, tokens: Sequence[Token], at: int) -> str:
     """`format('DROP TABLE %I', 'x')` with what is put in."""
     while "%" in text and at + 1 < len(tokens) and tokens[at].text == "," and tokens[at + 1].kind in ("string", "word"):
         filled = _PLACEHOLDER.sub(lambda _, value=tokens[at + 1].text: value, text, count=1)  # type: ignore[misc] # bound now
@@ -181,33 +155,13 @@ def _formatted(text: str, tokens: Sequence[_Token], at: int) -> str:
     return text
 
 
-def _tokens(text: str, work: StepBudget | None = None) -> list[_Token]:
-    work = work or StepBudget()
-    tokens = []
-    for found in _TOKEN.finditer(text):
-        if not work.take():
-            break
-        kind = found.lastgroup or ""
-        if found["dollar"] is not None:
-            tokens.append(_Token("dollar", found["dollar"].split("$", 2)[-1]))
-        elif kind == "word":
-            tokens.append(_Token("word", found[0].lower()))
-        elif kind == "quoted":
-            tokens.append(_Token("quoted", found[0].strip('"`[]').lower()))
-        elif kind == "string":
-            tokens.append(_Token("string", found[0].strip("'")))
-        elif kind == "mark":
-            tokens.append(_Token("mark", found[0]))
-    return tokens
-
-
-def _starts(tokens: Sequence[_Token]) -> Iterator[int]:
+def _starts(tokens: Sequence[Token]) -> Iterator[int]:
     """Where statements begin that may destroy or create; the bodies of routines that are only defined are left out."""
     in_routine = False
     for at, token in enumerate(tokens):
         if token.kind != "word":
             continue
-        before = tokens[at - 1] if at else _END
+        before = tokens[at - 1] if at else END
         if in_routine:
             in_routine = token.text not in ("end", "delimiter")
         elif token.text in _VERBS and _may_precede(before):
@@ -216,22 +170,22 @@ def _starts(tokens: Sequence[_Token]) -> Iterator[int]:
             yield at
 
 
-def _may_precede(before: _Token) -> bool:
+def _may_precede(before: Token) -> bool:
     return (before.kind == "mark" and before.text in ";()") or (
         before.kind == "word" and before.text in _BEFORE_A_STATEMENT and before.text != "explain"
     )
 
 
-def _defines_routine(tokens: Sequence[_Token], at: int) -> bool:
+def _defines_routine(tokens: Sequence[Token], at: int) -> bool:
     words = {tokens[i].text for i in range(at, min(at + 8, len(tokens)))}
     return not words.isdisjoint(("function", "procedure", "trigger", "event"))
 
 
-def _word_at(tokens: Sequence[_Token], at: int) -> str:
+def _word_at(tokens: Sequence[Token], at: int) -> str:
     return tokens[at].text if 0 <= at < len(tokens) and tokens[at].kind == "word" else ""
 
 
-def _name(tokens: Sequence[_Token], at: int) -> tuple[str, int]:
+def _name(tokens: Sequence[Token], at: int) -> tuple[str, int]:
     """The dotted name at this place, in lower case without quotes, and what comes after it."""
     parts = []
     while at < len(tokens) and tokens[at].kind in ("word", "quoted", "string"):
@@ -243,7 +197,7 @@ def _name(tokens: Sequence[_Token], at: int) -> tuple[str, int]:
     return ".".join(parts), at
 
 
-def _object(tokens: Sequence[_Token], at: int) -> tuple[str, str, int]:
+def _object(tokens: Sequence[Token], at: int) -> tuple[str, str, int]:
     """Kind and name in `[TEMPORARY] TABLE [IF [NOT] EXISTS] name`, and what comes after; empty if it is none."""
     kind = ""
     while _word_at(tokens, at) in _MODIFIERS:
@@ -257,7 +211,7 @@ def _object(tokens: Sequence[_Token], at: int) -> tuple[str, str, int]:
     return kind, name, at
 
 
-def _drop(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+def _drop(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
     temporary = _word_at(tokens, at + 1) in ("temporary", "temp")
     kind, name, at = _object(tokens, at + 1)
     while name:
@@ -275,7 +229,7 @@ def _lost(verb: str, kind: str, name: str, *, temporary: bool = False, whole: bo
     return Destruction(verb, f"{kind}={name}", bad)
 
 
-def _truncate(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+def _truncate(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
     at += 1
     while _word_at(tokens, at) in ("table", "only", "if", "exists", "database"):
         at += 1
@@ -285,7 +239,7 @@ def _truncate(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
         name, at = _name(tokens, at + 1) if at < len(tokens) and tokens[at].text == "," else ("", at)
 
 
-def _delete(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+def _delete(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
     start = at + 1
     while start < len(tokens) and _word_at(tokens, start) not in ("from", "") and start < at + 4:
         start += 1  # DELETE t1 FROM t1 JOIN ..., DELETE LOW_PRIORITY FROM
@@ -299,7 +253,7 @@ def _delete(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
         yield _rows("delete", name, tokens, end)
 
 
-def _update(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+def _update(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
     start = at + 1
     while _word_at(tokens, start) in ("only", "low_priority", "ignore"):
         start += 1
@@ -310,26 +264,14 @@ def _update(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
             yield rows
 
 
-def _rows(verb: str, name: str, tokens: Sequence[_Token], at: int) -> Destruction:
+def _rows(verb: str, name: str, tokens: Sequence[Token], at: int) -> Destruction:
     condition = _condition(tokens, at)
-    if condition is None or _excludes_nothing(condition):
+    if condition is None or excludes_nothing(condition):
         return _lost(f"{verb}_all_rows", "table", name)
     return _lost(f"{verb}_rows", "table", name, whole=False)
 
 
-def holds_for_every_row(condition: str) -> bool:
-    """Whether a text is a condition of SQL that excludes nothing."""
-    return _excludes_nothing(
-        tuple(f"'{text}'" if kind == "string" else text for kind, text in _tokens(condition[:160]))
-    )
-
-
-def _excludes_nothing(condition: tuple[str, ...]) -> bool:
-    found = _TAUTOLOGY.fullmatch(" ".join(condition))
-    return found is not None and (found["one"] is None or int(found["one"]) > int(found["other"]))
-
-
-def _condition(tokens: Sequence[_Token], at: int) -> tuple[str, ...] | None:
+def _condition(tokens: Sequence[Token], at: int) -> tuple[str, ...] | None:
     """The words of the WHERE of the statement that goes on here; None if it has none."""
     depth = 0
     words: list[str] | None = None
@@ -349,13 +291,13 @@ def _condition(tokens: Sequence[_Token], at: int) -> tuple[str, ...] | None:
     return None if words is None else tuple(words)
 
 
-def _alter(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+def _alter(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
     kind, table, at = _object(tokens, at + 1)
     if kind != "table" or not table:
         return
     depth = 0
     end = min(len(tokens), at + _MAX_TOKENS_OF_A_STATEMENT)
-    while at < end and tokens[at] != _END:
+    while at < end and tokens[at] != END:
         depth += (tokens[at].text == "(") - (tokens[at].text == ")")
         before = tokens[at - 1]
         starts = before.text == "," or at - 1 <= 0 or before.kind in ("word", "quoted", "string")
@@ -368,7 +310,7 @@ def _alter(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
         at += 1
 
 
-def _dropped_part(tokens: Sequence[_Token], at: int, table: str, before: _Token) -> Iterator[Destruction]:
+def _dropped_part(tokens: Sequence[Token], at: int, table: str, before: Token) -> Iterator[Destruction]:
     if before.kind == "word" and before.text in ("column", "alter", "add"):
         return  # a column of that name
     if _word_at(tokens, at) in ("partition", "subpartition"):
@@ -381,7 +323,7 @@ def _dropped_part(tokens: Sequence[_Token], at: int, table: str, before: _Token)
         yield _lost("drop_column", "column", f"{table}.{name}")
 
 
-def _create(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+def _create(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
     """CREATE OR REPLACE TABLE: what was there is gone."""
     if _word_at(tokens, at + 1) == "or" and _word_at(tokens, at + 2) == "replace":
         kind, name, _ = _object(tokens, at + 1)
@@ -390,38 +332,38 @@ def _create(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
             yield _lost(f"replace_{kind}", kind, name, temporary=temporary)
 
 
-def _insert(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+def _insert(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
     if _word_at(tokens, at + 1) == "overwrite" and _word_at(tokens, at + 2) in ("table", "into"):
         name, _ = _name(tokens, at + 3)
         if name:
             yield _lost("replace_table", "table", name)
 
 
-def _merge(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+def _merge(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
     name, end = _name(tokens, at + 2 if _word_at(tokens, at + 1) == "into" else at + 1)
     last = min(len(tokens) - 1, end + _MAX_TOKENS_OF_A_STATEMENT)
-    while name and end < last and tokens[end] != _END:
+    while name and end < last and tokens[end] != END:
         if _word_at(tokens, end) == "then" and _word_at(tokens, end + 1) == "delete":
             yield _lost("delete_rows", "table", name, whole=False)
             return
         end += 1
 
 
-def _detach(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+def _detach(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
     """ClickHouse's DETACH TABLE t PERMANENTLY."""
     kind, name, after = _object(tokens, at + 1)
     if name and _word_at(tokens, after) == "permanently":
         yield _lost(f"detach_{kind}", kind, name)
 
 
-def _vacuum(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+def _vacuum(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
     """Delta's VACUUM t RETAIN 0 HOURS takes the table's past away."""
     name, end = _name(tokens, at + 1)
     if name and _word_at(tokens, end) == "retain" and _word_at(tokens, end + 1) == "0":
         yield _lost("vacuum_table", "table", name)
 
 
-def _replace(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+def _replace(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
     """REPLACE TABLE of Delta; REPLACE INTO changes rows only."""
     kind, name, _ = _object(tokens, at + 1)
     if kind == "table" and name:

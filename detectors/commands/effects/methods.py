@@ -11,7 +11,7 @@ from haltline.detectors.commands.effects import rows
 from haltline.detectors.commands.effects.programs import TABLE
 from haltline.detectors.commands.effects.tools import by_name, by_setting, only_looks
 from haltline.detectors.commands.model import ActEffect, listed
-from haltline.detectors.commands.sql import holds_for_every_row
+from haltline.detectors.commands.sql_tokens import holds_for_every_row
 from haltline.schemas.tool_names import destroying_verb, words
 
 _MONEY_OBJECTS = frozenset(listed("""

@@ -1,0 +1,70 @@
+"""SQL as tokens, and the conditions that exclude no row."""
+
+import re
+from typing import Final, NamedTuple
+
+from haltline.detectors.commands.step_budget import StepBudget
+
+_TAUTOLOGY = re.compile(
+    r"(?:true|not false|[1-9]\d*|(?P<same>\S+) = (?P=same)|not 1 = 0|not 1 = 2|exists \( select .*)(?: or .*)?"
+    r"|(?:\S+ \. )?\S*(?:id|pk|key|uuid)(?: is not null| (?:>|> =|! =|< >) (?:'?-?[01]?'?|'[0-]{36}'))(?: or .*)?"
+    r"|(?:\S+ \. )?\S*(?:_at|_on|date|time|timestamp) > (?:= )?'(?:19[0-7]\d|000\d)-.*"
+    r"|(?:\S+ \. )?(?P<column>\S+) (?:like '%'|in \( select (?:\S+ \. )?(?P=column) from \S+ \))(?: or .*)?"
+    r"|(?P<one>\d+) > (?P<other>\d+)|\d+ < \d+|.* or (?:true|1 = 1|1)"
+)
+"""Conditions that hold for every row."""
+
+_TOKEN = re.compile(
+    r"""(?P<comment>--[^\n]*|\#[ \t!][^\n]*|/\*!\d*|/\*(?!!).*?(?:\*/|\Z))
+    |(?P<string>'(?:[^'\\]++|''|\\'(?=\w)|\\)*+(?:'|\Z))
+    |(?P<dollar>\$(?P<tag>[A-Za-z_]?\w*)\$.*?(?:\$(?P=tag)\$|\Z))
+    |(?P<quoted>"(?:[^"]++|"")*+(?:"|\Z)|`[^`]*+(?:`|\Z)|\[[A-Za-z_][^\]\n]*+\])
+    |(?P<word>[^\W]\w*(?:[$\#@]\w*)*|[\#@]+\w+)
+    |(?P<mark>[;(),.=*<>!])""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class Token(NamedTuple):
+    """One token of a statement."""
+
+    kind: str
+    text: str
+    """As written, without quotes; a word in lower case."""
+
+
+END: Final = Token("mark", ";")
+
+
+def tokens_of(text: str, work: StepBudget | None = None) -> list[Token]:
+    """Return the tokens of a text without its comments, as far as the budget of steps goes."""
+    work = work or StepBudget()
+    tokens = []
+    for found in _TOKEN.finditer(text):
+        if not work.take():
+            break
+        kind = found.lastgroup or ""
+        if found["dollar"] is not None:
+            tokens.append(Token("dollar", found["dollar"].split("$", 2)[-1]))
+        elif kind == "word":
+            tokens.append(Token("word", found[0].lower()))
+        elif kind == "quoted":
+            tokens.append(Token("quoted", found[0].strip('"`[]').lower()))
+        elif kind == "string":
+            tokens.append(Token("string", found[0].strip("'")))
+        elif kind == "mark":
+            tokens.append(Token("mark", found[0]))
+    return tokens
+
+
+def holds_for_every_row(condition: str) -> bool:
+    """Return whether a text is a condition of SQL that excludes nothing."""
+    return excludes_nothing(
+        tuple(f"'{text}'" if kind == "string" else text for kind, text in tokens_of(condition[:160]))
+    )
+
+
+def excludes_nothing(condition: tuple[str, ...]) -> bool:
+    """Return whether the words of a condition hold for every row."""
+    found = _TAUTOLOGY.fullmatch(" ".join(condition))
+    return found is not None and (found["one"] is None or int(found["one"]) > int(found["other"]))
