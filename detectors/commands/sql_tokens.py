@@ -1,4 +1,7 @@
-"""SQL as tokens, and the conditions that exclude no row."""
+"""SQL as tokens, and the conditions that exclude no row.
+
+Misses: conditions that are true because of what is in the database.
+"""
 
 import re
 from typing import Final, NamedTuple
