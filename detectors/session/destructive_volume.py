@@ -52,11 +52,11 @@ class DestructiveVolume(Detector[State]):
     sees: ClassVar[Trait] = Trait.LOSS | Trait.REFUSED
 
     max_deletes: Annotated[int, Field(ge=1, le=10_000), Stricter.LOWER] = 3
-    """Destructive attempts within the window from which on there is a finding."""
+    """The number of destructive attempts within the window that makes a finding."""
     window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 60.0
     """Seconds. Attempts within this time count together."""
     max_deletes_in_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.LOWER] = 5
-    """Destructive attempts within the last actions from which on there is a finding, however long they took."""
+    """The number of destructive attempts within the last actions that makes a finding, however long they took."""
     last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 20
     """Actions. Attempts within this many of the session's last actions count together; actions that only read are not
     included."""
