@@ -135,9 +135,9 @@ class BehavioralDrift(Detector[State]):
     slack: Annotated[float, Field(ge=0.25, le=10), Stricter.LOWER] = 1.0
     """Standard deviations that an action may deviate without adding to the sum."""
     rate_threshold: Annotated[float, Field(gt=0, le=100_000), Stricter.LOWER] = 12.0
-    """Standard deviations beyond the slack, summed over steps, from which on the rate has drifted."""
+    """Standard deviations beyond the slack, summed over steps, at which the rate has drifted."""
     mix_threshold: Annotated[float, Field(gt=0, le=100_000), Stricter.LOWER] = 19.0
-    """Standard deviations beyond the slack, summed over actions, from which on the mix of tools has drifted."""
+    """Standard deviations beyond the slack, summed over actions, at which the mix of tools has drifted."""
     new_capability_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.LOWER] = 5
     """Actions with a capability that is not in the baseline; four other actions compensate for one."""
     together_s: Annotated[float, Field(ge=0.001, le=3600), Stricter.LOWER] = 1.0

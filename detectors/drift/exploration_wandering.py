@@ -73,7 +73,7 @@ class ExplorationWandering(Detector[State]):
     max_folders: Annotated[int, Field(ge=1, le=1000), Stricter.LOWER] = 20
     """Folders. This many different folders, or more, have the full score."""
     endless: ManyCounts = (60, 120, 400)
-    """Lookups in a row, of any kind, from which on it is medium, high, critical."""
+    """Thresholds of medium, high and critical findings: lookups in a row, of any kind."""
     max_depth_spread: Annotated[float, Field(gt=0, le=100), Stricter.LOWER] = 2.0
     """Folder levels. A larger spread has the full score."""
 

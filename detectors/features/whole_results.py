@@ -23,7 +23,7 @@ FRESH = 10
 """New words that offset one step: the unit of `balance`."""
 _MOST_FRESH = 2 * FRESH
 _SAYS = 4
-"""Words from which on a result is informative, even if the call is a new one of the same tool."""
+"""The number of words that makes a result informative, even if the call is a new one of the same tool."""
 MAX_STEPS = 99
 UNSURE = 20
 _LATE = 8

@@ -50,13 +50,13 @@ class Cycle(Detector[State]):
     recalls: ClassVar[bool] = True
 
     rounds: Counts = (2, 3, 3)
-    """Rounds of the same calls from which on it is medium, high, critical."""
+    """Thresholds of medium, high and critical findings: rounds of the same calls."""
     max_period: Annotated[int, Field(ge=2, le=MAX_TRAIL // 3), Stricter.HIGHER] = 5
     """Maximum number of calls in a round."""
     circles: Counts = (4, 6, 8)
-    """Points from which on it is medium, high, critical: an excess of known results over new ones, in any order."""
+    """Thresholds of medium, high and critical findings: the excess of known results over new ones, in any order."""
     replay: Counts = (8, 10, 12)
-    """Calls in a row that repeat a longer round in its order from which on it is medium, high, critical."""
+    """Thresholds of medium, high and critical findings: calls in a row that repeat a longer round in its order."""
 
     def concerns(self, act: Observation) -> bool:
         """Calls that were made before, and had the same result then."""

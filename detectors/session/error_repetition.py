@@ -83,7 +83,7 @@ class ErrorRepetition(Graded[State]):
     same_call_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 60
     """Actions. Errors of the same call within this many of the session's last actions count together."""
     unread: ManyCounts = (3, 6, 10)
-    """Unparsable turns in a row from which on it is medium, high, critical."""
+    """Thresholds of medium, high and critical findings: unparsable turns in a row."""
     poll_wait_s: Annotated[float, Field(ge=0, le=86_400), Stricter.LOWER] = 600.0
     """Seconds that a call that waits for something may fail."""
     normalization: Annotated[Normalization, Stricter.NEITHER] = Normalization.MEDIUM

@@ -134,14 +134,14 @@ class FruitlessSearch(Detector[State]):
     recalls: ClassVar[bool] = True
 
     looks: ManyCounts = (10, 16, 30)
-    """Lookups in a row without results from which on it is medium, high, critical."""
+    """Thresholds of medium, high and critical findings: lookups in a row without results."""
     guesses: ManyCounts = (4, 6, 8)
-    """Calls with the same short negative answer from which on it is medium, high, critical."""
+    """Thresholds of medium, high and critical findings: calls with the same short negative answer."""
 
     submissions: ManyCounts = (2, 3, 3)
-    """Refused submissions from which on it is medium (identical ones), high and critical (any)."""
+    """Thresholds of medium (identical ones), high and critical (any) findings: refused submissions."""
     uniform: ManyCounts = (7, 10, 12)
-    """Different command lines with the same answer from which on it is medium, high, critical."""
+    """Thresholds of medium, high and critical findings: different command lines with the same answer."""
     last_actions: Annotated[int, Field(ge=2, le=1_000), Stricter.HIGHER] = 24
     """Actions. Submissions, and command lines with the same answer, count within this many of the last actions."""
 

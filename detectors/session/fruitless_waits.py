@@ -69,9 +69,9 @@ class FruitlessWaits(Detector[State]):
     wakes_at: ClassVar[Trait] = Trait.DONE
 
     calls: Annotated[tuple[_Count, _Count, _Count], ASCENDING] = (3, 4, 4)
-    """Calls from which on it is medium, high, critical."""
+    """Thresholds of medium, high and critical findings: calls."""
     slow_s: Annotated[float, Field(gt=0, le=86_400), Stricter.LOWER] = 60.0
-    """Seconds from which on a call is slow."""
+    """The number of seconds that makes a call slow."""
     last_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 20
     """Actions. Calls within this many of the session's last actions count together."""
 

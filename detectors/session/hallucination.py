@@ -84,9 +84,9 @@ class Hallucination(Detector[State]):
     ascending: ClassVar[tuple[tuple[str, ...], ...]] = (("min_occurrences", "high"),)
 
     min_occurrences: Annotated[int, Field(ge=1, le=100), Stricter.LOWER] = 2
-    """Wrong references from which on it is medium."""
+    """Threshold of a medium finding: wrong references."""
     high: Annotated[int, Field(ge=1, le=100), Stricter.LOWER] = 4
-    """Wrong references from which on it is high."""
+    """Threshold of a high finding: wrong references."""
     last_actions: Annotated[int, Field(ge=1, le=1000), Stricter.HIGHER] = 20
     """Actions. References within this many of the session's last actions count together."""
 

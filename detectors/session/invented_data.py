@@ -54,9 +54,9 @@ class InventedData(Detector[State]):
     wakes_at: ClassVar[Trait] = Trait.BEGUN
 
     used: Annotated[int, Field(ge=1, le=_MAX_USES), Stricter.LOWER] = 2
-    """Uses of placeholders from which on it is critical."""
+    """Threshold of a critical finding: uses of placeholders."""
     analysed: ManyCounts = (2, 3, 3)
-    """Analyses of its own text from which on it is medium, high, critical."""
+    """Thresholds of medium, high and critical findings: analyses of its own text."""
     last_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 60
     """Actions. Analyses within this many of the session's last actions count together."""
 

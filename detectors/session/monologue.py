@@ -121,11 +121,11 @@ class Monologue(Detector[State]):
     sees: ClassVar[Trait] = Trait.ATTEMPT | Trait.TURN
 
     same: Counts = (3, 4, 6)
-    """Similar messages from which on it is medium, high, critical."""
+    """Thresholds of medium, high and critical findings: similar messages."""
     talk: ManyCounts = (20, 30, 40)
-    """Messages of any kind from which on it is medium, high, critical."""
+    """Thresholds of medium, high and critical findings: messages of any kind."""
     commands: ManyCounts = (2, 3, 4)
-    """Command lines that only print text from which on it is medium, high, critical."""
+    """Thresholds of medium, high and critical findings: command lines that only print text."""
     chants: Many = 10
     """Repetitions of a passage in one message."""
     likeness: Annotated[float, Field(ge=0.3, le=1), Stricter.LOWER] = 0.8

@@ -41,15 +41,15 @@ class Polling(Detector[State]):
     recalls: ClassVar[bool] = True
 
     polls: tuple[_Polls, _Polls, _Polls] = (10, 25, 50)
-    """Polls from which on it is medium, high, critical."""
+    """Thresholds of medium, high and critical findings: polls."""
     dense: tuple[_Polls, _Polls, _Polls] = (8, 12, 20)
     """The same for polls in quick succession, between which nothing can have changed."""
     dense_s: Annotated[float, Field(ge=0, le=86_400), Stricter.HIGHER] = 10.0
     """Seconds. Polls that are less than this apart, on average, are in quick succession."""
     wait_s: tuple[_Seconds, _Seconds, _Seconds] = (600.0, 900.0, 1200.0)
-    """Seconds of waiting from which on it is medium, high, critical."""
+    """Thresholds of medium, high and critical findings: seconds of waiting."""
     min_polls: Annotated[int, Field(ge=2, le=10_000), Stricter.LOWER] = 12
-    """Polls from which on the time counts: a poll every ten minutes may continue for hours."""
+    """The number of polls after which the time counts: a poll every ten minutes may continue for hours."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "Polling":

@@ -46,7 +46,7 @@ from haltline.schemas.record import canonical_json
 
 _Count = Annotated[int, Field(ge=2, le=MAX_ROWS), Stricter.LOWER]
 Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], ASCENDING]
-"""Counts from which on a repetition is medium, high, critical."""
+"""Thresholds of medium, high and critical findings: repetitions."""
 
 
 _KEY = 4

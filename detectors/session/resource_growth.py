@@ -103,11 +103,11 @@ class ResourceGrowth(Detector[State]):
     ascending: ClassVar[tuple[tuple[str, ...], ...]] = (("growth", "high", "critical"), ("min_points", "window"))
 
     growth: Annotated[float, Field(gt=1, le=1000), Stricter.LOWER] = 1.5
-    """Mean factor per step from which on it is medium."""
+    """Threshold of a medium finding: mean factor per step."""
     high: Annotated[float, Field(gt=1, le=1000), Stricter.LOWER] = 2.0
-    """Factor from which on it is high."""
+    """Threshold of a high finding: factor."""
     critical: Annotated[float, Field(gt=1, le=1000), Stricter.LOWER] = 3.0
-    """Factor from which on it is critical."""
+    """Threshold of a critical finding: factor."""
     min_points: Annotated[int, Field(ge=3, le=100), Stricter.LOWER] = 4
     """Steps required before there can be a finding."""
     window: Annotated[int, Field(ge=3, le=100), Stricter.NEITHER] = 5

@@ -38,7 +38,7 @@ class SevereDestruction(Detector[State]):
     sees: ClassVar[Trait] = Trait.LOSS
 
     critical: Annotated[int, Field(ge=1, le=1000), Stricter.LOWER] = 2
-    """The session's attempt from which on it is critical: another attempt after a refused one is no accident."""
+    """Threshold of a critical finding: attempts. Another attempt after a refused one is no accident."""
 
     def start(self) -> State:
         """An empty state."""

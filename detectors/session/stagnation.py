@@ -61,11 +61,11 @@ class Stagnation(Detector[State]):
     )
 
     hint_at: _Score = 1.2
-    """Score from which on a step counts for a medium finding."""
+    """The lowest score at which a step counts for a medium finding."""
     firm_at: _Score = 1.2
-    """Score from which on a step counts for a high finding."""
+    """The lowest score at which a step counts for a high finding."""
     pause_at: _Score = 2.6
-    """Score from which on a step counts for a critical finding."""
+    """The lowest score at which a step counts for a critical finding."""
     hint_steps: _Steps = 1
     """Steps in a row for a medium or high finding."""
     pause_steps: _Steps = 1

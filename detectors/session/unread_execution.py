@@ -35,7 +35,7 @@ class UnreadExecution(OfAttempts[Attempts]):
         return act.runs and act.text != "" and not _is_whole(act)
 
     def observe(self, state: Attempts, act: Observation) -> Finding | None:
-        """Report the position from which on the text is unread."""
+        """Report the position at which the unread text begins."""
         state.attempts += 1
         unread_from = act.event.unread_from
         at = MAX_COMMAND_CHARS if unread_from is None else unread_from

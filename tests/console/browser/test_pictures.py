@@ -115,7 +115,8 @@ def change_the_policy(page: Page, bootstrap: str) -> None:
     expect(page.get_by_label("Rule", exact=True)).to_have_value("destructive_repeat")
     page.get_by_label("Rule", exact=True).select_option("destructive_volume")
     page.get_by_label("Setting", exact=True).select_option("max_deletes")
-    expect(page.get_by_text("The number of destructive attempts within the window that makes a finding.").first).to_be_visible()
+    described = "The number of destructive attempts within the window that makes a finding."
+    expect(page.get_by_text(described).first).to_be_visible()
     page.get_by_label("Value", exact=True).first.fill("2")
     page.get_by_role("button", name="Try it on history").click()
     sessions = answer(page, "/api/v1/sessions")["total"]
