@@ -9,6 +9,7 @@ Misses: a word that is put together by `xargs -I` or `find -exec` (`r{}`).
 
 import re
 from functools import lru_cache
+from itertools import pairwise
 
 from haltline.detectors.commands.effects.programs import WORDS, may_act
 from haltline.detectors.commands.effects.statements import MAYBE
@@ -118,7 +119,7 @@ _CACHED_TEXTS = 8
 @lru_cache(maxsize=_CACHED_TEXTS)
 def may_destroy(text: str) -> bool:
     """False for a command line that destroys nothing; True for one that has to be read."""
-    if "<<" in text and _EMPTY_HEREDOC.search(text) is not None:
+    if "<<" in text and _has_empty_heredoc(text):
         return True
     if text.startswith("cat "):
         files, rest = written_files(text)
@@ -298,6 +299,15 @@ def _has_word(text: str, watched: frozenset[bytes] | None = None) -> bool:
     )
 
 
+def _has_empty_heredoc(text: str) -> bool:
+    """Whether a here-document ends with the line after the one that begins it, or with the text."""
+    lines = text.split("\n")
+    return "<<" in lines[-1] or any(
+        "<<" in begin and (end := line.strip()) != "" and end in begin.partition("<<")[2]
+        for begin, line in pairwise(lines)
+    )
+
+
 def _may_empty_a_file(text: str) -> bool:
     """Whether a redirection stands behind nothing, or behind a command that puts out nothing, or into what it reads."""
     if any(piece in text for piece in _OF_NOTHING) and _NOTHING_OF_IT.search(text):
@@ -351,5 +361,4 @@ _NOTHING_OF_IT = re.compile(
     r"<\s?/dev/null|\b(?:head|tail)\s+-[cn]\s?0|\b[gm]?awk\s+['\"]?(?:0|!1|NR\s?<|(?:BEGIN|END)?\s*\{\s*\})"
     r"|grep\s+-\w*v\w*\s+['\"]?(?:[.^]\*?)?['\"]?\s|sed\s+(?:['\"]?d|-n\b)|jq\s+(?:-n|empty)|\bprintf?\s*\(?(?:\"\")?\)?\s*>|>\s*FILENAME|(?:^|[\s;&(])(?::|true)\s*\|"
 )
-_EMPTY_HEREDOC = re.compile(r"<<-?[ \t]*+\\?['\"]?(\w++)['\"]?[^\n]*+(?:\Z|\n[ \t]*+\1[ \t\r]*+(?:\n|\Z))")
 _INTO = re.compile(r"[ \t]*([\w./~-]{1,200})")

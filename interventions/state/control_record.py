@@ -11,7 +11,7 @@ from haltline.schemas.decisions import ScopeKind
 def record_of(
     who: SessionRef, state: ControlState, code: str, since: Kill | Freeze | Probation, **more: Any
 ) -> ControlRecord:
-    """Return the compacted topic's record of a session; `since`: since when, by whom and why; `more`: other fields."""
+    """Return a session's record for the compacted topic; `since`: time, operator and reason; `more`: other fields."""
     return ControlRecord(
         scope=ScopeKind.SESSION,
         id=who.session_id,

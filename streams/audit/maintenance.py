@@ -1,7 +1,8 @@
 """Maintenance of the table: compaction, retention, and erasure of one subject's content. Chains stay provable.
 
-Erasure and retention are first recorded in the table as statements, so that `haltline audit verify` knows what was done
-on purpose, by whom and why, wherever it was interrupted. Sinks may write meanwhile: after a conflict, it retries.
+Erasure and retention are first recorded in the table as statements with scope, operator and reason, so that `haltline
+audit verify` can tell them from tampering, even after an interruption. Sinks may write meanwhile: after a conflict, it
+retries.
 """
 
 import time

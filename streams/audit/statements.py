@@ -51,7 +51,7 @@ def checkpoint_row(signed: Mapping[str, Any]) -> Row:
 def statement(
     signer: Signer | None, sink: str, what: Mapping[str, Any], *, by: str, reason: str, summary: str, now_ms: int
 ) -> Row:
-    """Return the row that states an erasure or a retention: what, by whom and why."""
+    """Return the row that records an erasure or a retention: its scope, operator and reason."""
     content = {"v": 1, "sink": sink, "by": by, "reason": reason, "time_ms": now_ms, **what}
     if signer is not None:
         content = signer.signed(content)

@@ -38,7 +38,7 @@ _NEVER = frozenset(listed("""
 _COUNTS = frozenset(listed("""
     everyone recipients subscribers customers contacts users members invoice invoices contract envelope
 """))  # fmt: skip
-"""To whom or what a button sends, so that it is more than one message."""
+"""Recipients in a button's label that make it a bulk message."""
 _WHOLE, _FILTERS = frozenset(("factory", "all", "everything")), frozenset(("filter", "filters", "columns", "view"))
 _LITTLE = frozenset(listed("a an the to my your this of de la le el du os as den die das"))
 """Words that a phrase may have or not."""

@@ -1,4 +1,4 @@
-"""Whom a kill stops, incidents and the canary, by the command line and through a real worker."""
+"""The sessions that a kill stops, incidents and the canary: through the command line and a real worker."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -202,7 +202,7 @@ def test_a_kill_stands_with_who_and_why_and_the_agents_side_is_waited_for(operat
     (standing,) = [record for record in operator.standing() if record.id == "kill-1"]
     assert standing == first.after
     assert (standing.state, standing.by, standing.reason) == (ControlState.KILLED, "ada", "deletes the wrong schema")
-    assert (standing.stopped_at, standing.unheard) == (None, True), "nobody is waited for of whom nothing was received"
+    assert (standing.stopped_at, standing.unheard) == (None, True), "a session without events acknowledges nothing"
     second = operator.command(KILL, SESSION, "kill-1", by="bob", reason="second")
     assert (second.answered, second.before) == (True, first.after)
     assert second.after is not None
