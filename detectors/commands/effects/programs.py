@@ -1,8 +1,8 @@
-"""What programs do that cannot be taken back, beside what their own readers (`programs`) tell: a table to extend.
+"""Irreversible effects of programs, beyond those that the readers in `programs` find: an extensible table.
 
-A line is `effect | program and words | conditions | target`; `rows` says what each part means.
+A line is `effect | program and words | conditions | target`; `rows` defines the parts.
 
-Misses: programs that are not listed, unless an option says it; what is in files that they are given.
+Misses: unlisted programs, unless an option shows the effect; the contents of their input files.
 """
 
 from collections.abc import Iterator, Sequence
@@ -383,18 +383,18 @@ TABLE = rows.table(_WHOLE_STACKS + _SYSTEM + _DATABASES + _PACKAGES + _OTHER_HAN
 
 
 _TOGETHER = ("out file", "new item force", "move item", "type nul", "copy nul", "copy null")
-"""Words of commands of Windows that have readers of their own."""
+"""Words of Windows commands that have their own readers."""
 _NEEDS = dict(TABLE.needs)
 for _first, *_others in map(str.split, _TOGETHER):
     _NEEDS[_first.encode()] = _NEEDS.get(_first.encode(), frozenset()) | {frozenset(map(str.encode, _others))}
 _ALONE = frozenset(name for name, groups in _NEEDS.items() if frozenset() in groups) | TABLE.anywhere
 _COMPANY = {name: frozenset[bytes]().union(*groups) for name, groups in _NEEDS.items() if name not in _ALONE}
 WORDS = frozenset((*_ALONE, *_NEEDS))
-"""The words by which a row is looked for first: names of programs, and options of any."""
+"""The words that select candidate rows: names of programs, and options of any program."""
 
 
 def may_act(watched: frozenset[bytes], words: Sequence[bytes]) -> bool:
-    """Whether the words of a command line, with those of `WORDS` in it, may be a row's: true rather than false."""
+    """Return whether the words of a command line may match a row; no false negatives. `watched` are those in `WORDS`."""
     if not _ALONE.isdisjoint(watched):
         return True
     for name in watched:
@@ -407,5 +407,5 @@ def may_act(watched: frozenset[bytes], words: Sequence[bytes]) -> bool:
 
 
 def acts(invocation: Invocation) -> Iterator[Destruction]:
-    """What a program that is run does, by the table."""
+    """Return the effects of a program by the table."""
     return rows.acts(TABLE, invocation)

@@ -1,6 +1,6 @@
-"""Clouds, clusters, names and money by their command lines: the second half of the table of programs.
+"""Cloud, cluster, DNS and payment command lines: the second half of the table of programs.
 
-Misses: services whose operations are named otherwise; templates and manifests in files.
+Misses: services with other names of operations; templates and manifests in files.
 """
 
 SERVICES = r"""
