@@ -2,7 +2,7 @@
 
 Fires: `unread_execution` (high) on an attempt that runs a command line, a statement or a program, or that destroys, if
     its arguments were truncated before they were published, or if its text is longer, more deeply nested or more work
-    to analyse than the limits allow (see `commands.work`).
+    to analyse than the limits allow (see `commands.step_budget`).
 Quiet: long texts that are only written or searched for; refused attempts.
 Misses: producers that truncate without marking it (`unread_from`, or a mark at the end of the text).
 """
