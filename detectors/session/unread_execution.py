@@ -42,7 +42,7 @@ class UnreadExecution(OfAttempts[Attempts]):
         return self.finding(
             "unread_execution",
             Severity.HIGH,
-            f"{act.action:.60} runs a text that could be read up to character {at} only",
+            f"{act.action:.60} runs a text that was read only up to character {at}",
             (act.evidence,),
             values={"unread_from": at, "attempts": state.attempts},
             thresholds={"max_chars": MAX_COMMAND_CHARS},
