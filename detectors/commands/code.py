@@ -589,7 +589,7 @@ class _Program:
         self._note(ref, base, items, keywords)
         plain = [text for item in items for text in (*item.texts[:1], *([item.constant] if item.constant else ()))]
         named = {name: value.texts[0] if value.texts else value.constant for name, value in keywords.items()}
-        if "." in ref and methods.excludes_nothing(last, plain, named):
+        if "." in ref and methods.call_excludes_no_row(last, plain, named):
             return Value(base, f"{ref.rpartition('.')[0].removesuffix('.where')}.all")
         return self._given(ref, base, items, keywords)
 

@@ -114,7 +114,7 @@ def changes_every_row(chain: str) -> bool:
     return "update" in chain and _EVERY_ROW.fullmatch(chain) is not None
 
 
-def excludes_nothing(method: str, plain: list[str], given: Mapping[str, str]) -> bool:
+def call_excludes_no_row(method: str, plain: list[str], given: Mapping[str, str]) -> bool:
     """Whether a call that is a condition of a statement holds for every row: `.neq('id', 0)`, `.where('1 = 1')`."""
     compares = _COMPARES.get(method, "")
     if not compares and method not in _WHERE:
