@@ -42,18 +42,18 @@ _DESTROYS = _words("""
     # statements
     grpcurl evans websocat wscat grant superuser updatemany bulkwrite expireafterseconds grantrolestouser
     default_time_to_live flashback detach revoke trash nopasswd authorized_keys sudoers cron
-    # whatever is asked for by a word of what it does
+    # destructive words in names of commands, and other programs
     pg_drop_replication_slot drop_chunks lo_unlink pg_resetwal flyway goose knex dbmate
     zip rar claude codex gemini aider llm opencode goose amp cursor copilot qwen crush droid auggie
     nuke teardown obliterate decommission deprovision deactivate unlogged recovery archive_mode
 """)  # fmt: skip
 # These are destructive only together with others: see _has_word.
 _GIT = _words("hard merge clean checkout restore switch push branch stash reflog filter gc tag worktree update")
+# With one of these the text is checked as code, see _by_script.
 _INTERPRETERS = _words("""
     python python2 python3 pypy ipython node deno bun ruby perl php lua luajit rscript julia groovy osascript expect
     elixir curl wget rails artisan manage flask mix iex scala wp drush
 """)  # fmt: skip
-# With one of these the text is checked as code, see _by_script.
 _CLIENTS = _words("curl wget http https xh curlie")
 _CLIENTS_OF_SQL = _words("""
     psql mysql mariadb sqlplus clickhouse mongosh mongo cqlsh snowsql duckdb sqlcmd gremlin arangosh redis
@@ -82,8 +82,8 @@ CREATES = _words("""
     tee touch mkdir cp mv install ln scp dd clone checkout switch branch worktree tag stash wget curl venv virtualenv
     startproject startapp createdb create build run mb sed
 """)  # fmt: skip
+# These destroy something only with certain destinations.
 _MOVERS = _words("mv move mi")
-# They destroy something only with certain destinations.
 _WATCHED = frozenset().union(
     _CLIENTS, _CLIENTS_OF_SQL, WORDS, _DESTROYS, _INTERPRETERS, _GIT, *_PAIRS, _FILTER_WORDS, _words("git replace")
 )

@@ -115,7 +115,7 @@ def changes_every_row(chain: str) -> bool:
 
 
 def call_excludes_no_row(method: str, plain: list[str], given: Mapping[str, str]) -> bool:
-    """Whether a call that is a condition of a statement holds for every row: `.neq('id', 0)`, `.where('1 = 1')`."""
+    """Return whether a call that adds a condition to a statement excludes none: `.neq('id', 0)`, `.where('1 = 1')`."""
     compares = _COMPARES.get(method, "")
     if not compares and method not in _WHERE:
         return False

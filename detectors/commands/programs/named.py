@@ -19,7 +19,7 @@ from haltline.schemas.tool_names import words
 
 _VERBS = frozenset(listed("destroy wipe purge nuke obliterate decommission deprovision"))
 _VERBS_OF_DATA = _VERBS | frozenset(listed("delete erase remove teardown terminate drop truncate reset flush"))
-"""Also names of programs under development, which are run after each edit: they count only with a word of `_DATA`."""
+"""Adds verbs that also name programs under development, which are run after each edit: only with a word of `_DATA`."""
 _DATA = frozenset(listed("""
     db database databases table tables schema all prod production collection collections index indices customers users
     orders user customer order account accounts payments invoices backups backup bucket buckets cluster production
