@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from benchmarks.cluster import PARTITIONS, QUIET
 from benchmarks.load import Load, Sent, generate
 from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.delivery import undelivered
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
 
@@ -134,8 +135,8 @@ class Traffic:
         self._producer.poll(0)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self._failures.append(f"{message.topic()}: {error}")
+        if (failure := undelivered(error, message)) is not None:
+            self._failures.append(f"{message.topic()}: {failure}")
 
     def _send_bad(self, sent: Sent) -> None:
         """Produce a malformed record, which must reach the dead letter topic unchanged."""
