@@ -135,8 +135,11 @@ class Traffic:
         self._producer.poll(0)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if (failure := undelivered(error, message)) is not None:
-            self._failures.append(f"{message.topic()}: {failure}")
+        if error is not None:
+            self._failures.append(f"{message.topic()}: {error}")
+        elif undelivered(error, message) is not None:
+            key, value = message.key(), message.value()
+            self._producer.produce(str(message.topic()), key=key, value=value, on_delivery=self._delivered)
 
     def _send_bad(self, sent: Sent) -> None:
         """Produce a malformed record, which must reach the dead letter topic unchanged."""
