@@ -89,7 +89,7 @@ _DATA_PATCH = re.compile(r"^\*\*\* Delete File: (?P<file>.+)$", re.MULTILINE)
 
 
 class Deed(NamedTuple):
-    """One destructive operation of a call."""
+    """One irreversible operation of a call."""
 
     verb: str
     kind: str

@@ -1,4 +1,4 @@
-"""Deletions by GraphQL mutations in a call's arguments, by the names and arguments of their fields.
+"""Irreversible GraphQL mutations in a call's arguments, by the names and arguments of their fields.
 
 Misses: mutations with uninformative names; conditions in variables.
 """
@@ -26,7 +26,7 @@ _GRAPHQL_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
 def graphql(objects: Iterable[Mapping[str, Any]]) -> list[Deed]:
-    """Return what the mutations of a GraphQL text delete."""
+    """Return the irreversible mutations in GraphQL texts."""
     found: list[Deed] = []
     for inner in objects:
         if not _HOLDS_TEXTS.isdisjoint(inner):

@@ -41,7 +41,7 @@ def _etcd(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _agent(invocation: Invocation) -> Iterator[Destruction]:
-    """Yield the deletion that another agent is instructed to do, by an argument or on stdin."""
+    """Yield the destructive order to another agent, in an argument, a pipe or on stdin."""
     piped = invocation.upstream.argv[1:] if invocation.upstream else ()
     for text in (*invocation.argv[1:], invocation.stdin or "", *piped):
         order = order_in(text) if " " in text else ""
