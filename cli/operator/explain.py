@@ -18,7 +18,7 @@ def explain(
         typer.Option(
             "--policy",
             metavar="FILE",
-            help="The policy document (YAML): tools of its own, and what it asks a person about first.",
+            help="The policy document (YAML): its tools, and the acts that need an approval.",
             show_default="every default",
         ),
     ] = None,
@@ -60,9 +60,9 @@ def explain(
     read = f", read as {found.reading}" if found.reading else ""
     say(f"tool {found.tool}: effect {found.effect}{read}")
     if not found.acts:
-        say("nothing in it that cannot be taken back")
+        say("no irreversible act in it")
     for act in found.acts:
-        again = " (another act takes it back)" if act.reversible else ""
+        again = " (another act can undo it)" if act.reversible else ""
         say("")
         say(f"{act.effect}: {act.verb} {act.target}, {act.badness}{again}")
         say(f"  why: {act.why}")

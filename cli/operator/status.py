@@ -50,7 +50,7 @@ def status(
         if as_json:
             print_json({"control": standing})
         else:
-            _print_standing(standing, none=f"nothing holds for session {session}")
+            _print_standing(standing, none=f"nothing is in force for session {session}")
         stopped = [record for record in standing if record.state is not ControlState.PROBATION]
         raise typer.Exit(Exit.NO if stopped else Exit.OK)
     lag = operator.lag()
