@@ -199,7 +199,7 @@ DEEDS = {
     *((target, deed) for target in ("worker", plan.SHADOW) for deed in (Deed.KILL, Deed.TERMINATE, Deed.FREEZE)),
     *((AUDIT, deed) for deed in (Deed.KILL, Deed.TERMINATE)),
     *((BROKER, deed) for deed in (Deed.RESTART, Deed.CRASH)),
-    *((CONSOLE, Deed.KILL), (AGENT, Deed.KILL), (plan.CHANGELOG, Deed.DAMAGE), (ACTIONS, Deed.MAKE_ANEW)),
+    *((CONSOLE, Deed.KILL), (AGENT, Deed.KILL), (plan.CHANGELOG, Deed.DAMAGE), (ACTIONS, Deed.RECREATE)),
 }
 
 

@@ -116,7 +116,7 @@ LOST = {
     ),
     "nothing is behind it": (
         with_claims().strike().claim(SECOND).state(SECOND, "another"),
-        "no record of the session is behind it, though events of the session were",
+        "no record of the session is behind it, although there were events of the session",
     ),
     "it was compacted": (
         with_claims().strike().state(FIRST).without(2),
