@@ -222,7 +222,7 @@ _EMPTY_BY_CUSTOM = (
 """Files that are made with nothing in them, to be filled later."""
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
 _IN_EVERY_PROJECT = re.compile(r".*/(?:README|LICENSE|CHANGELOG|(?:main|app|index|settings|server|config)\.)[\w.]*$")
-"""Nobody makes these anew but once."""
+"""These are created once."""
 _DATABASE_WORDS = frozenset((
     "sql", "db", "database", "query", "queries", "warehouse", "snowflake", "postgres", "mysql", "bigquery", "table",
 ))  # fmt: skip
