@@ -1,4 +1,4 @@
-"""Events in one line each."""
+"""Short constructors of events."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar

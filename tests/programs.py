@@ -1,4 +1,4 @@
-"""Programs that tests run, and what becomes of a test where one is missing."""
+"""Programs that tests run, and the handling of missing ones."""
 
 import os
 import signal

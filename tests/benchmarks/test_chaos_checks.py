@@ -1,4 +1,4 @@
-"""What a chaos run compares: each check passes on what must be there, and finds what differs."""
+"""The checks of a chaos run: each passes on the expected content, and finds differences."""
 
 import dataclasses
 import itertools

@@ -1,4 +1,4 @@
-"""What became of each record of the changelog that could not be read: kept, or never read by an owner."""
+"""The check of unreadable changelog records: each is kept as a dead letter, or no owner has read it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

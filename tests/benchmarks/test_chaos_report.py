@@ -1,4 +1,4 @@
-"""What a failing chaos run shows: where it differs and who owned that, on one screen; and the verdicts of a series."""
+"""The report of a failed chaos run: differences by place and owner, on one screen; and the verdicts of a series."""
 
 from collections.abc import Mapping
 from dataclasses import replace

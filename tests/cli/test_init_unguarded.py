@@ -1,4 +1,4 @@
-"""`haltline init FILE` leaves a program alone where one of its agents would stay unguarded."""
+"""`haltline init FILE` does not change a program if one of its agents would stay unguarded."""
 
 from pathlib import Path
 

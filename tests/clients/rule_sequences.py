@@ -1,4 +1,4 @@
-"""What Python's rules say, step by step, to calls drawn with fixed seeds; and records as its spool writes them."""
+"""The results of Python's rules, step by step, for random calls with fixed seeds; and records as written by its spool."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""What leaves an agent's process, as the Python package makes it: cases for clients in other languages.
+"""The data that leaves an agent's process, as the Python package writes it: cases for clients in other languages.
 
 python -m tests.clients.vectors     # writes clients/typescript/test/vectors.json again
 

@@ -1,4 +1,4 @@
-"""What a guard over Kafka has in Python and in TypeScript: the same cases with both, before a broker that can be away.
+"""The cases for guards over Kafka in Python and in TypeScript, with a broker that can be unavailable.
 
 `DRIVERS` are the two; what one of them has not is in its `LACKS`, as with the adapters of frameworks.
 """

@@ -1,4 +1,4 @@
-"""What a case and a driver are made of. Imported in every environment: nothing but haltline and the standard library.
+"""The parts of cases and drivers. Imported in every environment: nothing but haltline and the standard library.
 
 A driver is a module of `drivers` with ADAPTER, what it LACKS of the CAPABILITIES, whether it is SYNC and ASYNC, and
 `run(guard, script, is_async=...)`: it builds the real library's agent behind the adapter, with a model that plays the

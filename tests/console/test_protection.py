@@ -1,4 +1,4 @@
-"""When people are told that agents are not protected, and when not."""
+"""The warnings that agents are not protected."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What workers would have put on the topics, of a pure fleet; and a place for each."""
+"""Records as workers write them, from a pure fleet, each with a position."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What is shipped to run haltline with, against the code: commands, options, ports, paths, variables."""
+"""The deployment files agree with the code: commands, options, ports, paths, variables."""
 
 import asyncio
 import re

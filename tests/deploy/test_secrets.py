@@ -1,4 +1,4 @@
-"""A run with planted secrets, and a look through everything that the processes wrote of it."""
+"""A run with planted secrets, which no process may write anywhere."""
 
 import json
 import sqlite3

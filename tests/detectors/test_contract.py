@@ -1,4 +1,4 @@
-"""What holds for every detector."""
+"""The contract of every detector."""
 
 import importlib
 import json

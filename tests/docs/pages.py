@@ -1,4 +1,4 @@
-"""The pages of the documentation, and what of Markdown the tests need."""
+"""The pages of the documentation, and the parts of Markdown that the tests need."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What follows from the findings of each rule under the default policy, by the code that decides, as a table."""
+"""The decisions for findings of each rule under the default policy, by the deciding code, as a table."""
 
 from collections.abc import Iterator
 from pathlib import Path

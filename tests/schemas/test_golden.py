@@ -1,4 +1,4 @@
-"""Records of version 1 as they were written: every later release must read them.
+"""Stored records of version 1, which every later release must read.
 
 The files in golden/v1 are never changed; a new field gets a new file.
 """

@@ -1,4 +1,4 @@
-"""Counting workers as processes of their own, and what they leave on the broker."""
+"""Counting workers as processes, and their records on the broker."""
 
 import socket
 import urllib.error

@@ -1,4 +1,4 @@
-"""Groups of workers over one log, in this process: what each writes, and its state."""
+"""Groups of workers over one log, in this process, with their output and state."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""A shorter form of `make chaos`: everything that runs is struck under load, and nothing is lost or counted twice.
+"""A short form of `make chaos`: faults of all processes under load, with nothing lost or counted twice.
 
 Workers, sink, console, an agent with a guard, and the broker: each is ended while the others go on.
 """

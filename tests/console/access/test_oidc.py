@@ -1,4 +1,4 @@
-"""Signing in with an OpenID provider: whom it names, with which role; and what is no way in."""
+"""Signing in with an OpenID provider: names, roles, and refused sign-ins."""
 
 import re
 from collections.abc import Callable, Iterator

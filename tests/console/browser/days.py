@@ -1,4 +1,4 @@
-"""What the days of test_days have in common: a folder with everything running, agents, and a webhook."""
+"""Shared parts of test_days: a folder with a running system, agents, and a webhook."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What holds for every page: it is accessible, fits its screen, is small, and is usable soon on a slow processor.
+"""Checks of every page: it is accessible, fits its screen, is small, and is usable soon on a slow processor.
 
 Time on a clock would judge what else the machine does; `make screenshots` prints it of each page, slowed down so.
 """

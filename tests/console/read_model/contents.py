@@ -1,4 +1,4 @@
-"""All that a read model holds, to compare."""
+"""The complete content of a read model, for comparisons."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the read model holds follows from the records alone, however partitions are mixed and wherever batches end."""
+"""The read model depends on the records only, not on the order of partitions or the bounds of batches."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the reader of the console's read model says while it has to wait."""
+"""The reader of the console's read model while it has to wait."""
 
 from collections.abc import Callable
 

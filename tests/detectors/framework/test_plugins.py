@@ -1,4 +1,4 @@
-"""Detectors of other packages, through the pure core: what they may do, and what is done about what they must not."""
+"""Detectors of other packages in the pure core: what they may do, and the handling of their errors."""
 
 import re
 from collections.abc import Callable

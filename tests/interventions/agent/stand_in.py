@@ -1,4 +1,4 @@
-"""Stands for the worker in tests of the agent's side: reads what guards publish, and says what the test wants."""
+"""A fake worker for tests of the agent's side: reads records of guards, and sends the decisions of the test."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""Incidents whatever happens, in any order, over restarts of the worker and of the console.
+"""State machine test of incidents: any inputs in any order, over restarts of the worker and of the console.
 
 What must hold:
 

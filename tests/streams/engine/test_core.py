@@ -1,4 +1,4 @@
-"""The scenario of the loop guard and what surrounds it, and which rules run where, through the pure core."""
+"""The loop guard's scenario and its variations, and the rules that run in each group, through the pure core."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any

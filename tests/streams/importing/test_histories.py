@@ -1,4 +1,4 @@
-"""Histories that agents keep as several files: what is read of each, and what tells it from others."""
+"""Histories that agents keep in several files: the content read from each, and their detection."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What the real libraries recorded of an agent that loops: each event of it, and the rule that trips."""
+"""Recordings by the real libraries of an agent in a loop: each event, and the rule that fires."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What LiteLLM's generic guardrail API is answered; with LiteLLM's real proxy in test_litellm_proxy.py."""
+"""Responses to LiteLLM's generic guardrail API; with LiteLLM's real proxy in test_litellm_proxy.py."""
 
 import asyncio
 from typing import Any

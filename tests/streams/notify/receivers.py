@@ -1,4 +1,4 @@
-"""Receivers of several kinds on this machine: they check what comes as theirs do, and answer as they do."""
+"""Local receivers of several kinds: they check messages and respond like the real ones."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""A notifier in a thread or as a process, with what it reads and what it says."""
+"""A notifier in a thread or as a process, with its input and output."""
 
 import time
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A changelog whose eras went down, as an older release left it, on a real Kafka: seen, repaired, and gone on with."""
+"""A changelog whose eras went down, as an older release left it, on a real Kafka: detected, repaired, and continued."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is found in a changelog whose eras went down, and what comes back; logs are as older releases wrote them."""
+"""Detection and repair of a changelog whose eras went down; the logs are as older releases wrote them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

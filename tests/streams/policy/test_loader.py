@@ -1,4 +1,4 @@
-"""Policy documents: refused with the line that is wrong, or used though they name what is gone."""
+"""Policy documents: refused with the wrong line, or used although they name removed rules."""
 
 from pathlib import Path
 from typing import Any

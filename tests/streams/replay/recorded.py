@@ -1,4 +1,4 @@
-"""A log that a worker has written, made in this process: its inputs, its outputs, and the audit of all of it."""
+"""A worker's log, created in this process: its inputs, its outputs, and their audit."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""A range of a log on a broker, and recorded records onto another topic: as they were, from where they were left."""
+"""A range of a log on a broker, and copies of records onto another topic: unchanged, and resumed where they ended."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The order of a checkpoint, looked at from the broker at the moment of acknowledging."""
+"""The order of a checkpoint, observed at the broker when it acknowledges."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Entries of the control topic: which of them count, and which a worker writes anew. Histories are simulated."""
+"""Entries of the control topic: those in force, and those that a worker rewrites. Histories are simulated."""
 
 import logging
 from collections.abc import Callable, Sequence

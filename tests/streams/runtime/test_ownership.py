@@ -1,4 +1,4 @@
-"""What ends the recovery of a partition of the changelog; how it becomes a process's is the simulator's."""
+"""The end of the recovery of a changelog partition; the simulator tests its assignment."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping

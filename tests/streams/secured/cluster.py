@@ -1,4 +1,4 @@
-"""A Kafka that speaks TLS only, wants certificates of its clients, knows them by password, and denies the rest."""
+"""A Kafka with TLS only, client certificates, passwords (SASL), and an authorizer that denies by default."""
 
 import logging
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Every process and command over TLS, told of passwords and keys in files and variables only; decisions are sealed."""
+"""Every process and command over TLS, with passwords and keys in files and variables only; decisions are signed."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What both of haltline's proxies of MCP are tested with: the calls of a client, and messages of any shape."""
+"""Cases for both of haltline's MCP proxies: the calls of a client, and messages of any shape."""
 
 from typing import Any
 
