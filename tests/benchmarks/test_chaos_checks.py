@@ -69,7 +69,7 @@ class Case:
 
 
 def truth_with_signals(log: Log) -> Truth:
-    """What follows from all of it; the signals are written to the log until they bring no more."""
+    """The expected results; signals are written to the log until there are no new ones."""
     reported: set[str] = set()
     while True:  # what is told to an agent makes it tell the fleet
         truth = work_out(log.of(TOPICS.actions), log.of(TOPICS.commands), log.of(TOPICS.signals), TOPICS)

@@ -15,7 +15,7 @@ from haltline.streams.runtime.changelog import EPOCH_HEADER, ID_BYTES, OWNER_HEA
 from haltline.streams.runtime.changelog import Owner as Writer
 
 FIRST, SECOND, THIRD = 1, 2, 3
-"""Who writes, by number."""
+"""The writers, by number."""
 NOW_MS = 1_500
 """When every record is written: between the epochs of the first and the second, of a release before claims."""
 

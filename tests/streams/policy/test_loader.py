@@ -126,7 +126,7 @@ SETTINGS = [(detector.id, name) for detector in ALL for name in annotations_of(d
 
 
 def loads(document: dict[str, Any]) -> bool:
-    """Whether it is loaded; what no schema can say, the order of settings, is not held against a document."""
+    """Return whether it is loaded; errors that no schema can express, of the order of settings, do not count."""
     try:
         parse_policy(yaml.safe_dump(document))
     except BadPolicy as refused:

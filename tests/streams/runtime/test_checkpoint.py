@@ -30,7 +30,7 @@ class Sent(NamedTuple):
 
 
 class Broker:
-    """As ConfirmedProducer; what is sent lands when it is waited for."""
+    """A producer like ConfirmedProducer; records arrive when they are waited for."""
 
     def __init__(self) -> None:
         self.landed: list[Sent] = []

@@ -23,7 +23,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 def owned(offset: int, changelog: str = CHANGELOG) -> Headers:
-    """Of an owner that claimed there."""
+    """The headers of an owner with its claim at this offset."""
     return (OWNER_HEADER, claim(offset).encode()), (CHANGELOG_HEADER, changelog.encode())
 
 

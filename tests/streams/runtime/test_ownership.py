@@ -56,7 +56,7 @@ class Process:
     def begin(self, _offsets: Mapping[Partition, int]) -> None: ...
 
     def read(self, up_to: int | None = None) -> None:
-        """What stands there now, from where reading is; up to before an offset."""
+        """Read the present records from the position on, up to (not including) an offset."""
         begins, self.position = self.position, len(self.log) if up_to is None else up_to
         self.take(Fetched(0, (CHANGELOG, 0), begins, self.log[begins : self.position]))
 
