@@ -92,8 +92,8 @@ SETTINGS: Final = (
     ),
     _setting("audit.signing_key", "file", "Private key that signs the hash chains.", variable="HALTLINE_AUDIT_KEY"),
     _setting("audit.public_key", "file", "Public key that checks the signatures."),
-    _setting("console.host", "text", "Address to listen at.", "127.0.0.1", variable="HALTLINE_CONSOLE_LISTEN_HOST"),
-    _setting("console.port", "port", "Port to listen at; 0: any.", "8460", variable="HALTLINE_CONSOLE_LISTEN_PORT"),
+    _setting("console.host", "text", "Address to listen on.", "127.0.0.1", variable="HALTLINE_CONSOLE_LISTEN_HOST"),
+    _setting("console.port", "port", "Port to listen on; 0: any.", "8460", variable="HALTLINE_CONSOLE_LISTEN_PORT"),
     _setting(
         "console.keys",
         "file",
@@ -113,8 +113,8 @@ SETTINGS: Final = (
     _setting("opinion.url", "text", "Address of an OpenAI-compatible API."),
     _setting("opinion.model", "text", "The model's name at that address."),
     _setting("opinion.api_key_file", "file", "File with the API's key."),
-    _setting("intake.host", "text", "Address to listen at.", "127.0.0.1", variable="HALTLINE_INTAKE_LISTEN_HOST"),
-    _setting("intake.port", "port", "Port to listen at; 0: any.", "8765", variable="HALTLINE_INTAKE_LISTEN_PORT"),
+    _setting("intake.host", "text", "Address to listen on.", "127.0.0.1", variable="HALTLINE_INTAKE_LISTEN_HOST"),
+    _setting("intake.port", "port", "Port to listen on; 0: any.", "8765", variable="HALTLINE_INTAKE_LISTEN_PORT"),
     _setting(
         "intake.otlp_grpc_port",
         "port",

@@ -64,10 +64,10 @@ def options_of() -> argparse.ArgumentParser:
     parser.add_argument("--budget", dest="budget_s", metavar="S", help="seconds to wait for a verdict (1)")
     host, port, token_file, grpc_port, keys, tls_config = (os.environ.get(name) for name in VARIABLES)
     parser.add_argument(
-        "--host", default=host or "127.0.0.1", metavar="ADDRESS", help="address to listen at (%(default)s)"
+        "--host", default=host or "127.0.0.1", metavar="ADDRESS", help="address to listen on (%(default)s)"
     )
     parser.add_argument(
-        "--port", type=int, default=port or 8765, help="port to listen at; 0 takes a free one (%(default)s)"
+        "--port", type=int, default=port or 8765, help="port to listen on; 0 takes a free one (%(default)s)"
     )
     parser.add_argument(
         "--otlp-grpc-port",
