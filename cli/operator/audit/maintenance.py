@@ -84,7 +84,7 @@ def verify(
         ),
     ] = None,
     witness: Annotated[
-        Path | None, typer.Option(help="File of checkpoints that `audit witness` has kept elsewhere.", metavar="FILE")
+        Path | None, typer.Option(help="Checkpoints kept elsewhere by `audit witness`.", metavar="FILE")
     ] = None,
     every: Annotated[
         timedelta | None,
@@ -287,13 +287,9 @@ def export(
     form: Annotated[
         str, typer.Option("--format", help="parquet, csv, json (lines) or cef. Default: by the file's extension.")
     ] = "",
-    to: Annotated[
-        str | None, typer.Option(help="URL to post the rows to as JSON, 500 at a time.", metavar="URL")
-    ] = None,
-    header: Annotated[
-        list[str] | None, typer.Option(help="Header for --to, such as 'Authorization: Splunk X'.")
-    ] = None,
-    where: Annotated[str, typer.Option(help="Only rows that match this SQL condition.", metavar="SQL")] = "true",
+    to: Annotated[str | None, typer.Option(help="URL to post to as JSON, 500 rows at a time.", metavar="URL")] = None,
+    header: Annotated[list[str] | None, typer.Option(help="Header of --to, such as 'Authorization: Bearer X'.")] = None,
+    where: Annotated[str, typer.Option(help="Only rows of this SQL condition.", metavar="SQL")] = "true",
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
 ) -> None:
