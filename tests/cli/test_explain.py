@@ -1,4 +1,4 @@
-"""`haltline explain`: what a call is taken for, what a policy asks about first, and what cannot be read."""
+"""`haltline explain`: classification of a call, acts that a policy requests approval for, and invalid input."""
 
 import json
 from pathlib import Path
