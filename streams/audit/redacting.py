@@ -112,6 +112,7 @@ class Redaction:
             *map(_MAY_BE_PERSONAL.__getitem__, self._personal),
         ]
         self._may_be = search_any(patterns)
+        self._may_be_personal = search_any(map(_MAY_BE_PERSONAL.__getitem__, self._personal))
         self._may_be_found = search_any(
             _CARD_ALONE if pattern == _MAY_BE_PERSONAL["credit_card"] else pattern for pattern in patterns
         )
@@ -215,7 +216,9 @@ class Redaction:
     def _text(self, text: str) -> str:
         if self._secrets:
             text = redact_text(text)
-        return redact_personal(text, self._personal) if self._personal else text
+        if not self._personal or (text.isascii() and not self._may_be_personal(text)):
+            return text
+        return redact_personal(text, self._personal)
 
     def _json(self, value: Any, depth: int) -> Any:
         if isinstance(value, str):

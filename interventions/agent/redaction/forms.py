@@ -39,9 +39,10 @@ _LEAST_DISTINCT: Final = 6
 # An escaped line break or character precedes a word as a space does.
 _BEFORE: Final = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f][0-9A-Fa-f]))"
 _BEHIND: Final = r"(?![A-Za-z0-9_])"
-_COUNT: Final = re.compile(r"\{(\d+)(?:,\d*)?\}")
+_COUNT: Final = re.compile(r"(\[0-9a-f\])?\{(\d+)(?:,\d*)?\}")
 _COUNTED: Final = 24
-_COUNTED_ANYWHERE: Final = 8  # what may begin anywhere has a state for each possible start
+_COUNTED_ANYWHERE: Final = 5  # what may begin anywhere has a state for each possible start
+_COUNTED_HEX: Final = 5  # a date such as 2026-11-26 has four of these digits in a row
 AT_FIRST: Final = 1
 _DIGIT: Final = re.compile("[0-9]")
 _LETTER: Final = re.compile("[A-Za-z]")
@@ -159,7 +160,12 @@ _ANYWHERE: Final = [_form_of(row) for row in TABLE["forms"] if _is_anywhere(row)
 
 def _relaxed(form: str, most: int) -> str:
     """Return a form that matches this one's texts and more, with few states: its counts are small and open-ended."""
-    return _COUNT.sub(lambda count: f"{{{min(int(count[1]), most)},}}", form)
+
+    def fewer(count: re.Match[str]) -> str:
+        chars = count[1] or ""
+        return f"{chars}{{{min(int(count[2]), max(most, _COUNTED_HEX) if chars else most)},}}"
+
+    return _COUNT.sub(fewer, form)
 
 
 def may_be_forms(anywhere: int = _COUNTED_ANYWHERE) -> Iterator[str]:

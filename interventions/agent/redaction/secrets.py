@@ -76,8 +76,6 @@ class Looks(NamedTuple):
     """The fastest; matches more texts than `otherwise`."""
     inside: Look
     programs: Look
-    commanded: Look
-    """Like `optioned` or `piped`."""
     by_name: Look
     beside: Look
     optioned: Look
@@ -89,7 +87,7 @@ class Looks(NamedTuple):
 
     def in_commands(self, text: str) -> bool:
         """Command lines with secrets."""
-        return self.programs(text) and self.commanded(text)
+        return self.programs(text) and (self.optioned(text) or self.piped(text))
 
     def otherwise(self, text: str) -> bool:
         """Forms that do not begin with a known text, and command lines."""
@@ -108,7 +106,6 @@ def looks() -> Looks:
         inside_or_programs=search_any((*list(may_be_forms(AT_FIRST))[1:], *programs)),
         inside=search_any(inside),
         programs=search_any(programs),
-        commanded=search_any((*may_be_command_lines(), may_be_piped())),
         by_name=search_any(MAY_BE_NAMED),
         beside=search_any(may_be_beside()),
         optioned=search_any(may_be_command_lines()),
