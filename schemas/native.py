@@ -8,6 +8,7 @@ reject a good record. It never accepts one that the model rejects, and never giv
 Needs msgspec, which only the processor's installation has: agents read no events.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import DecodeError, Meta, Struct
@@ -106,6 +107,21 @@ def fields_of(value: bytes) -> EventFields | None:
         return None
     args = document.args
     return None if args is not None and _may_be_deep(args, value) else document
+
+
+def fields_of_each(values: Sequence[bytes]) -> list[EventFields | None]:
+    """Decode the fields of many events, like `fields_of`, in less time."""
+    found: list[EventFields | None] = []
+    decoded = map(_decode, values)
+    while len(found) < len(values):
+        try:
+            found.extend(decoded)
+        except (DecodeError, ValueError, RecursionError):  # of one; those before it are in the list
+            found.append(None)
+    return [
+        None if event is not None and event.args and _may_be_deep(event.args, value) else event
+        for event, value in zip(found, values, strict=True)
+    ]
 
 
 def read(value: bytes) -> ActionEvent | None:

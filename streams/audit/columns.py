@@ -202,9 +202,9 @@ def _from_millis(type_: DataType, cells: Sequence[Any]) -> Array:
 
 
 def _lists(type_: DataType, cells: Sequence[Any]) -> Array:
-    ends = itertools.accumulate((len(cell) if cell else 0 for cell in cells), initial=0)
-    items = itertools.chain.from_iterable(filter(None, cells))
-    return list_array(Array(list(ends), type=_INT), Array(list(items), type=_TEXT), type=type_)
+    lists = [cell or () for cell in cells]
+    ends = itertools.accumulate(map(len, lists), initial=0)
+    return list_array(Array([*ends], type=_INT), Array([*itertools.chain(*lists)], type=_TEXT), type=type_)
 
 
 _BY_TYPE: Final = {_DATE: _from_days, _TIMESTAMP: _from_millis, _TEXTS: _lists}

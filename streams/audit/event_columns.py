@@ -1,6 +1,6 @@
 """The columns of action events, many at once: one loop per column. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, Final
@@ -17,39 +17,43 @@ _SAME_NAMES: Final = (
     "seq", "action", "targets", "effect", "outcome", "error", "duration_ms",
 )  # fmt: skip
 """Fields of an event with a column of the same name."""
-_values_of: Final = attrgetter(*_SAME_NAMES, "time", "usage")
-_USED: Final = ("input_tokens", "output_tokens", "cost_usd")
-_used: Final = attrgetter(*_USED)
-_ABSENT: Final = (None,) * len(_USED)
+_FIELDS: Final = [(name, attrgetter(name)) for name in _SAME_NAMES]
+_USED: Final = [(name, attrgetter(name)) for name in ("input_tokens", "output_tokens", "cost_usd")]
+_time_of: Final = attrgetter("time")
+_usage_of: Final = attrgetter("usage")
+_NO_USAGE: Final[Any] = SimpleNamespace(**dict.fromkeys(name for name, _ in _USED))
 _NO_EVENT: Final[Any] = SimpleNamespace(**dict.fromkeys((*_SAME_NAMES, "task", "time", "usage")))
 
 
 def event_columns(values: Sequence[bytes | None], headers: Sequence[Headers]) -> dict[str, Sequence[Any]]:
     """Return the values' fields by column, and the reasons for those that cannot be read."""
-    events: list[native.EventFields | ActionEvent] = []
+    events: list[Any] = [*ordinary_events(values, headers)]
     errors: dict[int, str] = {}
-    for value, pairs in zip(values, headers, strict=True):
-        event = ordinary_event(value, pairs) or _in_full(value, pairs)
-        if isinstance(event, str):
-            errors[len(events)], event = event, _NO_EVENT
-        events.append(event)
-    *alike, times, usages = zip(*map(_values_of, events), strict=True)
-    columns: dict[str, Sequence[Any]] = dict(zip(_SAME_NAMES, alike, strict=True))
-    columns["event_time"] = times
-    used = zip(*(_used(usage) if usage else _ABSENT for usage in usages), strict=True)
-    columns |= zip(_USED, used, strict=True)
+    for at in [at for at, event in enumerate(events) if event is None]:
+        events[at] = _in_full(values[at], headers[at])
+        if isinstance(events[at], str):
+            errors[at], events[at] = events[at], _NO_EVENT
+    columns: dict[str, Sequence[Any]] = {name: [*map(field, events)] for name, field in _FIELDS}
+    columns["event_time"] = [*map(_time_of, events)]
+    usages = [*map(_usage_of, events)]
+    if any(usages):
+        used = [usage or _NO_USAGE for usage in usages]
+        columns |= {name: [*map(field, used)] for name, field in _USED}
     columns["summary"] = [*map(summary.of_event, events)]
     return _with_errors(columns, errors) if errors else columns
 
 
-def ordinary_event(value: bytes | None, headers: Iterable[tuple[str, bytes | None]] = ()) -> native.EventFields | None:
-    """Return the fields of an event without a task, in native JSON; None if it has to be read by its model."""
-    if not value or len(value) > wire.MAX_EVENT_BYTES:
-        return None
-    if headers and any(name.lower() in _OF_OTHER_FORMATS for name, _ in headers):
-        return None
-    event = native.fields_of(value)
-    return event if event is not None and event.task is None and type(event.time) is int else None
+def ordinary_events(values: Sequence[bytes | None], headers: Sequence[Headers]) -> Iterator[native.EventFields | None]:
+    """Yield the fields of each event in native JSON; None if it has to be read by its model."""
+    readable = [
+        b"" if not value or len(value) > wire.MAX_EVENT_BYTES or (pairs and _is_of_another_format(pairs)) else value
+        for value, pairs in zip(values, headers, strict=True)
+    ]
+    return (event if event and type(event.time) is int else None for event in native.fields_of_each(readable))
+
+
+def _is_of_another_format(headers: Headers) -> bool:
+    return any(name.lower() in _OF_OTHER_FORMATS for name, _ in headers)
 
 
 def _with_errors(columns: dict[str, Sequence[Any]], errors: dict[int, str]) -> dict[str, Sequence[Any]]:
