@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Engine, func, select
 
 from haltline.console.read_model import tables
+from haltline.console.read_model.store import parts
 from haltline.console.settings import ConsoleSettings
 from haltline.interventions.hint_effectiveness import Helped, by_rule, is_hint
 from haltline.schemas import wire
@@ -22,8 +23,6 @@ from haltline.streams.policy.source import DEFAULT_NAME, current
 
 _MAX_EVENTS = 5000
 """The most events read of a session to judge whether a hint helped."""
-_MAX_IDS_PER_QUERY = 400
-"""The most ids in one query: SQLite bounds the number of parameters."""
 
 
 def published_policy(settings: ConsoleSettings) -> Policy:
@@ -115,8 +114,7 @@ def hint_effectiveness(engine: Engine, most: int) -> list[Helped]:
         decisions = [wire.decode(Decision, body.encode()) for body in connection.execute(statement).scalars()]
         sessions = sorted({decision.session_id for decision in decisions if is_hint(decision)})
         found: list[Detection] = []
-        for first in range(0, len(sessions), _MAX_IDS_PER_QUERY):
-            part = sessions[first : first + _MAX_IDS_PER_QUERY]
+        for part in parts(sessions):
             of_them = select(table.body).where(tables.of_topic("detections"), table.session_id.in_(part))
             found += [wire.decode(Detection, body.encode()) for body in connection.execute(of_them).scalars()]
     return by_rule(decisions, found, {name: events_of(engine, name, _MAX_EVENTS) for name in sessions})
@@ -126,8 +124,7 @@ def decisions_of(engine: Engine, ids: Sequence[str]) -> list[Decision]:
     """The decisions with these ids in the read model."""
     table, found = tables.records.c, dict[str, Decision]()
     with engine.connect() as connection:
-        for first in range(0, len(ids), _MAX_IDS_PER_QUERY):
-            part = ids[first : first + _MAX_IDS_PER_QUERY]
+        for part in parts(ids):
             statement = select(table.body).where(table.topic == "interventions", table.decision_id.in_(part))
             for body in connection.execute(statement).scalars():
                 decision = wire.decode(Decision, body.encode())

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from sqlalchemy import case, func, select
 
 from haltline.console.context import ContextDep, Viewer
-from haltline.console.http.json_response import answer
+from haltline.console.http.json_response import NO_SUCH_ID, answer
 from haltline.console.http.paging import Limit, Skip
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import session_in
@@ -140,7 +140,7 @@ def list_sessions(
     return answer(SessionList(sessions=found, total=total, skip=skip, limit=limit))
 
 
-@router.get("/{session_id:path}", response_model=Story, responses={404: {"description": "There is none of this id."}})
+@router.get("/{session_id:path}", response_model=Story, responses=NO_SUCH_ID)
 def story(
     here: ContextDep,
     _: Viewer,
