@@ -31,7 +31,6 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
     times_ms: dict[str | None, int | None] = {}
     texts: dict[str | None, list[str]] = {}
     models: dict[str | None, str] = {}
-    prompts = 0
     for line in lines:
         if line.get("type") not in _MESSAGES:
             continue
@@ -50,8 +49,7 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
             texts.setdefault(below, []).append(text)
         times_ms[below] = time_ms or times_ms.get(below)
         if is_prompt:
-            prompts += 1
-            yield from prompted(prompts, time_ms)
+            yield prompted(time_ms)
         for tool in tools:
             if isinstance(tool, ToolUse):
                 yield proposed(tool.call_id, tool.name, tool.args, time_ms, below=below)

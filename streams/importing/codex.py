@@ -32,7 +32,7 @@ def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
 
 
 def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
-    model, prompts, counted = "", 0, None
+    model, counted = "", None
     texts: list[str] = []
     failed: dict[str, bool] = {}
     for line in lines:
@@ -54,8 +54,7 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
                 texts.append(text_of(payload.get("content")))
         elif line.get("type") == "event_msg":
             if kind == "user_message":
-                prompts += 1
-                yield from prompted(prompts, time_ms)
+                yield prompted(time_ms)
             elif (
                 kind == "token_count" and (info := payload.get("info")) and inside(info, "total_token_usage") != counted
             ):

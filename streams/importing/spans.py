@@ -55,7 +55,8 @@ class Span:
 class Part(NamedTuple):
     """The recording of one session."""
 
-    session_id: str | None
+    session_id: object
+    """Its name; what is no text is none."""
     steps: Iterable[Step]
 
 
