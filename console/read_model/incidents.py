@@ -20,6 +20,8 @@ from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentS
 _I: Final = tables.incidents.c
 _R: Final = tables.records.c
 _OPEN: Final = (IncidentState.OPEN.value, IncidentState.ACKNOWLEDGED.value)
+_SAME: Final = {*_I.keys()} & {*IncidentRecord.model_fields} - {"level", "severity"}
+"""The columns that are as in the record."""
 _MAX_TARGETS: Final = 8
 _MAX_TARGET_CHARS: Final = 200
 
@@ -176,22 +178,11 @@ def _acts_on(event: Mapping[str, Any]) -> list[str]:
 
 def _row(record: IncidentRecord) -> dict[str, Any]:
     return {
-        "incident_id": record.incident_id,
-        "revision": record.revision,
+        **record.model_dump(mode="json", include=_SAME),
         "open": record.state is not IncidentState.RESOLVED,
-        "state": record.state.value,
-        "scope": record.scope.value,
-        "scope_id": record.scope_id,
-        "cause": record.cause,
-        "session_id": record.session_id,
-        "agent_id": record.agent_id,
         "level": record.level.rank,
         "severity": -1 if record.severity is None else record.severity.rank,
-        "count": record.count,
         "last_ms": record.last_at,
-        "assignee": record.assignee,
-        "decision_id": record.decision_id,
-        "request_id": record.request_id,
         "words": words_of(
             record.incident_id, record.cause, record.scope_id, record.target, record.summary, record.session_id,
             record.agent_id,
