@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from pydantic_core import from_json
 
+from haltline.console.http.paging import Page
 from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
 from haltline.schemas.payloads import Usd
 from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Text, rfc3339
@@ -141,15 +142,12 @@ _ABSENT: Final = dict.fromkeys(("mission_id", "task_id", "original_inputs", "mod
 """Fields that are left out unless known."""
 
 
-class InterventionList(BaseModel):
+class InterventionList(Page):
     """A page of records, the newest first."""
 
     interventions: list[Intervention]
-    total: int
     more: bool = False
     """A text search found more than `total`; narrow it to reach the oldest."""
-    skip: int
-    limit: int
 
 
 class Statistics(BaseModel):

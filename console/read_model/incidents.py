@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, and_, func, or_, selec
 
 from haltline.console.http.paging import From, Until
 from haltline.console.read_model import tables
-from haltline.console.read_model.store import insert_of, parts
+from haltline.console.read_model.store import insert_of, parts, values
 from haltline.console.read_model.text_search import words_of
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.findings import Severity
@@ -119,21 +119,18 @@ def page(engine: Engine, filters: IncidentFilter, skip: int, limit: int) -> tupl
 
 def find(engine: Engine, name: str) -> list[IncidentRecord]:
     """The incidents with this id or prefix, two at most. The id of a stop's report is found too."""
-    with engine.connect() as connection:
-        statement = select(_I.body).where(_I.incident_id.startswith(name, autoescape=True)).limit(2)
-        bodies = list(connection.execute(statement).scalars())
-        if not bodies:
-            of_report = select(_R.decision_id).where(_R.incident_id == name)
-            bodies = list(connection.execute(select(_I.body).where(_I.decision_id.in_(of_report)).limit(1)).scalars())
+    bodies = values(engine, select(_I.body).where(_I.incident_id.startswith(name, autoescape=True)).limit(2))
+    if not bodies:
+        of_report = select(_R.decision_id).where(_R.incident_id == name)
+        bodies = values(engine, select(_I.body).where(_I.decision_id.in_(of_report)).limit(1))
     return [IncidentRecord.model_validate_json(body) for body in bodies]
 
 
 def history(engine: Engine, incident_id: str) -> list[IncidentRecord]:
     """All published revisions in order, each once."""
     statement = select(_R.body).where(_R.topic == "incidents", _R.event_id == incident_id)
-    with engine.connect() as connection:
-        revisions = (IncidentRecord.model_validate_json(body) for body in connection.execute(statement).scalars())
-        by_revision = {record.revision: record for record in revisions}
+    revisions = (IncidentRecord.model_validate_json(body) for body in values(engine, statement))
+    by_revision = {record.revision: record for record in revisions}
     return [record for _, record in sorted(by_revision.items())]
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, and_, cast
 
 from haltline.console.http.paging import From, Until
 from haltline.console.read_model import tables
+from haltline.console.read_model.store import values
 from haltline.console.read_model.tallies import MS_PER_DAY, MS_PER_HOUR
 from haltline.console.read_model.text_search import matching
 from haltline.schemas.intervention_records import RecordOutcome, RecordType, RiskLevel
@@ -150,8 +151,7 @@ def page(engine: Engine, filters: InterventionFilter, skip: int, limit: int) -> 
 
 def one(engine: Engine, record_id: str) -> str | None:
     """A record as JSON; None: the id is unknown, or the record is hidden."""
-    with engine.connect() as connection:
-        return connection.execute(select(_I.body).where(_I.id == record_id, _I.hidden.is_(False))).scalar()
+    return next(iter(values(engine, select(_I.body).where(_I.id == record_id, _I.hidden.is_(False)))), None)
 
 
 def statistics(engine: Engine, filters: InterventionFilter) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from sqlalchemy import func, select
 
 from haltline.console.context import ContextDep, OperatorClient, Viewer
 from haltline.console.http.json_response import NO_SUCH_ID
-from haltline.console.http.paging import Limit, Skip
+from haltline.console.http.paging import Limit, Page, Skip
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import beginning
 from haltline.console.read_model import tables
+from haltline.console.read_model.store import values
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import Approval, ApprovalState, Decision
 from haltline.schemas.findings import Severity
@@ -56,13 +57,10 @@ class Request(BaseModel):
     expires_at: str
 
 
-class RequestList(BaseModel):
+class RequestList(Page):
     """A page of requests, the most urgent first; of one priority those that expire first."""
 
     approvals: list[Request]
-    total: int
-    skip: int
-    limit: int
 
 
 class Reason(BaseModel):
@@ -152,8 +150,7 @@ def approval(here: ContextDep, _: Viewer, request_id: str) -> Request:
     """One request in its present state. The id may be shortened."""
     table = tables.approvals.c
     request_id = resolve("request", request_id, beginning(here.engine, table.request_id, request_id))
-    with here.engine.connect() as connection:
-        body = connection.execute(select(table.body).where(table.request_id == request_id)).scalar_one()
+    (body,) = values(here.engine, select(table.body).where(table.request_id == request_id))
     return _shown(body, now_ms())
 
 

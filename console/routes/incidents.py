@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from haltline.console.context import TAKEN_IN_WITHIN_S, ContextDep, OperatorClient, Viewer
 from haltline.console.http.json_response import NO_SUCH_ID
-from haltline.console.http.paging import Limit, Skip
+from haltline.console.http.paging import Limit, Page, Skip
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import incidents as kept
 from haltline.schemas.control import CommandKind
@@ -69,13 +69,10 @@ class Incident(BaseModel):
     revision: int
 
 
-class IncidentList(BaseModel):
+class IncidentList(Page):
     """A page of incidents, the worst first: what is open, then by severity, level and the last decision."""
 
     incidents: list[Incident]
-    total: int
-    skip: int
-    limit: int
 
 
 class Change(BaseModel):

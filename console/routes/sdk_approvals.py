@@ -15,7 +15,7 @@ from haltline.console.access.keys import May, Who
 from haltline.console.context import AgentClient, Context, ContextDep
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import tables
-from haltline.console.read_model.store import insert_of
+from haltline.console.read_model.store import insert_of, values
 from haltline.interventions.agent.redaction.payload_encoding import plain, plain_text
 from haltline.interventions.control.request_queue import MAX_TICKETS
 from haltline.schemas import wire
@@ -224,16 +224,14 @@ def _require_room(here: Context, session_id: str) -> None:
     """Raises NotAllowed if a session has too many open requests: more would displace pending ones."""
     table = tables.approvals.c
     held = (table.session_id == session_id, table.expires_ms > now_ms(), table.state.in_(_OPEN))
-    with here.engine.connect() as connection:
-        waiting = connection.execute(select(func.count()).select_from(tables.approvals).where(*held)).scalar_one()
+    (waiting,) = values(here.engine, select(func.count()).select_from(tables.approvals).where(*held))
     if waiting >= MAX_TICKETS - 1:
         raise NotAllowed(f"run {session_id}: expected fewer than {MAX_TICKETS - 1} requests that wait, got one more")
 
 
 def _find(here: Context, who: Who, request_id: str) -> tuple[Decision, Approval]:
     table = tables.approvals.c
-    with here.engine.connect() as connection:
-        body = connection.execute(select(table.body).where(table.request_id == request_id)).scalar()
+    body = next(iter(values(here.engine, select(table.body).where(table.request_id == request_id))), None)
     decision = None if body is None else wire.decode(Decision, body.encode())
     approval = None if decision is None else decision.approval
     if decision is None or approval is None or not (approval.asked_by == who.name or who.may(May.LOOK)):
@@ -273,9 +271,7 @@ def _notes(here: Context, session_id: str, request_id: str) -> str | None:
         .order_by(table.time_ms.desc())
         .limit(MAX_TICKETS * 2)
     )
-    with here.engine.connect() as connection:
-        bodies: list[Any] = list(connection.execute(statement).scalars())
-    commands = (wire.decode(Command, body.encode()) for body in bodies)
+    commands = (wire.decode(Command, body.encode()) for body in values(here.engine, statement))
     return next((command.reason for command in commands if command.request_id == request_id), None)
 
 
