@@ -18,7 +18,7 @@ from haltline.console.access.browser_sessions import (
     local_path,
     require_same_origin,
     session_of,
-    set_cookie,
+    start_session,
     token_of,
 )
 from haltline.console.access.keys import May
@@ -145,10 +145,7 @@ async def sign_in(request: Request, here: ContextDep) -> Response:
         problem = "role" if who is not None else "link" if token else "key"
         return RedirectResponse(f"/sign-in?problem={problem}&next={quote(local_path(next_page), safe='/')}", 303)
     response = RedirectResponse(local_path(next_page), 303)
-    sessions: BrowserSessions = request.app.state.sessions
-    if (old := token_of(request)) is not None:
-        sessions.end(old)
-    set_cookie(request, response, sessions.begin(who))
+    start_session(request, response, who)
     return response
 
 

@@ -16,6 +16,7 @@ from haltline.console.read_model.text_search import words_of
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
+from haltline.streams.operator.incidents import last_revisions
 
 _I: Final = tables.incidents.c
 _R: Final = tables.records.c
@@ -71,11 +72,7 @@ class IncidentFilter:
 
 def put_incidents(connection: Connection, records: Iterable[IncidentRecord]) -> None:
     """Store revisions, in any order, also repeatedly: the highest is current, and resolved ones stay resolved."""
-    last: dict[str, IncidentRecord] = {}
-    for record in records:
-        known = last.get(record.incident_id)
-        if record.stands_over(known):
-            last[record.incident_id] = record
+    last = last_revisions(records)
     if last:
         connection.execute(_put(connection.dialect.name), [_row(record) for record in last.values()])
 

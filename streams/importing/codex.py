@@ -10,7 +10,7 @@ from haltline.streams.importing.messages import args_of, parsed, text_of
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
-from haltline.streams.importing.values import inside, moment
+from haltline.streams.importing.values import inside, moment, text
 
 _LINES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context"})
 _CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
@@ -39,8 +39,7 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
         payload, time_ms = line.get("payload"), moment(line.get("timestamp"))
         if not isinstance(payload, dict):
             continue
-        kind, call_id = payload.get("type"), payload.get("call_id") or payload.get("id")
-        call_id = call_id if isinstance(call_id, str) else None
+        kind, call_id = payload.get("type"), text(payload.get("call_id") or payload.get("id"))
         if line.get("type") == "turn_context" and isinstance(payload.get("model"), str):
             model = payload["model"]
         elif line.get("type") == "response_item":

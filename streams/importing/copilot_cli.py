@@ -8,7 +8,7 @@ from haltline.streams.importing.messages import args_of, parsed
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
-from haltline.streams.importing.values import inside, moment
+from haltline.streams.importing.values import inside, moment, text
 
 
 def shows(content: Content) -> bool:
@@ -34,8 +34,7 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
             continue
         named = data.get("newModel") or data.get("selectedModel") or data.get("model") or data.get("currentModel")
         model = named if isinstance(named, str) else model
-        call_id, parent = data.get("toolCallId"), data.get("parentToolCallId")
-        below = parent if isinstance(parent, str) and parent else None
+        call_id, below = data.get("toolCallId"), text(data.get("parentToolCallId")) or None
         if kind == "user.message":
             yield prompted(time_ms)
         elif kind == "assistant.message":
