@@ -44,8 +44,8 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
             yield from turn(usage, models.get(below), "\n".join(texts.pop(below, [])), time_ms, below=below)
         if isinstance(model := inside(line, "message", "model"), str):
             models[below] = model
-        if line.get("type") == "assistant" and (said := text_of(line)):
-            texts.setdefault(below, []).append(said)
+        if line.get("type") == "assistant" and (answer := text_of(line)):
+            texts.setdefault(below, []).append(answer)
         times_ms[below] = time_ms or times_ms.get(below)
         if is_prompt:
             yield prompted(time_ms)
