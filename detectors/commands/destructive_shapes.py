@@ -45,7 +45,7 @@ _FLAGS = frozenset(("deleted", "is_deleted", "isdeleted", "removed", "is_removed
 TELLING = frozenset((
     *_NAMES[1:], *_ARGUMENTS, *_LISTS, *_OPERATIONS, *TEXTS, *_STATES, *_FLAGS, "statements", "queries", "json",
     "options", "headers", "value", "fields", "url", "rows", "aktion", "accion", "acao", "azione", "actie", "befehl",
-    "operationId", "operation_id", "vorgang", "do", "type", "cmd", "what",
+    "operationId", "operation_id", "vorgang", "orden", "comando", "ordre", "commande", "do", "type", "cmd", "what",
     "task", "event", "route", "fn",
 ))  # fmt: skip
 """The arguments that the shapes need; a call with none of them has no shape."""

@@ -329,10 +329,11 @@ class Classifier:
 
     def tool_of(self, action: str, args: JsonObject | None) -> KnownTool:
         """Return the known properties of a call's tool; those of an unknown tool are inferred from the arguments."""
-        known = self._by_name.get(action)
-        if known is not None and known.effect is not None and (known.effect is not _EXEC or known.reading is _SHELL):
-            return known
-        tool = known or self.tool(action)
+        tool = self._by_name.get(action) or self.tool(action)
+        if tool.effect is _WRITE and args and args.get("command") in _ONLY_LOOKS:
+            return replace(tool, effect=_READ)
+        if tool.effect is not None and (tool.effect is not _EXEC or tool.reading is _SHELL):
+            return tool
         if not args:
             return tool
         if tool.effect is _NETWORK and action.lower() in _FETCHERS and ("args" in args or "command" in args):

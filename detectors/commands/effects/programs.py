@@ -37,7 +37,8 @@ overwrites | restore-vmsnapshot,restore-vmcheckpoint,restore-sqldatabase,restore
 destroys~ | takeown | /\/r\b/ |
 destroys | format | +q/y/fs/u /^[a-z]:/ | $1
 destroys | diskpart | /\/s/ | $1
-destroys | vssadmin delete | |
+destroys | vssadmin delete/resize | |
+destroys | snap remove | /--purge/ | $1
 destroys | wbadmin delete/disable | |
 destroys | wmic shadowcopy delete | |
 destroys | bcdedit | /\/(delete|set|import)/ |
@@ -87,7 +88,7 @@ destroys~ | launchctl remove/unload/bootout/disable | | $*
 # the machine
 destroys~ | systemctl disable/mask | /backup|snapshot|\.timer\b/ | $*
 destroys~ | zfs set | /snap\w*[=\s](false|off)/ | $*
-destroys | journalctl | /--(vacuum-\w+|rotate)/ |
+destroys | journalctl | /--vacuum-(time[=\s](\d+\s*(us|ms|s|sec|m|min|h)\w*|[0-3]\s*d\w*)|size[=\s]\d{1,2}[km]|files[=\s][01])\b/ |
 destroys | history | /(^|\s)-\w*[cw]/ |
 destroys | logrotate | /(^|\s)(-\w*f|--force)/ | $*
 destroys | lvreduce | | $*
@@ -130,7 +131,7 @@ sends | curl | +smtp/smtps /smtps?:\/\// | --mail-rcpt
 destroys | osascript | /\b(delete|empty|erase)\b.*\b(file|folder|trash|disk|items?|posix)\b/ |
 destroys | websocat,wscat | /"(op|action|operation|method|type|cmd)"\s*:\s*"\w*(delete|remove|destroy|purge|drop)/ |
 destroys~ | stop-azvm,stop-ec2instance,stop-gceinstance,stop-azwebapp,stop-rdsdbinstance,restart-computer,suspend-vm | | -name,-instanceid,$1
-destroys | yq | /(^|\s)(-i|--inplace)/ /(^|\s|')del\(\.(\[\])?\)|(^|\s)\.\s*=\s*(null|\{\}|"")/ | path:$0
+destroys | yq | /(^|\s)(-i|--inplace)/ /(^|\s|')del\(\s*\.(\[\]|\.)?\s*\)|(^|\s)\.\s*=\s*(null|\{\}|"")/ | path:$0
 destroys | rsync | +remove /--remove-(source|sent)-files/ /\s(\/tmp|\/var\/tmp|\/dev\/shm)\S*$/ !/(^|\s)-[a-z]*n[a-z]*\s/ | path:$1
 destroys | puppet apply | /ensure\s*=>\s*'?absent/ | $*
 hands_over | at,batch | +f /(^|\s)-\w*f\s/ | -f,$*

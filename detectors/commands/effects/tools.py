@@ -194,7 +194,8 @@ _AGREES = frozenset(("accept", "approve", "sign", "send", "publish"))
 _OPENED = frozenset(("port", "ports", "firewall", "door", "doors", "gate", "valve", "world", "public"))
 _UNFINISHED = frozenset(("draft", "drafts", "template", "templates", "cart", "basket", "wishlist", "quote"))
 _OPERATION_ARGS = ("action", "operation", "op", "method", "command", "verb", "function", "operation_name", "intent",
-                   "operation_id", "aktion", "accion", "acao", "azione", "actie", "befehl")  # fmt: skip
+                   "operation_id", "aktion", "accion", "acao", "azione", "actie", "befehl", "vorgang", "orden",
+                   "comando", "ordre", "commande")  # fmt: skip
 _CHANGES = frozenset(listed("""
     set update put patch modify configure change edit scale apply create add share enable disable alter grant assign
     authorize attach manage upsert save sync mirror copy restore import load upload resize invite publish send post
