@@ -99,14 +99,12 @@ def looks() -> Looks:
     """Return the tests, created on first use."""
     starts, *inside = may_be_forms()
     programs = (may_be_programs(), _PRODUCERS)
-    # All of them in one pass, or both kinds of forms, would exceed the engine's limit of cached states.
-    hexadecimal = search_any([form for form in inside if "a-f" in form])
-    others = search_any([form for form in inside if "a-f" not in form])
+    # All of them in one pass would exceed the engine's limit of cached states.
     return Looks(
         named=search_any((*MAY_BE_NAMED, *may_be_beside())),
         started=search_any((starts,)),
         inside_or_programs=search_any((*list(may_be_forms(AT_FIRST))[1:], *programs)),
-        inside=lambda text: hexadecimal(text) or others(text),
+        inside=search_any(inside),
         programs=search_any(programs),
         by_name=search_any(MAY_BE_NAMED),
         beside=search_any(may_be_beside()),
