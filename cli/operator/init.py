@@ -72,7 +72,7 @@ def init(
 
     With --framework or FILE only the program is written, after its changes were shown and accepted; a program that
     cannot be edited safely is left as it is, and the lines to add are printed (exit code 1). FILE may also be a host's
-    JSON file with MCP servers: the proxy is put before each command. Without them, on a terminal, it offers the hook of
+    JSON file with MCP servers: the proxy is put before each. Without them, on a terminal, it offers the hook of
     the coding agents on this machine, then asks for the framework and for the settings of haltline.toml. The console's
     keys are printed once; the file has their digests.
 
