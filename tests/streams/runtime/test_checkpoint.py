@@ -116,7 +116,6 @@ class Bench:
             cast(OwnedPartitions, self),
             changelog=CHANGELOG,
             alive=lambda: None,
-            ends=cast(Any, None),
             commit=self._commit,
         )
 
