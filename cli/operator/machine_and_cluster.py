@@ -4,11 +4,10 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 
 from confluent_kafka.admin import AdminClient
 
-from haltline.cli.base_commands import PROCESSOR
+from haltline.cli.base_commands import missing_packages
 from haltline.cli.cluster import Cluster
 from haltline.cli.common import Client
 from haltline.cli.operator.topics import changelogs_of
@@ -35,7 +34,7 @@ def machine() -> Iterator[Check]:
     """Python, packages, the configuration, and what a Kafka on this machine needs."""
     python = ".".join(map(str, sys.version_info[:3]))
     yield Check("python", Verdict.OK, python)  # pip refuses older versions
-    missing = sorted(_missing_packages())
+    missing = missing_packages()
     if missing:
         do = "pip install 'haltline[processor]'"
         yield Check("packages of the processor", Verdict.BAD, f"missing: {', '.join(missing)}", do)
@@ -52,15 +51,6 @@ def machine() -> Iterator[Check]:
         )
     else:
         yield Check("a real Kafka on this machine", Verdict.OK, "Java and Kafka's jars (or Maven) are there")
-
-
-def _missing_packages() -> Iterator[str]:
-    """Packages of haltline[processor] that cannot be imported here."""
-    for name in PROCESSOR:
-        if name == "uvloop" and sys.platform == "win32":
-            continue  # no release exists for it
-        if name not in sys.modules and find_spec(name) is None:
-            yield name
 
 
 def cluster(at: Cluster, agent: str, *, sinks: str, changelog_records: int) -> Iterator[Check]:
