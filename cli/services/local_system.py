@@ -146,7 +146,7 @@ def run_system(
                 time.sleep(_LOOK_EVERY_S)
     except KeyboardInterrupt:
         say("Ended.")
-    except (InUse, OSError) as error:
+    except (InUse, PermissionError, FileExistsError, NotADirectoryError) as error:
         fail(error, Exit.USAGE)
     except (ChildDied, TimedOut, LocalKafkaError) as error:
         fail(error, Exit.NO)
