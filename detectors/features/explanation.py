@@ -25,8 +25,8 @@ from haltline.schemas.record import JsonObject
 
 _SOME_TIME_MS = 1_700_000_000_000
 _REPEATS = {
-    True: "the same again: a hint, then a kill",
-    False: "the same again: a hint, then a person is asked",
+    True: "a repetition: a hint, then a kill",
+    False: "a repetition: a hint, then a person is asked",
 }
 
 
@@ -93,9 +93,9 @@ def explain(
 
 def _act(one: Destruction, act: Observation, asks: bool) -> Act:
     if one.badness is Badness.SCRATCH:
-        follows = "nothing: the next run makes it again"
+        follows = "none: the next run recreates it"
     elif one.badness is Badness.SEVERE:
-        follows = "refused at once, and a second one ends the session"
+        follows = "refused at once; a second one kills the session"
     else:
         follows = _REPEATS[one.effect in LOSSES]
         if one.effect not in (ActEffect.SENDS, ActEffect.HANDS_OVER, ActEffect.SPENDS) and not one.reversible:
@@ -114,11 +114,11 @@ def _why(one: Destruction, act: Observation) -> str:
             if effect is None or effect is one.effect:
                 return line
     if act.text:
-        return f"what it runs, read as {act.tool.reading}"
+        return f"the executed text, read as {act.tool.reading}"
     if one.verb.startswith("http_"):
-        return "its method and place: commands/effects/requests.py"
+        return "its method and URL: commands/effects/requests.py"
     if one.verb == "click":
-        return f"the text that is clicked{_in_english(one.target)}: commands/effects/labels.py"
+        return f"the clicked text{_in_english(one.target)}: commands/effects/labels.py"
     return f"its name and arguments{_in_english(act.action)}: commands/effects/tools.py, schemas/tool_names.py"
 
 
