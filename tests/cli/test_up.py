@@ -126,17 +126,20 @@ def test_two_runs_on_one_named_broker_each_have_every_record_in_their_own_table(
     monkeypatch.chdir(tmp_path)
     one, two = tmp_path / "one", tmp_path / "two"
     with QuickBroker() as broker:
-        broker.ensure_topics(Topics(), changelogs=changelogs_of(Topics(), "haltline"))
+        broker.ensure_topics(Topics(), changelogs=[name for one in "ab" for name in changelogs_of(Topics(), one)])
         (tmp_path / "haltline.toml").write_text(f'[kafka]\nbootstrap = "{broker.bootstrap}"\n')
-        with up(one, "--rules", "all") as first, up(two, "--rules", "all") as second:
-            assert bootstrap_of(first) == bootstrap_of(second) == broker.bootstrap
-            producer = Producer({"bootstrap.servers": broker.bootstrap})
-            for partition in range(PARTITIONS):
-                producer.produce(Topics().actions, b"{}", partition=partition)
-            assert producer.flush(DEADLINE_S) == 0
-            for folder in (one, two):
-                table = folder / "data" / "named" / "audit"
-                wait_until(partial(is_whole, table), f"every partition in {table}", deadline_s=DEADLINE_S)
+        monkeypatch.setenv("HALTLINE_GROUP", "a")
+        with up(one, "--rules", "all") as first:
+            monkeypatch.setenv("HALTLINE_GROUP", "b")  # the workers do not wait for each other
+            with up(two, "--rules", "all") as second:
+                assert bootstrap_of(first) == bootstrap_of(second) == broker.bootstrap
+                producer = Producer({"bootstrap.servers": broker.bootstrap})
+                for partition in range(PARTITIONS):
+                    producer.produce(Topics().actions, b"{}", partition=partition)
+                assert producer.flush(DEADLINE_S) == 0
+                for folder in (one, two):
+                    table = folder / "data" / "named" / "audit"
+                    wait_until(partial(is_whole, table), f"every partition in {table}", deadline_s=DEADLINE_S)
 
 
 def test_a_run_is_known_to_others_until_it_ends_and_has_its_data_folder_for_itself(
