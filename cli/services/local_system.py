@@ -76,7 +76,7 @@ def _instance(folder: Path) -> str:
     return f"{socket.gethostname()}-up-{which}"
 
 
-_EMBEDDED = "in this process, gone with it"
+_EMBEDDED = "in this process, its records end with it"
 
 
 def run_system(

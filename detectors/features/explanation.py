@@ -110,7 +110,7 @@ def _act(one: Destruction, act: Observation, asks: bool) -> Act:
 
 def _why(one: Destruction, act: Observation) -> str:
     if act.text and act.tool.reading is Reading.SHELL and may_destroy(act.text):
-        for line, effect in _of_programs(act.text):
+        for line, effect in _of_programs(act.text, one.verb):
             if effect is None or effect is one.effect:
                 return line
     if act.text:
@@ -127,8 +127,9 @@ def _in_english(text: str) -> str:
     return f", in English {' '.join(english)!r} (commands/effects/languages.py)" if english else ""
 
 
-def _of_programs(text: str) -> Iterator[tuple[str, ActEffect | None]]:
-    for invocation in invocations(text):
+def _of_programs(text: str, verb: str) -> Iterator[tuple[str, ActEffect | None]]:
+    """Yield the sources of what each program does, those of the program that a verb is named after first."""
+    for invocation in sorted(invocations(text), key=lambda one: not verb.startswith(one.name.replace("-", "_"))):
         for row in rows.matching(TABLE, invocation):
             yield f"commands/effects: {row.source}", row.effect
         module = reader_of(invocation)
