@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import Final
 
 from haltline.console.protection_steps import STEPS, Step
-from haltline.console.read_model.topic_bounds import Mismatch
 from haltline.streams.runtime.health import Partition, Progress, Sample, follow
 
 _CANARY_ONCE_S: Final = 900.0
@@ -73,6 +72,37 @@ class Flight:
     killed: bool
     every_s: float | None
     """The interval between canaries; None: not periodic."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mismatch:
+    """A partition whose offsets do not match. `topic` is without prefix."""
+
+    topic: str
+    partition: int
+    reached: int
+    """The next offset to read."""
+    begins: int = 0
+    ends: int = 0
+    """The partition's first offset, and its end (exclusive)."""
+
+    @property
+    def is_gap(self) -> bool:
+        """Return whether records were deleted before they were read; else the partition ends before what was read."""
+        return self.begins > self.reached
+
+    def text(self, prefix: str = "") -> str:
+        """A human-readable description; `prefix` makes the topic's name whole."""
+        name = f"{prefix}{self.topic}[{self.partition}]"
+        if self.is_gap:
+            return (
+                f"{name}: expected the records from offset {self.reached} on, got a partition that begins at offset "
+                f"{self.begins}: those before it were deleted before they were read"
+            )
+        return (
+            f"{name}: expected a partition that goes on at offset {self.reached}, got one that ends at {self.ends}: "
+            "the topic was recreated or cut off. What was read before is still shown"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

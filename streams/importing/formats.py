@@ -25,7 +25,7 @@ from haltline.streams.importing.detection import (
     records_in,
     spans_of,
 )
-from haltline.streams.importing.reading import Content, NotReadable, content_of, shape, shown
+from haltline.streams.importing.reading import Content, NotReadable, content_of, got_instead, shape, shown
 from haltline.streams.importing.spans import Part, Span, parts
 from haltline.streams.importing.steps import Pricing, Recording, Step
 from haltline.streams.importing.values import id_of, inside, objects
@@ -134,7 +134,9 @@ class Imported:
                 try:
                     sample = readable(packed.unpacked(name))
                 except (archive.NotUnpacked, ValueError) as why:
-                    reason = str(why) if isinstance(why, archive.NotUnpacked) else f"expected JSON, got {why}"
+                    reason = (
+                        str(why) if isinstance(why, archive.NotUnpacked) else f"expected JSON, got {got_instead(why)}"
+                    )
                     self.skipped.append(f"{shown(name)}: {reason}")
                     continue
                 yield from self._objects(shown(name), [sample])

@@ -83,7 +83,7 @@ def open_consumer(
         # A rejection of our certificate by the broker arrives as a closed connection.
         if error.code() in _REFUSALS or "SSL routines" in error.str():
             refusal = reason
-        else:
+        elif error.code() != KafkaError._ALL_BROKERS_DOWN:  # which follows the reason
             complaint = reason
 
     consumer = system.consumer(
@@ -113,7 +113,7 @@ def open_consumer(
             if waited_s < within_s and not (refusal and waited_s >= refused_after_s):
                 continue
             consumer.close()
-            got = refusal or _reason_of(failed) + (f" ({complaint})" if complaint else "")
+            got = refusal or complaint or _reason_of(failed)
             raise Unreachable(f"broker {bootstrap}: expected an answer within {within_s:g} s, got {got}") from None
         return consumer
 

@@ -138,7 +138,7 @@ class Known:
         return found
 
     def write(self) -> None:
-        """Writes what is known, readable by its user alone; a write that fails costs the next scan its time only."""
+        """Writes what is known, readable by its user alone. Raises OSError, which costs the next scan its time only."""
         if self._file is None:
             return
         self._file.parent.mkdir(parents=True, exist_ok=True)

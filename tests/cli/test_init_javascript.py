@@ -41,6 +41,13 @@ const session = httpSession({ url: "http://127.0.0.1:8765", agentId: "a" });
             + "const session = /[)(]/g;\n"
             "const r = go(guarded({ prompt: `a ${x(`)`)} )`, stop: ')' }, haltlineSession));\nr.generateText(1, 2);\n",
         ),
+        "an agent of the Vercel AI SDK": (
+            "vercel-ai",
+            'import { ToolLoopAgent } from "ai";\nexport const agent = new ToolLoopAgent({ model, tools: { a } });\n',
+            'import { ToolLoopAgent } from "ai";\n'
+            + SETUP % "vercel"
+            + "export const agent = new ToolLoopAgent(guarded({ model, tools: { a } }, session));\n",
+        ),
         "an agent that is made, in TypeScript, with line ends of Windows": (
             "mastra",
             'import type { Tool } from "x";\r\nimport { Agent, type B } from "@mastra/core/agent";\r\n'
@@ -69,7 +76,7 @@ def test_a_program_is_put_behind_a_guard_and_taken_back(framework: str, program:
         "no call": (
             "vercel-ai",
             'import { tool } from "ai";\n',
-            "expected a call of generateText, streamText, imported",
+            "expected a call of generateText, streamText, ToolLoopAgent, imported",
         ),
         "another way to import": (
             "vercel-ai",
@@ -81,10 +88,10 @@ def test_a_program_is_put_behind_a_guard_and_taken_back(framework: str, program:
             'import { generateText } from "ai";\ngenerateText(a, b);\n',
             "line 2: expected a call with",
         ),
-        "a class of agents": (
+        "a class of an older release": (
             "vercel-ai",
-            'import { ToolLoopAgent } from "ai";\nnew ToolLoopAgent({});\n',
-            "expected no ToolLoopAgent",
+            'import { Experimental_Agent } from "ai";\nnew Experimental_Agent({});\n',
+            "expected no Experimental_Agent, got one: use ToolLoopAgent",
         ),
         "a name that is taken": (
             "mastra",

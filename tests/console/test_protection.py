@@ -12,6 +12,7 @@ from haltline.console.access.keys import Role
 from haltline.console.protection import (
     Flight,
     Known,
+    Mismatch,
     Part,
     Problem,
     ProtectionLimits,
@@ -24,7 +25,6 @@ from haltline.console.protection import (
 )
 from haltline.console.protection_watch import last_flight
 from haltline.console.read_model import tables
-from haltline.console.read_model.topic_bounds import Mismatch
 from haltline.schemas.decisions import Level
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.produce import produce_confirmed
