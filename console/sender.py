@@ -11,6 +11,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from haltline.schemas.control import Command
+from haltline.schemas.delivery import undelivered
 from haltline.schemas.partitioner import CONFIRMED
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import Unreachable
@@ -94,15 +95,15 @@ class Sender(AbstractContextManager["Sender", None]):
 
     def _callback(self, future: "Future[TopicPartition]") -> Callable[[KafkaError | None, Message], None]:
         def on_delivery(error: KafkaError | None, message: Message) -> None:
-            if error is None:
+            failure = undelivered(error, message)
+            if failure is None:
                 place = TopicPartition(str(message.topic()), int(message.partition() or 0), int(message.offset() or 0))
                 future.set_result(place)
                 return
-            if error.fatal():  # this producer is unusable: the next record uses a new one
+            if failure.fatal():  # this producer is unusable: the next record uses a new one
                 self._producer = None
-            future.set_exception(
-                Unreachable(f"topic {message.topic()}: expected a record confirmed, got {error.name()}: {error.str()}")
-            )
+            got = f"{failure.name()}: {failure.str()}"
+            future.set_exception(Unreachable(f"topic {message.topic()}: expected a record confirmed, got {got}"))
 
         return on_delivery
 

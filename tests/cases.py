@@ -1,4 +1,4 @@
-"""Tables of cases, each of which begins with what it shows."""
+"""Parameter tables of cases; each case starts with its test id."""
 
 from collections.abc import Mapping
 

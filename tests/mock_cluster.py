@@ -67,6 +67,7 @@ def _library() -> ctypes.CDLL:
         ),
         "rd_kafka_mock_broker_set_down": (number, [pointer, ctypes.c_int32]),
         "rd_kafka_mock_broker_set_up": (number, [pointer, ctypes.c_int32]),
+        "rd_kafka_mock_broker_set_rtt": (number, [pointer, ctypes.c_int32, number]),
     }
     for name, (result, arguments) in signatures.items():
         function = getattr(library, name)
@@ -134,6 +135,10 @@ class MockCluster:
     def set_down(self, broker: int = 1) -> None:
         """Close the broker's port and connections. Its partitions get no other leader."""
         self._check(self._rd.rd_kafka_mock_broker_set_down(self._cluster, broker), f"broker {broker} down")
+
+    def respond_after(self, milliseconds: int, broker: int = 1) -> None:
+        """Delay each response, so that several requests are in flight."""
+        self._check(self._rd.rd_kafka_mock_broker_set_rtt(self._cluster, broker, milliseconds), f"broker {broker} slow")
 
     def set_up(self, broker: int = 1) -> None:
         """Open the port of a broker that is down; its records are still there."""

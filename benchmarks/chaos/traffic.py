@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from benchmarks.cluster import PARTITIONS, QUIET
 from benchmarks.load import Load, Sent, generate
 from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.delivery import undelivered
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
 
@@ -136,6 +137,9 @@ class Traffic:
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._failures.append(f"{message.topic()}: {error}")
+        elif undelivered(error, message) is not None:
+            key, value = message.key(), message.value()
+            self._producer.produce(str(message.topic()), key=key, value=value, on_delivery=self._delivered)
 
     def _send_bad(self, sent: Sent) -> None:
         """Produce a malformed record, which must reach the dead letter topic unchanged."""

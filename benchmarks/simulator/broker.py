@@ -42,6 +42,8 @@ class Broker:
         """The virtual time from which the network has no faults."""
         self._waiting: list[Callable[[], object]] = []
         self._lagging: set[tuple[str, int]] = set()
+        self._led_from: dict[tuple[str, int], float] = {}
+        """The virtual time from which a partition has a leader, if it has to elect one."""
         self.on_down: list[Callable[[], object]] = []
 
     # Topics.
@@ -163,6 +165,8 @@ class Broker:
             else:
                 log.raise_high()
             log.tell()  # a waiting client learns that its request was lost with the restart
+            if lagging and world.chance(0.3):
+                self._led_from[name, number] = world.now + world.between(0.05, 2.0)
         for group in self.groups.values():
             group.load(world.between(0.05, 1.0))
         waiting, self._waiting = self._waiting, []
@@ -179,6 +183,10 @@ class Broker:
 
         self.world.trace("lags", f"{topic}[{partition}]", log.high, log.end)
         self.world.after(seconds, caught_up)
+
+    def has_leader(self, topic: str, partition: int) -> bool:
+        """Return whether a partition has a leader; until then it refuses records."""
+        return self.world.now >= self._led_from.get((topic, partition), 0.0)
 
     def lag_somewhere(self, seconds: float, topic: str | None = None) -> None:
         """Let high watermarks fall behind, as after an election: those of a topic, or some of all topics."""

@@ -81,6 +81,10 @@ class Log:
         self.end += 1
         return record.offset
 
+    def knows(self, producer: int) -> bool:
+        """Return whether a producer has appended a record; from another, any first sequence number is accepted."""
+        return producer in self._sequences
+
     def place_of(self, producer: int, sequence: int) -> int:
         """Return the offset of an appended record, also of one compacted away; -1 when there is none."""
         found = (r.offset for r in reversed(self.appended) if r.producer == producer and r.sequence == sequence)

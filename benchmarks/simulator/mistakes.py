@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from confluent_kafka import KafkaError, Message
+
 from benchmarks.simulator import old_rules
 from haltline.console.read_model.feeder import Feeder
 from haltline.streams.audit.memory import OpenMemoryTable, Step
@@ -10,7 +12,7 @@ from haltline.streams.audit.writer import AuditWriter
 from haltline.streams.runtime import changelog
 from haltline.streams.runtime.changelog import Claim, PartitionState
 from haltline.streams.runtime.checkpoint import Checkpointer
-from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
+from haltline.streams.runtime.confirmed_producer import ConfirmedProducer, Receipt
 from haltline.streams.runtime.control_entries import ControlEntries
 from haltline.streams.runtime.source_reader import Fetched, SourceReader
 from haltline.streams.runtime.topic_watch import TopicWatch
@@ -125,6 +127,15 @@ def _states_before_outputs() -> Iterable[Changed]:
     yield ConfirmedProducer, "confirmed", skipping
 
 
+def _report_without_offset_believed() -> Iterable[Changed]:
+    def report(self: Receipt, error: KafkaError | None, message: Message) -> None:
+        self.confirmed += 1
+        if error is not None:
+            self.outbox.fail(message, error)
+
+    yield Receipt, "report", report
+
+
 def _batches_not_forgotten() -> Iterable[Changed]:
     async def forget(self: Checkpointer, partitions: Iterable[int]) -> None:
         async with self._turn:
@@ -200,6 +211,7 @@ ALL: Final = (
     Mistake("commit before states", "offsets are committed before the states are written", _commit_before_states),
     Mistake("commit before flush", "nothing is waited for before offsets are committed", _commit_before_flush),
     Mistake("states before outputs", "states are written before what follows is confirmed", _states_before_outputs),
+    Mistake("offset not looked at", "a delivery report without an offset is believed", _report_without_offset_believed),
     Mistake("batches not forgotten", "batches of partitions that went are acknowledged", _batches_not_forgotten),
     Mistake("old batches taken", "records fetched for an earlier assignment are processed", _old_batches_taken),
     Mistake("lagging end believed", "an end of a broker that has just begun is believed", _lagging_end_believed),

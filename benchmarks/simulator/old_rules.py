@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from haltline.streams.runtime.changelog import EPOCH_HEADER, TOPIC_IDS_HEADER, Epoch, PartitionState
-from haltline.streams.runtime.checkpoint import Checkpointer
 from haltline.streams.runtime.ownership import Ownership
 
 _LOOK_EVERY_S: Final = 0.05
@@ -75,12 +74,9 @@ def changes(*, lies: bool = True) -> Iterable[tuple[type, str, object]]:
         recovering.discard(id(self))
         await release(self, lost=lost)
 
-    async def nothing(*_: object) -> None: ...
-
     yield PartitionState, "apply", apply_any
     yield PartitionState, "headers", headers
     yield PartitionState, "claimed", property(lambda _: True)
     yield PartitionState, "superseded", property(lambda _: False)
-    yield Checkpointer, "_prove", nothing
     yield Ownership, "recover", recover
     yield Ownership, "release", interrupt

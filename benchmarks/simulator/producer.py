@@ -22,6 +22,8 @@ ABANDONED_S: Final = 9.0
 """The maximum delay in seconds of records in flight from an ended process; by then others own the partitions."""
 _LATE_SHARE: Final = 0.8
 """The share of such processes of which records are appended."""
+_OVERTAKEN_SHARE: Final = 0.5
+"""The share of refused first records of a producer in a partition behind which others are already on their way."""
 _NEVER: Final = float("inf")
 _HEALED_S: Final = 0.3
 """The maximum delay in seconds once the network has no faults."""
@@ -32,7 +34,7 @@ OnDelivery = Callable[[KafkaError | None, Message], object]
 class _Sent:
     """A produced record and its delivery state."""
 
-    __slots__ = ("landed", "new", "offset", "on_delivery", "place", "since", "stands_at")
+    __slots__ = ("landed", "new", "offset", "on_delivery", "place", "since")
 
     def __init__(self, place: tuple[str, int], new: New, on_delivery: OnDelivery | None, since: float) -> None:
         self.place = place
@@ -40,8 +42,8 @@ class _Sent:
         self.on_delivery = on_delivery
         self.since = since
         self.landed = False
-        self.stands_at = self.offset = -1
-        """Its offset in the log, and the offset that the client reports; -1: none."""
+        self.offset = -1
+        """Its offset in the log; -1: none."""
 
     def message(self, error: KafkaError | None) -> Message:
         topic, partition = self.place
@@ -56,7 +58,8 @@ class _Pipe:
     """The connection of one producer to one partition: in order, one request at a time."""
 
     __slots__ = (
-        "abandoned", "flying", "handed_over", "lands_at", "life", "number", "producer", "sending", "sequence", "waiting"
+        "abandoned", "flying", "handed_over", "lands_at", "life", "number", "producer", "refused", "sending",
+        "sequence", "waiting",
     )  # fmt: skip
 
     def __init__(self, producer: "SimProducer") -> None:
@@ -65,6 +68,8 @@ class _Pipe:
         self.waiting: deque[_Sent] = deque()
         self.flying: list[tuple[int, list[_Sent]]] = []
         """Requests in flight, each with the broker's life (its number of restarts) at the time."""
+        self.refused: list[_Sent] = []
+        """Records that were refused for want of a leader, behind which the next are already on their way."""
         self.sequence = 0
         self.sending = False
         self.handed_over = 0
@@ -97,11 +102,20 @@ class _Pipe:
             self.arrive_late()
             return
         self.take_back()
+        if not broker.up:
+            self.requeue()
         if not self.waiting and (broker.up or not self.flying):
             return
         if not broker.up:
             self.sending = True
             broker.when_up(self.arrives)
+            return
+        place = self.waiting[0].place
+        if not broker.has_leader(*place):
+            self.requeue()
+            if len(self.waiting) > 1 and not broker.log(*place).knows(self.number) and world.chance(_OVERTAKEN_SHARE):
+                self.refused.append(self.waiting.popleft())
+            self.begin(broker.delay())
             return
         count = min(len(self.waiting), 1 + int(world.random() * 40))
         answered = not world.chance(_LOST_ANSWER_SHARE)
@@ -127,6 +141,11 @@ class _Pipe:
         if not self.producer.process.alive:
             self.waiting.clear()
 
+    def requeue(self) -> None:
+        """Queue refused records again, in their order."""
+        self.waiting.extendleft(reversed(self.refused))
+        self.refused.clear()
+
     def take_back(self) -> None:
         """Queue records again whose response was lost with the broker's restart, in their order."""
         lives = self.producer.broker.lives
@@ -143,12 +162,9 @@ class _Pipe:
             producer.report(sent, refused.args[0])
             sent.landed = False
         else:
-            # The broker may not know the offset of a duplicate.
-            known = offset is not None or producer.process.world.chance(0.5)
             if offset is None:
                 offset = producer.broker.log(*sent.place).place_of(self.number, sent.new.sequence)
-            sent.stands_at = offset
-            sent.offset = offset if known else -1
+            sent.offset = offset
             sent.landed = True
 
     def confirm(self, request: tuple[int, list[_Sent]]) -> None:
@@ -166,10 +182,14 @@ class _Pipe:
                     broker.when_up(self.arrives)
             return
         log = broker.log(*batch[0].place)
-        if max(sent.stands_at for sent in batch) >= log.high:
+        if max(sent.offset for sent in batch) >= log.high:
             log.on_more(lambda: self.confirm(request))
             return
         self.flying = [other for other in self.flying if other is not request]
+        # The client takes them for delivered because a later one was.
+        refused, self.refused = self.refused, []
+        for sent in refused:
+            producer.report(sent, None)
         for sent in batch:
             if sent.landed:
                 producer.report(sent, None)
@@ -188,6 +208,7 @@ class _Pipe:
             return
         world = self.producer.process.world
         self.abandoned = True
+        self.requeue()
         self.handed_over = min(len(self.waiting), int(world.random() * 2 * (len(self.waiting) + 1)))
         self.lands_at, self.life = _NEVER, self.producer.broker.lives
         if self.handed_over and world.chance(_LATE_SHARE):

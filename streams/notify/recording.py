@@ -9,6 +9,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
+from haltline.schemas.delivery import undelivered
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.notifications import NotificationRecord
 from haltline.schemas.partitioner import CONFIRMED
@@ -102,8 +103,8 @@ class Recorder:
             incident=incident,
         )
 
-        def delivered(error: KafkaError | None, _: Message) -> None:
-            self._confirmed(error, then)
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            self._confirmed(undelivered(error, message), then)
 
         self._produce(
             self._settings.topics.notifications,
@@ -126,8 +127,8 @@ class Recorder:
         _log.error("%s, offset %d of partition %d: %s", reason, origin.offset, origin.partition.partition, detail)
         self._letters.labels(reason.value).inc()
 
-        def delivered(error: KafkaError | None, _: Message) -> None:
-            self._confirmed(error, then)
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            self._confirmed(undelivered(error, message), then)
 
         self._produce(
             self._settings.topics.dead_letter,

@@ -194,12 +194,7 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
                 on_offset=part.record_confirmed,
             )
         producer.close(_CONFIRM_WITHIN_S)
-        part.prove(self._end(span))
-        if part.unproven:
-            raise NotBroughtBack(
-                f"changelog partition {span.partition}: expected its end at offset {part.position}, got one before. "
-                "Run the command again"
-            )
+        part.check_end_offset(self._end(span))
         return states
 
     def _producer(self) -> ConfirmedProducer:

@@ -178,7 +178,6 @@ class PartitionState:
         "partition",
         "position",
         "skipped",
-        "unproven",
         "values",
     )
 
@@ -203,7 +202,6 @@ class PartitionState:
         """Keys whose last record in the log is from a replaced owner or an older release, and has to be rewritten."""
         self.in_flight = 0
         """The number of own records sent and not yet confirmed."""
-        self.unproven = False
         """Whether the broker did not report the offset of one of our records."""
         self.skipped = 0
         """The number of records without a key, which cannot be a session's."""
@@ -339,14 +337,12 @@ class PartitionState:
         self.in_flight += 1
 
     def record_confirmed(self, offset: int) -> None:
-        """Record the confirmed offset of an own record; -1 if the broker does not report it and `prove` has to check.
+        """Record the confirmed offset of an own record.
 
         Raises ForeignWrite when it is not the offset after the last one.
         """
         self.in_flight -= 1
-        if offset == -1:
-            self.unproven = True
-        elif offset != self.position:
+        if offset != self.position:
             raise self._foreign(f"our record at offset {self.position}, got {offset}")
         self.position += 1
 
@@ -358,15 +354,6 @@ class PartitionState:
         reach = self.position + self.in_flight
         if offset > reach:
             raise self._foreign(f"its end at offset {reach} or before, got {offset}")
-
-    def prove(self, end: int) -> None:
-        """Compare the end offset of the partition once all of our records are confirmed: it must follow them.
-
-        A lower end comes from a broker that has just restarted, and is ignored. Raises ForeignWrite.
-        """
-        self.check_end_offset(end)
-        if end == self.position and not self.in_flight:
-            self.unproven = False
 
     def _foreign(self, difference: str) -> ForeignWrite:
         return ForeignWrite(

@@ -29,7 +29,7 @@ again, with the same id.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final, NamedTuple
@@ -43,7 +43,6 @@ from haltline.streams.system import REAL, System
 _HOLD_LOOP_S: Final = 0.001
 """The longest time in seconds that encoding and sending states delays micro-batches at once."""
 _LOOK_EVERY: Final = 16
-_ENDS_AGAIN_AFTER_S: Final = 0.1
 _IDLE_AT_A_TIME: Final = 1000
 """The most idle states of a partition that one checkpoint drops: checking them takes some 50 ms."""
 
@@ -69,8 +68,8 @@ class _Processed:
 class Checkpointer:
     """Runs a pipeline's micro-batches and checkpoints, in the order of the module's list.
 
-    `alive` is called before anything is sent; in a process that had been stopped, it does not return. `ends` returns
-    the end offsets of changelog partitions; `commit` commits what was acknowledged.
+    `alive` is called before anything is sent; in a process that had been stopped, it does not return. `commit` commits
+    what was acknowledged.
     """
 
     def __init__(
@@ -81,7 +80,6 @@ class Checkpointer:
         *,
         changelog: str,
         alive: Callable[[], None],
-        ends: Callable[[Set[int]], Awaitable[Mapping[int, int]]],
         commit: Callable[[], Awaitable[object]],
         system: System = REAL,
     ) -> None:
@@ -89,7 +87,6 @@ class Checkpointer:
         self._partition_states = slices
         self._changelog = changelog
         self._alive = alive
-        self._ends = ends
         self._commit = commit
         self._system = system
         self._processed: list[_Processed] = []
@@ -137,7 +134,6 @@ class Checkpointer:
             self._alive()
             state_bytes = await self._write(changes, owned, work)  # 6
             await self._outbox.confirmed(self._outbox.cut())  # 7
-            await self._prove(owned)
             now_ms = self._system.time_ms()
             for partition, key, value in changes:  # 8
                 owned[partition].put(key, value, now_ms)
@@ -219,14 +215,6 @@ class Checkpointer:
                 await self._rest(work)
         work.end()
         return state_bytes
-
-    async def _prove(self, owned: Mapping[int, PartitionState]) -> None:
-        """Check the end offsets of partitions where the broker did not report a record's offset."""
-        while unproven := {number for number, part in owned.items() if part.unproven}:
-            for number, end in (await self._ends(unproven)).items():
-                owned[number].prove(end)
-                if owned[number].unproven:  # a broker that has just restarted does not know the end yet
-                    await asyncio.sleep(_ENDS_AGAIN_AFTER_S)
 
     async def _rest(self, work: "_Work") -> None:
         work.end()

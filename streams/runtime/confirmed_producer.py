@@ -1,8 +1,8 @@
 """The producer of a worker, with confirmation of every delivery.
 
 In many clients a failed produce is only a log line. Here every record is counted when it is sent and when the broker
-confirms it, and a `Receipt` is complete when the two counts are equal. A record that is refused or not confirmed in
-time raises `DeliveryFailed`.
+confirms it, and a `Receipt` is complete when the two counts are equal. A record that is refused, not confirmed in
+time, or confirmed without an offset raises `DeliveryFailed`.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
+from haltline.schemas.delivery import undelivered
 from haltline.schemas.partitioner import CONFIRMED
 from haltline.streams.kafka.failure import KnownFailure
 from haltline.streams.system import REAL, System
@@ -49,8 +50,8 @@ class Receipt:
     def report(self, error: KafkaError | None, message: Message) -> None:
         """Process a delivery report; runs within `ConfirmedProducer.poll`."""
         self.confirmed += 1
-        if error is not None:
-            self.outbox.fail(message, error)
+        if (failure := undelivered(error, message)) is not None:
+            self.outbox.fail(message, failure)
 
 
 class ConfirmedProducer:
@@ -98,9 +99,8 @@ class ConfirmedProducer:
     ) -> None:
         """Send one record at once. Its delivery counts for the next receipt.
 
-        `on_offset` is called with the record's offset when it is confirmed, or -1 when the broker already had the
-        record from an earlier try. Waits while the queue is full. Raises DeliveryFailed when the queue stays full, and
-        for an earlier record that failed.
+        `on_offset` is called with the record's offset when it is confirmed. Waits while the queue is full. Raises
+        DeliveryFailed when the queue stays full, and for an earlier record that failed.
         """
         receipt = self._open
         report = receipt.report if on_offset is None else partial(_report_offset, receipt, on_offset)
@@ -190,9 +190,9 @@ def _report_offset(
     receipt: Receipt, on_offset: Callable[[int], None], error: KafkaError | None, message: Message
 ) -> None:
     receipt.report(error, message)
-    if error is None:
-        offset = message.offset()
-        on_offset(-1 if offset is None or offset < 0 else offset)
+    offset = message.offset()
+    if error is None and offset is not None and offset >= 0:
+        on_offset(offset)
 
 
 def _outstanding(records: int, seconds: float) -> str:

@@ -169,7 +169,6 @@ class Worker:
             self.owned,
             changelog=settings.changelog,
             alive=self.zombie_guard.check,
-            ends=self.changelog_ends,
             commit=self.commit,
             system=system,
         )
@@ -252,12 +251,6 @@ class Worker:
         if offsets and await self.group.commit(offsets):
             self.sources.on_commit(offsets)
 
-    async def changelog_ends(self, numbers: Set[int]) -> Mapping[int, int]:
-        """Return the end offsets of these changelog partitions. Raises KafkaException."""
-        places = [(self.settings.changelog, number) for number in numbers]
-        ends = await asyncio.to_thread(self.topics.ends, places)
-        return {number: end for (_, number), end in ends.items()}
-
     async def checkpoints(self) -> None:
         """Checkpoint when it is due, while partitions are owned."""
         while True:
@@ -295,7 +288,9 @@ class Worker:
         partitions = {number for _, number in revoked}
         try:
             if lost and revoked:
-                log.warning("worker: the group dropped this member; partitions %s go without a checkpoint", partitions)
+                log.warning(
+                    "worker: the group dropped this member; partitions %s are lost without a checkpoint", partitions
+                )
             elif self.owned.owned():
                 await self.checkpointer.checkpoint()
             await self.checkpointer.forget(partitions)

@@ -1,4 +1,4 @@
-"""What a fleet needs, from measured constants."""
+"""The capacity plan of a fleet, from measured constants."""
 
 from dataclasses import replace
 from pathlib import Path

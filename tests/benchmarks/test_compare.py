@@ -1,4 +1,4 @@
-"""What counts as better or worse between two runs."""
+"""Comparison of two runs: better, worse, or within noise."""
 
 from pathlib import Path
 

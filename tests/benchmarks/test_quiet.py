@@ -1,4 +1,4 @@
-"""Whose processor time it was, and whether figures can be trusted."""
+"""Processor time of other processes, and whether figures are reliable."""
 
 from benchmarks.reporting.quiet import LOUD_FROM, is_quiet, note, tree_ticks
 from tests.cases import cases

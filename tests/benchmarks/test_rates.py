@@ -1,4 +1,4 @@
-"""Rates from the commits that were seen: without the last one, which waits until its time has come."""
+"""Rates from observed commits, without the last one, which waits for its interval."""
 
 from benchmarks.sink import rate
 from benchmarks.throughput import Seen, events_per_s

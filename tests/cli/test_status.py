@@ -1,4 +1,4 @@
-"""`haltline status` where events are of long ago, as in a replay: the age of a stop is by the worker's clock."""
+"""`haltline status` with old events, as in a replay: the age of a stop is by the worker's clock."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""What the real commands print on terminals: widths, colours."""
+"""Output of the commands on terminals: widths, colours."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""`make audit`: what follows from what an advisory service says, by a service of our own."""
+"""`make audit`: the result for advisories, from a local advisory service."""
 
 import json
 import sys

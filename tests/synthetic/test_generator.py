@@ -1,4 +1,4 @@
-"""The generated cases are what they say that they are."""
+"""The generated cases match their descriptions."""
 
 import os
 import subprocess

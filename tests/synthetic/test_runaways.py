@@ -15,7 +15,7 @@ from tests.synthetic.expectations import DISTURBED, FALSE_ALARMS, NOT_YET
 SEEDS = range(6)
 DISTURBED_SEEDS = range(1)
 STILL_WRONG_SEEDS = range(20)
-"""Of what is not right yet, up to the first that is wrong."""
+"""Seeds for known wrong results, up to the first wrong one."""
 CORE = Core()
 
 RUNAWAYS = [family for family in FAMILIES if family.runaway]

@@ -9,6 +9,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from haltline.interventions.agent.settings import GuardSettings
+from haltline.schemas.delivery import undelivered
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.partitioner import CONFIRMED
 from haltline.schemas.topics import Topics
@@ -86,12 +87,12 @@ class Publisher:
 
 
 def _tell(confirmed: "Future[None]") -> Callable[[KafkaError | None, Message], None]:
-    def on_delivery(error: KafkaError | None, _: Message) -> None:
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
         if not confirmed.set_running_or_notify_cancel():  # the future was cancelled
             return
-        if error is None:
+        if (failure := undelivered(error, message)) is None:
             confirmed.set_result(None)
         else:
-            confirmed.set_exception(Away(error.str()))
+            confirmed.set_exception(Away(failure.str()))
 
     return on_delivery

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, Message
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.kafka_connection import KafkaConnection
 from haltline.interventions.agent.transport.transport import Receiver
+from haltline.schemas.delivery import undelivered
 
 _hubs: "weakref.WeakValueDictionary[tuple[Any, ...], KafkaConnection]" = weakref.WeakValueDictionary()
 _hubs_lock = threading.Lock()
@@ -91,11 +92,16 @@ class KafkaTransport:
 
     def _done(self, error: KafkaError | None, message: Message | None) -> None:
         """Handle the delivery report of a record; called by the connection's thread, or by one that closes."""
-        if error is None and message is not None:
-            self._hub.delivered(message)
-        kept = error is not None and message is not None and self._hub.outbox.keep(message)
+        failure, outbox = error, self._hub.outbox
+        if message is not None:
+            failure = undelivered(error, message)
+            if failure is None:
+                self._hub.delivered(message)
+            elif error is None and outbox.send_again(message, self._done):
+                return
+        kept = failure is not None and message is not None and outbox.keep(message)
         with self._lock:
-            if error is None or kept:
+            if failure is None or kept:
                 self._arrived += 1
             else:
                 self.undelivered += 1

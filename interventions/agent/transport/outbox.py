@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.disk_spool import spool_of
 from haltline.interventions.agent.transport.kafka_clients import QUEUE_RECORDS, producer_of
+from haltline.schemas.delivery import undelivered
 
 log: Final = logging.getLogger("haltline.agent")
 
@@ -38,11 +39,7 @@ class Outbox:
             return self._keep(topic, key, value, report)
         if not must and len(self.producer) >= self._queue_records - self._reserved:
             return spool is not None and self._keep(topic, key, value, report)
-        try:
-            self.producer.produce(topic, value=value, key=key, on_delivery=report)
-        except (BufferError, KafkaException, RuntimeError):  # RuntimeError: closed meanwhile
-            return spool is not None and self._keep(topic, key, value, report)
-        return True
+        return self._produce(topic, key, value, report) or (spool is not None and self._keep(topic, key, value, report))
 
     def keep(self, message: Message) -> bool:
         """Save an undelivered record on disk. False: it is lost."""
@@ -50,6 +47,11 @@ class Outbox:
         if self._spool is None or topic is None or key is None or value is None:
             return False
         return self._spool.append(topic, key, value)
+
+    def send_again(self, message: Message, report: Report) -> bool:
+        """Queue a record again that was reported as delivered but is not. False: there is no room for it."""
+        topic, key, value = message.topic(), message.key(), message.value()
+        return topic is not None and key is not None and value is not None and self._produce(topic, key, value, report)
 
     def hurry(self, waits: Callable[[], bool], until_s: float) -> None:
         """Serve delivery reports until `waits` is false, or until `until_s` (`time.monotonic`).
@@ -77,15 +79,10 @@ class Outbox:
         def send(topic: str, key: bytes, value: bytes, arrived: Callable[[bool], None]) -> bool:
             def report(error: KafkaError | None, message: Message | None) -> None:
                 # Undelivered records are appended to the spool; without room, they stay at their place.
-                arrived(error is None or (message is not None and self.keep(message)))
+                failure = error if message is None else undelivered(error, message)
+                arrived(failure is None or (message is not None and self.keep(message)))
 
-            if len(self.producer) >= self._queue_records // 2:
-                return False
-            try:
-                self.producer.produce(topic, value=value, key=key, on_delivery=report)
-            except (BufferError, KafkaException, RuntimeError):
-                return False
-            return True
+            return len(self.producer) < self._queue_records // 2 and self._produce(topic, key, value, report)
 
         sent = spool.drain(send)
         if sent and not spool:
@@ -100,6 +97,13 @@ class Outbox:
             self.producer.close()
         if self._spool is not None:
             self._spool.close()
+
+    def _produce(self, topic: str, key: bytes, value: bytes, report: Report) -> bool:
+        try:
+            self.producer.produce(topic, value=value, key=key, on_delivery=report)
+        except (BufferError, KafkaException, RuntimeError):  # RuntimeError: closed meanwhile
+            return False
+        return True
 
     def _keep(self, topic: str, key: bytes, value: bytes, report: Report) -> bool:
         kept = self._spool is not None and self._spool.append(topic, key, value)

@@ -20,7 +20,7 @@ RECORDS = [
     change("resolved", 2, "d-done", session_id="s1", scope_id="s1", resolution="session_ended"),
     change(incident="d-done", session_id="s1", scope_id="s1"),
 ]  # fmt: skip
-"""Of one incident, revisions in the wrong order too."""
+"""The revisions of one incident, some in the wrong order."""
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ def settings(folder: Path, table: Path) -> ConsoleSettings:
 
 
 def of_topics(engine: Engine, log: LiveLog) -> dict[str, list[dict[str, Any]]]:
-    """As the feeder does it."""
+    """The content of a read model that is built like the feeder builds it."""
     reader = reader_of(TOPICS)
     batches = (
         [reader.row(KafkaRecord(*record[:6], tuple(record.headers)), record.timestamp) for record in kept]

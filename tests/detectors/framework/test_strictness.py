@@ -1,4 +1,4 @@
-"""Every setting says which way it is stricter, and what it is."""
+"""Every setting declares its direction of strictness and its meaning."""
 
 from dataclasses import fields
 

@@ -1,4 +1,4 @@
-"""Several sessions and what looks across them, every state through the real codec after every step."""
+"""Several sessions and the rules across them, with every state through the real codec after every step."""
 
 from typing import Any
 

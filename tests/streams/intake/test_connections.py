@@ -1,4 +1,4 @@
-"""Connections to a real server on loopback: how many, and what ends them."""
+"""Connections to a real server on loopback: their number, and when they are closed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,4 +1,4 @@
-"""What `fit` gives is what the boosted trees say, in the form of a table."""
+"""The table of `fit` gives the same scores as the boosted trees."""
 
 from dataclasses import replace
 

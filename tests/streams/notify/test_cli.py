@@ -1,4 +1,4 @@
-"""`haltline notify check`, `plan` and `test`, and what a document is refused for."""
+"""`haltline notify check`, `plan` and `test`, and invalid documents."""
 
 from functools import partial
 from pathlib import Path

@@ -149,8 +149,10 @@ export class Connection {
   }
 
   #delivered(error: LibraryError | null, { topic, partition, offset, opaque }: DeliveryReport): void {
-    if (!error && topic === this.#actions && offset >= 0) this.watched.delivered(partition, offset);
-    this.#outbox.delivered(error, opaque as Outgoing);
+    // Without an offset, librdkafka takes it for delivered because a later record was; the broker may have refused it.
+    const isStored = !error && offset >= 0;
+    if (isStored && topic === this.#actions) this.watched.delivered(partition, offset);
+    this.#outbox.delivered(error, opaque as Outgoing, isStored);
   }
 
   async #run(): Promise<void> {

@@ -50,10 +50,11 @@ export class Outbox {
   }
 
   /** Handles the delivery report of a record. */
-  delivered(error: LibraryError | null, record: Outgoing): void {
+  delivered(error: LibraryError | null, record: Outgoing, isStored: boolean): void {
     this.#queued--;
     if (!this.#onTheWay.delete(record)) return; // it waits on disk since
-    if (!error || !this.#keep(record)) record.report(!error);
+    if (!error && !isStored && this.#produce(record)) return;
+    if (isStored || !this.#keep(record)) record.report(isStored);
   }
 
   /** Moves undelivered records to the disk if the broker is down or slow, as far as there is room. */
