@@ -14,7 +14,7 @@ from haltline.cli.policy_option import read_policy
 
 if TYPE_CHECKING:
     from haltline.streams.scan.report import Report
-    from haltline.streams.scan.scanning import ScannedFile
+    from haltline.streams.scan.results import ScannedFile
 
 _WORST: Final = 10
 _SKIPPED: Final = 5
@@ -61,12 +61,14 @@ def scan(
 
     Example: haltline scan --since -30d --html report.html
     """
+    from haltline.schemas.policy import Policy
     from haltline.streams.replay.time_range import parse_moment
     from haltline.streams.scan.homes import histories, within
     from haltline.streams.scan.report import Report
-    from haltline.streams.scan.scanning import Known, scan, sessions_in
+    from haltline.streams.scan.results import Known, sessions_in
+    from haltline.streams.scan.scanning import scan
 
-    rules = read_policy(policy)
+    rules = Policy() if policy is None else read_policy(policy)  # to check it takes half a second
     if html is not None and not html.parent.is_dir():
         fail(f"--html: expected a file in a folder that exists, got {html}", Exit.USAGE)
     try:

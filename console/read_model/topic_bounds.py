@@ -30,8 +30,8 @@ class Mismatch:
         """Return whether records were deleted before they were read; else the partition ends before what was read."""
         return self.begins > self.reached
 
-    def text(self, prefix: str) -> str:
-        """A human-readable description, with the topic's whole name."""
+    def text(self, prefix: str = "") -> str:
+        """A human-readable description; `prefix` makes the topic's name whole."""
         name = f"{prefix}{self.topic}[{self.partition}]"
         if self.is_gap:
             return (

@@ -9,8 +9,7 @@ from typing import Final
 
 import orjson
 
-from haltline.streams.scan.scanning import ScannedFile
-from haltline.streams.scan.waste import Scanned, Waste
+from haltline.streams.scan.results import Scanned, ScannedFile, Waste
 
 WORDS: Final = {
     "stagnation": "nothing new came back",
