@@ -6,5 +6,5 @@ Python compiles a program at each start, but an imported module only once, so th
 import sys
 
 if __name__ == "__main__":
-    sys.path.insert(0, __file__.rpartition("/")[0])
+    sys.path.insert(0, __file__.rpartition("/")[0] or __file__.rpartition("\\")[0])
     sys.exit(__import__("hook_request").main())
