@@ -1,7 +1,6 @@
 """What a failing chaos run shows: where it differs and who owned that, on one screen; and the verdicts of a series."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from benchmarks.chaos.history import histories
 from benchmarks.chaos.owners import Owner, Owners, owners_of
 from benchmarks.chaos.parting import Parted, Parting
 from benchmarks.chaos.report import LINES, WIDTH, Compared
-from benchmarks.chaos.series import Result
 from benchmarks.chaos.verify import Check, Difference
 from haltline.streams.engine.core import Position, SessionState
 from haltline.streams.replay.records import LogRecord
@@ -130,9 +128,3 @@ def test_what_differs_fits_on_one_screen(lengths: list[int], good: int) -> None:
 
 
 # A series of runs.
-
-
-GOOD = Result(
-    seed=1, lasts="300 s", took_s=411.6, compared=[Compared(Check("c", "all", notes=("strike 1: not kept",)))]
-)
-WRONG = replace(GOOD, seed=2, compared=[*GOOD.compared, compared("d", 3, differences=5)], kept="/tmp/k")

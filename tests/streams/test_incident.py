@@ -15,7 +15,6 @@ from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.keys import make_keys
 from haltline.schemas.policy import Policy
-from haltline.schemas.topics import Topics
 from haltline.streams.audit.chain import record_digest
 from haltline.streams.audit.maintenance import Caretaker
 from haltline.streams.audit.query import open_query
@@ -198,7 +197,6 @@ def test_a_bundle_of_another_release_that_decides_otherwise_says_so(bundle: Path
     assert (code, "made by haltline 0.0.1, this is " in output) == (1, True), output
 
 
-TOPICS = Topics()
 OTHERS = ("spend_velocity", "budget", "step_review")
 PRICES = {"prices": [{"action": "delete_*", "usd": 3}]}
 PRICED = Policy.model_validate({"rules": {rule: {"enabled": False} for rule in OTHERS}, "interventions": PRICES})
