@@ -125,16 +125,6 @@ def test_several_processes_find_the_same(folder: Path, tmp_path: Path, capsys: p
     assert run(capsys, file, "--judged", folder) == run(capsys, file, "--judged", folder, "--jobs", "2")
 
 
-def test_people_get_shares_with_their_intervals_and_a_verdict(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main([str(write(tmp_path, {})), "--judged", str(folder)])
-    out = capsys.readouterr().out
-    assert "4/5 (38-96)" in out
-    assert "FAIL  runaways to stop: stopped: 4 of 5, 80.0% (37.6% to 96.4%); at least 85%" in out
-    assert "PASS  runaways to hint at: told: 2 of 2, 100.0% (34.2% to 100.0%); at least 80%" in out
-
-
 def test_generated_sessions_are_judged_by_family(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,14 +48,6 @@ def test_only_what_stands_between_the_marks_is_written() -> None:
     assert tables.written(text, document()) == text
 
 
-def test_the_command_shows_every_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "results.json"
-    file.write_bytes(orjson.dumps(document()))
-    assert main(["table", str(file)]) == 0
-    out = capsys.readouterr().out
-    assert all(title in out for title in ("Throughput", "A guarded call", "Growth", "A plan for 100,000 agents"))
-
-
 def test_a_short_run_is_landed_beside_the_whole_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     committed, short, whole = (tmp_path / name for name in ("measured.json", "short.json", "whole.json"))
     monkeypatch.setattr(main_module, "COMMITTED", committed)

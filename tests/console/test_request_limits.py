@@ -176,12 +176,3 @@ def test_a_body_without_a_length_is_read_so_far_and_no_longer(sizes: list[int], 
         return request.status
 
     assert asyncio.run(run()) == status
-
-
-def test_of_a_stranger_s_body_nothing_is_taken() -> None:
-    async def run() -> tuple[int | None, int]:
-        request = Asked(Route().door, key="nobody").send(1000, more=True)
-        await request.task
-        return request.status, request.came.qsize()
-
-    assert asyncio.run(run()) == (401, 1)

@@ -69,11 +69,6 @@ def models(draw: st.DrawFn) -> Model:
     return Model("any", draw(st.integers(1, 9)), draw(st.floats(-100, 100)), tuple(features), {"seed": 1}, {"of": "1"})
 
 
-@given(models())
-def test_it_comes_back_equal_from_json(any_model: Model) -> None:
-    assert ADAPTER.validate_json(ADAPTER.dump_json(any_model)) == any_model
-
-
 @given(models(), st.data())
 def test_the_score_is_the_sum_over_the_bins_that_hold_the_values(any_model: Model, data: st.DataObject) -> None:
     values = tuple(data.draw(numbers | st.sampled_from(f.edges or (0.0,))) for f in any_model.features)

@@ -43,10 +43,6 @@ def steps(events: list[ActionEvent]) -> float:
     return watched(events).calls.novelty.whole.steps
 
 
-def and_then(act: ActionEvent) -> list[ActionEvent]:
-    return [*each(12, look), act]
-
-
 def write(path: str, **fields: Any) -> ActionEvent:
     return event(900, "write_file", f"path={path}", args={"path": path, "text": "x"}, **{"output_head": "ok"} | fields)
 
@@ -80,7 +76,7 @@ def write(path: str, **fields: Any) -> ActionEvent:
     },
 )  # fmt: skip
 def test_what_a_step_counts(act: ActionEvent, expected: float) -> None:
-    assert steps(and_then(act)) == expected
+    assert steps([*each(12, look), act]) == expected
 
 
 def test_thirty_steps_with_nothing_new_are_a_pause_and_a_hint_comes_before() -> None:

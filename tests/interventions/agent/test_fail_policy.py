@@ -141,12 +141,6 @@ def test_a_verdict_that_comes_too_late_takes_effect_at_the_next_action_unless_it
     assert (refused.code, some(refused.decision).decision_id == "late") == ("block", own is Level.ALLOW)
 
 
-def test_without_a_link_an_asynchronous_destructive_call_is_refused_and_a_read_goes_on() -> None:
-    guard = ScriptedGuard(mode="async")
-    guard.script.up = False
-    assert [attempt(guard, name) for name in ("delete_asset", "get_asset")] == ["no_verdict", "executed"]
-
-
 PENDING, APPROVED, REJECTED = ApprovalState.PENDING, ApprovalState.APPROVED, ApprovalState.REJECTED
 ASKS = (PENDING, Level.PAUSE)
 YES, NO = (APPROVED, Level.ALLOW), (REJECTED, Level.BLOCK)

@@ -38,11 +38,6 @@ def killed() -> tuple[SessionControl, Kill]:
     return story.standing, some(story.standing.killed)
 
 
-def test_nothing_found_says_nothing_unless_a_verdict_is_awaited() -> None:
-    assert Story().tell(0) is None
-    assert said(Story().tell(0, event=awaited())) == (Level.ALLOW, "allowed")
-
-
 def test_the_harder_of_one_batch_wins_in_any_order_with_the_same_id() -> None:
     findings = [found(LOW, OTHER), looping(CRITICAL)]
     one, other = some(Story().tell(0, *findings)), some(Story().tell(0, *reversed(findings)))
@@ -86,12 +81,6 @@ def test_a_hint_held_back_by_the_cooldown_still_answers_who_awaits() -> None:
     story = Story()
     story.tell(0, looping(LOW))
     assert said(story.tell(1, looping(LOW), event=awaited(1))) == (Level.ALLOW, "allowed")
-
-
-def test_after_a_kill_every_proposal_is_refused_and_counted() -> None:
-    story = Story()
-    assert [said(story.tell(at, *([looping(CRITICAL)] if at == 0 else []))) for at in (0, 20, 21)] == [KILLED] * 3
-    assert story.standing.after_kill == 2
 
 
 def feedback(stage: Stage, decision_id: str, *, after_ms: int = 40) -> Feedback:
