@@ -18,7 +18,7 @@ from haltline.schemas.record import EARLIEST_MS
 from haltline.schemas.wire import decode_event
 from haltline.streams.engine.core import Core, SessionState
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.cases import cases
+from tests.builders import cases
 
 START_MS = 1_750_000_000_000
 LOAD = Load(events=20_000, sessions=200, start_ms=START_MS, seed=5)

@@ -41,7 +41,7 @@ from haltline.streams.engine.groups import Runs
 from haltline.streams.importing.formats import FORMATS
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.kafka import DEFAULT_PARTITIONS, DEFAULT_PORT
-from tests.cases import cases
+from tests.builders import cases
 from tests.deploy.commands import parsed
 
 # Not pydantic, with which typer itself reads the values of options.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from haltline.cli.frameworks.table import FRAMEWORKS
-from tests.cases import cases
+from tests.builders import cases
 from tests.cli.initializing import init
 
 pytestmark = pytest.mark.usefixtures("folder")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases import cases
+from tests.builders import cases
 from tests.cli.initializing import init
 from tests.conformance.environments import python_of, require_environment
 

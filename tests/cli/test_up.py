@@ -16,7 +16,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.kafka_jars import fetch
 from haltline.streams.local.subprocesses import ChildDied, Children, TimedOut
-from tests.cases import cases
+from tests.builders import cases
 from tests.cli.printing import DEADLINE_S, Printing, printing
 from tests.conftest import require_kafka
 from tests.mock_cluster import QuickBroker

@@ -9,8 +9,7 @@ from haltline.console.access.keys import Role
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.streams.audit.records import records_of, statistics
-from tests.builders import at
-from tests.cases import cases
+from tests.builders import at, cases
 from tests.console.serving import LOOP, bearer, tell
 from tests.console.topics import messages_of
 from tests.streams.engine.test_groups import delete, event, spends

@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 from haltline.console.access.keys import Role, Who
 from haltline.console.request_limits import LARGE_BYTES, MAX_BODY_BYTES, MAX_LARGE, RequestLimits
 from haltline.streams.json_text import MAX_VALUES
-from tests.cases import cases
+from tests.builders import cases
 
 JSON = {"Content-Type": "application/json"}
 

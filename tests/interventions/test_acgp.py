@@ -18,8 +18,8 @@ from haltline.schemas.payloads import Governance
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
 from haltline.streams.policy.loader import BadPolicy, parse_policy
-from tests.builders import T0_MS, call, in_order
-from tests.interventions.cases import Story, found, proposed, some
+from tests.builders import T0_MS, call, in_order, some
+from tests.interventions.cases import Story, found, proposed
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
 HOUR_S = 3600

@@ -12,8 +12,8 @@ from haltline.schemas.intervention_records import RecordOutcome, RecordType
 from haltline.schemas.payloads import Rollback
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
-from tests.builders import T0_MS, delete, event
-from tests.interventions.cases import Story, found, proposed, some
+from tests.builders import T0_MS, delete, event, some
+from tests.interventions.cases import Story, found, proposed
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
 

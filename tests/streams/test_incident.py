@@ -22,8 +22,7 @@ from haltline.streams.audit.signing import load_signer
 from haltline.streams.incident.bundle import MANIFEST, BadBundle, read_bundle
 from haltline.streams.incident.proof import prove
 from haltline.streams.replay.label_precision import by_rule, recorded, suggest
-from tests.builders import at, call, event
-from tests.cases import cases
+from tests.builders import at, call, cases, event
 from tests.streams.commands import haltline, said
 from tests.streams.learning.recorded import LabelledLog
 from tests.streams.replay.recorded import LiveLog, a_night, deletes, label_of

@@ -14,8 +14,7 @@ from haltline.streams.engine.core import Core, Effects, Position, SessionState
 from haltline.streams.policy.json_schema import policy_schema
 from haltline.streams.policy.loader import BadPolicy, parse_policy
 from haltline.streams.sessions import state_codec
-from tests.builders import T0_MS, bash, call, delete, each, event
-from tests.cases import cases
+from tests.builders import T0_MS, bash, call, cases, delete, each, event
 
 COUNT: dict[str, Any] = {
     "name": "many",

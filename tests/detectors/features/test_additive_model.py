@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from haltline.detectors.features.additive_model import MAX_BINS, Feature, Model, shipped
 from haltline.detectors.features.novelty import VALUES
 from haltline.detectors.session.stagnation import SHIPPED
-from tests.cases import cases
+from tests.builders import cases
 
 MODEL = Model("by hand", 1, 0.5, (Feature("a", (1.0, 3.0), (-1.0, 0.0, 2.0)), Feature("b", (), (0.25,))))
 ADAPTER = TypeAdapter(Model)

@@ -3,8 +3,7 @@ import msgspec
 from haltline.detectors.features.call_history import MAX_CALLS, MAX_ONCE, MAX_ROWS, MAX_TRAIL
 from haltline.detectors.session.repetition import Repetition
 from haltline.schemas.events import ActionEvent
-from tests.builders import Watched, bash, call, each, event
-from tests.cases import cases
+from tests.builders import Watched, bash, call, cases, each, event
 from tests.detectors.strategies import long_session
 
 

@@ -6,8 +6,7 @@ from haltline.detectors.features.file_access import MAX_ACCESSES, accesses
 from haltline.detectors.features.file_uses import Use, is_same, uses
 from haltline.detectors.features.literal_files import is_placeholder, written
 from haltline.schemas.events import ActionEvent
-from tests.builders import bash, event, observed
-from tests.cases import cases
+from tests.builders import bash, cases, event, observed
 
 FILE = "d/own.bin"
 

@@ -7,8 +7,7 @@ import msgspec
 from haltline.detectors.features.observation import CallTracker
 from haltline.detectors.features.ownership import MAX_TARGETS, Ownership
 from haltline.schemas.events import ActionEvent, Outcome
-from tests.builders import bash, call, delete, event, observed
-from tests.cases import cases
+from tests.builders import bash, call, cases, delete, event, observed
 
 
 def lost(*events: ActionEvent) -> list[str]:

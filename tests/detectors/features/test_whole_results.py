@@ -9,8 +9,7 @@ from haltline.detectors.features.whole_results import MAX_STEPS, UNSURE, WholeRe
 from haltline.detectors.session.stagnation import Stagnation
 from haltline.schemas.events import ActionEvent, Kind, Novelty, Task
 from haltline.schemas.findings import Severity
-from tests.builders import Watched, bash, each, event, fires_at, in_turn
-from tests.cases import cases
+from tests.builders import Watched, bash, cases, each, event, fires_at, in_turn
 
 
 def told(new_words: int, results: int = 50) -> Novelty:

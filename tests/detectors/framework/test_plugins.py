@@ -20,8 +20,7 @@ from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Override, Policy, Rule
 from haltline.streams.engine.core import Core, Effects, SessionState
 from haltline.streams.sessions import state_codec
-from tests.builders import delete, event
-from tests.cases import cases
+from tests.builders import cases, delete, event
 
 
 @dataclass(slots=True)

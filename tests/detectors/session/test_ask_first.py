@@ -20,8 +20,7 @@ from haltline.streams.engine.core import Core
 from haltline.streams.policy.loader import parse_policy
 from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.sessions.session_metrics import SessionMetrics
-from tests.builders import bash, call, delete, event, fires_at
-from tests.cases import cases
+from tests.builders import bash, call, cases, delete, event, fires_at
 from tests.docs.pages import DOCS, between, fences_of, rows
 from tests.interventions.control.test_approvals import Session
 

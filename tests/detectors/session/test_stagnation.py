@@ -6,8 +6,7 @@ from haltline.detectors.features.novelty import VALUES
 from haltline.detectors.session.stagnation import SHIPPED, Stagnation
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
-from tests.builders import bash, each, event, findings, fires_at, when
-from tests.cases import cases
+from tests.builders import bash, cases, each, event, findings, fires_at, when
 
 ANIMALS = ("badger", "cormorant", "dormouse", "eagle", "ferret", "goshawk", "heron", "ibex", "jackdaw", "kestrel")
 

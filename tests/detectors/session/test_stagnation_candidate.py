@@ -10,8 +10,7 @@ from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
 from haltline.streams.replay.backtest import Recorded, backtest
-from tests.builders import Watched, call
-from tests.cases import cases
+from tests.builders import Watched, call, cases
 
 LEARNED = replace(SHIPPED, name="learned", version=2)
 STRICTER = replace(LEARNED, base=5.0)

@@ -12,8 +12,8 @@ from haltline.interventions.agent.transport.transport import NoTransport
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.wire import decode_event
+from tests.builders import some
 from tests.interventions.agent.attempts import attempt, attempts, of, outcomes
-from tests.interventions.cases import some
 from tests.waiting import wait_until
 
 

@@ -3,7 +3,7 @@ import pytest
 from haltline.schemas.control import CallRequest, CommandKind
 from haltline.schemas.decisions import Approval, Decision
 from haltline.schemas.findings import Severity
-from tests.interventions.cases import some
+from tests.builders import some
 from tests.interventions.control.core_session import decided, shown
 from tests.interventions.control.test_approvals import APPROVE, ASK, REJECT, Session
 

@@ -9,8 +9,7 @@ from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import Interventions
 from haltline.schemas.policy import ApprovalRules, Operations, Policy, Rule
-from tests.builders import at
-from tests.interventions.cases import some
+from tests.builders import at, some
 from tests.interventions.control.core_session import CoreSession, decided, shown
 
 PAUSING = {"destructive_repeat": Rule(levels=dict.fromkeys(Severity, Level.PAUSE), settings={"window_s": 100_000})}

@@ -9,7 +9,7 @@ from haltline.schemas.findings import Severity
 from haltline.schemas.policy import ApprovalRules, Operations
 from haltline.streams.engine.core import Core
 from haltline.streams.policy.loader import parse_policy
-from tests.interventions.cases import some
+from tests.builders import some
 from tests.interventions.control.test_approvals import Session
 
 

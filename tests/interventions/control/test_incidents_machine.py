@@ -37,8 +37,7 @@ from haltline.streams.engine.core import Core, Position, SessionState
 from haltline.streams.engine.core import Effects as Followed
 from haltline.streams.operator.incidents import fold
 from haltline.streams.sessions import state_codec
-from tests.builders import T0_MS
-from tests.interventions.cases import some
+from tests.builders import T0_MS, some
 from tests.interventions.control.core_session import CoreSession
 
 POLICY = Policy(

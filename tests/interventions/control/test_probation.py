@@ -5,8 +5,7 @@ import pytest
 from haltline.schemas.control import CommandKind, ControlState
 from haltline.schemas.policy import Operations, Policy, ProbationRules
 from haltline.streams.engine.core import Effects
-from tests.builders import at
-from tests.interventions.cases import some
+from tests.builders import at, some
 from tests.interventions.control.core_session import CoreSession, shown
 
 KILL, RESET = CommandKind.KILL, CommandKind.RESET

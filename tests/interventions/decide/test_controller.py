@@ -6,9 +6,8 @@ from haltline.schemas.control import Feedback, Stage
 from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Policy, Rule
-from tests.builders import T0_MS
-from tests.cases import cases
-from tests.interventions.cases import Story, found, proposed, some
+from tests.builders import T0_MS, cases, some
+from tests.interventions.cases import Story, found, proposed
 
 LOW, HIGH, CRITICAL = Severity.LOW, Severity.HIGH, Severity.CRITICAL
 KILLED = (Level.KILL, "session_killed_loop_guard")

@@ -10,7 +10,8 @@ from haltline.interventions.state.intervention_history import MAX_ENTRIES, MAX_I
 from haltline.schemas.decisions import Mode
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Policy, Rule
-from tests.interventions.cases import Story, found, some
+from tests.builders import some
+from tests.interventions.cases import Story, found
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
 

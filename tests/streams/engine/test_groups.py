@@ -22,8 +22,7 @@ from haltline.streams.engine.cross_session import ScopeEffects
 from haltline.streams.engine.groups import Runs
 from haltline.streams.engine.local_fleet import Fleet, Followed, decisions_of
 from haltline.streams.sessions import state_codec
-from tests.builders import at, call
-from tests.cases import cases
+from tests.builders import at, call, cases
 from tests.detectors.strategies import events
 from tests.streams.grouped import TOPICS, Input, Log, both
 
