@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks.chaos import report
 from benchmarks.chaos.history import histories
-from benchmarks.chaos.owners import Owner, Owners, owners_of
+from benchmarks.chaos.owners import Owner, owners_of
 from benchmarks.chaos.parting import Parted, Parting
 from benchmarks.chaos.report import LINES, WIDTH, Compared
 from benchmarks.chaos.verify import Check, Difference
@@ -20,7 +20,6 @@ from haltline.streams.replay.records import LogRecord
 from haltline.streams.runtime.changelog import EPOCH_HEADER, Epoch
 
 FIRST, SECOND = Owner("worker-1.1", 41, 1, claim=0, at_ms=1_000), Owner("worker-2.3", 42, 1, claim=3579, at_ms=5_000)
-OWNERS = Owners([SECOND, FIRST])
 
 
 # Who owned a partition.
@@ -97,18 +96,6 @@ def test_a_state_parts_at(changelog: Changelog, parted: Parted | None) -> None:
 
 
 # What is shown of differences.
-
-
-def test_states_are_grouped_by_changelog_partition_with_offset_and_owner() -> None:
-    differences = [Difference("a", "", "missing"), Difference("b", "", "missing"), Difference("c", "", "differ in x")]
-    differences += [Difference("d", "", "missing")]
-    parted = {"a": Parted(1, 4000, "nothing behind it"), "b": Parted(1, 3580, "late from here on"), "c": None}
-    lines = report.of_states(differences, {"a": 1, "b": 1, "c": 1, "d": 2}.__getitem__, parted, OWNERS)
-    owned = "owner worker-2.3, pid 42, claim at 3579"
-    assert lines == [
-        f"changelog partition 1: 3, from offset 3580 on (late from here on), {owned}; e.g. a; 2 missing, 1 differ in x",
-        "changelog partition 2: 1, no record of them; e.g. d; 1 missing",
-    ]
 
 
 def compared(name: str, lines: int, differences: int = 1) -> Compared:

@@ -21,12 +21,8 @@ def metrics_in(expression: str) -> set[str]:
     return set(re.findall(rf"\b{PREFIX}[a-z_]+\b", expression))
 
 
-def test_prometheus_takes_the_rules() -> None:
+def test_prometheus_takes_the_rules_and_each_alert_fires_when_it_should_and_not_otherwise(tmp_path: Path) -> None:
     printed(tool("promtool"), "check", "rules", RULES)
-
-
-def test_each_alert_fires_when_it_should_and_not_otherwise(tmp_path: Path) -> None:
-    # The tool compares annotations in full too; what they say is for people.
     document = yaml.safe_load(RULES.read_text())
     for group in document["groups"]:
         for rule in group["rules"]:

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 
 from benchmarks.runaways import FAMILIES, Case, Family
 from benchmarks.runaways.disturbances import DISTURBANCES, disturbed
-from benchmarks.runaways.script import PACES
 from benchmarks.runaways.watching import Seen, watch
-from haltline.schemas.wire import decode_event
 from haltline.streams.engine.core import Core
 from tests.synthetic.expectations import DISTURBED, FALSE_ALARMS, NOT_YET
 
@@ -45,17 +43,6 @@ def test_the_same_seed_gives_the_same_events_in_every_process() -> None:
         for seed in ("1", "2")
     }
     assert len(output) == 1
-
-
-def test_families_have_names_of_their_own_and_seeds_that_cover_every_pace() -> None:
-    for family in FAMILIES:
-        drawn = [family.case(seed) for seed in range(len(PACES))]
-        assert len({tuple(event.time for event in case.events) for case in drawn}) == len(PACES), family.name
-    assert len({family.name for family in FAMILIES}) == len(FAMILIES)
-    assert [family.name for family in FAMILIES if not family.what.endswith(".")] == []
-    for family in FAMILIES:
-        for event in family.case(1).events[:40]:
-            assert decode_event(event.model_dump_json(exclude_none=True).encode()) == event
 
 
 @given(cases)

@@ -78,14 +78,11 @@ def test_what_a_step_counts(act: ActionEvent, expected: float) -> None:
     assert steps([*each(12, look), act]) == expected
 
 
-def test_thirty_steps_with_nothing_new_are_a_pause_and_a_hint_comes_before() -> None:
+def test_thirty_steps_with_nothing_new_are_a_pause_that_says_what_was_counted() -> None:
     found = fires_at(Stagnation(), each(40, look))
     assert [severity for _, _, severity in found[:6]] == ["medium"] * 6
     assert found[0][0] == 230
     assert found[6] == (290, "stagnation", "critical")
-
-
-def test_the_finding_says_what_was_counted() -> None:
     session = Watched(Stagnation())
     last = [session(look(n)) for n in range(30)][-1]
     assert last is not None

@@ -71,15 +71,13 @@ def test_a_stale_kill_is_still_a_kill_and_an_expired_hint_is_none() -> None:
     assert (attempt(guard), guard.killed) == (KILLED, True)
 
 
-def test_a_silent_worker_costs_a_read_one_budget_and_not_one_each() -> None:
+def test_a_silent_worker_costs_one_budget_and_is_waited_for_again_once_it_answers() -> None:
     guard = ScriptedGuard(*[None] * 100, budget_s=1.0)
     started_s = time.monotonic()
     assert {attempt(guard) for _ in range(100)} == {"executed"}
     assert time.monotonic() - started_s < 50  # one budget is 1 s, all would be 100 s
     assert [event.await_verdict for event in of(guard, Kind.PROPOSED)] == [True] * 100
 
-
-def test_a_worker_that_answers_again_is_waited_for_again() -> None:
     def a_moment_later(event: ActionEvent) -> None:
         threading.Timer(0.3, lambda: guard.send(decision(Level.BLOCK, event))).start()
 

@@ -179,14 +179,11 @@ def test_an_approval_lets_its_own_call_pass_and_asks_about_the_next_one() -> Non
     assert all(event != "p4" for _, _, event in answers), "the third goes on waiting"
 
 
-def test_a_rejection_refuses_all_of_them_and_every_retry() -> None:
+def test_a_rejection_refuses_all_of_them_and_every_retry_and_so_does_the_end_of_the_wait() -> None:
     session, request = lined_up()
     rejected = ("BLOCK", "approval_rejected")
     assert session.told(REJECT, request) == [(*rejected, event) for event in ALL]
     assert [shown(session.propose(30 + n, force=n))[:2] for n in (1, 2)] == [rejected] * 2
-
-
-def test_nobody_answers_and_all_of_them_are_refused() -> None:
     session, _ = lined_up()
     assert {shown(one) for one in session.tick(100)} == {("BLOCK", "approval_expired", event) for event in ALL}
 

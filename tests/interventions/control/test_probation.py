@@ -97,14 +97,11 @@ def test_who_comes_through_has_a_clean_slate() -> None:
     assert (session.known.standing.probation, session.known.standing.trips) == (None, 0)
 
 
-def test_where_a_reset_asks_for_a_new_session_the_old_one_stays_closed() -> None:
+def test_a_reset_may_ask_for_a_new_session_and_a_wrong_rule_of_probation_is_refused() -> None:
     session = Session(reset_requires_new_session=True)
     outcome = session.released()
     closed = "session_closed_by_operator"
     assert (some(outcome.control).state, some(outcome.control).code) == (ControlState.KILLED, closed)
     assert shown(session.does(20, "a", action="read_asset").decision)[:2] == ("KILL", closed)
-
-
-def test_a_wrong_rule_of_probation_is_refused_when_the_policy_is_loaded() -> None:
     with pytest.raises(ValueError, match=r"operations\.probation\.rules\.destructive_volume"):
         Session(probation={"rules": {"destructive_volume": {"settings": {"max_deletes": 0}}}})
