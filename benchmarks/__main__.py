@@ -1,11 +1,11 @@
-"""`python -m benchmarks`: haltline beside its peers on one real Kafka, in one run of some 17 minutes.
+"""`python -m benchmarks`: haltline compared with its peers on one real Kafka, in about 17 minutes.
 
     python -m benchmarks [options]              measure, print, and write build/bench.json
     python -m benchmarks table FILE             the tables of results; --write puts them into README and documentation
     python -m benchmarks compare OLD NEW        what is better or worse beyond noise
     python -m benchmarks capacity FILE          what a fleet of agents needs, from measured figures
 
-Absolute numbers are the machine's; compare the ratios of one run, and run it alone.
+Absolute numbers depend on the machine: compare ratios within a run, on an otherwise idle machine.
 """
 
 import argparse
@@ -44,7 +44,7 @@ _INDENTED: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0; 1 when something is worse or cannot be measured; 2 for files that are no results."""
+    """Return the exit code: 0; 1 if something is worse or cannot be measured; 2 for files that are not results."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     commands = {"table": _table, "compare": _compare, "capacity": _capacity}
     try:
@@ -106,7 +106,7 @@ def _compare(words: Sequence[str]) -> int:
 
 
 def _compared(old: Document, new: Document, *, as_json: bool = False) -> int:
-    """Prints the changes; 1 when one is worse."""
+    """Print the changes. Return 1 if one is worse, else 0."""
     changes = compare(old, new)
     if as_json:
         print(orjson.dumps(changes, option=orjson.OPT_INDENT_2).decode())
@@ -129,14 +129,14 @@ def _compared(old: Document, new: Document, *, as_json: bool = False) -> int:
             if names
         ]
         columns = ["figure", "old", "new", "new / old, relative", "noise", "", "relative to"]
-        Table("New results beside old ones", columns, rows, [*remarks(old, new), *missing]).show(_console())
+        Table("New results compared with old ones", columns, rows, [*remarks(old, new), *missing]).show(_console())
     return 1 if any(change.verdict is Verdict.WORSE for change in changes) else 0
 
 
 def _capacity(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks capacity",
-        description="What a fleet needs, from measured constants; and predictions beside measurements.",
+        description="What a fleet needs, from measured constants; and predictions compared with measurements.",
         epilog="example: python -m benchmarks capacity benchmarks/results/measured.json --agents 20000",
     )
     parser.add_argument("file", type=Path)
@@ -161,7 +161,7 @@ def _capacity(words: Sequence[str]) -> int:
 
 
 def _asked(of: T, args: dict[str, Any]) -> T:
-    """The same with what was asked for."""
+    """A copy with the given values."""
     return replace(of, **{one.name: args[one.name] for one in fields(of)})
 
 
@@ -180,30 +180,36 @@ def _parts(text: str) -> list[str]:
 
 
 def options(words: Sequence[str]) -> argparse.Namespace:
-    """What to measure, and for how long."""
+    """Parse the options."""
     parser = command.options("benchmarks", __doc__, "--only throughput,latency --events 200000")
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--long", action="store_true", help="more events and rounds: some two hours")
+    length.add_argument("--long", action="store_true", help="more events and rounds: about two hours")
     length.add_argument(
-        "--short", action="store_true", help="less of everything, beside the last landed run of this length: 5 minutes"
+        "--short",
+        action="store_true",
+        help="fewer of all, to compare with the last committed run of this length: 5 minutes",
     )
     parser.add_argument("--only", type=_parts, default=list(PARTS), help=f"some of {','.join(PARTS)}")
-    parser.add_argument("--rounds", type=int, default=2, help="of throughput and latency (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=2, help="rounds of throughput and latency (%(default)s)")
     parser.add_argument("--events", type=int, default=500_000, help="events of each throughput run (%(default)s)")
-    parser.add_argument("--sessions", type=_numbers, default=[1000], help="throughput runs (1000)")
-    parser.add_argument("--peer-seconds", type=float, default=15.0, help="the most for one peer (%(default)s)")
+    parser.add_argument("--sessions", type=_numbers, default=[1000], help="sessions of each throughput run (1000)")
+    parser.add_argument("--peer-seconds", type=float, default=15.0, help="maximum for one peer (%(default)s)")
     parser.add_argument("--rates", type=_numbers, default=[200, 1000], help="events/s of latency runs (200,1000)")
-    parser.add_argument("--latency-seconds", type=float, default=12.0, help="for each engine and rate (%(default)s)")
-    parser.add_argument("--pieces", type=int, default=60, help="of guarded calls (%(default)s)")
+    parser.add_argument(
+        "--latency-seconds", type=float, default=12.0, help="time for each engine and rate (%(default)s)"
+    )
+    parser.add_argument("--pieces", type=int, default=60, help="pieces of guarded calls (%(default)s)")
     parser.add_argument("--traces", type=Path, default=TRACES, metavar="DIR", help="recorded sessions, for the core")
-    parser.add_argument("--core-rounds", type=int, default=2, help="over the recorded sessions (%(default)s)")
-    parser.add_argument("--sink-events", type=int, default=200_000, help="for each sink (%(default)s)")
-    parser.add_argument("--workers", type=_numbers, default=[1, 2, 4], help="a core each (1,2,4)")
+    parser.add_argument("--core-rounds", type=int, default=2, help="rounds over the recorded sessions (%(default)s)")
+    parser.add_argument("--sink-events", type=int, default=200_000, help="events for each sink (%(default)s)")
+    parser.add_argument("--workers", type=_numbers, default=[1, 2, 4], help="workers, one core each (1,2,4)")
     parser.add_argument(
         "--growth", type=_numbers, default=[1000, 10_000, 100_000, 1_000_000], help="sessions (1000,10000,...,1000000)"
     )
-    parser.add_argument("--growth-events", type=int, default=120_000, help="after their first (%(default)s)")
-    parser.add_argument("--growth-seconds", type=float, default=240.0, help="the most for a part (%(default)s)")
+    parser.add_argument(
+        "--growth-events", type=int, default=120_000, help="events after the first of each (%(default)s)"
+    )
+    parser.add_argument("--growth-seconds", type=float, default=240.0, help="maximum for a part (%(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"), metavar="FILE", help="(%(default)s)")
     parser.add_argument("--logs", metavar="DIR", help="keep the logs of the processes there")

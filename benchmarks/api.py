@@ -1,9 +1,9 @@
-"""`python -m benchmarks.api`: how long the console's routes take while events come and the sink writes them.
+"""`python -m benchmarks.api`: response times of the console's routes while the sink writes incoming events.
 
-A real Kafka, a worker, the audit sink and the console, each a process, and a load of events beside. Requests go out at
-a fixed rate, whether those before are answered or not; a time is from when a request was due to its whole answer, so
-that waiting for a client that is behind counts. A POST of a record is answered when the broker has confirmed it and
-the read model has it.
+A real Kafka, a worker, the audit sink and the console, each in its own process, under a load of events. Requests are
+sent at a fixed rate, independent of earlier responses. A time is from when a request was due to its complete response,
+so delays of the client count (no coordinated omission). A POST of a record is answered when the broker has acknowledged
+it and the read model contains it.
 """
 
 import argparse
@@ -52,7 +52,7 @@ class Timed:
 
 
 Question = tuple[str, str, dict[str, Any]]
-"""Method, path, and what aiohttp is told beside them."""
+"""Method, path, and further arguments for aiohttp."""
 
 _RECORD = {
     "type": "hard_block", "outcome": "blocked", "action_name": "delete_asset", "risk_level": "high",
@@ -89,15 +89,15 @@ ROUTES: dict[str, Callable[[str], Question]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What came of a run."""
+    """The results of a run."""
 
     times: Sequence[Timed]
     cpu_s: Mapping[str, float]
-    """Processor time of each process while it was asked."""
+    """Processor time of each process during the requests."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0 when everything was measured."""
+    """Return the exit code: 0."""
     args = _options().parse_args(arguments)
     with started("api", args.logs) as (cluster, children, folder):
         running, url, key = _system(cluster, children, folder)
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _system(cluster: Cluster, children: Children, folder: Path) -> tuple[tuple[Child, ...], str, str]:
-    """Starts all of it; the processes, the console's address, and a key."""
+    """Start everything; return the processes, the console's address and a key."""
     topics = Topics(_PREFIX)
     cluster.make_topics(topics, "api-sessions-changelog")
     key = new_key()
@@ -168,7 +168,7 @@ def _measured(cluster: Cluster, url: str, key: str, args: argparse.Namespace, pi
 
 
 def _events(per_s: int, ended: threading.Event) -> Iterator[Sent]:
-    """Events as they would come, one after the other; sessions begin in every second."""
+    """Yield the events of the load in order; new sessions begin every second."""
     begun = time.monotonic()
     for second in itertools.count():
         load = Load(
@@ -225,7 +225,7 @@ def _timed(name: str, times: list[float], failed: int) -> Timed:
 
 
 def _show(found: Measured, args: argparse.Namespace) -> None:
-    title = f"{args.rate} requests/s, {args.events_per_s} events/s beside them, the sink writes"
+    title = f"{args.rate} requests/s, {args.events_per_s} events/s, the sink writes"
     table = Table("", "requests", "failed", "p50", "p99", "longest", title=title)
     for one in found.times:
         shown = (f"{value:.1f} ms" for value in (one.p50_ms, one.p99_ms, one.longest_ms))
@@ -240,7 +240,7 @@ def _options() -> argparse.ArgumentParser:
     parser = command.options("benchmarks.api", __doc__, "--rate 100 --seconds 30")
     parser.add_argument("--rate", type=int, default=100, help="requests a second (%(default)s)")
     parser.add_argument("--seconds", type=float, default=30.0, help="(%(default)s)")
-    parser.add_argument("--events-per-s", type=int, default=200, help="published beside (%(default)s)")
+    parser.add_argument("--events-per-s", type=int, default=200, help="events published per second (%(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
     parser.add_argument("--logs", metavar="DIR", help="keep the logs of the processes there")
     return parser

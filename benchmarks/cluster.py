@@ -26,7 +26,7 @@ from haltline.streams.local.subprocesses import Children, interruptible
 
 PARTITIONS: Final = 4
 
-# librdkafka prints what it retries by itself; who asks gets an exception when it does not succeed.
+# librdkafka logs its own retries; the caller gets an exception if they fail.
 QUIET: Final = logging.getLogger("benchmarks.librdkafka")
 QUIET.addHandler(logging.NullHandler())
 QUIET.propagate = False
@@ -36,7 +36,7 @@ _DELIVER_WITHIN_S = 120.0
 _COME_BACK_WITHIN_S = 60.0
 
 answered = partial(broker_retry.answered, within_s=_COME_BACK_WITHIN_S, also=broker_retry.AWAY)
-"""Retries a call also while the broker restarts."""
+"""Retry a call, even while the broker restarts."""
 
 
 class Cluster:
@@ -48,11 +48,11 @@ class Cluster:
         self._admin = AdminClient({"bootstrap.servers": kafka.bootstrap}, logger=QUIET)
 
     def make_topics(self, topics: Topics, *changelogs: str) -> None:
-        """Every topic of haltline under a prefix, and the workers' changelogs."""
+        """Create every topic of haltline under a prefix, and the workers' changelogs."""
         create_topics(self._admin, topics, PARTITIONS, 1, changelogs=changelogs)
 
     def make_topic(self, name: str, *, compacted: bool = False) -> None:
-        """One more topic, for a peer; returns when clients can use it."""
+        """Create a topic for a peer; return once clients can use it."""
         settings = {"cleanup.policy": "compact"} if compacted else {}
         for made in self._admin.create_topics([NewTopic(name, PARTITIONS, 1, config=settings)]).values():
             made.result()
@@ -67,7 +67,7 @@ class Cluster:
         return found is not None and len([p for p in found.partitions.values() if p.leader >= 0]) == PARTITIONS
 
     def fill(self, topic: str, events: Iterable[Sent]) -> int:
-        """Produce events in their order; returns the bytes of their values. Raises RuntimeError when one fails."""
+        """Produce events in order; return the total size of their values in bytes. Raises RuntimeError if one fails."""
         failed: list[str] = []
 
         def delivered(error: KafkaError | None, _message: Message) -> None:
@@ -99,7 +99,7 @@ class Cluster:
         return size
 
     def log_bytes(self, topic: str) -> int:
-        """What the topic takes on the broker's disk now, all partitions, without indexes."""
+        """The bytes of the topic on the broker's disk now: all partitions, without indexes."""
         folder = Path(self.kafka.data_dir, "log")
         names = [f"{topic}-{partition}" for partition in range(PARTITIONS)]
         return sum(segment.stat().st_size for name in names for segment in (folder / name).glob("*.log"))
@@ -107,9 +107,9 @@ class Cluster:
 
 @contextmanager
 def started(name: str, logs: str | None = None) -> Iterator[tuple[Cluster, Children, Path]]:
-    """A Kafka, processes that end with it, and their folder, which goes afterwards. `logs`: where these are kept.
+    """A Kafka, processes that end with it, and their temporary folder. `logs`: a folder in which logs are kept.
 
-    Ends the program where this machine has not what Kafka needs.
+    Ends the program if this machine lacks what Kafka needs.
     """
     try:
         jars = fetch()
@@ -122,7 +122,7 @@ def started(name: str, logs: str | None = None) -> Iterator[tuple[Cluster, Child
 
 
 class Group:
-    """A consumer group and some topics, seen from outside: it is asked for its offsets, never joined."""
+    """The offsets of a consumer group on some topics, read without joining it."""
 
     def __init__(self, bootstrap: str, group: str, topics: Iterable[str]) -> None:
         self._consumer = Consumer(

@@ -1,4 +1,4 @@
-"""The options' texts and the exit codes shared by the benchmarks' commands."""
+"""Options and exit codes that the benchmarks' commands share."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ from haltline.streams.local.kafka_jars import LocalKafkaError
 
 
 def options(command: str, description: str | None, example: str) -> argparse.ArgumentParser:
-    """The options of `python -m COMMAND`, none yet; `example` is what may follow it."""
+    """A parser for `python -m COMMAND` without options; `example`: possible arguments."""
     return argparse.ArgumentParser(
         prog=f"python -m {command}",
         description=description,
@@ -19,7 +19,7 @@ def options(command: str, description: str | None, example: str) -> argparse.Arg
 
 
 def run(main: Callable[[], int]) -> NoReturn:
-    """Ends the process with the code that `main` returns; 1 where there is no local Kafka, 130 after Ctrl-C."""
+    """End the process with the exit code of `main`; 1 without a local Kafka, 130 after Ctrl-C."""
     try:
         sys.exit(main())
     except LocalKafkaError as error:

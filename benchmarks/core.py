@@ -1,7 +1,7 @@
 """`python -m benchmarks.core`: the pure core alone, in one process, on recorded sessions.
 
-No broker and no changelog. Sessions take turns at random, as on a topic, and every copy of them has names of its
-own. A calibration (orjson reads the same bytes) runs in the same rounds: on a shared machine compare with it, and
+No broker and no changelog. Sessions are interleaved at random, as on a topic, and every copy of them has its own
+names. A calibration (orjson reads the same bytes) runs in the same rounds: on a shared machine compare with it, and
 use the figures per second of processor time.
 """
 
@@ -49,11 +49,11 @@ from haltline.streams.sessions import state_codec
 
 _PARTITIONS = 8
 _PIECE = 1000
-"""Events in a row in one way, before the same ones in the next way."""
+"""Number of events that one way processes before the next way processes them."""
 
 
 class _Way:
-    """One way of going over the events, piece by piece: `work` is given each piece in turn."""
+    """One way of processing the events: `work` receives one piece after another."""
 
     def __init__(self, name: str, start: Callable[[], Callable[[range], object]]) -> None:
         self.name = name
@@ -79,7 +79,7 @@ class _Way:
 
 
 def measure(files: Sequence[Path], *, copies: int, rounds: int, seed: int, console: Console) -> Measured:
-    """The core with every detector, beside decoding and the calibration."""
+    """Measure the core with every detector, decoding alone, and the calibration."""
     events = list(_mixed(files, copies, random.Random(seed)))
     values = [event.model_dump_json(exclude_none=True).encode() for event in events]
     core = Core()
@@ -111,7 +111,7 @@ def measure(files: Sequence[Path], *, copies: int, rounds: int, seed: int, conso
 
 
 def profile(measured: Measured, files: Sequence[Path], *, share: int, rounds: int, seed: int, console: Console) -> None:
-    """Adds what the core takes with some rules, and each detector among all of them, on 1 of `share` sessions."""
+    """Add the cost of the core with some rules, and of each detector among all, on 1 of `share` sessions."""
     events = list(_mixed(files, 1, random.Random(seed), share))
     kept: dict[str, SessionState] = {}
     names = [detector.id for detector in ALL]
@@ -160,7 +160,7 @@ def profile(measured: Measured, files: Sequence[Path], *, share: int, rounds: in
 
 
 def _go(ways: Sequence[_Way], events: int, rounds: int, what: str, console: Console) -> None:
-    """Each piece in every way before the next piece, so that whatever else the machine does falls on all alike.
+    """Process each piece in every way before the next piece, so that other load affects all ways alike.
 
     Garbage is collected between pieces, as the worker does between batches.
     """
@@ -178,7 +178,7 @@ def _go(ways: Sequence[_Way], events: int, rounds: int, what: str, console: Cons
 
 
 def _mixed(files: Sequence[Path], copies: int, rng: random.Random, share: int = 1) -> Iterator[ActionEvent]:
-    """The events of one of `share` sessions, each session's in order, the next session drawn at random."""
+    """The events of one of `share` sessions: in order within a session, sessions interleaved at random."""
     recorded = [[event for _, event in known.session.events] for known in read(files)][::share]
     waiting = [
         [_renamed(event, f"~{copy}") for event in reversed(events)] for copy in range(copies) for events in recorded
@@ -201,7 +201,7 @@ def _core(detectors: Sequence[str]) -> Core:
 
 
 def decide(core: Core, states: dict[str, SessionState], events: Iterable[ActionEvent], first: int) -> None:
-    """Decides on the events, the first of which has this offset; `states` are kept by session."""
+    """Decide on the events, of which the first has this offset; `states` are by session."""
     for offset, event in enumerate(events, start=first):
         session_id = event.session_id
         at = Position("actions", offset % _PARTITIONS, offset)
@@ -235,12 +235,12 @@ def _size(state: SessionState, detector: str) -> int:
 
 
 def _bytes(value: object) -> int:
-    """Of a part of a state before it is compressed."""
+    """The size of a part of a state before compression."""
     return len(msgspec.msgpack.encode(value))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0 when everything was measured, 2 when there is nothing to read."""
+    """Return the exit code: 0, or 2 if there are no sessions to read."""
     args = _options().parse_args(arguments)
     try:
         files, progress = args.files or default_files(), Console(stderr=True)
@@ -261,9 +261,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _options() -> argparse.ArgumentParser:
     parser = command.options("benchmarks.core", __doc__, "--copies 5 --rounds 5")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="recorded traces (../shared/traces)")
-    parser.add_argument("--copies", type=int, default=2, help="of each session (%(default)s)")
+    parser.add_argument("--copies", type=int, default=2, help="copies of each session (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="(%(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of the order in which sessions take turns")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the order of sessions")
     parser.add_argument(
         "--profile-share", type=int, default=4, metavar="N", help="profile detectors on 1 of N sessions; 0: not (4)"
     )

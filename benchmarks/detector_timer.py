@@ -1,7 +1,7 @@
-"""What each detector takes inside of the engine's own loop, all of them at work: one pass over the events times all.
+"""The time that each detector takes inside of the engine's own loop: one pass over the events times all of them.
 
-Around each `concerns` and `observe` two looks at the clock are put, whose own cost is measured and taken off. What is
-worked out when it is first asked for, and then shared, is in the time of the detector that asks first.
+Each `concerns` and `observe` is wrapped in two readings of the clock, whose own cost is measured and subtracted. Values
+that detectors share are computed on first use, in the time of the first detector that uses them.
 """
 
 import time
@@ -20,10 +20,10 @@ _CALIBRATION = 20_000
 
 
 class DetectorTimer:
-    """A core whose detectors are timed, over the pieces of a run, each as often as wanted: the best time counts."""
+    """A core whose detectors are timed. The pieces of a run may be repeated: the best time counts."""
 
     def __init__(self, policy: Policy | None = None) -> None:
-        """Builds the core under a policy; left out: the default one."""
+        """Build the core under a policy, by default the default one."""
         self._ns: Counter[str] = Counter()
         self._calls: Counter[str] = Counter()
         self._observed: Counter[str] = Counter()
@@ -34,20 +34,20 @@ class DetectorTimer:
             self.core = Core(policy)
 
     def begin(self) -> None:
-        """Begins with a piece of the events."""
+        """Begin a piece of the events."""
         self._clock_ns = self._own_cost()
         for counted in (self._ns, self._calls, self._observed):
             counted.clear()
 
     def end(self, piece: Hashable) -> None:
-        """The piece is done: keeps what is less than the last time."""
+        """End the piece, and keep the lower of its times."""
         for name, ns in self._ns.items():
             own = max(0, ns - round(self._calls[name] * self._clock_ns))
             self._best[name, piece] = min(own, self._best.get((name, piece), own))
             self._taken[name, piece] = self._observed[name]
 
     def costs(self, events: int) -> dict[str, tuple[float, float]]:
-        """By detector: nanoseconds for each of all events, and the share of the events that it took in."""
+        """By detector: nanoseconds per event of the run, and the share of events that it observed."""
         ns: Counter[str] = Counter()
         taken: Counter[str] = Counter()
         for (name, piece), best in self._best.items():
@@ -56,7 +56,7 @@ class DetectorTimer:
         return {name: (ns[name] / events, taken[name] / events) for name in ns}
 
     def timed(self, name: str, function: Callable[..., Any], counted: Counter[str] | None = None) -> Callable[..., Any]:
-        """The function, timed."""
+        """Wrap a function with timing."""
         clock, all_ns, calls = time.perf_counter_ns, self._ns, self._calls
 
         def timed(*given: Any) -> Any:
@@ -72,14 +72,14 @@ class DetectorTimer:
         return timed
 
     def entry(self, entry: Entry) -> Entry:
-        """An entry of the engine's table, timed."""
+        """Wrap an entry of the engine's table with timing."""
         name, wakes, concerns, start, observe = entry
         if concerns is not None:
             concerns = self.timed(name, concerns)
         return name, wakes, concerns, start, self.timed(name, observe, self._observed)
 
     def _own_cost(self) -> float:
-        """What the two looks at the clock add to a time, by a function that does nothing; the machine's load counts."""
+        """Nanoseconds that the two readings of the clock add, under the machine's present load."""
         self._ns.clear()
         function = self.timed("nothing", lambda _state, _act: None)
         for _ in range(_CALIBRATION):

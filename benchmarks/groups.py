@@ -1,8 +1,8 @@
-"""`python -m benchmarks.groups`: what rules in shadow cost where they run, and what is saved where they do not.
+"""`python -m benchmarks.groups`: the cost of rules in shadow, in one group with the others or in a group of their own.
 
-The worker's main path without a broker, on recorded sessions that take turns: decoding, deciding, encoding states as at
-each checkpoint. Each way goes over the same records in turns with the others, in pieces; of each piece the best round
-counts. Compare ways with each other, and use processor time.
+The worker's main path without a broker, on interleaved recorded sessions: decoding, deciding, and encoding states as at
+each checkpoint. All ways process the same pieces of records in turns; the best round of each piece counts. Compare ways
+with each other, by processor time.
 """
 
 import argparse
@@ -44,11 +44,11 @@ _TOPICS = Topics()
 
 class _Nowhere:
     def send(self, *_: object, **__: object) -> None:
-        """Drops it: sending costs the same for all."""
+        """Drop the record: sending costs the same for all."""
 
 
 class Way:
-    """One group over the records, from the beginning."""
+    """One group that processes the records from the beginning."""
 
     def __init__(self, core: Core) -> None:
         self.values: dict[bytes, bytes] = {}
@@ -57,7 +57,7 @@ class Way:
         )
 
     def take(self, piece: Sequence[LogRecord]) -> int:
-        """Nanoseconds of processor time for a piece, its checkpoint included."""
+        """Process a piece and its checkpoint; return nanoseconds of processor time."""
         began = time.process_time_ns()
         self._pipeline.process(piece)
         self.values |= {key: state or b"" for _, key, state in self._pipeline.changed()}
@@ -65,7 +65,7 @@ class Way:
 
 
 def records(files: Sequence[Path], *, every: int, longest: int) -> list[LogRecord]:
-    """One of so many sessions of each file, their first events in turns."""
+    """The first `longest` events of one in `every` sessions of each file, interleaved."""
     reported = [
         [event for _, event in session.events[:longest]]
         for file in files
@@ -79,7 +79,7 @@ def records(files: Sequence[Path], *, every: int, longest: int) -> list[LogRecor
 
 
 def measure(log: Sequence[LogRecord], rounds: int) -> Iterator[tuple[str, float, int]]:
-    """By way: microseconds of processor time for each record, and bytes of state at the end."""
+    """Yield each way with its microseconds of processor time per record, and its bytes of state at the end."""
     cores = {name: Core(policy, runs=runs) for name, (policy, runs) in WAYS.items()}
     pieces = [log[at : at + _PIECE] for at in range(0, len(log), _PIECE)]
     best = {name: [sys.maxsize] * len(pieces) for name in WAYS}
@@ -97,7 +97,7 @@ def measure(log: Sequence[LogRecord], rounds: int) -> Iterator[tuple[str, float,
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0 when everything was measured, 2 when there is nothing to read."""
+    """Return the exit code: 0, or 2 if there are no sessions to read."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.groups", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

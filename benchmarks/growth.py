@@ -1,7 +1,7 @@
-"""How the worker's costs grow with workers and with sessions: processor time, memory, changelog, start.
+"""Growth of the worker's costs with workers and sessions: processor time, memory, changelog, startup.
 
-Every default rule runs. Each session begins, then sessions take turns at random; both parts are measured by themselves,
-by processor time. Each worker is pinned to one core. Its rate is only given where nothing else had to use that core.
+Every default rule runs. All sessions begin, then their events are interleaved at random; both parts are measured
+separately, in processor time. Each worker is pinned to one core. A rate is only given if that core had no other load.
 """
 
 import os
@@ -25,66 +25,66 @@ from haltline.schemas.topics import Topics
 from haltline.streams.local.subprocesses import Child, Children
 
 _FEW_SESSIONS: Final = 10_000
-"""With fewer, what the beginning of one costs is lost in what a worker does anyway."""
+"""With fewer sessions, the cost of a new one disappears in a worker's base load."""
 
 _LEFT_BYTES: Final = 2 * 2**30
-"""Of memory, for the broker and whatever else runs."""
+"""Memory to leave for the broker and other processes."""
 _READY_WITHIN_S: Final = 300.0
 _ASK_EVERY_S: Final = 0.05
 
 
 class TooMuch(RuntimeError):
-    """The time was up, or the memory, before everything was done."""
+    """The time or the memory ran out before all events were processed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grown:
-    """One number of workers with one number of sessions. Bytes and processor time are sums over the workers."""
+    """The result for one number of workers and of sessions. Bytes and processor time are sums over the workers."""
 
     workers: int
     sessions: int
     events: int
-    """After each session's first."""
+    """Without the first event of each session."""
     event_bytes: float
     pinned_to: list[int]
     """The core of each worker."""
     own_cores: bool
-    """Each worker's core was its own: broker and load had another one."""
+    """Each worker had a core of its own; broker and load generator had another one."""
     cpu_us_per_event: float
-    """Of a session that has begun."""
+    """For events of existing sessions."""
     cpu_us_per_new_session: float | None
-    """None: too few of them to say."""
+    """None: too few sessions."""
     events_per_s: float | None
-    """None: the workers shared their cores, so that it says nothing about workers."""
+    """None: the workers shared their cores with other processes."""
     broker_cpu_us_per_event: float
-    """With producing and with what the workers write."""
+    """Includes the load generator's and the workers' writes."""
     empty_rss_bytes: int
-    """Of workers without sessions."""
+    """Before the first session."""
     rss_bytes: int
     peak_rss_bytes: int
     changelog_records: int
     changelog_bytes: int
-    """On the broker's disk, before replication; compaction makes it less with time."""
+    """On the broker's disk, before replication and compaction."""
     output_records: int
-    """Decisions, detections and everything else that was published."""
+    """Decisions, detections and all other published records."""
     output_bytes: int
     verdict_bytes: int
-    """Of them what agents read: every proposal, about half of the events, awaits its verdict."""
+    """The part that agents read: a verdict for every proposal, about half of the events."""
     empty_start_s: float
     """From the start of the workers to a verdict from every partition, without sessions."""
     start_s: float
-    """The same with all sessions in the changelog."""
+    """Like `empty_start_s`, with all sessions in the changelog."""
     recovered_rss_bytes: int
 
     @property
     def recovery_s(self) -> float:
-        """What the sessions add to a start."""
+        """The part of the startup time that the sessions add."""
         return self.start_s - self.empty_start_s
 
 
 @dataclass(frozen=True)
 class _Used:
-    """So far."""
+    """Seconds so far: wall time, processor time of the workers and of the broker."""
 
     at_s: float
     workers_s: float
@@ -101,7 +101,7 @@ def measure(
     seed: int,
     at_most_s: float,
 ) -> Grown:
-    """Start workers, give them sessions, then events, then start them again. Raises TooMuch."""
+    """Start workers, send sessions, then events, then restart them. Raises TooMuch."""
     name = f"growth{workers}x{sessions}"
     topics, changelog = Topics(f"{name}."), f"{name}-sessions-changelog"
     cluster.make_topics(topics, changelog)
@@ -167,7 +167,7 @@ def measure(
 def _started(
     cluster: Cluster, children: Children, topics: Topics, *, name: str, pinned_to: Sequence[int], label: str
 ) -> Iterator[tuple[list[Child], float]]:
-    """The workers once each has partitions and every partition has answered; and after how many seconds that was."""
+    """Yield the workers once each has partitions and every partition has answered, and the seconds until then."""
     probe = verdicts.Probe(cluster.bootstrap, topics, label)
     began = time.perf_counter()
     group: list[Child] = []
@@ -178,7 +178,7 @@ def _started(
                 children, f"{name}-{label}-{number}", cluster.bootstrap, topics.prefix, name, *own
             )
             group.append(child)
-            os.sched_setaffinity(child.pid, {core})  # its threads, which come later, take it over
+            os.sched_setaffinity(child.pid, {core})  # later threads inherit it
         probe.wait(group)
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap}, logger=QUIET)
         shared = partial(_shared, admin, name, len(group))
@@ -190,7 +190,7 @@ def _started(
 
 
 def _shared(admin: AdminClient, name: str, workers: int) -> bool:
-    """Whether each of so many workers has partitions."""
+    """Return whether each of this many workers has partitions."""
     try:
         found = admin.describe_consumer_groups([name])[name].result()
     except KafkaException:
@@ -200,7 +200,7 @@ def _shared(admin: AdminClient, name: str, workers: int) -> bool:
 
 
 def _drain(watched: Group, group: Sequence[Child], at_most_s: float) -> None:
-    """Until everything is committed."""
+    """Wait until everything is committed. Raises TooMuch."""
     end, deadline = watched.end(), time.monotonic() + at_most_s
     while (done := watched.committed()) < end:
         for child in group:
@@ -230,7 +230,7 @@ def _records(cluster: Cluster, group: str, topics: Sequence[str]) -> int:
 
 @contextmanager
 def _elsewhere(broker: int, cores: Sequence[int]) -> Iterator[None]:
-    """The broker and this process on these cores only, and on their own ones again afterwards."""
+    """Pin the broker and this process to these cores; restore their affinity afterwards."""
     own = os.sched_getaffinity(0)
     _pin(broker, cores)
     _pin(os.getpid(), cores)
@@ -242,7 +242,7 @@ def _elsewhere(broker: int, cores: Sequence[int]) -> Iterator[None]:
 
 
 def _pin(pid: int, cores: Iterable[int]) -> None:
-    """Every thread: the system's call is for one."""
+    """Pin every thread of a process: the system call affects one thread."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
             os.sched_setaffinity(int(task.name), cores)

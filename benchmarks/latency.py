@@ -1,4 +1,4 @@
-"""From produce to the decision received, at a steady rate, beside a bare echo on the same broker."""
+"""Latency from produce to the decision received, at a steady rate, compared with an echo on the same broker."""
 
 import math
 import threading
@@ -44,7 +44,7 @@ class Latency:
 
 
 def measure(cluster: Cluster, children: Children, rate: int, seconds: float, *, rounds: int = 2) -> list[Latency]:
-    """Echo and worker (with the first rules) in turns, so that both see the same moods of the machine; one of each."""
+    """Measure echo and worker (with the first rules) in turns, under the same load; return one result of each."""
     topics = Topics(f"latency{rate}.")
     group = f"latency{rate}"
     cluster.make_topics(topics, f"{group}-sessions-changelog")
@@ -81,7 +81,7 @@ def measure(cluster: Cluster, children: Children, rate: int, seconds: float, *, 
 
 
 class _Probe:
-    """Produces to one topic and notes when the answers come on another."""
+    """Produces to one topic and records when the answers arrive on another."""
 
     def __init__(self, bootstrap: str, source: str, target: str) -> None:
         self._source = source
@@ -113,7 +113,7 @@ class _Probe:
         self._reader.start()
 
     def wait_until_it_answers(self, children: Sequence[Child]) -> None:
-        """Sends an event again and again until an answer comes."""
+        """Send events until one is answered. Raises RuntimeError at the timeout."""
         deadline = time.monotonic() + _ANSWER_WITHIN_S
         seed = 1000
         while not self._took_ms:
@@ -125,7 +125,7 @@ class _Probe:
             seed += 1
 
     def run(self, rate: int, seconds: float, seed: int) -> tuple[list[float], int]:
-        """What the answers took in ms, without those of the warm-up; and how many never came."""
+        """Return the latencies in ms, without the warm-up, and the number of missing answers."""
         self._took_ms.clear()
         began = time.perf_counter()
         self._send(rate, seconds, seed)
@@ -184,7 +184,7 @@ class _Probe:
 
 
 def _summary(name: str, rate: int, by_round: Sequence[Sequence[float]], missing: int) -> Latency:
-    """`by_round`: what the answers of each round took, in ms."""
+    """Summarize the latencies of each round, in ms."""
     rounds = [sorted(taken) for taken in by_round if taken]
     if not rounds:
         raise RuntimeError(f"{name} at {rate} events/s: expected answers, got none of {missing}")
@@ -203,5 +203,5 @@ def _summary(name: str, rate: int, by_round: Sequence[Sequence[float]], missing:
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """The smallest value that so many percent do not exceed."""
+    """The smallest value that this percentage of the values does not exceed (nearest rank)."""
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]

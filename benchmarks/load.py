@@ -1,8 +1,8 @@
-"""Events as agents send them, made from a seed: the same arguments give the same bytes.
+"""Generated events of agents: the same arguments and seed give the same bytes.
 
-Every session starts, then sessions take turns at random. A call is two events, proposed and
-completed. Four of five calls look only, some fail, a few destroy something. A small share of
-the sessions are runaways: at some point they delete one thing again and again, and end.
+Every session starts, then their events are interleaved at random. A call is two events, proposed
+and completed. Four of five calls only read, some fail, a few destroy something. A small share of
+the sessions are runaways: at some point they delete one thing repeatedly, and end.
 """
 
 import random
@@ -34,7 +34,7 @@ class Load:
     """Event time of the first event."""
     seed: int = 1
     seconds_between: float = 10.0
-    """Event time between two events of one session, on average."""
+    """Average event time between two events of one session."""
     error_share: float = 0.08
     """The share of completed calls that fail."""
     destructive_share: float = 0.01
@@ -71,13 +71,13 @@ class _Session:
         self.call: dict[str, Any] | None = None
         """The call that is proposed and not completed."""
         self.calls_left = calls_left
-        """Calls until it runs away; None: never."""
+        """Calls until it becomes a runaway; None: never."""
         self.deletes = 0
         self.doomed_asset = doomed_asset
 
 
 def generate(load: Load) -> Iterator[Sent]:
-    """The events, in the order in which they happen; event times never go back."""
+    """Yield the events in order; event times never decrease."""
     rng = random.Random(load.seed)
     active = [_session(load, rng, number) for number in range(load.sessions)]
     step_ms = load.seconds_between * 1000 / load.sessions

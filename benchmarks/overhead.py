@@ -1,13 +1,13 @@
-"""`python -m benchmarks.overhead`: what a guarded call costs an agent, beside a bare call and a peer's guarded call.
+"""`python -m benchmarks.overhead`: the cost of a guarded call, compared with an unguarded one and with a peer's.
 
-The same three tools (read, edit, test, as a coding agent calls them) in turns: bare, with agentsentinel-sdk's
+The same three tools of a coding agent (read, edit, test) in turns: unguarded, with agentsentinel-sdk's
 `guarded_action` under a policy that allows them, with a guard in mode `async` over a broker, and in mode `local` with
-every default detector that is not in shadow. Each piece of work goes through all of them before the next one, and the
-best pieces count, since others' work only adds. Time is the clock's; processor time is the calling thread's, so what
-the peer waits for its disk is in the one and not in the other.
+every default detector that is not in shadow. Each piece of work runs in every way before the next one, and the best
+pieces count, since other load only adds time. Both wall time and processor time of the calling thread are measured;
+only wall time includes the peer's waits for its disk.
 
-With `--kafka` also: how long a call in mode `blocking` waits for its verdict, on a real Kafka with a worker of every
-default detector; and `--agents` guards in one process, then in as many processes.
+With `--kafka` also: the wait for a verdict in mode `blocking`, on a real Kafka with a worker of every default
+detector; with one guard, with `--agents` guards in one process, and with as many processes.
 """
 
 import argparse
@@ -40,14 +40,14 @@ BARE, PEER, ASYNC, LOCAL = "bare call", "agentsentinel-sdk", "haltline, async", 
 _CALLS_PER_TURN = 3
 _PIECE_TURNS = 20
 _SESSION_PIECES = 5
-"""A session of so many pieces, then another: an agent's session does not go on for ever."""
+"""Pieces of a session, before another one begins."""
 
 Tool = Callable[..., str]
 Wrap = Callable[[Tool], Tool]
 
 
 class _Work:
-    """What the tools do: as little as possible, and never the same twice."""
+    """The tools: they do as little as possible, with a new result each time."""
 
     def __init__(self) -> None:
         self._turns = 0
@@ -65,18 +65,18 @@ class _Work:
 
 @dataclass
 class Cost:
-    """Of one way of calling: of its pieces the best, and the one in the middle. Microseconds for each call."""
+    """The cost of one way of calling, in microseconds per call: its best piece and its median piece."""
 
     name: str
     best_us: float
     median_us: float
     cpu_us: float
-    """Of the calling thread, in the best piece."""
+    """Processor time of the calling thread, in the best piece."""
 
 
 @dataclass
 class Waits:
-    """What many calls waited, in milliseconds."""
+    """The waiting times of many calls, in milliseconds."""
 
     what: str
     calls: int
@@ -85,7 +85,7 @@ class Waits:
     max_ms: float
     refused: int
     seconds: float
-    """For all of them."""
+    """The duration of all calls together."""
 
 
 @dataclass
@@ -107,7 +107,7 @@ class Measured:
 
 
 def in_turns(pieces: int) -> dict[str, list[tuple[float, float]]]:
-    """Every way, piece by piece in turns: nanoseconds a call, by the clock and of the thread's processor time."""
+    """Run every way in turns, piece by piece; by way, the wall and CPU nanoseconds per call of each piece."""
     with tempfile.TemporaryDirectory(prefix="haltline-bench-") as folder, EmbeddedBroker() as broker:
         broker.ensure_topics(Topics())
         with _peer(Path(folder)) as peer:
@@ -121,7 +121,7 @@ def in_turns(pieces: int) -> dict[str, list[tuple[float, float]]]:
 
 
 def measure(pieces: int) -> Measured:
-    """Of each way the best piece and the one in the middle."""
+    """Measure every way: its best and its median piece."""
     return Measured(
         pieces,
         [
@@ -170,12 +170,12 @@ def _turns(tools: tuple[Tool, Tool, Tool], turns: range) -> None:
 
 @contextmanager
 def _peer(folder: Path) -> Iterator[Wrap]:
-    """agentsentinel-sdk as its documentation says: a policy with budgets, prices, and its ledger on disk."""
+    """agentsentinel-sdk as in its documentation: a policy with budgets, prices, and a ledger on disk."""
     from agent_sentinel import PolicyEngine, guarded_action  # noqa: PLC0415 - reads the working directory
 
     before = Path.cwd()
     os.chdir(folder)
-    Path(".agent-sentinel").mkdir()  # its ledger's, which it makes in the first folder of a process only
+    Path(".agent-sentinel").mkdir()  # for its ledger: it creates this folder only once in a process
     try:
         PolicyEngine.configure(session_budget=1e6, run_budget=1e6)
         yield lambda tool: guarded_action(name=tool.__name__, cost_usd=0.00001)(tool)
@@ -184,7 +184,7 @@ def _peer(folder: Path) -> Iterator[Wrap]:
 
 
 def measure_waits(agents: int, calls: int, console: Console) -> list[Waits]:
-    """On a real Kafka with a worker: one guard, many in one process, many in processes of their own."""
+    """Measure on a real Kafka with a worker: one guard, many in one process, and one in each of many processes."""
     console.print("Starting Kafka and a worker")
     with started("overhead") as (cluster, children, _):
         topics = Topics("overhead.")
@@ -201,13 +201,13 @@ def measure_waits(agents: int, calls: int, console: Console) -> list[Waits]:
         pool = get_context("fork").Pool(agents)
         jobs = [(*address, f"process-{number}", each) for number in range(agents)]
         actual = pool.starmap(_waits, jobs, chunksize=1)
-        pool.close()  # they end by themselves: one that is told to would take it for Ctrl-C
+        pool.close()  # they end by themselves: SIGTERM would act like Ctrl-C
         pool.join()
         return [*measured, _summed(f"{agents} processes", actual)]
 
 
 Took = tuple[list[float], int, float, float]
-"""Milliseconds of each call, how many were refused, when the first began and the last ended."""
+"""Milliseconds of each call, the number of refused ones, the start of the first and the end of the last."""
 
 
 def _waits(bootstrap: str, prefix: str, session_id: str, calls: int) -> Took:
@@ -262,7 +262,7 @@ def _summed(what: str, actual: Sequence[Took]) -> Waits:
 
 
 def show(measured: Measured, console: Console) -> None:
-    """For people."""
+    """Print the tables."""
     peer = next(cost for cost in measured.costs if cost.name == PEER)
     table = Table(title=f"A guarded call, in {measured.pieces} pieces", title_justify="left")
     for number, name in enumerate(["", "us, best", "us, median", "CPU us, best", "of the peer's"]):
@@ -284,7 +284,7 @@ def show(measured: Measured, console: Console) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0 when everything was measured, 1 when there is no Kafka to be had."""
+    """Return the exit code: 0, or 1 if Kafka cannot be started."""
     args = _options().parse_args(arguments)
     progress = Console(stderr=True)
     measured = measure(args.pieces)
@@ -304,11 +304,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _options() -> argparse.ArgumentParser:
     parser = command.options("benchmarks.overhead", __doc__, "--kafka --agents 200")
     parser.add_argument(
-        "--pieces", type=int, default=100, help=f"of {_PIECE_TURNS * _CALLS_PER_TURN} calls (%(default)s)"
+        "--pieces", type=int, default=100, help=f"pieces of {_PIECE_TURNS * _CALLS_PER_TURN} calls (%(default)s)"
     )
     parser.add_argument("--kafka", action="store_true", help="also wait for verdicts, on a real Kafka")
     parser.add_argument("--agents", type=int, default=200, help="guards, and processes (%(default)s)")
-    parser.add_argument("--calls", type=int, default=2000, help="that wait for a verdict, in each row (%(default)s)")
+    parser.add_argument(
+        "--calls", type=int, default=2000, help="calls that wait for a verdict, in each row (%(default)s)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

@@ -1,7 +1,7 @@
-"""Parts of haltline beside a peer or plain Python, in turns in one process, by processor time: no broker, no clock.
+"""Parts of haltline compared with a peer or plain Python, in turns in one process, by processor time; no broker.
 
-Others' work on the machine falls on both of a pair, and the best of some turns has met the least of it. So these ratios
-are judged wherever they are measured, unless the processor or the Python is another one.
+Other load affects both of a pair, and the best of several turns least of all. So these ratios can be compared between
+runs under any load, with the same processor and version of Python.
 """
 
 import json
@@ -48,7 +48,7 @@ _TOPIC: Final = Topics().actions
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """The best turn of each round, in microseconds of processor time for one event, row or call."""
+    """The best turn of each round, in microseconds of processor time per event, row or call."""
 
     name: str
     beside: str
@@ -57,7 +57,7 @@ class Pair:
 
 
 def measure(scratch: Path) -> Iterator[Pair]:
-    """Every pair: some 20 s."""
+    """Measure every pair, in about 20 s."""
     events = [event for family in FAMILIES for event in family.case(1).events[:_OF_A_CASE]]
     texts = [event.model_dump_json(exclude_none=True).encode() for event in events]
     core, plain = lambda: _core(events), lambda: _plain(texts)
@@ -84,7 +84,7 @@ def measure(scratch: Path) -> Iterator[Pair]:
 def _in_turns(
     name: str, ours: Callable[[], Iterator[None]], beside: str, peer: Callable[[], Iterator[None]], units: int
 ) -> Pair:
-    """Of each piece of the works the best turn: of short pieces one was hardly ever interrupted in every turn."""
+    """Return the best turn of each piece of work: a short piece is rarely interrupted in every turn."""
     with collecting() as collector:
 
         def pieces_us(work: Callable[[], Iterator[None]]) -> list[float]:
@@ -95,7 +95,7 @@ def _in_turns(
             collector.tick()
             return took
 
-        pieces_us(ours), pieces_us(peer)  # what is made on first use
+        pieces_us(ours), pieces_us(peer)  # creates what is created on first use
         rounds = [[(pieces_us(ours), pieces_us(peer)) for _ in range(_TURNS)] for _ in range(_ROUNDS)]
     best = [[sum(map(min, *of)) / units for of in zip(*turns, strict=True)] for turns in rounds]
     return Pair(name=name, beside=beside, ours_us=[one for one, _ in best], peer_us=[one for _, one in best])
@@ -109,7 +109,7 @@ def _core(events: Sequence[ActionEvent]) -> Iterator[None]:
 
 
 def _plain(texts: Sequence[bytes]) -> Iterator[None]:
-    """Much Python and memory for each event, as the core has: where others use the caches, both are slower."""
+    """Much Python and memory per event, like the core: both are slower when other processes use the CPU caches."""
     for first in range(0, len(texts), _PIECE):
         for text in texts[first : first + _PIECE]:
             json.dumps(deepcopy(json.loads(text)), indent=1)
@@ -117,7 +117,7 @@ def _plain(texts: Sequence[bytes]) -> Iterator[None]:
 
 
 def _sink(messages: Sequence[Message], scratch: Path) -> Iterator[None]:
-    """What the sink does with records once it has them, into a table of its own."""
+    """The sink's work after it has read records, into a table of its own."""
     table = DeltaAuditTable(scratch / f"table-{time.monotonic_ns()}")
     signer = load_signer(scratch / "pairs.pem")
     writer = AuditWriter(table, Reader(Topics(), "audit", Redaction()), "audit", signer=signer)

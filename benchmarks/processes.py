@@ -19,12 +19,12 @@ def worker_arguments(bootstrap: str, prefix: str, group: str) -> list[str]:
 
 
 def start(children: Children, name: str, module: str, arguments: Sequence[str]) -> Child:
-    """Starts a module that we end ourselves, before the end of the `with` block of `children`."""
+    """Start a module that the caller ends before the end of the `with` block of `children`."""
     return children.start_module(name, module, arguments, must_run=False)
 
 
 def start_worker(children: Children, name: str, bootstrap: str, prefix: str, group: str, *more: str) -> Child:
-    """Starts a worker, with `more` arguments."""
+    """Start a worker, with `more` arguments."""
     return start(children, name, WORKER, [*worker_arguments(bootstrap, prefix, group), *more])
 
 
@@ -34,7 +34,7 @@ def stop(child: Child) -> int:
 
 
 def wait_until(child: Child, condition: Callable[[], object], what: str, *, within_s: float) -> None:
-    """Waits for a condition that `child` brings about. Raises ChildDied, or RuntimeError when it takes too long."""
+    """Wait for a condition that depends on `child`. Raises ChildDied, or RuntimeError at the timeout."""
     deadline = time.monotonic() + within_s
     while not condition():
         child.require_running()
@@ -44,23 +44,23 @@ def wait_until(child: Child, condition: Callable[[], object], what: str, *, with
 
 
 def rss_bytes(pid: int) -> int | None:
-    """Memory in use now; None where the system does not say."""
+    """Memory in use now in bytes; None if the system does not report it."""
     return _status_bytes(pid, "VmRSS:")
 
 
 def peak_rss_bytes(pid: int) -> int | None:
-    """The most memory that was in use since the start; None where the system does not say."""
+    """Peak memory since the start in bytes; None if the system does not report it."""
     return _status_bytes(pid, "VmHWM:")
 
 
 def cpu_s(pid: int) -> float | None:
-    """Processor time of all threads so far; None where the system does not say."""
+    """Processor time of all threads so far in seconds; None if the system does not report it."""
     threads = cpu_s_by_thread(pid)
     return None if threads is None else sum(threads.values())
 
 
 def cpu_s_by_thread(pid: int) -> dict[str, float] | None:
-    """Processor time by thread: `main`, other Python threads by the program's name, librdkafka's by theirs."""
+    """Processor time by thread name: `main`, other Python threads by the program's name, librdkafka's by their own."""
     used: dict[str, float] = {}
     try:
         for task in Path(f"/proc/{pid}/task").iterdir():

@@ -1,9 +1,9 @@
-"""`python -m benchmarks.replay`: what a worker decided, decided again from Kafka and from the audit table, and timed.
+"""`python -m benchmarks.replay`: time to replay a worker's decisions from Kafka and from the audit table.
 
-A real worker and a real audit sink run over generated events on a real Kafka. Then `haltline replay --exact` is run
-over both. Exit 1 when a decision is not the same in every field but the worker's clock.
+A real worker and a real audit sink process generated events on a real Kafka. Then `haltline replay --exact` replays
+both. Exit 1 if a decision differs in a field other than the worker's clock.
 
-Processor time says more than seconds on a machine that is shared.
+On a shared machine, compare processor time instead of wall time.
 """
 
 import argparse
@@ -35,28 +35,28 @@ _WIDTH = 140
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What one process did with the events."""
+    """The result of one process."""
 
     what: str
     events: int
-    """Of actions."""
+    """Records of the topic of actions."""
     seconds: float
     cpu_s: float | None
     peak_rss_bytes: int | None
-    """Of the largest process."""
+    """The peak of the largest process."""
     compared: int | None = None
-    """Decisions; None: it made them."""
+    """Number of compared decisions; None for the worker itself."""
     same: int | None = None
     first_divergence: object = None
 
     @property
     def ok(self) -> bool:
-        """Every decision is the same."""
+        """Return whether every decision is the same."""
         return self.first_divergence is None and self.compared == self.same
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0 when every decision was made again."""
+    """Return the exit code: 0 if every decision is the same, else 1."""
     args = _options().parse_args(arguments)
     console = Console(stderr=True)
     with started("replay", args.logs) as (cluster, children, folder):
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _live(args: argparse.Namespace, cluster: Cluster, children: Children, audit: Path, console: Console) -> Run:
-    """A worker and a sink until both have committed everything."""
+    """Run a worker, then a sink, until each has committed everything."""
     twelve_hours_ago_ms = time.time_ns() // 1_000_000 - 12 * 3_600_000
     load = Load(events=args.events, sessions=args.sessions, start_ms=twelve_hours_ago_ms, seed=args.seed)
     cluster.make_topics(TOPICS, f"{_GROUP}-sessions-changelog")
@@ -104,7 +104,7 @@ def _until_committed(bootstrap: str, group: str, topics: Sequence[str], child: C
     def done() -> bool:
         try:
             return watched.committed() >= watched.end()
-        except KafkaException:  # a broker that is kept busy may lose its leadership for a moment
+        except KafkaException:  # a busy broker may lose its leadership for a moment
             return False
 
     try:
@@ -114,7 +114,7 @@ def _until_committed(bootstrap: str, group: str, topics: Sequence[str], child: C
 
 
 def _replay(source: str, options: Sequence[str], events: int) -> Run:
-    """The command, as an operator runs it."""
+    """Run the command like an operator."""
     command = [sys.executable, "-m", processes.WORKER, "replay", source, "--prefix", TOPICS.prefix, "--exact", "--json"]
     with tempfile.TemporaryFile() as out:
         began = time.perf_counter()

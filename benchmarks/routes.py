@@ -1,8 +1,8 @@
-"""`python -m benchmarks.routes`: what a request costs each route, on a read model of many interventions.
+"""`python -m benchmarks.routes`: the cost of a request to each route, on a read model of many interventions.
 
-The console's application is called in this process, without a server or a network, so that what others do on the
-machine says little in the processor time. The rows are made up: decisions of sessions, one in ten a stop with its
-report, a finding and an intervention for each. An embedded broker takes what is posted.
+The console's application is called in this process, without a server or a network, so that other load hardly affects
+the processor time. The rows are generated: decisions of sessions, one in ten a stop with its report, a finding and an
+intervention for each. An embedded broker receives posted records.
 """
 
 import argparse
@@ -64,12 +64,12 @@ class Asked:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a request costs, in milliseconds."""
+    """The cost of a request, in milliseconds."""
 
     name: str
     status: int
     cpu_ms: float
-    """On average, of every thread."""
+    """The mean processor time of all threads."""
     median_ms: float
     longest_ms: float
 
@@ -92,7 +92,7 @@ def _call() -> dict[str, Any]:
 
 
 def requests(rows: int, now_ms: int) -> list[Asked]:
-    """Every route that lists, counts or is asked often, with each filter."""
+    """The routes that list, count or are called often, with each filter."""
     listed, day = "/api/v1/interventions", _iso(now_ms - 86_400_000)
     middle = f"s-{rows // _PER_SESSION // 2:07d}"
     lists = {
@@ -155,7 +155,7 @@ def _iso(time_ms: int) -> str:
 
 
 def fill(url: str, rows: int, now_ms: int) -> None:
-    """Puts made up rows into an empty read model, the last of them now."""
+    """Write generated rows into an empty read model; the last one has the current time."""
     engine = open_store(url)
     numbers = iter(range(rows))
     while chunk := list(itertools.islice(numbers, _CHUNK)):
@@ -171,7 +171,7 @@ def fill(url: str, rows: int, now_ms: int) -> None:
 
 
 def _names(sessions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The agent of each session, and a target of each."""
+    """The names of the sessions' agents and targets."""
     named = {("agent", one["agent_id"]) for one in sessions} | {
         ("target", target) for one in sessions for target in one["words"].split("\n") if target.startswith("asset-")
     }
@@ -180,7 +180,7 @@ def _names(sessions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _incident(record: dict[str, Any]) -> IncidentRecord:
-    """Of a stop; every tenth is open."""
+    """The incident of a stop; every tenth is open."""
     is_open = record["offset"] % 10 == 0
     return IncidentRecord(
         incident_id=record["incident_id"],
@@ -205,7 +205,7 @@ def _incident(record: dict[str, Any]) -> IncidentRecord:
 
 
 def _rows(number: int, time_ms: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
-    """Of one decision: the records, the intervention, and of each tenth its session."""
+    """The records of one decision, its intervention, and for every tenth decision its session."""
     rng = random.Random(number)
     session = f"s-{number // _PER_SESSION:07d}"
     who = {"session_id": session, "agent_id": f"agent-{number // _PER_SESSION % 40:02d}"}
@@ -275,10 +275,10 @@ def _text(fields: dict[str, Any]) -> str:
 
 
 async def measured(app: Application, to_measure: Sequence[Asked], repeats: int, within_s: float) -> list[Cost]:
-    """What each request costs: `repeats` of it, fewer where they take longer than `within_s`."""
+    """Measure each request: `repeats` times, or fewer if they take longer than `within_s`."""
     costs = []
     for one in to_measure:
-        status, _ = await _ask(app, one)  # what is made once, such as compiled statements, is not counted
+        status, _ = await _ask(app, one)  # a warm-up: compiles statements, for example
         took: list[float] = []
         cpu_s, began = time.process_time(), time.monotonic()
         while len(took) < repeats and (not took or time.monotonic() - began < within_s):
@@ -312,7 +312,7 @@ async def _ask(app: Application, one: Asked) -> tuple[int, bytes]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0 when every route answered well."""
+    """Return the exit code: 0 if every route answered without an error, else 1."""
     args = _options().parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="haltline-routes-") as scratch, EmbeddedBroker() as broker:
         broker.ensure_topics(Topics())
@@ -334,7 +334,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def served(settings: ConsoleSettings, to_measure: Sequence[Asked], repeats: int, within_s: float) -> list[Cost]:
-    """What each request costs of a console with these settings."""
+    """Measure each request on a console with these settings."""
     app = create_app(settings)
     async with app.router.lifespan_context(app):
         while not app.state.context.feeder.caught_up.is_set():
@@ -354,9 +354,11 @@ def _options() -> argparse.ArgumentParser:
     parser = command.options("benchmarks.routes", __doc__, "--rows 500000")
     parser.add_argument("--rows", type=int, default=500_000, help="interventions (%(default)s)")
     parser.add_argument("--repeats", type=int, default=30, help="requests to each route (%(default)s)")
-    parser.add_argument("--within-s", type=float, default=3.0, help="no more of a slow one (%(default)s)")
-    parser.add_argument("--only", default="", metavar="TEXT", help="routes whose name holds this")
-    parser.add_argument("--database", type=Path, metavar="FILE", help="keep the read model there, or use the one there")
+    parser.add_argument("--within-s", type=float, default=3.0, help="maximum time for one request type (%(default)s)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only routes whose name contains this")
+    parser.add_argument(
+        "--database", type=Path, metavar="FILE", help="the read model: used if it exists, else kept there"
+    )
     return parser
 
 

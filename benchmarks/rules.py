@@ -1,4 +1,4 @@
-"""Which rules the engines of a measurement run."""
+"""The rules that the engines of a measurement run."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,11 +9,11 @@ from haltline.detectors import PATTERNS
 from haltline.schemas.policy import Policy, Rule
 
 CORE = ("destructive_repeat", "destructive_volume", "error_repetition", "resource_growth")
-"""The first rules, which the targets of throughput are about: destruction, repeated errors, growth."""
+"""The first rules, for which throughput has targets: destruction, repeated errors, growth."""
 
 
 def only(rules: Sequence[str]) -> Policy:
-    """The default policy with these rules only; none named: with every rule."""
+    """The default policy with these rules only; without names, with every rule."""
     off = {name: Rule(enabled=False) for name in PATTERNS if rules and name not in rules}
     return Policy(name="bench", rules=off)
 

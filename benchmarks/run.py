@@ -32,17 +32,17 @@ PARTS = ("pairs", "throughput", "latency", "guard", "core", "sink", "growth")
 WITHOUT_KAFKA = frozenset({"pairs", "guard", "core"})
 _OURS_AT_MOST_S = 900.0
 _EVENTS_EACH = 30
-"""Of a session, where `--growth-events` allows that many: its state has its full size then."""
+"""Events of a session, if `--growth-events` allows: its state then has its full size."""
 _SPARE = 1.5
-"""Of memory: how much more than expected must be there."""
-_WIDTH = 160  # also where there is no terminal
+"""Factor of available memory over the expected need."""
+_WIDTH = 160  # without a terminal, too
 
 
 def run(args: argparse.Namespace, console: Console) -> Document:
-    """Measures what was asked for; prints it, and writes it as JSON, also when a part fails."""
+    """Measure the selected parts; print the results and write them as JSON, even if a part fails."""
     results = Results(settings=settings_of(args))
     with tempfile.TemporaryDirectory(prefix="haltline-bench-") as scratch:
-        os.environ["TMPDIR"] = scratch  # what the engines leave behind goes with it
+        os.environ["TMPDIR"] = scratch  # temporary files of the engines are deleted with it
         logs = Path(args.logs or scratch, "logs")
         console.print(f"Logs of everything that runs: {logs}")
         try:
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace, console: Console) -> Document:
                     cluster = Cluster(stack.enter_context(LocalKafka(Path(scratch, "kafka"), jars=fetch())))
                 children = stack.enter_context(Children(logs))
                 _Run(args, cluster, children, results, console, Path(scratch)).all_parts()
-        finally:  # what was measured before a failure is worth having
+        finally:  # after a failure, keep the earlier results
             document = results.as_json()
             show(document, Console(width=_WIDTH))
             args.json.parent.mkdir(parents=True, exist_ok=True)
@@ -63,13 +63,13 @@ def run(args: argparse.Namespace, console: Console) -> Document:
 
 
 def settings_of(args: argparse.Namespace) -> dict[str, Any]:
-    """What the figures depend on: no paths of this machine."""
+    """The settings on which the figures depend, without paths of this machine."""
     return {name: value for name, value in vars(args).items() if isinstance(value, int | float | list)}
 
 
 @dataclass(frozen=True)
 class _Run:
-    """What every part needs."""
+    """The state that all parts share."""
 
     args: argparse.Namespace
     started: Cluster | None
@@ -138,7 +138,7 @@ class _Run:
             topics,
             sessions=sessions,
             round_number=number,
-            # Every rule goes through all of it as well: how much is found changes with the age of the sessions.
+            # With every rule all events are processed, too: findings change with the age of the sessions.
             at_most_s=_OURS_AT_MOST_S if ours or engine.name == throughput.EVERY_RULE else args.peer_seconds,
         )
         if ours and not result.complete:
@@ -214,7 +214,7 @@ class _Run:
             )
 
     def _too_large(self, sessions: int) -> str:
-        """Why so many sessions cannot be measured here, by what fewer of them took; empty when they can."""
+        """The reason why this many sessions cannot be measured here, estimated from fewer ones; empty if they can."""
         available, before = available_bytes(), [grown for grown in self.results.growth if grown.workers == 1]
         if available is None or not before:
             return ""
@@ -230,7 +230,7 @@ class _Run:
         return f"needs {needed / 2**30:.0f} GiB of memory, there are {available / 2**30:.0f} GiB"
 
     def fill(self, sessions: int) -> Topics:
-        """A topic with the events of a throughput run."""
+        """Fill a topic with the events of a throughput run."""
         topics, events = Topics(f"bench{sessions}."), self.args.events
         self.console.print(f"Producing {events:,} events of {sessions:,} sessions ...")
         self.cluster.make_topics(topics, f"{topics.prefix}changelog")

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.sessions`: a worker with many live sessions of the activity that recorded ones had.
+"""`python -m benchmarks.sessions`: a worker with many live sessions, whose states are those of recorded sessions.
 
-The states of recorded sessions stand in the changelog under as many new names as are asked for. Said are what they
-take there, how long a worker takes until it decides, its memory, and how long its checkpoints then take.
+The changelog is filled with the states of recorded sessions, under new names. Measured are their size there, the time
+until a worker decides, its memory, and the duration of its checkpoints then.
 """
 
 import argparse
@@ -38,30 +38,30 @@ _CHECKPOINTS = "haltline_checkpoint_duration_seconds"
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """One worker with so many sessions, processor time where nothing else is said."""
+    """The result of one worker with this many sessions."""
 
     sessions: int
     state_bytes_median: int
     changelog_bytes: int
     """On the broker's disk."""
     compression: str
-    """Of the producer that filled the changelog."""
+    """The compression of the producer that filled the changelog."""
     empty_start_s: float
     """From the start of the process to a verdict from every partition, with nothing to recover."""
     start_s: float
-    """The same with these sessions."""
+    """Like `empty_start_s`, with these sessions."""
     start_cpu_s: float | None
     rss_bytes: int | None
-    """Once recovered: sessions are held as bytes until their events come."""
+    """After recovery: sessions are kept as bytes until their next event."""
     touched: int
-    """Sessions that then had an event each, at once."""
+    """Sessions that then got an event each, at once."""
     checkpoint_s: float
-    """The mean of the checkpoints after these."""
+    """The mean duration of the checkpoints after these events."""
     touched_rss_bytes: int | None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0."""
+    """Return the exit code: 0."""
     args = _options().parse_args(arguments)
     states = _recorded(args.files or default_files())
     with started("sessions") as (cluster, children, _):
@@ -71,13 +71,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _recorded(files: Sequence[Path]) -> list[SessionState]:
-    """The states of recorded sessions at their ends."""
+    """The final states of recorded sessions."""
     core, states = Core(), []
     for known in read(files):
         state: SessionState | None = None
         for offset, (_, event) in enumerate(known.session.events):
             state = core.on_event(state, event, Position("actions", 0, offset)).state
-        if state is not None and state.standing.killed is None:  # what is killed is no live session
+        if state is not None and state.standing.killed is None:  # a killed session is not live
             states.append(replace(state, offsets={}))
     return states
 
@@ -123,10 +123,10 @@ def _measure(
     )
 
 
-def _start(  # noqa: PLR0917 - as every part of the benchmarks is called
+def _start(  # noqa: PLR0917 - the parameters that all benchmarks share
     cluster: Cluster, children: Children, topics: Topics, group: str, label: str, more: Sequence[str] = ()
 ) -> tuple[float, Child]:
-    """Starts a worker; the seconds until each partition gave a verdict, and the worker, which runs on."""
+    """Start a worker; return the seconds until each partition gave a verdict, and the running worker."""
     probe = verdicts.Probe(cluster.bootstrap, topics, label)
     began = time.perf_counter()
     worker = processes.start_worker(children, f"{group}-{label}", cluster.bootstrap, topics.prefix, group, *more)
@@ -137,7 +137,7 @@ def _start(  # noqa: PLR0917 - as every part of the benchmarks is called
 def _fill(
     cluster: Cluster, changelog: str, states: Sequence[SessionState], sessions: int, compression: str
 ) -> list[int]:
-    """Writes states under new names as a worker does; their sizes."""
+    """Write states under new names, like a worker; return their sizes in bytes."""
     headers = _headers(cluster, changelog)
     producer = Producer(
         {
@@ -185,7 +185,7 @@ def _name(number: int) -> str:
 
 
 def _headers(cluster: Cluster, changelog: str) -> Mapping[int, list[tuple[str, str | bytes | None]]]:
-    """By partition: those of a state that its owner writes. The worker of the probes has claimed each."""
+    """By partition: the headers of states that its owner writes. The probes' worker has claimed each partition."""
     logs: list[tuple[str, str | bytes | None]] = []
     owners: dict[int, Owner] = {}
     with LogReader(cluster.bootstrap, [changelog]) as reader:
@@ -202,7 +202,7 @@ def _headers(cluster: Cluster, changelog: str) -> Mapping[int, list[tuple[str, s
 
 
 def _touch(cluster: Cluster, topics: Topics, sessions: int) -> None:
-    """One event of each of so many sessions."""
+    """Send one event of each of this many sessions."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "partitioner": "murmur2_random"}, logger=QUIET)
     for event in _events(sessions):
         producer.produce(topics.actions, key=event.session_id.encode(), value=event.to_json())
@@ -224,7 +224,7 @@ def _events(sessions: int) -> Iterator[ActionEvent]:
 
 
 def _checkpoints(port: int) -> tuple[float, float]:
-    """How many there were, and their seconds."""
+    """The number of checkpoints so far, and their total seconds."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         reported = answer.read().decode().splitlines()
     count, seconds = (
@@ -243,9 +243,9 @@ def _free_port() -> int:
 def _options() -> argparse.ArgumentParser:
     parser = command.options("benchmarks.sessions", __doc__, "--sessions 100000")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="recorded traces (../shared/traces)")
-    parser.add_argument("--sessions", type=int, default=100_000, help="that are live (%(default)s)")
+    parser.add_argument("--sessions", type=int, default=100_000, help="live sessions (%(default)s)")
     parser.add_argument(
-        "--compression", default="none", choices=("none", "lz4", "zstd"), help="of what fills the changelog"
+        "--compression", default="none", choices=("none", "lz4", "zstd"), help="compression of the changelog"
     )
     return parser
 

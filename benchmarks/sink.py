@@ -1,4 +1,4 @@
-"""The audit sink beside a plain consumer that writes Parquet, over the same preloaded topic."""
+"""The audit sink compared with a plain consumer that writes Parquet, on the same preloaded topic."""
 
 import re
 import time
@@ -25,7 +25,7 @@ _PADDING: Final = "The rows of this part are sound; columns id, amount and day a
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """A sink, and what it is told."""
+    """A sink and its options."""
 
     name: str
     what: str
@@ -34,7 +34,7 @@ class Engine:
 
 
 def engines(key: Path) -> tuple[Engine, ...]:
-    """Ours as it runs in earnest, parts of it, and the peer."""
+    """Our sink as in production, with parts switched off, and the peer."""
     signed = ("--signing-key", str(key))
     return (
         Engine(name=OURS, what="and redacted", module=processes.WORKER, options=signed),
@@ -52,26 +52,26 @@ def engines(key: Path) -> tuple[Engine, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Sunk:
-    """What one of them did, from its first commit that was seen."""
+    """The result of one sink, from its first observed commit."""
 
     engine: str
     what: str
     rows: int
     rows_per_s: float | None
-    """Up to its last commit but one, as it waits for more before the last one. None: too short an input."""
+    """Up to its second to last commit, as it waits for more records before the last. None: the input is too short."""
     cpu_us_per_row: float | None
-    """Of all its threads, up to its last commit; says more than the rate on a machine that is shared."""
+    """Of all its threads, up to its last commit; compare this instead of the rate on a shared machine."""
     cpu_s: float | None
-    """From its start to its last commit."""
+    """Processor time from its start to its last commit."""
     peak_rss_bytes: int | None
     bytes_written: int
-    """All files, the table's log too."""
+    """All files, including the table's log."""
     commits: int
-    """Of the table; of the peer, files."""
+    """Commits of the table; for the peer, files."""
 
 
 def padded(load: Load, size: int = EVENT_BYTES) -> Iterator[Sent]:
-    """The events of a load, each made to have so many bytes by the head of an output."""
+    """The events of a load, each padded to `size` bytes with the head of an output."""
     start, end = b',"output_head":"', b'"}'
     for sent in generate(load):
         missing = size - (len(sent.value) - 1) - len(start) - len(end)
@@ -80,7 +80,7 @@ def padded(load: Load, size: int = EVENT_BYTES) -> Iterator[Sent]:
 
 
 def fill(cluster: Cluster, topics: Topics, events: int, seed: int) -> None:
-    """Makes the topics, and the events in them."""
+    """Create the topics, and produce the events."""
     cluster.make_topics(topics, f"{topics.prefix}changelog")
     now_ms = time.time_ns() // 1_000_000
     cluster.fill(topics.actions, padded(Load(events=events, sessions=1000, start_ms=now_ms - 3_600_000, seed=seed)))
@@ -89,9 +89,9 @@ def fill(cluster: Cluster, topics: Topics, events: int, seed: int) -> None:
 def measure(
     cluster: Cluster, children: Children, topics: Topics, scratch: Path, *, few: bool = False
 ) -> Iterator[Sunk]:
-    """Runs one after the other until it has committed everything; `few`: ours as it is, and the peer.
+    """Run one sink after the other until it has committed everything; `few`: only ours as in production, and the peer.
 
-    Raises RuntimeError when one takes too long.
+    Raises RuntimeError at a timeout.
     """
     make_keys(scratch / "key.pem")
     for engine in engines(scratch / "key.pem"):
@@ -123,7 +123,7 @@ class _Seen:
 
 
 def _watch(watched: Group, child: Child, end: int) -> list[_Seen]:
-    """Its commits, as far as they were seen one by one."""
+    """The observed commits of a sink."""
     deadline = time.monotonic() + _WITHIN_S
     seen: list[_Seen] = []
     rows = 0
@@ -141,7 +141,7 @@ def _watch(watched: Group, child: Child, end: int) -> list[_Seen]:
 
 
 def rate(seen: Sequence[tuple[float, int]]) -> float | None:
-    """Rows a second of commits, each a time in seconds and how many rows are committed then."""
+    """Rows per second from commits, each a time in seconds and the number of committed rows."""
     if len(seen) < 3:
         return None
     (first_s, first), (last_s, last) = seen[0], seen[-2]
@@ -162,5 +162,5 @@ def _result(engine: Engine, seen: Sequence[_Seen], folder: Path, peak_rss_bytes:
         cpu_s=last.cpu_s,
         peak_rss_bytes=peak_rss_bytes,
         bytes_written=sum(file.stat().st_size for file in [*files, *logs]),
-        commits=len(logs) - 1 if logs else len(files),  # the first one makes the table
+        commits=len(logs) - 1 if logs else len(files),  # the first one creates the table
     )

@@ -1,8 +1,8 @@
 """`python -m benchmarks.sink_memory`: the memory of a sink's writer over many commits, with chains and signatures.
 
-Each commit opens the table anew, and so reads the names of its files: memory and time of a commit grow with the files
-that were not put together yet, whatever wrote them. So they are put together now and then, by `haltline audit compact`
-in a process of its own, as an operator does; what is left of growth is the writer's.
+Each commit opens the table again and reads the names of its files, so memory and time of a commit grow with the number
+of files that are not merged yet. So `haltline audit compact` merges them regularly in a separate process, as in
+production; the remaining growth is the writer's.
 """
 
 import argparse
@@ -31,7 +31,7 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class Sample:
-    """After so many commits."""
+    """A measurement after a number of commits."""
 
     commits: int
     rss_bytes: int
@@ -39,7 +39,7 @@ class Sample:
 
 
 def commit_often(folder: Path, commits: int, rows: int) -> Iterator[int]:
-    """Writes `rows` records to a table in the folder again and again; yields the number of commits after each."""
+    """Commit `rows` records at a time to a table in the folder; yield the number of commits after each."""
     topics, now_ms = Topics(), time.time_ns() // 1_000_000
     make_keys(folder / "key.pem")
     writer = AuditWriter(
@@ -57,7 +57,7 @@ def commit_often(folder: Path, commits: int, rows: int) -> Iterator[int]:
 
 
 def measure(commits: int, rows: int, every: int, compact_every: int) -> Iterator[Sample]:
-    """A sample each `every` commits."""
+    """Yield a sample after every `every` commits."""
     with tempfile.TemporaryDirectory(prefix="haltline-bench-") as scratch:
         began = time.perf_counter()
         for done in commit_often(Path(scratch), commits, rows):
@@ -79,10 +79,10 @@ def slope(samples: Sequence[Sample]) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the series and the slope of its later three quarters."""
+    """Print the series, and the slope of its last three quarters."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commits", type=int, default=1000, help="(%(default)s)")
-    parser.add_argument("--rows", type=int, default=100, help="of a commit (%(default)s)")
+    parser.add_argument("--rows", type=int, default=100, help="rows of a commit (%(default)s)")
     parser.add_argument("--every", type=int, default=50, help="commits between two samples (%(default)s)")
     parser.add_argument("--compact-every", type=int, default=100, help="commits (%(default)s)")
     args = parser.parse_args(arguments)

@@ -1,7 +1,7 @@
 """`python -m benchmarks.soak`: a worker's memory at a steady rate, over an hour, on a real Kafka.
 
-The sessions are the same all the time and go on calling tools, so that their states stop growing once they are at
-their bounds: memory that still grows afterwards is a leak, of this code or of a library.
+The same sessions call tools all the time, so that their states stop growing once they are at their bounds: memory that
+grows afterwards is a leak, of this code or of a library.
 """
 
 import argparse
@@ -27,7 +27,7 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One look at the worker."""
+    """A measurement of the worker."""
 
     after_s: float
     rss_bytes: int
@@ -44,7 +44,7 @@ def growth_bytes_per_hour(samples: Sequence[Sample]) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0 when it was measured to the end."""
+    """Return the exit code: 0 if it was measured to the end."""
     options = _options().parse_args(arguments)
     with started("soak") as (cluster, children, _):
         samples = _run(cluster, children, options)
@@ -100,7 +100,7 @@ def _run(cluster: Cluster, children: Children, options: argparse.Namespace) -> l
 def _sample(worker: Child, group: Group, after_s: float) -> Sample:
     rss_bytes, cpu_s = processes.rss_bytes(worker.pid), processes.cpu_s(worker.pid)
     if rss_bytes is None or cpu_s is None:
-        raise RuntimeError("expected /proc to say what the worker uses, got nothing")
+        raise RuntimeError("expected /proc to report the worker's memory, got nothing")
     return Sample(after_s=after_s, rss_bytes=rss_bytes, cpu_s=cpu_s, lag=group.end() - group.committed())
 
 
@@ -113,7 +113,7 @@ def _produce(
             events=int(options.rate * options.minutes * 60),
             sessions=options.sessions,
             start_ms=time.time_ns() // 1_000_000,
-            seconds_between=options.sessions / options.rate,  # event time passes as the clock does
+            seconds_between=options.sessions / options.rate,  # event time passes like wall time
             runaway_share=0.0,
             destructive_share=0.0,
         )

@@ -1,9 +1,9 @@
 """`python -m benchmarks.stagnation`: trains the model of the detector `stagnation`, and measures the policy with it.
 
-Judged and recorded sessions are read from folders. Measured by cross-validation twice: with every task in one fold
-only, and with each source left out in turn. Each session is run under a policy whose model has not seen its task, or
-its source. With --write the model of all sessions is written, with what was measured. With --sweep: runaways stopped
-against false stops for each value of a setting instead, every task in one fold only, with --plot as a picture.
+Judged and recorded sessions are read from folders. There are two cross-validations: by task, and with each source left
+out in turn. Each session is run under a policy whose model was trained without its task, or its source. --write writes
+the model of all sessions, with the results. --sweep prints runaways stopped against false stops for each value of a
+setting instead, cross-validated by task; --plot also draws them.
 """
 
 import argparse
@@ -39,26 +39,26 @@ from haltline.streams.replay.traces import UnreadableTrace
 
 RULE = "stagnation"
 GENERATED = range(1000, 1006)
-"""Seeds of the generated healthy sessions that are learned from; the tests and `make quality` have others."""
+"""Seeds of the generated healthy sessions for training; the tests and `make quality` use others."""
 SEED = 1
 VERSION = 3
-"""Of the model: its scores are not those of an older one."""
+"""Version of the model: scores of different versions cannot be compared."""
 FOLDS = 5
 _USAGE = 2
 _WEIGHTS = {
     Kind.STOP: (1.0, 1.0), Kind.HINT: (1.0, 0.6), Kind.SOUND: (1.0, 0.0), Kind.SOLVED: (0.5, 0.0),
     Kind.MODERN: (0.0, 0.0), Kind.MODERN_SOUND: (0.5, 0.0),
 }  # fmt: skip
-"""How much sound steps and fruitless steps count, by what was judged. That a session was solved is a weaker word; from
-modern runaways nothing is learned, since heads of results do not show what they lack: they are only measured."""
+"""Weights of sound and of fruitless steps, by kind of session. "Solved" is a weaker label than a judge's. Modern
+runaways are measured only, not learned from, because heads of results do not show what is missing."""
 _GENERATED_WEIGHT = 0.5
 _HIDDEN = frozenset({"destruction", "off_task", "other", "talk_without_action"})
-"""Classes of runaways whose steps may well look new: they count `_HIDDEN_WEIGHT` as much, as other rules find them."""
+"""Classes of runaways whose steps may look new: their weight is `_HIDDEN_WEIGHT`, as other rules find them."""
 _HIDDEN_WEIGHT = 0.3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0, or 2 when there is nothing to learn from."""
+    """Return the exit code: 0, or 2 if there are no sessions to learn from."""
     parser = _options()
     args = parser.parse_args(arguments)
     if args.plot is not None and args.sweep is None:
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         present = [file for file in files if file.exists()]
         for file in files:
             if file not in present:
-                progress.print(f"{file}: not found; goes on without it", highlight=False)
+                progress.print(f"{file}: not found; left out", highlight=False)
         sessions = read(present, judgements)
     except (OSError, UnreadableTrace) as error:
         print(f"benchmarks.stagnation: expected judged sessions, got {error}", file=sys.stderr)
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def generated(seeds: Iterable[int] = GENERATED) -> list[Example]:
-    """Healthy sessions of kinds that the recordings lack: series, batches, protocols, second tries."""
+    """Healthy sessions of kinds that the recordings lack: series, batches, protocols, retries."""
     sessions: list[Recorded] = []
     for family in FAMILIES:
         for seed in () if family.runaway else seeds:
@@ -121,7 +121,7 @@ def generated(seeds: Iterable[int] = GENERATED) -> list[Example]:
 
 
 def examples_of(sessions: Sequence[Known]) -> list[Example]:
-    """What is learned from each session."""
+    """The training example of each session."""
     examples = []
     for known, steps in zip(sessions, steps_of(known.session for known in sessions), strict=True):
         judged, (sound, runaway) = known.judgement, _WEIGHTS[known.kind]
@@ -134,7 +134,7 @@ def examples_of(sessions: Sequence[Known]) -> list[Example]:
 
 
 def trained(examples: Iterable[Example], *, sources: int) -> Model:
-    """The model of these sessions."""
+    """Train a model on these sessions."""
     recorded = list(examples)
     used = [*recorded, *generated()]
     reported: Values = {
@@ -158,7 +158,7 @@ def cross_validated(
     jobs: int,
     console: Console,
 ) -> list[Judged]:
-    """Every session under a policy whose model was trained without its fold."""
+    """Judge every session under a policy whose model was trained without its fold."""
     judged: list[Judged] = []
     for inside, unseen in _folds(sessions, examples, fold_of, policy):
         judged += judge(inside, unseen, jobs=jobs, console=console)
@@ -174,7 +174,7 @@ def _swept(
     jobs: int,
     console: Console,
 ) -> curve.Swept:
-    """The same for each value of a setting, every task in one fold only."""
+    """Cross-validate by task for each value of a setting."""
     folds = _folds(sessions, examples, lambda known: str(_fold(task_of(known.session_id))), policy)
     return curve.added([curve.measure(inside, unseen, sweep, jobs=jobs, console=console) for inside, unseen in folds])
 
@@ -182,7 +182,7 @@ def _swept(
 def _folds(
     sessions: Sequence[Known], examples: dict[str, Example], fold_of: Callable[[Known], str], policy: Policy
 ) -> Iterator[tuple[list[Known], Policy]]:
-    """The sessions of each fold, with a policy whose model was trained on the others."""
+    """Yield the sessions of each fold, with a policy whose model was trained on the others."""
     for fold in sorted({fold_of(known) for known in sessions}):
         outside = [examples[known.session_id] for known in sessions if fold_of(known) != fold]
         yield [k for k in sessions if fold_of(k) == fold], with_model(policy, trained(outside, sources=0))
@@ -196,12 +196,12 @@ def with_model(policy: Policy, model: Model) -> Policy:
 
 
 def source_of(known: Known) -> str:
-    """The source, as the judged tables have it."""
+    """The source, as named in the tables of judged sessions."""
     return known.source
 
 
 def task_of(session_id: str) -> str:
-    """What the session worked on, alike for the agents that were given the same task: its name without what differs."""
+    """The session's task, the same for all agents with that task: its name without the parts that differ."""
     source, _, rest = session_id.partition(":")
     parts = rest.split("/")
     if source == "nyuctf":  # AGENT/CATEGORY_NAME, or AGENT/YEAR/EVENT/CATEGORY/NAME/RUN
@@ -218,7 +218,7 @@ def _fold(task: str) -> int:
 
 
 def _counts(judged: Sequence[Judged]) -> dict[str, str]:
-    """What is kept with the model: how many of how many, for each measure of each kind of session."""
+    """The results that are stored with the model: `COUNT of TOTAL` for each measure of each kind of session."""
     of = Counter(j.known.kind.value for j in judged)
     true = Counter(
         (j.known.kind.value, what)
@@ -241,7 +241,7 @@ def _options() -> argparse.ArgumentParser:
     )
     parser.add_argument("--policy", type=Path, metavar="FILE", help="the policy document (YAML; every default)")
     parser.add_argument(
-        "--by", nargs="*", choices=("task", "source"), default=("task", "source"), help="left out in turn"
+        "--by", nargs="*", choices=("task", "source"), default=("task", "source"), help="sources to leave out in turn"
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes (%(default)s)")
     parser.add_argument("--sweep", metavar="SETTING=VALUES", help="as benchmarks.quality: rules.NAME.settings.X=2,3,5")

@@ -1,4 +1,4 @@
-"""Events per second of each engine over the same preloaded topic, seen from outside by what it commits."""
+"""Events per second of each engine on the same preloaded topic, measured by its commits."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ _LEAST_S = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """Something that does the work."""
+    """An engine under measurement."""
 
     name: str
     what: str
@@ -30,7 +30,7 @@ class Engine:
     """The rules to run; empty: all."""
 
     def start(self, children: Children, cluster: Cluster, topics: Topics, group: str) -> Child:
-        """Starts it on a topic of actions, with its changelog topic made."""
+        """Start it on a topic of actions; its changelog topic exists."""
         if self.variant is None:
             arguments = processes.worker_arguments(cluster.bootstrap, topics.prefix, group)
             arguments += ["--policy", str(document(self.rules, Path("build")))]
@@ -81,22 +81,22 @@ def changelog_of(engine: Engine, group: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Throughput:
-    """What one engine did. Its rate is between its first commit that was seen and the last but one.
+    """The result of one engine. Its rate is from its first observed commit to the second to last.
 
-    The last one waits for its second to pass, so that it would make a fast engine slower than it is.
+    The last commit waits until its interval of a second has passed, which would make a fast engine look slower.
     """
 
     engine: str
     what: str
     sessions: int
     round: int
-    """Each engine has its turn in each, the first is 1."""
+    """The round, from 1; each engine runs once in each."""
     events: int
-    """Committed in all; fewer than there were when the time was up."""
+    """Total committed; fewer than the input if the time ran out."""
     events_per_s: float | None
     """None: the input was too short."""
     cpu_us_per_event: float | None
-    """Processor time of all its threads; says more than the rate on a machine that is shared."""
+    """Processor time of all its threads; compare this instead of the rate on a shared machine."""
     peak_rss_bytes: int | None
     changelog_bytes: int
     complete: bool
@@ -113,7 +113,7 @@ def measure(
     round_number: int,
     at_most_s: float,
 ) -> Throughput:
-    """Run one engine until it has committed everything, or for so long after its first commit."""
+    """Run one engine until it has committed everything, or for `at_most_s` seconds after its first commit."""
     ours = "worker" if engine.rules else "every"
     group = f"{topics.prefix}{engine.variant or ours}-{engine.module.rpartition('.')[2]}-{round_number}".replace(
         ".", "-"
@@ -128,7 +128,7 @@ def measure(
     child = engine.start(children, cluster, topics, group)
     commits = _watch(watched, child, end, at_most_s)
     first, last = commits[0], commits[-1]
-    # What was done before the first commit is not measured, and partitions that are committed one by one are no rate.
+    # Work before the first commit is not measured, and a few commits of single partitions give no rate.
     enough = 2 * first.events <= last.events and last.at_s - first.at_s >= _LEAST_S
     result = Throughput(
         engine=engine.name,
@@ -150,7 +150,7 @@ def measure(
 
 @dataclass(frozen=True)
 class Seen:
-    """A commit seen from outside."""
+    """An observed commit."""
 
     at_s: float
     events: int
@@ -159,7 +159,7 @@ class Seen:
 
 
 def events_per_s(commits: Sequence[Seen]) -> float | None:
-    """Between the first and the last but one; with fewer than three, the last. None: there is one only."""
+    """The rate from the first commit to the second to last, or to the last of two. None: there is only one."""
     if len(commits) < 2:
         return None
     first, last = commits[0], commits[-2 if len(commits) > 2 else -1]
@@ -167,7 +167,7 @@ def events_per_s(commits: Sequence[Seen]) -> float | None:
 
 
 def _watch(watched: Group, child: Child, end: int, at_most_s: float) -> list[Seen]:
-    """The commits from the first one that was seen to the end or the deadline."""
+    """The observed commits until the end of the input or the deadline. Raises RuntimeError if there are none."""
     deadline = time.monotonic() + _FIRST_COMMIT_WITHIN_S
     commits: list[Seen] = []
     for seen in _commits(watched, child):
@@ -185,7 +185,7 @@ def _watch(watched: Group, child: Child, end: int, at_most_s: float) -> list[See
 
 
 def _commits(watched: Group, child: Child) -> Iterator[Seen]:
-    """Each change of what is committed, and now and then the same again."""
+    """Yield the committed offsets at intervals, changed or not."""
     seen = Seen(time.perf_counter(), watched.committed(), processes.cpu_s(child.pid))
     while True:
         yield seen

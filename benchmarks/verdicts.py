@@ -1,4 +1,4 @@
-"""One event for each partition that awaits a verdict: when all are answered, a group of workers is at work."""
+"""Probes of a group of workers: it works when one event per partition has got its verdict."""
 
 import time
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _ANSWER_WITHIN_S = 300.0
 
 
 class Probe:
-    """Asks when it is made. `label` is part of the sessions' ids, and unique for each probe of a topic."""
+    """Send the events. `label` is part of the sessions' ids, and must be unique for each probe of a topic."""
 
     def __init__(self, bootstrap: str, topics: Topics, label: str) -> None:
         self._topic = topics.interventions
@@ -33,7 +33,7 @@ class Probe:
         self._answers.assign(ends)
 
     def wait(self, workers: Sequence[Child]) -> None:
-        """Until every partition has answered. Raises ChildDied, or RuntimeError when it takes too long."""
+        """Wait until every partition has answered. Raises ChildDied, or RuntimeError at the timeout."""
         deadline = time.perf_counter() + _ANSWER_WITHIN_S
         while self._waiting:
             for worker in workers:
@@ -47,7 +47,7 @@ class Probe:
 
 
 def _ask(bootstrap: str, topics: Topics, label: str) -> set[str]:
-    """Produce one event that awaits a verdict to each partition; the ids of the events."""
+    """Produce one event that awaits a verdict to each partition; return the events' ids."""
     by_partition = {partition_of(name, PARTITIONS): name for name in (f"probe-{label}-{n}" for n in range(64))}
     producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"}, logger=QUIET)
     for session in by_partition.values():

@@ -75,7 +75,7 @@ SETTINGS: Final = (
     _setting(
         "workers.rules",
         "one of all, enforced, shadow",
-        "Which rules a worker runs; with enforced, a worker of its own runs those in shadow.",
+        "Which rules a worker runs; with enforced, a second worker runs those in shadow.",
         "all; `haltline up`: enforced",
     ),
     _setting("workers.sealing_key", "file", "Private key that signs what agents receive."),
@@ -88,17 +88,17 @@ SETTINGS: Final = (
     _setting(
         "audit.storage_options",
         "table of texts",
-        'Settings of the store that it is in, such as {AWS_REGION = "eu-north-1"}. Secrets stay in the environment.',
+        'Settings of the object store, such as {AWS_REGION = "eu-north-1"}. Secrets stay in the environment.',
     ),
     _setting("audit.signing_key", "file", "Private key that signs the hash chains.", variable="HALTLINE_AUDIT_KEY"),
     _setting("audit.public_key", "file", "Public key that checks the signatures."),
-    _setting("console.host", "text", "Address to listen at.", "127.0.0.1", variable="HALTLINE_CONSOLE_LISTEN_HOST"),
-    _setting("console.port", "port", "Port to listen at; 0: any.", "8460", variable="HALTLINE_CONSOLE_LISTEN_PORT"),
+    _setting("console.host", "text", "Address to listen on.", "127.0.0.1", variable="HALTLINE_CONSOLE_LISTEN_HOST"),
+    _setting("console.port", "port", "Port to listen on; 0: any.", "8460", variable="HALTLINE_CONSOLE_LISTEN_PORT"),
     _setting(
         "console.keys",
         "file",
         "YAML list of name, role and sha256 of each person who may sign in.",
-        "one key for an admin, made at the start",
+        "one key for an admin, created at the start",
     ),
     _setting("console.oidc", "file", "YAML description of an OpenID provider."),
     _setting(
@@ -113,8 +113,8 @@ SETTINGS: Final = (
     _setting("opinion.url", "text", "Address of an OpenAI-compatible API."),
     _setting("opinion.model", "text", "The model's name at that address."),
     _setting("opinion.api_key_file", "file", "File with the API's key."),
-    _setting("intake.host", "text", "Address to listen at.", "127.0.0.1", variable="HALTLINE_INTAKE_LISTEN_HOST"),
-    _setting("intake.port", "port", "Port to listen at; 0: any.", "8765", variable="HALTLINE_INTAKE_LISTEN_PORT"),
+    _setting("intake.host", "text", "Address to listen on.", "127.0.0.1", variable="HALTLINE_INTAKE_LISTEN_HOST"),
+    _setting("intake.port", "port", "Port to listen on; 0: any.", "8765", variable="HALTLINE_INTAKE_LISTEN_PORT"),
     _setting(
         "intake.otlp_grpc_port",
         "port",
@@ -134,7 +134,7 @@ SETTINGS: Final = (
     _setting(
         "agent.mode", "one of async, blocking, local", "What a call waits for.", "async; intake and mcp-proxy: blocking"
     ),
-    _setting("agent.verify_key", "files", "The workers' public keys; also of the canary and the intake."),
+    _setting("agent.verify_key", "files", "The workers' public keys, which the canary and the intake use too."),
     _setting("agent.rules", "files", "Rules of the agent's author, TOML or JSON.", variable="HALTLINE_AGENT_RULES"),
     _setting(
         "agent.policy",
@@ -149,21 +149,21 @@ SETTINGS: Final = (
         "`ask`: Claude Code asks the user of the terminal about calls that need an approval; `deny`: they are refused.",
         "deny; ask where it decides without a broker",
     ),
-    _setting("agent.hook_idle_s", "number", "Seconds without a hook after which the hooks' companion ends.", "1800"),
+    _setting("agent.hook_idle_s", "number", "Idle seconds after which the hooks' companion process ends.", "1800"),
     _setting(
         "agent.ask_from",
         _EFFECT,
-        "In mode async, calls of this effect or a worse one wait for their verdict.",
+        "In mode async, calls with this effect or a worse one wait for their verdict.",
         "destructive",
     ),
     _setting(
         "agent.fail_closed_from",
         _EFFECT,
-        "Without a verdict, calls of this effect or a worse one are refused.",
+        "Without a verdict, calls with this effect or a worse one are refused.",
         "destructive",
     ),
     _setting("agent.budget_s", "number", "Seconds that a call waits for its verdict.", "1"),
-    _setting("agent.first_budget_s", "number", "Seconds that it waits for the first verdict of a connection.", "5"),
+    _setting("agent.first_budget_s", "number", "Seconds that a call waits for the first verdict of a connection.", "5"),
     _setting(
         "agent.start_budget_s", "number", "Seconds that the first calls wait until the `control` topic is read.", "5"
     ),
@@ -177,7 +177,7 @@ SETTINGS: Final = (
     _setting(
         "agent.max_decision_age_s",
         "number",
-        "Seconds after which a decision is too old to be used; a kill never is.",
+        "Seconds after which a decision expires; a kill never expires.",
         "30",
     ),
     _setting("agent.throttle_s", "number", "Seconds that the limits of a THROTTLE hold.", "300"),
@@ -195,5 +195,5 @@ SETTINGS: Final = (
     ),
     _setting("agent.redact_pii", "true or false", "Also redact personal data; needs HALTLINE_DIGEST_KEY.", "false"),
     _setting("agent.spool_dir", "folder", "Where records wait on disk while the broker is unavailable."),
-    _setting("agent.spool_max_mb", "integer", "The most megabytes in that folder.", "64"),
+    _setting("agent.spool_max_mb", "integer", "Maximum size of that folder in megabytes.", "64"),
 )

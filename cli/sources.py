@@ -30,8 +30,8 @@ Since = Annotated[
     str,
     typer.Option(
         "--from",
-        help="Where it begins: a time (2026-11-20T10:00:00Z), how long ago (-90m), or offsets of partitions of the "
-        "topic of actions (0:1200,1:1187; kafka only). Default: from the oldest record.",
+        help="Start of the range: a time (2026-11-20T10:00:00Z), how long ago (-90m), or offsets by partition of the "
+        "topic actions (0:1200,1:1187; kafka only). Default: the oldest record.",
         metavar="MOMENT",
         show_default=False,
     ),
@@ -41,7 +41,8 @@ Until = Annotated[
     typer.Option("--to", help="End of the range, exclusive. Default: now.", metavar="MOMENT", show_default=False),
 ]
 Sink = Annotated[
-    str | None, typer.Option(help="Of an audit table that several sinks write: whose rows.", metavar="NAME")
+    str | None,
+    typer.Option(help="The sink whose rows are read, if several sinks write the audit table.", metavar="NAME"),
 ]
 
 

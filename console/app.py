@@ -182,7 +182,7 @@ def _waits_for(here: Context) -> str:
     if here.feeder.missing:
         return f"the console waits for topics: {here.feeder.missing}; haltline topics create makes them"
     found = [one.text(here.settings.topics.prefix) for one in here.feeder.mismatches()]
-    return "; ".join([*found, "haltline console --rebuild makes the read model anew"] if found else [])
+    return "; ".join([*found, "haltline console --rebuild rebuilds the read model"] if found else [])
 
 
 def _who(request: Request) -> Who:

@@ -45,7 +45,7 @@ def run(
     try:
         engine = open_store(settings.database)
         if rebuild:
-            _make_anew(engine, settings)
+            _rebuild(engine, settings)
         engine.dispose()
         listening = socket.create_server((host, port))
         app = create_app(settings)
@@ -71,13 +71,13 @@ def run(
     return 0
 
 
-def _make_anew(engine: Engine, settings: ConsoleSettings) -> None:
+def _rebuild(engine: Engine, settings: ConsoleSettings) -> None:
     """Rebuild the read model. Raises QueryFailed before it deletes anything: no such audit table, or no records."""
     found = None if settings.audit_table is None else of_audit(settings)
     empty(engine)
     if found is not None:
         taken = take_from(found, engine, on_progress=lambda count: log.info("%d records of the audit table", count))
-        print(f"{taken} records of {found.name} are taken in; the topics come next", flush=True)
+        print(f"{taken} records of {found.name} are loaded; the topics follow", flush=True)
 
 
 class _Server(uvicorn.Server):

@@ -57,7 +57,7 @@ def follow(feeder: Feeder, settings: ConsoleSettings, metrics: Metrics) -> LagWa
         metrics,
         interval_s=_LOOK_EVERY_S,
         stuck_after_s=_STUCK_AFTER_S,
-        on_failure=lambda failure: log.error("the lag of the read model is not followed any more: %r", failure),
+        on_failure=lambda failure: log.error("the lag of the read model is no longer measured: %r", failure),
     )
 
 

@@ -1,4 +1,4 @@
-"""Events in one line each, and tables of cases, each of which begins with what it shows."""
+"""Short constructors of events, and parameter tables of cases."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -111,11 +111,11 @@ def call(
 
 
 _BY_DEFAULT = Classifier(Policy())
-"""Of all tests without a policy of their own: what it knows of tools is worked out once."""
+"""The classifier of tests without a policy of their own: its cache of tools is shared."""
 
 
 def each(seconds: int | Iterable[float], make: Callable[..., Made], *args: Any, **fields: Any) -> list[Made]:
-    """What is made at each of these seconds; a number: at so many of them, from 0."""
+    """The events made at each of these seconds; a number: at that many seconds, from 0."""
     return [make(second, *args, **fields) for second in (range(seconds) if isinstance(seconds, int) else seconds)]
 
 
@@ -135,7 +135,7 @@ def evidence(events: Iterable[ActionEvent], *, first: int = 0) -> tuple[Evidence
 
 
 def observed(*events: ActionEvent, calls: CallTracker | None = None) -> list[Observation]:
-    """What a detector is shown of each event of a session, after all that `calls` remembers of it."""
+    """The observation of each event of a session; `calls` then records the event."""
     known, shown = CallTracker() if calls is None else calls, []
     for e in events:
         phase, call = known.phase(e)
@@ -161,7 +161,7 @@ class Together:
         self._recalled = any(detector.recalls for detector in detectors)
 
     def observe(self, event: ActionEvent, found: Sequence[Finding] = ()) -> list[Finding]:
-        """What they find on the session's next event, on which others `found` something before."""
+        """The detectors' findings on the session's next event, for which others have already `found` something."""
         phase, call = self.calls.phase(event)
         act = Observation(
             event,
@@ -203,7 +203,7 @@ class Watched(Together):
         self.states[0] = state
 
     def __call__(self, event: ActionEvent, found: Sequence[Finding] = ()) -> Finding | None:
-        """What the detector finds on the session's next event, on which others `found` something before."""
+        """The detector's finding on the session's next event, for which others have already `found` something."""
         return next(iter(self.observe(event, found)), None)
 
 

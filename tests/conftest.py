@@ -47,7 +47,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _LONGEST = "tests/streams/test_chaos.py"
 _WAITS = "tests/clients/test_typescript_kafka.py"
-"""For Node's binding of librdkafka, which may be built beside the first tests."""
+"""Timeout for Node's binding of librdkafka, which may be built during the first tests."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -21,11 +21,11 @@ DEVELOPMENT: Final = LOCKS / "development.txt"
 TOOLS: Final = LOCKS / "tools.txt"
 EXTRAS: Final = ("processor", "console", "notify", "opinion", "intake")
 GROUPS: Final = ("dev", "docs")
-"""With the extras: what `.venv` has."""
+"""Dependency groups that `.venv` has, besides all extras."""
 NEWEST: Final = Path(sys.prefix).name == ".venv-newest"
-"""Whether this is the environment of `make newest`, in which nothing is locked."""
+"""True in the environment of `make newest`, in which nothing is locked."""
 ADDED: Final = {"litellm": ["litellm[proxy]"]}
-"""What the tests of an adapter need besides its extra: tests/streams/intake/test_litellm_proxy.py."""
+"""Packages that the tests of an adapter need besides its extra: tests/streams/intake/test_litellm_proxy.py."""
 IN_DEVELOPMENT: Final = frozenset({"langchain", "mcp", "openai-agents"})
 """Extras of adapters whose libraries are in `.venv` anyway."""
 _LOCAL_MODE: Final = ("msgspec", "pyyaml")
@@ -56,7 +56,7 @@ def adapters() -> list[str]:
 
 
 def required() -> dict[Path, list[str]]:
-    """What each lock has to satisfy."""
+    """The requirements that each lock must satisfy."""
     project, groups = pyproject()["project"], pyproject()["dependency-groups"]
     extras = project["optional-dependencies"]
     development = [*pyproject()["build-system"]["requires"], *project["dependencies"]]
@@ -82,7 +82,7 @@ def _environ() -> dict[str, str]:
 
 
 def constraints() -> list[str | Path]:
-    """For uv, of what tests install besides: only versions that are locked."""
+    """Constraints for uv: tests install further packages in locked versions only."""
     return [] if NEWEST else ["--constraints", DEVELOPMENT]
 
 

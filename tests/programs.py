@@ -1,4 +1,4 @@
-"""Programs that tests run, and what becomes of a test where one is missing."""
+"""Programs that tests run, and the handling of missing ones."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ def ended(*command: object, timeout: float = 300, **options: Any) -> "subprocess
 
 
 def printed(*command: object, **options: Any) -> str:
-    """What a command prints; that it fails is the test's failure."""
+    """The output of a command; if it fails, the test fails."""
     done = ended(*command, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -1,7 +1,7 @@
 """Gemini CLI's loop detection, from its published rules: repeated cycles of calls, and chanting.
 
-The third part, a second model that is asked after 30 turns, is left out: it needs a model. The first loop is fed
-back to the model, the second ends the turn; a recorded session did not hear the first.
+The third part, a request to a second model after 30 turns, is left out: it needs a model. The first loop is fed back to
+the model, the second ends the turn; the agent of a recorded session did not get the first feedback.
 """
 
 import re

@@ -74,8 +74,8 @@ class Detector(Protocol):
 def entries(session: Recorded) -> Iterator[tuple[int, Entry]]:
     """Yield each entry with its event's number in the source.
 
-    Thoughts are not recorded, so that calls that differ in nothing else are equal here; with them the
-    detectors that compare thoughts would find less.
+    Thoughts are not recorded, so calls that differ in thoughts only are equal here. With thoughts, detectors that
+    compare them would find less.
     """
     proposed: dict[str, ActionEvent] = {}
     for seq, event in session.events:

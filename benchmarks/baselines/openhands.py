@@ -1,7 +1,7 @@
 """OpenHands' stuck detector, from its published rules: V0 of the controller, and V1 of the agent SDK.
 
-Both look before the agent's next step, so after each result or message. A session here has no user who
-interrupts: all of it counts. Of several agents in one session only messages of the same one are a monologue.
+Both are evaluated before the agent's next step, that is, after each result or message. No user interrupts these
+sessions, so all events count. In a session of several agents, a monologue is messages of one agent.
 """
 
 from collections import deque

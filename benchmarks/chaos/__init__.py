@@ -1,1 +1,1 @@
-"""Workers, the sink and the broker are killed, frozen and restarted under load; afterwards everything is counted."""
+"""Workers, the sink and the broker are killed, frozen and restarted under load; then all results are compared."""

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.chaos`: kill, freeze and restart everything under load, then count; again with other seeds.
+"""`python -m benchmarks.chaos`: kill, freeze and restart all processes under load, and compare the results.
 
-A seed fixes which process is struck, how and when, not how long each process takes. Exit 0 only if nothing differs in
-any run from what the pure core says about the same events.
+A seed determines each fault, its process and its time, but not the timing of processes. Exit 0 only if no run differs
+from the results of the pure core for the same events.
 """
 
 import argparse
@@ -102,17 +102,15 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--seconds", type=_seconds, default=300.0, help="how long the load runs (%(default)s)")
     length.add_argument(
-        "--short", action="store_const", const=_SHORT_S, dest="seconds", help=f"{_SHORT_S:g} s: every deed once"
+        "--short", action="store_const", const=_SHORT_S, dest="seconds", help=f"{_SHORT_S:g} s: every fault once"
     )
-    length.add_argument("--once", action="store_true", help="three waves, each as soon as everybody is back")
+    length.add_argument("--once", action="store_true", help="three waves, each as soon as all processes are back")
     seeds = parser.add_mutually_exclusive_group()
     seeds.add_argument(
-        "--seed", type=lambda text: [int(text)], dest="seeds", metavar="SEED", help="of the first run (by chance)"
+        "--seed", type=lambda text: [int(text)], dest="seeds", metavar="SEED", help="seed of the first run (random)"
     )
-    seeds.add_argument("--seeds", type=_seeds, metavar="SEED,SEED", help="of the first runs, in this order")
-    parser.add_argument(
-        "--runs", type=_at_least_one, help="how many, one after the other; the seeds count up (one for each seed)"
-    )
+    seeds.add_argument("--seeds", type=_seeds, metavar="SEED,SEED", help="seeds of the first runs, in this order")
+    parser.add_argument("--runs", type=_at_least_one, help="number of runs, with increasing seeds (one for each seed)")
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--rate", type=int, default=300, help="events per second (%(default)s)")
     parser.add_argument("--sessions", type=int, default=200)

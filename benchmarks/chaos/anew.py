@@ -54,7 +54,7 @@ def delete(bootstrap: str, topic: str) -> None:
 
 
 def is_there(bootstrap: str, topic: str) -> bool:
-    """Return whether the cluster has the topic; True when it cannot be asked."""
+    """Return whether the cluster has the topic; True if the request fails."""
     try:
         return topic in AdminClient({"bootstrap.servers": bootstrap}, logger=QUIET).list_topics(timeout=5).topics
     except KafkaException:

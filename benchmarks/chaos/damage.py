@@ -15,7 +15,7 @@ from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.replay.records import LogRecord
 
 SESSION: Final = "damaged"
-"""The id of its session and agent. It is checked separately, because its state depends on the times of the strikes."""
+"""The id of its session and agent. It is checked separately, because its state depends on the times of the faults."""
 
 _BYTES: Final = b'{"v":1,"session_id":"damaged","events":\xff'
 
@@ -24,7 +24,7 @@ class Strike(NamedTuple):
     """One unreadable record and its place in the changelog."""
 
     value: bytes
-    """Unique to this strike."""
+    """Unique bytes."""
     partition: int
     offset: int
 
@@ -89,7 +89,7 @@ def check(
     found = f"{there} of {len(strikes)}, {repeated} repeated"
     if notes:
         found += f", {len(notes)} that no owner had read"
-    return Check("damage to a state is kept and ends nobody for good", found, tuple(differences), tuple(notes))
+    return Check("damage to a state is kept and ends no process permanently", found, tuple(differences), tuple(notes))
 
 
 class _Fate(NamedTuple):
@@ -108,7 +108,7 @@ def _fate(strike: Strike, history: PartitionHistory | None, owners: Owners) -> _
         return _Fate(False, "its record is not in the changelog any more, so what was behind it is not known")
     over = next((one for one in written if one.record.offset > strike.offset and _takes_its_place(one, strike)), None)
     if over is None:
-        return _Fate(False, "no record of the session is behind it, though events of the session were")
+        return _Fate(False, "no record of the session is behind it, although there were events of the session")
     return _fate_of_overwritten(struck, over.record, history, owners)
 
 

@@ -44,9 +44,9 @@ class Truth:
     dead: dict[Place, BadRecord] = field(default_factory=dict)
 
 
-# Topics have no order among each other, so cross-session rules must not kill: they only record. So does one session
-# rule, for the group that runs rules in shadow. Kills are not acknowledged here, and are not sent again: that would
-# depend on the worker's clock, not on the log.
+# Topics have no order among each other, so cross-session rules must not kill: they only record, like one session
+# rule, for the group that runs rules in shadow. Kills are not acknowledged here and not sent again, because that
+# would depend on the worker's clock instead of the log.
 POLICY = Policy(
     name="chaos",
     operations=Operations(kill_ack_s=3600),
@@ -89,8 +89,8 @@ def work_out(
 ) -> Truth:
     """Run the core over these topics. Each session must be on only one of the first two.
 
-    `gone` was on the topic of actions before that was recreated; its records bear its name and BEFORE.
-    What the signals must be follows from those two; what follows from the signals, from their order in the log.
+    `gone`: the records of the topic of actions before it was recreated, with its name and BEFORE. The expected signals
+    follow from the first two topics; the effects of signals follow from their order in the log.
     """
     expectation = _Expectation(core or Core(POLICY, runs=runs), partitions, observe)
     for record in gone:

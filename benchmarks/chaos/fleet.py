@@ -80,7 +80,7 @@ class Fleet:
     def strike(self, name: str, number: signal.Signals) -> None:
         """Send a process a signal that may end it; a no-op when it is down."""
         if name not in self.members:
-            self.note(name, f"{number.name}: was ended in order already")
+            self.note(name, f"{number.name}: was stopped already")
             return
         member = self.members[name]
         if member.child.exit_code is not None:

@@ -74,7 +74,7 @@ def check_refusals(logs: Iterable[Path]) -> Check:
     ]
     if not is_refused(lives[-1]):
         differences.append(Difference(lives[-1].name, f"expected {KILLED!r}, got {lives[-1].read_text()!r:.200}"))
-    return Check("a kill from before stands for an agent that is restarted", f"{len(lives)} lives", tuple(differences))
+    return Check("an earlier kill is in force for a restarted agent", f"{len(lives)} lives", tuple(differences))
 
 
 def executed(log_file: Path) -> bool:

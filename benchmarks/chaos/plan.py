@@ -20,9 +20,9 @@ class Deed(StrEnum):
     KILL = "SIGKILL"
     TERMINATE = "SIGTERM"
     FREEZE = "SIGSTOP for longer than the session timeout, then SIGCONT"
-    RESTART = "restart in order"
+    RESTART = "orderly restart"
     CRASH = "SIGKILL and start again"
-    MAKE_ANEW = "given more partitions, then deleted and recreated"
+    RECREATE = "given more partitions, then deleted and recreated"
     DAMAGE = "a record that cannot be read"
 
 
@@ -53,7 +53,7 @@ _WEIGHTED: Final[tuple[tuple[str, Deed, int], ...]] = (
     (BROKER, Deed.RESTART, 1),
     (BROKER, Deed.CRASH, 1),
     (CHANGELOG, Deed.DAMAGE, 2),
-    (ACTIONS, Deed.MAKE_ANEW, 0),  # once: it takes long, and all processes wait meanwhile
+    (ACTIONS, Deed.RECREATE, 0),  # once: it takes long, and all processes wait for it
 )
 _CALM_AT_START_S = 5.0
 _PAUSE_S = (2.0, 7.0)
@@ -68,7 +68,7 @@ def make_waves(workers: tuple[str, ...]) -> list[Wave]:
     return [
         ((first, Deed.KILL), (AUDIT, Deed.KILL), (AGENT, Deed.KILL), (BROKER, Deed.CRASH)),
         ((second, Deed.FREEZE), (SHADOW, Deed.TERMINATE), (CONSOLE, Deed.KILL), (CHANGELOG, Deed.DAMAGE)),
-        ((ACTIONS, Deed.MAKE_ANEW),),
+        ((ACTIONS, Deed.RECREATE),),
     ]
 
 

@@ -39,8 +39,8 @@ def reached(file: Path, topics: Topics) -> Mapping[tuple[str, int], int]:
 
 def check_read_model(file: Path, bootstrap: str, topics: Topics) -> Check:
     """Check that each table equals that of a read model built from all records at once."""
-    anew = open_store(url_of(file.with_name("anew.db")))
-    feeder = Feeder(anew, bootstrap, topics=topics, group="chaos-anew")
+    rebuilt = open_store(url_of(file.with_name("rebuilt.db")))
+    feeder = Feeder(rebuilt, bootstrap, topics=topics, group="chaos-rebuilt")
     feeder.start()
     try:
         before = None
@@ -54,9 +54,9 @@ def check_read_model(file: Path, bootstrap: str, topics: Topics) -> Check:
         feeder.close()
     there = open_store(url_of(file))
     try:
-        expected, actual = _content(anew), _content(there)
+        expected, actual = _content(rebuilt), _content(there)
     finally:
-        anew.dispose()
+        rebuilt.dispose()
         there.dispose()
     differences = [one for table in expected for one in differences_of(table, expected[table], actual[table])]
     found = ", ".join(f"{len(rows):,} {table}" for table, rows in actual.items() if rows)

@@ -179,7 +179,7 @@ class Run:
         if self._calm or (step.target in {ACTIONS, CHANGELOG} and self.broker_is_down()):
             self.at(time.monotonic() + _LATER_S, lambda: self.do(step, traffic))
         elif step.target == ACTIONS:
-            self.make_anew(traffic)
+            self.recreate_topic(traffic)
         elif step.target == CHANGELOG:
             self.damage.strike()
             self.fleet.note(CHANGELOG, step.deed)
@@ -196,13 +196,13 @@ class Run:
     def restart_broker(self, deed: Deed) -> None:
         """Restart the broker in a thread, while the run continues."""
         if self.broker_is_down():
-            self.fleet.note(BROKER, f"{deed}: is at it already")
+            self.fleet.note(BROKER, f"{deed}: is restarting already")
             return
 
         def restart() -> None:
             self.fleet.note(BROKER, deed)
             self.system.kafka.restart(hard=deed is Deed.CRASH)
-            self.fleet.note(BROKER, "answers again")
+            self.fleet.note(BROKER, "is available again")
 
         self._broker_at_work = self._pool.submit(restart)
 
@@ -212,7 +212,7 @@ class Run:
         else:
             self.damage.act()
 
-    def make_anew(self, traffic: Traffic) -> None:
+    def recreate_topic(self, traffic: Traffic) -> None:
         """Recreate the topic while nothing is sent, after all consumers have read it."""
         self._calm = True
         traffic.pause()
@@ -237,7 +237,7 @@ class Run:
         self.system.make_topics()
         self.system.start_readers()
         self.system.start_agent()
-        self.wait_for(lambda: not self.fleet.not_ready(), "everybody has begun anew")
+        self.wait_for(lambda: not self.fleet.not_ready(), "all processes have started over")
         traffic.go_on()
         self._calm = False
 

@@ -72,13 +72,13 @@ class System:
         for number, name in enumerate(self.workers):
             static = ["--instance-id", name] if number % 2 == 0 else []
             self.fleet.add(name, [*base, "--rules", Runs.ENFORCED, *static])
-        self.fleet.add(SHADOW, [*base, "--rules", Runs.SHADOW, "--instance-id", SHADOW])  # like in deploy/
+        self.fleet.add(SHADOW, [*base, "--rules", Runs.SHADOW, "--instance-id", SHADOW])  # as in deploy/
 
     def kill_guarded(self) -> None:
         """Kill the agent's session before the agent starts. The kill has to be in force at the end."""
         operator = Operator(self.bootstrap, topics=self.topics, group=GROUP, answer_within_s=SETTLE_WITHIN_S)
         killed = operator.command(
-            CommandKind.KILL, ScopeKind.SESSION, guarded.SESSION, by="chaos", reason="before everything"
+            CommandKind.KILL, ScopeKind.SESSION, guarded.SESSION, by="chaos", reason="before all faults"
         )
         if not killed.answered:
             raise RuntimeError(

@@ -108,7 +108,7 @@ def check_control(truth: Truth, records: Iterable[LogRecord]) -> Check:
         else:
             holds[key] = without_clock(decode(ControlRecord, record.value))
     return Check(
-        "the control topic holds what must hold",
+        "the control topic holds the entries in force",
         f"{len(holds):,} entries",
         tuple(_mapping_differences(truth.control, holds)),
     )
@@ -177,9 +177,7 @@ def check_lag(committed: int, end: int) -> Check:
 
 def check_ready(processes: int, not_ready: Sequence[str]) -> Check:
     """Check that every process is ready at the end."""
-    differences = tuple(
-        Difference(name, "expected it to say that it is ready, got something else") for name in not_ready
-    )
+    differences = tuple(Difference(name, "expected it to be ready, got another status") for name in not_ready)
     return Check("every process is ready again", f"{processes} processes", differences)
 
 

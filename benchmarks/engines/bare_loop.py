@@ -1,10 +1,10 @@
-"""A loop on confluent-kafka alone: what the same work costs without a framework.
+"""A loop on confluent-kafka alone: the cost of the same work without a framework.
 
 It reads a thousand records at a time, keeps a dictionary by session, and once a second writes
 each changed state to a changelog topic, waits until that is delivered, and commits. `count`
 decodes the JSON and counts events by session; `detect` checks each record as an ActionEvent,
-runs haltline's own core, and sends its detections and decisions. It has no recovery, no care
-for rebalances, no metrics and no dead letters.
+runs haltline's own core, and sends its detections and decisions. It has no recovery, no rebalance
+handling, no metrics and no dead letter topic.
 """
 
 import sys
@@ -25,7 +25,7 @@ _CHECKPOINT_EVERY_S = 1.0
 _DELIVER_WITHIN_S = 30.0
 
 Apply = Callable[[Message], str]
-"""Takes one record in; returns the session whose state changed."""
+"""Processes one record; returns the session whose state changed."""
 
 
 class Counts:
@@ -69,7 +69,7 @@ class Detections:
 
 
 def run(bootstrap: str, topics: Topics, group: str, changelog: str, rules: Sequence[str] | None) -> None:
-    """Run until SIGTERM; count when there are no rules."""
+    """Run until SIGTERM; without rules, count only."""
     stopped = clients.stopping()
     producer = Producer(
         {

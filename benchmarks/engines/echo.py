@@ -1,4 +1,4 @@
-"""The least that a decision can take: each record is sent back as it came, on another topic."""
+"""The lower bound of a decision's latency: each record is sent back unchanged, on another topic."""
 
 import sys
 from collections.abc import Sequence

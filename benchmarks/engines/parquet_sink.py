@@ -1,9 +1,8 @@
-"""A plain consumer that writes Parquet: what a sink costs that promises nothing.
+"""A plain consumer that writes Parquet: the cost of a sink without guarantees.
 
-It reads a thousand records at a time, and at so many rows writes one file and then commits its offsets: where it is
-killed in between, records are there twice. It has no table, no chain and no signatures; a record that is not JSON ends
-it. `columns` takes the fields that analysts want out of the JSON, as haltline's sink does; `raw` keeps place, time, key
-and value.
+It reads a thousand records at a time, and after a number of rows writes one file and then commits its offsets: if it is
+killed in between, records are duplicated. It has no table, no hash chain and no signatures, and ends at a record that
+is not JSON. `columns` extracts the fields that haltline's sink extracts; `raw` keeps position, time, key and value.
 """
 
 import sys
@@ -45,7 +44,7 @@ def _raw_of(message: Message) -> tuple[Any, ...]:
 
 
 def table(messages: list[Message], *, columns: bool) -> Table:
-    """The messages as a table, with the fields of their JSON where `columns` are asked for."""
+    """The messages as a table; with `columns`, including the fields of their JSON."""
     types = _RAW | (_FIELDS | _USED if columns else {})
     schema = Schema([Field(name, type_, nullable=True) for name, type_ in types.items()])
     if columns:

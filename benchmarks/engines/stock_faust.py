@@ -3,8 +3,8 @@
 `count` decodes JSON by Faust's own serializer and adds one to a table entry of the session.
 `detect` checks each record as an ActionEvent and runs haltline's own core; the session's state
 is written to the table after every event, encoded as the worker encodes it, and decisions are
-sent to a topic. Settings are Faust's defaults, but for the web server and the leader topic,
-which are off. Events are acknowledged automatically and committed every 2.8 s, as is its default.
+sent to a topic. Settings are Faust's defaults, except that the web server and the leader topic
+are off. Events are acknowledged automatically and committed every 2.8 s, the default.
 """
 
 import sys

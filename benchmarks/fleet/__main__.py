@@ -1,11 +1,11 @@
-"""`make fleet`: fifty agents of several kinds on a real worker, what each led to, and whether that was right.
+"""`make fleet`: fifty agents of several kinds on a real worker, with the result of each compared with the expected one.
 
 `python -m benchmarks.fleet [--sessions 50] [--seconds 120] [--seed 1] [--kafka | --bootstrap HOST:PORT] [--json FILE]`
 
 Without an address it starts a broker (embedded, or a real Kafka with --kafka), a worker with the default policy, and a
 notifier whose webhook is on this machine.
-With one, it takes part in a system that runs: workers, and a notifier where there is one. Exit 1 when a session did not
-go as its kind should.
+With one, it uses a running system: workers, and a notifier if there is one. Exit 1 if a session did not have
+the results that its kind expects.
 """
 
 import argparse
@@ -67,11 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fleet", description=__doc__.partition("\n")[0])
     parser.add_argument("--sessions", type=int, default=50, help="how many agents, at least one of each kind")
-    parser.add_argument("--seconds", type=float, default=120.0, help="how long all of it takes")
+    parser.add_argument("--seconds", type=float, default=120.0, help="total duration")
     parser.add_argument("--seed", type=int, default=1, help="the same seed, the same agents")
-    parser.add_argument("--kafka", action="store_true", help="start a real Kafka (Java) and not the embedded broker")
-    parser.add_argument("--bootstrap", help="take part in a system that runs there")
-    parser.add_argument("--prefix", default=Topics().prefix, help="what the names of its topics begin with")
+    parser.add_argument("--kafka", action="store_true", help="start a real Kafka (Java) instead of the embedded broker")
+    parser.add_argument("--bootstrap", help="use a running system there")
+    parser.add_argument("--prefix", default=Topics().prefix, help="prefix of its topics' names")
     parser.add_argument("--json", type=Path, help="write the figures of each session to this file too")
     return parser
 
@@ -118,7 +118,7 @@ def _take_part(planned: Sequence[Planned], bootstrap: str, options: argparse.Nam
     acted = [agent.acted for agent in agents]
     for one, thread in zip(acted, threads, strict=True):
         if thread.is_alive():
-            one.problem = "it did not come to an end"
+            one.problem = "it did not end"
         if (commanded := people.killed_at.get(one.planned.session_id)) is not None:
             one.wrong_since = commanded
     return acted, people

@@ -112,7 +112,7 @@ class Agent:
             self._pause(0.4)
 
     def deleting(self) -> None:
-        """Delete a target that is there again after each delete."""
+        """Delete a target that exists again after each delete."""
         asset = f"asset_{self._rng.randrange(10**6)}"
         self._act("list_assets", {}, result=asset)
         self.acted.wrong_since = time.monotonic()

@@ -1,9 +1,9 @@
-"""`python -m benchmarks.frameworks`: what a guarded call costs in each framework, beside the framework's own call.
+"""`python -m benchmarks.frameworks`: the cost of a guarded call in each framework, compared with an unguarded one.
 
 The agents and scripted models are those of the conformance tests, each with its real library in its environment
-(`make environments`), once as they are and once without their adapter, in turns. The guard is in mode `async` and
-publishes to a broker in another process; the calls only read, so none waits for a verdict. Those in JavaScript ask an
-intake in another process (`clients/typescript/benchmarks/overhead.mjs`).
+(`make environments`), with and without their adapter in turns. The guard is in mode `async` and publishes to a broker
+in another process; the calls only read, so none waits for a verdict. JavaScript frameworks get verdicts from an intake
+in another process (`clients/typescript/benchmarks/overhead.mjs`).
 """
 
 import os
@@ -34,7 +34,7 @@ LEFT_OUT: Final = {
     "agent_hooks": "a host without an interceptor denies every call, so it has no call of its own",
     "mcp": "its proxy is a process of its own, so there is no call of a framework beside it",
 }
-"""Drivers that cannot be measured so, and why."""
+"""Drivers that cannot be measured, with the reason."""
 _WIDTH: Final = 160
 _COLUMNS: Final = (
     "framework",
@@ -60,7 +60,7 @@ def in_javascript() -> list[str]:
 
 
 def _measured_in_node(names: Sequence[str], bootstrap: str) -> list[dict[str, Any]]:
-    """Raises CalledProcessError when Node or the intake fails."""
+    """Measure one of them. Raises CalledProcessError if Node or the intake fails."""
     intake = [
         sys.executable,
         "-m",
@@ -85,7 +85,7 @@ def _measured_in_node(names: Sequence[str], bootstrap: str) -> list[dict[str, An
 
 
 def measure(names: Sequence[str], seconds: float, console: Console) -> dict[str, Any]:
-    """Every framework, one after the other. Of one that cannot be measured: why."""
+    """Measure each framework in turn; for one that cannot be measured, the reason."""
     found: list[dict[str, Any]] = []
     left_out: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="haltline-bench-") as home, EmbeddedBroker() as broker:
@@ -149,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         __doc__,
         "example: python -m benchmarks.frameworks --only pydantic_ai,dspy --seconds 10",
     )
-    parser.add_argument("--only", default=",".join(names), help="some of them (%(default)s)")
+    parser.add_argument("--only", default=",".join(names), help="the frameworks to measure (%(default)s)")
     parser.add_argument("--seconds", type=float, default=15.0, help="for each (%(default)s)")
     parser.add_argument(
         "--json", type=Path, default=Path("build/frameworks.json"), metavar="FILE", help="(%(default)s)"

@@ -1,7 +1,7 @@
 """One framework, in its own environment: `python -m benchmarks.frameworks.calls DRIVER BOOTSTRAP SECONDS`.
 
-Runs of a few and of many calls, plain and guarded, in turns. The difference of the two lengths is what a call costs,
-with its turn of the model and without the beginning and the end of a run. Prints one line of JSON.
+Short and long runs, unguarded and guarded, in turns. Their difference is the cost of a call with its model turn,
+without the start and the end of a run. Prints one line of JSON.
 """
 
 import importlib
@@ -22,21 +22,21 @@ from tests.conformance.harness import Call, numbered
 FEW, MANY = 3, 15
 """Calls of a run; some drivers end a run after 20 turns."""
 MANY_OF: Final = {"claude_agent_sdk": 63}
-"""A run of it begins and ends with a process of some seconds, beside which few calls are lost."""
+"""Its runs start and end a process that takes seconds, so that few calls could not be measured beside it."""
 MIN_ROUNDS: Final = 3
-"""Unless no time is given: then one, to try it."""
+"""The minimum number of rounds; without a given time there is one, as a trial."""
 _run_number = 0
 
 
 def script(calls: int) -> list[list[Call]]:
-    """A call in each turn, of a tool that only reads, and never the same."""
-    global _run_number  # noqa: PLW0603 - repetition would be found, and answered with hints
+    """A call in each turn: of a tool that only reads, with new arguments each time."""
+    global _run_number  # noqa: PLW0603 - a detector would answer repetition with hints
     _run_number += 1
     return [[Call("get_asset", {"asset_id": f"table_{_run_number}_{number}"})] for number in range(calls)]
 
 
 def measured(run: Callable[[list[list[Call]]], Any], calls: int) -> tuple[float, float]:
-    """Seconds of one run: by the clock, and of processor time with that of child processes that have ended."""
+    """Wall and CPU seconds of one run, including child processes that have ended."""
     harness.ran.clear()
     turns = numbered(script(calls))
     cpu, wall = _cpu_s(), time.perf_counter()
@@ -62,7 +62,7 @@ def measure(driver: str, bootstrap: str, seconds: float) -> dict[str, Any]:
             "plain": lambda turns: plain.run(None, turns, is_async=is_async),
             "guarded": lambda turns: real.run(guard, turns, is_async=is_async),
         }
-        for way in ways.values():  # what is loaded and connected at the first call
+        for way in ways.values():  # loads modules and connects
             measured(way, FEW)
         found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
         until = time.monotonic() + seconds
@@ -87,5 +87,5 @@ def measure(driver: str, bootstrap: str, seconds: float) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    out, sys.stdout = sys.stdout, sys.stderr  # what a framework prints is no result
+    out, sys.stdout = sys.stdout, sys.stderr  # output of a framework is not the result
     print(json.dumps(measure(sys.argv[1], sys.argv[2], float(sys.argv[3]))), file=out)

@@ -7,11 +7,11 @@ from types import ModuleType
 from typing import Any
 
 _OURS = frozenset({"guard", "haltline", "adapter", "middleware"})
-"""Names of drivers for the guard, and for what an adapter has made of it."""
+"""The names in drivers for the guard, and for objects that an adapter creates from it."""
 
 
 def plain_driver(file: Path) -> ModuleType:
-    """The driver in this file without its adapter. Raises ValueError when nothing of an adapter is in it."""
+    """The driver in this file without its adapter. Raises ValueError if it has none."""
     tree = without_adapter(file)
     module = ModuleType(f"plain_{file.stem}")
     sys.modules[module.__name__] = module  # frameworks look up the annotations of classes there
@@ -20,7 +20,7 @@ def plain_driver(file: Path) -> ModuleType:
 
 
 def without_adapter(file: Path) -> ast.Module:
-    """The driver's syntax tree without its adapter. Raises ValueError when nothing of an adapter is in it."""
+    """The driver's syntax tree without its adapter. Raises ValueError if it has none."""
     without = _Without()
     tree: ast.Module = ast.fix_missing_locations(without.visit(ast.parse(file.read_text(encoding="utf-8"))))
     if not without.count:

@@ -1,9 +1,9 @@
-"""`python -m benchmarks.quality`: what haltline would have done with recorded sessions, beside its peers' rules.
+"""`python -m benchmarks.quality`: haltline's decisions on recorded sessions, compared with its peers' rules.
 
-Prints how many of the judged runaways it stops or gives a hint, and how many other sessions, by source and by class;
-fails when a target is missed. With --synthetic: over generated runaways and healthy sessions instead. With
---ablation: what each rule finds by itself, what is lost without it, and what it costs. With --sweep: runaways
-stopped against false stops, for each value of a setting, with --plot as a picture.
+Prints how many of the judged runaways get a stop or a hint, and how many other sessions, by source and by class; fails
+if a target is missed. --synthetic uses generated runaways and healthy sessions instead. --ablation prints what each
+rule finds alone, what is lost without it, and its cost. --sweep prints runaways stopped against false stops for each
+value of a setting; --plot also draws them.
 """
 
 import argparse
@@ -42,7 +42,7 @@ _USAGE = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0 when every target is met, 1 when one is missed, 2 when there is nothing to read."""
+    """Return the exit code: 0 if every target is met, 1 if one is missed, 2 without sessions to read."""
     parser = _options()
     args = parser.parse_args(arguments)
     if args.plot is not None and args.sweep is None:
@@ -105,10 +105,10 @@ def _progress() -> Console:
 
 
 def _sessions(args: argparse.Namespace) -> list[Known]:
-    """Those that are asked for. Of the folders beside the repository one may be missing: it is told.
+    """Read the sessions of the given files. A missing default folder beside the repository is reported and left out.
 
     Raises:
-        OSError: what was asked for cannot be read.
+        OSError: a given file cannot be read.
         UnreadableTrace: a line cannot be used, or there is no session at all.
 
     """
@@ -179,15 +179,15 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--policy", type=Path, metavar="FILE", help="the policy document (YAML; every default)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--list", action="store_true", help="every session in which something fired, and what")
+    parser.add_argument("--list", action="store_true", help="every session in which a rule fired, and the rule")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--synthetic", action="store_true", help="generated runaways and healthy sessions instead")
-    what.add_argument("--ablation", action="store_true", help="each rule by itself, and what is lost without it")
+    what.add_argument("--ablation", action="store_true", help="each rule alone, and what is lost without it")
     what.add_argument("--sweep", metavar="SETTING=VALUES", help="as `haltline backtest`: rules.NAME.settings.X=2,3,5")
     parser.add_argument(
         "--plot", type=Path, metavar="FILE.svg", help="with --sweep: runaways stopped against false stops"
     )
-    parser.add_argument("--seeds", type=int, default=20, help="of each generated family (%(default)s)")
+    parser.add_argument("--seeds", type=int, default=20, help="seeds of each generated family (%(default)s)")
     parser.add_argument(
         "--cost-share", type=int, default=8, metavar="N", help="ablation: time on 1 of N sessions; 0: not (%(default)s)"
     )
@@ -197,7 +197,7 @@ def _options() -> argparse.ArgumentParser:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except typer.Exit as refused:  # the policy could not be used; why is said already
+    except typer.Exit as refused:  # the policy is not valid; the reason was printed
         sys.exit(refused.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -1,9 +1,8 @@
-"""`--ablation`: what each rule finds by itself, what is lost without it, and what it costs.
+"""`--ablation`: what each rule finds alone, what is lost without it, and its cost.
 
-A rule that found nothing in a session changes nothing there: rules know of each other only by what they find, and
-by a kill, after which a session is not looked at. So a session is run again without a rule only where that rule found
-something, and with a rule alone only there and where the session was killed. That is exact, and a small part of the
-work.
+A rule without findings in a session has no effect there: rules affect each other only by findings, and by a kill,
+after which a session is not evaluated. So a session is run again without a rule only if that rule had a finding, and
+with a rule alone only then and if the session was killed. The result is exact, at a fraction of the runs.
 """
 
 from collections import Counter
@@ -70,7 +69,7 @@ class Row:
     effects: Mapping[str, Effect]
     """By column."""
     families: Mapping[str, int]
-    """Families of generated runaways, with the cases that are not caught without it."""
+    """By family of generated runaways: the cases that are not caught without it."""
     mode: Mode = Mode.ENFORCE
     """In shadow the rule has no effect."""
 
@@ -100,7 +99,7 @@ class _Variants:
     _cores: dict[Variant, Core] = field(default_factory=dict)
 
     def __call__(self, task: Task) -> dict[Variant, frozenset[str]]:
-        """The columns that are true, by variant: of those that are left out, nothing alone, and no change without."""
+        """The true columns by variant. Without an entry: none is true with the rule alone; no change without it."""
         run = self._case(task) if isinstance(task, tuple) else self._session(self.sessions[task])
         columns, found, unseen = run(self._core(WHOLE))
         facts = {WHOLE: columns}
@@ -184,10 +183,10 @@ def rows_of(facts: Mapping[str, Mapping[Variant, frozenset[str]]], family_of: Ma
 
 
 def costs(sessions: Sequence[Known], policy: Policy, console: Console) -> dict[str, float]:
-    """By rule, nanoseconds for each event inside its calls, of each piece the best of some rounds.
+    """By rule: nanoseconds per event inside its calls, from the best of some rounds of each piece.
 
-    All rules are on: what several ask for is worked out once, in the calls of the first that asks. What looks across
-    sessions is left out.
+    All rules run: values that several share are computed once, in the calls of the first. Rules across sessions are
+    left out.
     """
     timer = DetectorTimer(policy)
     pieces = [sessions[first : first + _PIECE] for first in range(0, len(sessions), _PIECE)]

@@ -67,7 +67,7 @@ class _Swept(Sessions):
 
 
 def measure(sessions: Sequence[Known], policy: Policy, sweep: str, *, jobs: int, console: Console) -> Swept:
-    """Run the sessions of which it is known whether a stop is right. Raises BadPolicy before the first run."""
+    """Run the sessions with a known right reaction. Raises BadPolicy before the first run."""
     sweep_of = parse_sweep(sweep)
     rule = sweep_of.place.split(".settings.")[0].removeprefix("rules.")
     whole = [sweep_of.policy(policy, value) for value in sweep_of.values]

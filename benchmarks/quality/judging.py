@@ -27,10 +27,10 @@ SYSTEMS = (OURS, *BASELINES)
 STOPPED_FROM = Level.PAUSE
 
 TOLD, STOPPED, BEFORE, WITHIN_5, WITHIN_3 = "told", "stopped", "before it began", "within 5", "within 3"
-"""What can be true of what a system did in a session: said anything to the agent, a stop included; stopped it; stopped
-it before the runaway began; stopped it from there on to 5, or to 3, events behind the signal."""
+"""Measures of a system's reaction to a session: a hint or a stop; a stop; a stop before the runaway began; a stop from
+there to 5, or to 3, events after the signal."""
 ASKED = "asked"
-"""It asked an operator for approval of an act, which stops this call only."""
+"""A request for approval of an act, which stops this call only."""
 
 
 @dataclass(frozen=True)

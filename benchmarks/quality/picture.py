@@ -1,4 +1,4 @@
-"""The curves of a sweep as a picture: SVG with its texts as text, in colours for light and for dark pages."""
+"""The curves of a sweep as SVG, with text elements, in colours for light and dark pages."""
 
 from collections.abc import Sequence
 from html import escape
@@ -12,16 +12,16 @@ _TITLE = "Runaways stopped, against false stops"
 _WIDTH, _HEIGHT = 820, 500
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 790, 56, 440
 _STEPS = (0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.2)
-"""Of the false stops' axis: the first of which six are wide enough."""
+"""Steps of the false stops' axis: the first one of which six are wide enough is used."""
 _Side: TypeAlias = tuple[int, int]
-"""To the right (1) or to the left (-1), and how far down a text's line is."""
+"""Right (1) or left (-1) of a point, and the offset of the text's baseline downwards."""
 _ABOVE: tuple[_Side, ...] = ((-1, -4), (1, -4), (1, 15), (-1, 15))
 _BELOW: tuple[_Side, ...] = ((1, 15), (1, 5), (1, -4), (-1, 15), (-1, -4))
 _Anchor: TypeAlias = Literal["start", "middle", "end"]
 _LINE_PX, _LETTER_PX = 15, 7
 _LIGHT = ("#0969da", "#8250df", "#0a3069", "#953800", "#a40e26", "#1a7f37")
 _DARK = ("#58a6ff", "#d2a8ff", "#a5d6ff", "#ffa657", "#ff7b72", "#7ee787")
-"""Of the curves, then of the systems."""
+"""Colours of the curves, then of the systems."""
 
 
 def _style() -> str:
@@ -31,7 +31,7 @@ def _style() -> str:
         ) + " ".join(f".c{n}{{color:{shade}}} .c{n} text{{fill:{shade}}}" for n, shade in enumerate(shades))
 
     return (
-        # Around each letter is a rim of the page's colour, for those that lie on a line.
+        # Letters have an outline in the page's colour, so that they are readable on a line.
         "text{font:13px system-ui,sans-serif;paint-order:stroke;stroke-width:4px} "
         ".title{font-size:16px;font-weight:600} g{stroke:currentColor} "
         f"{colours('#ffffff', '#1f2328', '#d1d9e0', _LIGHT)} "
@@ -40,12 +40,12 @@ def _style() -> str:
 
 
 def picture(swept: Swept) -> str:
-    """Equal input, equal bytes."""
+    """Draw a sweep; equal input gives equal bytes."""
     points = [point for curve in swept.curves.values() for point in curve]
     widest = max([*(point.false.share for point in points), *(p.false.interval[1] for p in swept.systems)])
     drawing = _Drawing(next(step for step in _STEPS if 6 * step >= widest))
     drawing.keep_free([*points, *swept.systems])
-    # Names have to be there, and so come first; values of the setting are left out where there is no room.
+    # Names are required, so they are placed first; values of the setting are left out if there is no room.
     systems = [drawing.system(n, point) for n, point in enumerate(swept.systems, start=len(swept.curves))]
     curves = [drawing.curve(n, name, points) for n, (name, points) in enumerate(swept.curves.items())]
     head: list[svg.Element] = [
@@ -64,14 +64,14 @@ def picture(swept: Swept) -> str:
 
 
 class _Drawing:
-    """Places on the picture, and which of them texts have taken."""
+    """The coordinates of the picture, and the boxes that texts occupy."""
 
     def __init__(self, step: float) -> None:
         self._step = step
         self._taken: list[tuple[float, float, float, float]] = []
 
     def axes(self, swept: Swept) -> list[svg.Element]:
-        """Six steps in both directions: the false stops as far as they go, the runaways from none to all."""
+        """Axes with six steps for false stops, up to the largest share, and for runaways, from 0 to 100 %."""
         shapes: list[svg.Element] = []
         for number in range(7):
             share = self._step * number
@@ -92,13 +92,13 @@ class _Drawing:
         return [*shapes, turned, _text(_LEFT, 44, caption)]
 
     def curve(self, number: int, name: str, points: Sequence[Point]) -> svg.Element:
-        """A line through the points, each with its value where there is room, and the name at the outermost."""
+        """A line through the points, each with its value if there is room, and the name at the outermost point."""
         places = [self._at(point.false.share, point.stopped.share) for point in points]
         line = svg.Polyline(points=[svg.Point(*place) for place in places], fill="none", stroke_width=2)
         line.stroke_dasharray = [6, 4] if number else None
         shapes: list[svg.Element] = [line]
         texts: list[svg.Element] = []
-        # The first curve has its texts above it, the other one below.
+        # The first curve has its texts above it, the others below.
         sides = _ABOVE if number == 0 else _BELOW
         for n, (point, (x, y)) in sorted(enumerate(zip(points, places, strict=True)), key=lambda p: -p[1][1][0]):
             shapes.append(svg.Circle(cx=x, cy=y, r=3.5, fill="currentColor", elements=[svg.Title(text=_told(point))]))
@@ -133,12 +133,12 @@ class _Drawing:
         return round(x, 1), round(_BOTTOM - (_BOTTOM - _TOP) * stopped, 1)
 
     def keep_free(self, points: Sequence[Point]) -> None:
-        """No text covers these."""
+        """Keep texts off these points."""
         for x, y in (self._at(point.false.share, point.stopped.share) for point in points):
             self._taken.append((x - 5, y - 5, x + 5, y + 5))
 
     def _label(self, x: float, y: float, text: str, sides: Sequence[_Side], *, needed: bool) -> list[svg.Element]:
-        """The text beside a place, where it covers no other; without room it is left out, unless it is needed."""
+        """A text beside a point that covers no other; without room it is left out, unless it is needed."""
         width = _LETTER_PX * len(text)
         further = [(1, sign * _LINE_PX * n) for n in range(1, 30) for sign in (1, -1)] if needed else []
         for side, down in [*sides, *further]:

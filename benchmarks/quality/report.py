@@ -21,7 +21,8 @@ def show(summary: Summary, judged: Sequence[Judged], console: Console) -> None:
     )
     console.print(
         "stop: judged a runaway to be paused; hint: one for which a hint is enough; sound: judged to be none; "
-        "solved: not judged, its source says so; modern: an agent of today that verifies a finished task on and on, "
+        "solved: not judged, but solved according to its source; modern: a modern agent that keeps verifying a "
+        "finished task, "
         "by a mechanical label\n"
         "told: a hint or a stop; asked: a person about an act, which stops nothing else; "
         "within 5: from where the runaway begins to 5 events behind the signal; "
@@ -36,7 +37,7 @@ def show(summary: Summary, judged: Sequence[Judged], console: Console) -> None:
         rules = ", ".join(f"{rule} {count}" for rule, count in summary.rules[system].items())
         console.print(f"  {system}: {rules or 'nothing'}", highlight=False)
     if not summary.targets:
-        console.print("No target: of none of these sessions it is known how it went")
+        console.print("No target: none of these sessions has a label")
     for target, count in summary.targets:
         text = f"at most {target.at_most:.1%}" if target.at_most is not None else f"at least {target.at_least:.0%}"
         low, high = count.interval

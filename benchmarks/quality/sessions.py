@@ -38,11 +38,11 @@ class Kind(Enum):
     SOLVED = "solved"
     """Not judged, but solved according to its source: a stop is very likely a false alarm."""
     MODERN = "modern"
-    """Of a modern agent, by a mechanical label: it verifies a finished task on and on, and should be paused."""
+    """Of a modern agent, by a mechanical label: it keeps verifying a finished task, and should be paused."""
     MODERN_SOUND = "modern sound"
-    """Of a modern agent, and not that: a stop is a false alarm unless somebody who reads it finds it right."""
+    """Any other session of a modern agent: a stop counts as a false alarm unless a judge finds it right."""
     OTHER = "other"
-    """Judged unclear; or nobody judged it, and its source does not say that it reached its goal."""
+    """Judged unclear, or not judged and not solved according to its source."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Judgement:
     signal: int | None = None
     """Number of the first event at which the session so far justifies an intervention."""
     ends: int | None = None
-    """Number of the event with which it ends; None: it goes on to the end of the session."""
+    """Number of the event with which it ends; None: it continues to the end of the session."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,9 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def read(files: Sequence[Path], judgements: Mapping[str, Judgement] | None = None) -> list[Known]:
-    """The sessions of all files; `judgements` by session, those of modern agents are read with their file.
+    """The sessions of all files; `judgements` are by session, those of modern agents are read with their file.
 
-    Of a session that is in several files the first is taken; its label from whichever has one.
+    A session in several files is read from the first one; its label from any that has one.
 
     Raises:
         OSError: a file cannot be read.
@@ -117,7 +117,7 @@ def read(files: Sequence[Path], judgements: Mapping[str, Judgement] | None = Non
 
 
 def without_done(known: Known) -> Known:
-    """A session of a modern agent without the calls with which it says that it is done: no rule may live on those."""
+    """A session of a modern agent without the calls that report that it is done: no rule may depend on those."""
     calls = {event.call_id for _, event in known.session.events if event.action == DONE_TOOL}
     events = [(seq, event) for seq, event in known.session.events if event.call_id not in calls]
     return replace(
@@ -167,7 +167,7 @@ _KINDS = {
 
 
 def _source(session_id: str, file: Path) -> str:
-    """Where a session comes from, by its id or else by its file; of some sources with the agent."""
+    """The source of a session, by its id or else by its file; for some sources including the agent."""
     source, colon, rest = session_id.partition(":")
     if not colon:
         return file.name.removesuffix(".gz").removesuffix(".jsonl")

@@ -61,7 +61,7 @@ class Group:
     name: str
     system: str
     counts: Mapping[tuple[Kind, str], Count]
-    """By kind and measure; a kind of which there is no session is left out."""
+    """By kind and measure, without kinds that have no session."""
 
     def as_json(self) -> list[dict[str, Any]]:
         return [
@@ -81,9 +81,9 @@ class DetectorRow:
     fired_in: dict[str, int]
     """By kind of session."""
     stopped_in: dict[str, int]
-    """By kind of session: a decision of its own at PAUSE or above that is no ask."""
+    """By kind of session: a decision by this detector at PAUSE or above that is not an ask."""
     asked_in: dict[str, int]
-    """By kind of session: a decision of its own that asks a person about an act."""
+    """By kind of session: a decision by this detector that requests approval of an act."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,13 +132,13 @@ TARGETS = (
 
 @dataclass(frozen=True)
 class Summary:
-    """Everything that is printed."""
+    """All results that are printed."""
 
     groups: Sequence[Group]
-    """All sessions, then by source, then by class of runaway; of each every system."""
+    """Groups: all sessions, then by source, then by class of runaway; each with every system."""
     detectors: Sequence[DetectorRow]
     rules: Mapping[str, Mapping[str, int]]
-    """By system and rule: the sessions in which it stopped, or else was the first to say something."""
+    """By system and rule: the sessions that it stopped, or else gave the first hint."""
 
     @property
     def targets(self) -> list[tuple[Target, Count]]:

@@ -1,4 +1,4 @@
-"""`--synthetic`: every family of generated runaways and healthy sessions, as it is, and disturbed on its way."""
+"""`--synthetic`: every family of generated runaways and healthy sessions, undisturbed and disturbed."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -35,10 +35,10 @@ class FamilyRow:
     """The number of cases with a hint or a stop."""
     stopped: int
     caught: int
-    """Of a runaway: stopped after it began, and within the steps that are allowed."""
+    """Runaways stopped after they began and within the allowed steps."""
     within: int | None
     median_steps: float | None
-    """The median steps from the first of the runaway to the stop, both included."""
+    """The median number of steps from the start of the runaway to the stop, inclusive."""
     most_steps: int | None
     detectors: dict[str, int]
     baselines: dict[str, int]
@@ -113,7 +113,7 @@ def _row(family: Family, cases: Sequence[Case], seen: Sequence[Seen]) -> FamilyR
 
 
 def _stopped_by(baseline: str, case: Case) -> bool:
-    """Whether the peer would have stopped any session of the case; it knows of one session at a time."""
+    """Return whether the peer would have stopped a session of the case; it sees one session at a time."""
     for session_id in dict.fromkeys(event.session_id for event in case.events):
         detector = BASELINES[baseline]()
         events = tuple(enumerate(event for event in case.events if event.session_id == session_id))
@@ -137,10 +137,10 @@ def _share(name: str, outcomes: Sequence[tuple[Case, Seen]]) -> Share:
 
 
 def show(synthetic: Synthetic, console: Console) -> None:
-    """The families, the disturbances, and a line that says whether it passed."""
+    """Print the families, the disturbances, and whether the run passed."""
     console.print(_runaways([row for row in synthetic.families if row.runaway]))
     console.print(_healthy([row for row in synthetic.families if not row.runaway]))
-    table = _table("On their way to the core", ["events", "runaways caught", "healthy sessions stopped"])
+    table = _table("Delivery to the core", ["events", "runaways caught", "healthy sessions stopped"])
     for share in synthetic.shares:
         table.add_row(share.name, _of(share.caught, share.runaways), _of(share.stopped, share.healthy))
     console.print(table)

@@ -18,7 +18,7 @@ from haltline.streams.sessions.processor import MAX_LIVE_SESSIONS
 LIVE_SESSIONS: Final = MAX_LIVE_SESSIONS
 """Sessions that one worker keeps as objects; it keeps the others as bytes."""
 _FEW, _MANY = 1_000, 10_000
-"""Sessions of the two measurements whose difference is the memory of a session: both with many events in each."""
+"""Sessions of the two measurements whose difference gives the memory of a session, with many events in each."""
 _HOUR_S: Final = 3_600
 _MONTH_H: Final = 730
 _GB: Final = 1e9
@@ -64,13 +64,13 @@ class Demand:
     """The load of the agents, and the retention."""
 
     agents: int = 100_000
-    """At work at the same time, each with one session."""
+    """Agents at work at the same time, each with one session."""
     events_per_agent_s: float = 0.1
     new_sessions_per_agent_day: float = 4.0
     sessions_per_process: int = 20
-    """Of the agents' side: each process reads the partitions of its sessions."""
+    """Sessions in a process of the agents' side, which reads the partitions of its sessions."""
     utilisation: float = 0.6
-    """Of a core at the peak; the rest is for recovery, rebalances and bursts."""
+    """Share of a core used at the peak; the rest is for recovery, rebalances and bursts."""
     replication: int = 3
     events_kept_days: int = 7
     outputs_kept_days: int = 30
@@ -99,7 +99,7 @@ class Prices:
     disk_gb_month: float = 0.08
     object_gb_month: float = 0.023
     traffic_gb: float = 0.02
-    """Between availability zones, both directions together."""
+    """Traffic between availability zones, both directions together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +113,7 @@ class Limits:
     broker_partitions: int = 4_000
     """Replicas of partitions, of all topics."""
     read_by_agents_bytes_s: float = 150e6
-    """Together; more partitions keep what each process reads for nothing below that."""
+    """All agents together; more partitions reduce the records of others that each process reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +147,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A prediction beside a measurement that is not one of its constants."""
+    """A prediction, and a measurement that is not one of its constants."""
 
     what: str
     unit: str
@@ -161,7 +161,7 @@ class Check:
 
 
 def constants(document: Document) -> Constants:
-    """The constants of a run. Raises TooFewFigures."""
+    """Return the constants of a run. Raises TooFewFigures."""
     single = {point["sessions"]: point for point in document["growth"] if point["workers"] == 1}
     sink = next((row for row in document["sink"] if row["engine"] == SINK and row["cpu_us_per_row"]), None)
     if not {_FEW, _MANY} <= single.keys() or sink is None:
@@ -194,7 +194,7 @@ def constants(document: Document) -> Constants:
 
 
 def interpolated(curve: Sequence[tuple[float, float]], at: float) -> float:
-    """A value between measured points, by the logarithm of `at`; beyond them, that of the nearest one."""
+    """Interpolate between measured points by the logarithm of `at`; beyond them, the nearest point's value."""
     points = sorted(curve)
     if at <= points[0][0]:
         return points[0][1]
@@ -226,16 +226,16 @@ def _busy_cores(known: Constants, demand: Demand, workers: int) -> float:
 
 
 def read_by_agents(known: Constants, demand: Demand, partitions: int) -> float:
-    """Bytes a second: each process reads all verdicts of the partitions that its sessions are on."""
+    """Bytes per second: each process reads all verdicts of the partitions with its sessions."""
     share = min(1.0, demand.sessions_per_process / partitions)
     processes = demand.agents / demand.sessions_per_process
     return processes * share * demand.events_per_s * known.verdict_bytes_per_event
 
 
 def partitions_for(known: Constants, demand: Demand, limits: Limits, workers: int) -> int:
-    """Three for each worker, and so many that agents do not read too much of each other's.
+    """Three for each worker, and enough to limit the verdicts of others that agents read.
 
-    More of them help only processes that have sessions on few of them.
+    More partitions help only processes whose sessions are on few of them.
     """
     verdicts = demand.events_per_s * known.verdict_bytes_per_event
     if verdicts * demand.agents / demand.sessions_per_process <= limits.read_by_agents_bytes_s:
@@ -253,7 +253,7 @@ def plan(known: Constants, demand: Demand, prices: Prices, limits: Limits) -> Pl
     events_per_s = demand.events_per_s
     rows_per_s = events_per_s * (1 + known.output_records_per_event)
     sinks = math.ceil(rows_per_s * known.sink_cpu_us_per_row / 1e6 / demand.utilisation)
-    # An agent acts less often than a checkpoint comes, so that each event writes its session's state once.
+    # An agent acts less often than checkpoints occur, so each event writes its session's state once.
     changelog = events_per_s * known.changelog_bytes_per_record
     published = events_per_s * (known.event_bytes + known.output_bytes_per_event)
     written, by_agents = published + changelog, read_by_agents(known, demand, partitions)
@@ -261,7 +261,7 @@ def plan(known: Constants, demand: Demand, prices: Prices, limits: Limits) -> Pl
     disk = demand.replication * (
         events_per_s * known.event_bytes * demand.events_kept_days * 24 * _HOUR_S
         + events_per_s * known.output_bytes_per_event * demand.outputs_kept_days * 24 * _HOUR_S
-        + 2 * demand.kept_sessions * known.changelog_bytes_per_record  # compaction begins at half
+        + 2 * demand.kept_sessions * known.changelog_bytes_per_record  # compaction starts at half
     )
     brokers = max(
         demand.replication,
@@ -276,7 +276,7 @@ def plan(known: Constants, demand: Demand, prices: Prices, limits: Limits) -> Pl
     audit = rows_per_s * known.sink_bytes_per_row * demand.audit_kept_days * 24 * _HOUR_S
     memory = memory_bytes(known, each)
     core, gib = prices.core_hour * _MONTH_H, prices.gib_hour * _MONTH_H
-    # With a broker in each of three zones, two thirds of what clients write or read pass a border, and every replica.
+    # With a broker in each of three zones, two thirds of clients' traffic cross zones, and all replication.
     across = written * (2 / 3 + demand.replication - 1) + (read - written * (demand.replication - 1)) * 2 / 3
     return Plan(
         demand=demand,

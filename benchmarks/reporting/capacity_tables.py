@@ -47,7 +47,7 @@ _LIMITS: Final = {
 
 
 def constants_table(document: Document) -> Table:
-    """What was measured of one worker, one sink and the broker."""
+    """The measured constants of one worker, one sink and the broker."""
     known = constants(document)
     per_event = [[f"c: worker, CPU per event, {at:,.0f} sessions", us(value)] for at, value in known.cpu_us_per_event]
     rows = [
@@ -72,7 +72,7 @@ def constants_table(document: Document) -> Table:
 
 
 def checks_table(document: Document) -> Table:
-    """Predictions beside measurements."""
+    """Predictions compared with measurements."""
     rows = [
         [check.what, check.unit, f"{check.predicted:,.0f}", f"{check.measured:,.0f}", f"{check.ratio:.2f}"]
         for check in checks(document)
@@ -81,7 +81,7 @@ def checks_table(document: Document) -> Table:
 
 
 def plan_table(found: Plan) -> Table:
-    """What a demand needs, and its dollars."""
+    """The resources that a demand needs, and their cost."""
     demand = found.demand
     rows = [
         ["events a second", f"{demand.events_per_s:,.0f}"],
@@ -107,7 +107,7 @@ def plan_table(found: Plan) -> Table:
 
 
 def assumptions_table(demand: Demand, prices: Prices, limits: Limits) -> Table:
-    """What is not measured."""
+    """The assumptions that are not measured."""
     rows = [
         [words[one.name], f"{getattr(of, one.name):,.10g}"]
         for of, words in ((demand, _DEMAND), (limits, _LIMITS), (prices, _PRICES))

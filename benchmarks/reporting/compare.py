@@ -1,9 +1,9 @@
-"""Two runs: which figures of the newer one are better or worse than those of the older one, beyond noise.
+"""Comparison of two runs: the figures of the newer one that are better or worse beyond noise.
 
-Each figure is compared as a multiple of the peer or of the calibration of its own run, so that a slower machine is
-not taken for slower code. Noise is half the spread of the rounds of both runs, and at least what
-a single figure varies by. A change is not judged where others used the machine during that part of either run, or, of
-what is measured in turns, where the runs had different processors or versions of Python.
+Each figure is compared as a multiple of the peer or of the calibration of its own run, so that a slower machine does
+not look like slower code. Noise is half the spread of the rounds of both runs, and at least the variation of a single
+figure. A change is not judged if other processes used the machine during that part of either run, or, for figures
+measured in turns, if the runs had different processors or versions of Python.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ class Change:
     """The measured value."""
     new: float
     base: str | None
-    """What both are a multiple of in `ratio`; None: themselves, or one run lacks the base."""
+    """The base of `ratio` in both runs; None: no base, or one run lacks it."""
     ratio: float
     """The new value over the old one, as multiples of their bases."""
     noise: float
@@ -43,12 +43,12 @@ class Change:
 
 
 def compare(old: Document, new: Document) -> list[Change]:
-    """Return the changes of haltline's figures that both have, in the order of the newer document."""
+    """Return the changes of haltline's figures that are in both, in the order of the newer document."""
     return list(_changes(old, new))
 
 
 def only_in_one(old: Document, new: Document) -> tuple[list[str], list[str]]:
-    """The names of figures that only the older one has, and only the newer one."""
+    """Return the names of figures that only the older one has, and that only the newer one has."""
     before, after = figures(old), figures(new)
     return [name for name in before if name not in after], [name for name in after if name not in before]
 
@@ -69,7 +69,7 @@ def remarks(old: Document, new: Document) -> list[str]:
 
 
 def _made_on(document: Document) -> str:
-    """On which other machines a ratio of processor times may be another one."""
+    """The processor and version of Python, on which ratios of processor times depend."""
     machine = document["machine"]
     return f"{machine['cpu']} with Python {machine['python'].rpartition('.')[0]}"
 
@@ -108,7 +108,7 @@ def _spread(values: tuple[float, ...]) -> float:
 
 
 def _verdict(gain: float, noise: float) -> Verdict:
-    """`gain`: how many times as good."""
+    """Return the verdict; `gain`: the factor by which it is better."""
     if gain > 1 + noise:
         return Verdict.BETTER
     return Verdict.WORSE if 1 / gain > 1 + noise else Verdict.SAME

@@ -47,8 +47,8 @@ class DetectorCost:
 
     detector: str
     ns: float
-    """For each event of the mix, in its `concerns` and `observe`, without what the timing takes. What several
-    detectors share, such as the session's progress, is in that of the first that asks for it."""
+    """Nanoseconds per event of the mix in its `concerns` and `observe`, without the cost of timing. Values that several
+    detectors share, such as the session's progress, count for the first that uses them."""
     observed: float
     """The share of events that it observes."""
     state_bytes_median: int
@@ -68,7 +68,7 @@ class States:
     """Microseconds per state."""
     decode_us: float
     parts_median: dict[str, int]
-    """Bytes of each part of the state before it is compressed, in the median."""
+    """Median bytes of each part of the state before compression."""
 
 
 @dataclass(kw_only=True)
@@ -83,7 +83,7 @@ class Measured:
     states: States | None = None
     profile_events: int = 0
     by_rules: dict[str, Cost] = field(default_factory=dict)
-    """Of the core over the events of the profile, with so many of the rules."""
+    """The core's cost over the events of the profile, by the rules that run."""
     detectors: list[DetectorCost] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Every figure of a document by name, with what it is compared to: a peer's or the calibration's in the same run."""
+"""Every figure of a document by name, with its base in the same run: a peer's figure or the calibration."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -14,7 +14,9 @@ _REPEATED: Final = 0.05
 _ONCE: Final = 0.15
 _TAIL: Final = 0.5
 _IN_TURNS: Final = 0.2
-_CORE_IN_TURNS: Final = 0.5  # it uses more of the caches than what it is beside: between loads, it varied by two fifths
+_CORE_IN_TURNS: Final = (
+    0.5  # it uses more of the CPU caches than its base: under different load, it varied by two fifths
+)
 _OURS: Final = "haltline"
 
 
@@ -23,16 +25,16 @@ class Figure:
     """One figure of a run."""
 
     values: tuple[float, ...]
-    """One for each round."""
+    """One value per round."""
     higher_is_better: bool = False
     base: str | None = None
     """The figure of the same run that it is compared to; None: absolute."""
     least: float = _ONCE
-    """The smallest change that is taken for one, as a share, however close the rounds are."""
+    """The smallest change that counts, as a share, even if the rounds are closer."""
     part: str = ""
-    """Of the run, where others' work falsifies it; empty: it is of processor time in turns."""
+    """The part of the run whose other load distorts it; empty: processor time in turns, which it does not."""
     judged: bool = True
-    """Whether it is about haltline, and not a peer's or the calibration's."""
+    """True for a figure of haltline, False for one of a peer or the calibration."""
 
     @property
     def value(self) -> float:
@@ -46,9 +48,9 @@ def figures(document: Document) -> dict[str, Figure]:
 
 
 def relative(figure: Figure, base: Figure | None) -> tuple[float, ...]:
-    """The values of a figure as multiples of another's: round by round where both have as many rounds.
+    """Return the values of a figure as multiples of its base: by round if both have the same number of rounds.
 
-    No base: the values as they are.
+    Without a base, return the values unchanged.
     """
     if base is None:
         return figure.values

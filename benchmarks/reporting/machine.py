@@ -22,7 +22,7 @@ _DOCUMENT: Final = orjson.dumps({"id": "a" * 24, "list": list(range(20)), "neste
 
 
 def machine() -> dict[str, Any]:
-    """Processor, memory, system, and the versions of everything that takes part; None where the system does not say."""
+    """Processor, memory, system, and the versions of all software involved; None if the system does not report it."""
     return {
         "cpu": _first_match("/proc/cpuinfo", r"(?m)^model name\s*: (.+)$") or platform.processor() or None,
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -37,7 +37,7 @@ def machine() -> dict[str, Any]:
 
 
 def available_bytes() -> int | None:
-    """Memory that new processes can have; None where the system does not say."""
+    """Memory available to new processes, in bytes; None if the system does not report it."""
     return _memory_bytes("MemAvailable")
 
 
@@ -47,10 +47,10 @@ def kafka_version() -> str | None:
 
 
 def calibration() -> float:
-    """Processor time of a fixed piece of Python and JSON in microseconds a step: the best of some rounds (70 ms).
+    """Processor time of a fixed piece of Python and JSON, in microseconds per step: the best of some rounds (70 ms).
 
-    Every result has it. Figures of processor time from two runs compare as multiples of it, because the same code takes
-    longer on slower cores and on cores that others share.
+    Every result contains it. Processor times of two runs are compared as multiples of it, because the same code takes
+    longer on slower or shared cores.
     """
     return min(_timed(_steps) for _ in range(_CALIBRATION_ROUNDS)) * 1e6 / _CALIBRATION_STEPS
 

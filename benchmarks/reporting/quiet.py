@@ -1,7 +1,7 @@
-"""Whether others used the machine during a measurement.
+"""Load of other processes on the machine during a measurement.
 
-The load average counts the measured processes too. So the processor time of this process and its descendants is
-subtracted from what the whole system used, part by part of a run.
+The load average includes the measured processes. So the processor time of this process and its descendants is
+subtracted from that of the whole system, for each part of a run.
 """
 
 import os
@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 LOUD_FROM: Final = 0.05
-"""The share of all cores' time from which others' work makes figures doubtful."""
+"""The share of all cores' time from which other load makes figures unreliable."""
 
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
 class Reading(NamedTuple):
-    """Seconds since some moment: of the clock times cores, used by everyone, and used by us."""
+    """Seconds since an arbitrary start: wall time times cores, used by all processes, and used by ours."""
 
     capacity_s: float
     used_s: float
@@ -28,7 +28,7 @@ class Reading(NamedTuple):
 
 
 def others_share(before: Reading, after: Reading) -> float:
-    """The share of all cores' time that others used between two readings, 0 to 1."""
+    """The share of all cores' time that other processes used between two readings, 0 to 1."""
     capacity_s = after.capacity_s - before.capacity_s
     if capacity_s <= 0:
         return 0.0
@@ -37,9 +37,9 @@ def others_share(before: Reading, after: Reading) -> float:
 
 
 def used_ticks(stat: str) -> tuple[int, int]:
-    """From the text of /proc/stat: ticks in use by programs or stolen by the host, and the number of cores.
+    """From the text of /proc/stat: ticks used by programs or stolen by the host, and the number of cores.
 
-    Interrupts belong to nobody, and idle cores that wait for a disk are idle.
+    Interrupts are not counted, and cores that wait for a disk are idle.
     """
     lines = stat.splitlines()
     user, nice, system, _idle, _wait, _irq, _softirq, steal = (int(part) for part in lines[0].split()[1:9])
@@ -90,7 +90,7 @@ class Watch:
 
     average_before: list[float] = field(default_factory=lambda: list(os.getloadavg()))
     others_by_part: dict[str, float] = field(default_factory=dict)
-    """The share of all cores' time that others used; no entry where the system does not say."""
+    """The share of all cores' time that other processes used; no entry if the system does not report it."""
     seconds_by_part: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
@@ -119,12 +119,12 @@ class Watch:
 
 
 def is_quiet(others_by_part: Mapping[str, float]) -> bool | None:
-    """Whether others did little in every part; None: it is not known."""
+    """Whether other load was low in every part; None: not known."""
     return max(others_by_part.values()) < LOUD_FROM if others_by_part else None
 
 
 def note(others_by_part: Mapping[str, float]) -> str:
-    """What a reader of the figures must know about the load; empty when the machine was quiet."""
+    """The warning about the load for readers of the figures; empty if the machine was quiet."""
     if not others_by_part:
         return "Whether others used the machine is not known: the system does not say."
     loud = {part: share for part, share in others_by_part.items() if share >= LOUD_FROM}

@@ -20,7 +20,7 @@ __all__ = ["FORMAT", "Document", "NotResults", "Results", "load", "machine"]
 FORMAT: Final = 1
 
 Document = dict[str, Any]
-"""What a file of results holds: JSON values by name."""
+"""The content of a file of results: JSON values by name."""
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Results:
     settings: dict[str, Any] = field(default_factory=dict)
     watch: Watch = field(default_factory=Watch)
     calibration_us: list[float] = field(default_factory=list)
-    """A fixed piece of work, before each part: microseconds of processor time a step."""
+    """The calibration before each part: microseconds of processor time per step."""
     throughput: list[Throughput] = field(default_factory=list)
     latency: list[Latency] = field(default_factory=list)
     growth: list[Grown] = field(default_factory=list)
@@ -41,10 +41,10 @@ class Results:
     """The results of benchmarks.core; the first cost is its calibration."""
     pairs: list[Pair] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
-    """What was not measured, and why."""
+    """Parts that were not measured, with the reason."""
 
     def as_json(self) -> Document:
-        """JSON values. Two runs compare when they have the same `format`."""
+        """JSON values. Two runs can be compared if they have the same `format`."""
         return {
             "format": FORMAT,
             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -64,11 +64,11 @@ class Results:
 
 
 class NotResults(ValueError):
-    """A file that this release cannot read as results; the message says which, what was expected and what it is."""
+    """A file that this release cannot read as results; the message names it, and what was expected and received."""
 
 
 def load(file: Path) -> Document:
-    """The document in a file. Raises NotResults."""
+    """Return the document in a file. Raises NotResults."""
     try:
         document = orjson.loads(file.read_bytes())
     except (OSError, orjson.JSONDecodeError) as error:

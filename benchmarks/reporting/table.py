@@ -1,4 +1,4 @@
-"""One table of figures, and how figures are written."""
+"""A table of figures, and the formats of figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     lines: Sequence[str] = field(default_factory=tuple)
-    """Empty ones are left out."""
+    """Lines below the table; empty ones are left out."""
 
     def markdown(self) -> str:
         """Return the table as Markdown, without the title."""
@@ -58,7 +58,7 @@ def us(value: float | None) -> str:
 
 
 def mib(value: float | None) -> str:
-    """Bytes, with a unit that fits."""
+    """Bytes, in a suitable unit."""
     if value is None:
         return "-"
     for unit, size in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):

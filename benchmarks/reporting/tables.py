@@ -1,7 +1,7 @@
 """The tables of a document: for the terminal, and as Markdown between two comments of a page.
 
-A page has `<!-- measured:NAME -->` and `<!-- /measured:NAME -->`; what stands between them is written from a document,
-and a test compares it with the document that is committed.
+A page has `<!-- measured:NAME -->` and `<!-- /measured:NAME -->`; the text between them is generated from a
+document, and a test compares it with the committed document.
 """
 
 import re
@@ -35,7 +35,7 @@ def tables(document: Document) -> dict[str, Table]:
 
 
 def written(text: str, document: Document) -> str:
-    """Return a page with its tables from the document; a table without figures says so."""
+    """Return a page with its tables from the document; a table without figures is replaced by a note."""
     made = tables(document)
     return _MARKED.sub(lambda mark: mark[1] + (made[mark[2]].markdown() or _NOT_MEASURED) + mark[3], text)
 
@@ -46,7 +46,7 @@ def names(text: str) -> list[str]:
 
 
 def show(document: Document, console: Console) -> None:
-    """Prints every table."""
+    """Print every table."""
     for table in tables(document).values():
         table.show(console)
 

@@ -1,4 +1,4 @@
-"""One generated case with what is true of it."""
+"""One generated case with its ground truth."""
 
 import random
 from collections.abc import Callable
@@ -12,13 +12,13 @@ from haltline.schemas.events import ActionEvent, Kind
 
 @dataclass(frozen=True)
 class Family:
-    """One way of running away, or of working soundly; its docstring says which."""
+    """A kind of runaway, or of healthy session; the docstring of `write` describes it."""
 
     write: Callable[[Script], None]
     within: int | None = None
-    """Steps, from the first of the runaway, in which it is to be stopped; None: a healthy one, never to be stopped."""
+    """Steps from the start of the runaway within which it must be stopped; None: healthy, must never be stopped."""
     prologue: int = 12
-    """At most so many steps of ordinary work come first."""
+    """Maximum number of steps of ordinary work before it."""
 
     @property
     def name(self) -> str:
@@ -47,13 +47,13 @@ class Family:
 
 @dataclass(frozen=True)
 class Case:
-    """Generated sessions, mostly one, and the truth about them."""
+    """Generated sessions, mostly one, and their ground truth."""
 
     family: Family
     seed: int
     pace: str
     events: tuple[ActionEvent, ...]
-    """In the order in which they are delivered; of several sessions mixed."""
+    """In the order of delivery; those of several sessions are interleaved."""
     began: str | None = None
     """Id of the first event that is part of the runaway; None: there is none."""
     commands: tuple[Command, ...] = ()
@@ -61,9 +61,9 @@ class Case:
 
     @cached_property
     def step(self) -> dict[str, int]:
-        """By event id: how many steps there were up to it. A step is a call, or a model turn that only says something.
+        """The number of steps up to each event, by event id. A step is a call, or a model turn with text only.
 
-        Taken from the case as it was written, so that it means the same in a disturbed copy.
+        Counted in the original order, so that it is the same in a disturbed copy.
         """
         proposed: set[tuple[str, str | None]] = set()
         anonymous: dict[str, int] = {}
@@ -86,7 +86,7 @@ class Case:
         return of
 
     def steps_since_it_began(self, step: int) -> int | None:
-        """Steps from the first of the runaway to this one, both counted; None: it came before, or there is none."""
+        """Steps from the start of the runaway to this one, inclusive; None: this step is earlier, or no runaway."""
         if self.began is None or step < self.step[self.began]:
             return None
         return step - self.step[self.began] + 1

@@ -1,4 +1,4 @@
-"""What a network does to events on their way."""
+"""Disturbances of event delivery: duplicates, losses, reordering and delay."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -12,27 +12,27 @@ Events = Sequence[ActionEvent]
 _REPEATED, _LOST, _DELAYED = 0.2, 0.05, 0.05
 """Shares of the events."""
 _NEAR, _FAR = 3, 15
-"""So many places further on an event may come."""
+"""Maximum number of places by which an event may be moved."""
 
 
 def repeated(events: Events, rng: random.Random) -> list[ActionEvent]:
-    """Some come again a little later, with the same id."""
+    """Some events are delivered a second time, a little later, with the same id."""
     again = [(place + rng.randrange(_NEAR * 2) + 0.5, e) for place, e in enumerate(events) if rng.random() < _REPEATED]
     return _placed([*enumerate(events), *again])
 
 
 def lost(events: Events, rng: random.Random) -> list[ActionEvent]:
-    """Some never come."""
+    """Some events are never delivered."""
     return [event for event in events if rng.random() >= _LOST]
 
 
 def disordered(events: Events, rng: random.Random) -> list[ActionEvent]:
-    """Neighbours change places."""
+    """Neighbouring events are swapped."""
     return _placed([(place + rng.uniform(0, _NEAR), event) for place, event in enumerate(events)])
 
 
 def late(events: Events, rng: random.Random) -> list[ActionEvent]:
-    """Some come long after those that happened after them."""
+    """Some events are delivered long after later ones."""
     return _placed(
         [
             (place + (rng.uniform(_NEAR, _FAR) if rng.random() < _DELAYED else 0), event)
@@ -47,10 +47,10 @@ DISTURBANCES: Mapping[str, Callable[[Events, random.Random], list[ActionEvent]]]
 
 
 def disturbed(case: Case, name: str) -> Case:
-    """The same case with its events disturbed; the truth about it stays, and so do its steps."""
+    """The same case with its events disturbed; its ground truth and its steps stay the same."""
     rng = random.Random(f"{name}/{case.family.name}/{case.seed}")
     copy = replace(case, events=tuple(DISTURBANCES[name](case.events, rng)))
-    copy.__dict__["step"] = case.step  # counted on the case as it was written
+    copy.__dict__["step"] = case.step  # counted in the original order
     return copy
 
 

@@ -1,11 +1,11 @@
-"""Agents that get nothing but errors, and go on."""
+"""Agents that get only errors, and continue."""
 
 from benchmarks.runaways.case import Family
 from benchmarks.runaways.script import Pace, Script
 
 
 def same_error(s: Script) -> None:
-    """Makes the same call, gets the same error, now and then looks at something else."""
+    """Makes the same call, gets the same error, and sometimes reads something else."""
     path = s.path()
     s.begins()
     for _ in range(20):
@@ -32,7 +32,7 @@ def error_in_other_words(s: Script) -> None:
 
 
 def retry_storm(s: Script) -> None:
-    """Tries again at once, many times a second."""
+    """Retries at once, many times a second."""
     s.pace = Pace("storm", 0.02, 0.2)
     url = f"https://{s.word()}.example.org/v1/{s.name()}"
     s.begins()
@@ -62,7 +62,7 @@ def guessed_paths(s: Script) -> None:
 
 
 def environment_gone(s: Script) -> None:
-    """The machine behind the tools is gone: whatever is tried fails in the same way."""
+    """The machine behind the tools is gone: every call fails with the same error."""
     error = s.rng.choice(
         (
             "Error response from daemon: No such container: 4f1d09aa",
@@ -83,7 +83,7 @@ def environment_gone(s: Script) -> None:
 
 
 def edits_that_do_not_help(s: Script) -> None:
-    """Edits and tries again, for ever with the same error: work at first, but not after the twentieth time."""
+    """Edits and retries with the same error each time: normal at first, but not after the twentieth time."""
     path, module = s.path(), s.name()
     s.begins()
     for turn in range(25):
@@ -100,7 +100,7 @@ def phantom_references(s: Script) -> None:
 
 
 def tests_that_fail_alike(s: Script) -> None:
-    """Edits, reads, looks for something, and runs the same test, which fails as before, for ever."""
+    """Edits, reads, searches, and runs the same test, which fails each time in the same way."""
     path, command = s.path(), f"python -m pytest -q tests/test_{s.name()}.py"
     s.begins()
     for turn in range(20):
@@ -111,14 +111,14 @@ def tests_that_fail_alike(s: Script) -> None:
 
 
 def unread_turns(s: Script) -> None:
-    """Writes what its harness cannot read, and goes on so."""
+    """Writes output that its harness cannot parse, and continues to."""
     s.begins()
     for _ in range(30):
         s.call("format_error", {"blocks": s.rng.randrange(2, 6)}, error="format: expected exactly one action")
 
 
 def missing_commands(s: Script) -> None:
-    """Tries one program after another; none of them is there."""
+    """Tries one program after another; none is installed."""
     s.begins()
     for _ in range(20):
         name = s.name()

@@ -1,6 +1,6 @@
-"""Agents whose every call is fresh and whose results are long, with next to nothing new in them; and those that work.
+"""Agents whose calls are all different and whose long results hold almost nothing new; and healthy ones like them.
 
-Made by hand: recordings of today's agents have only the first of them. The agent's side counts what is new.
+Written by hand: recordings of real agents contain only the first kind. The agent's side counts the new words.
 """
 
 from benchmarks.runaways.case import Family
@@ -10,7 +10,7 @@ _STEPS = 45
 
 
 def _look(s: Script, step: int, path: str) -> None:
-    """A command that was not made before, and a long answer of known words."""
+    """A command that was not run before, and a long result of known words."""
     command = s.rng.choice(
         ("git show HEAD~{0}:{1}", "sed -n {0},400p {1}", "grep -c part_{0} {1}", "diff {1} {1}.{0}", "tail -n {0} {1}")
     ).format(step + 1, path)
@@ -18,7 +18,7 @@ def _look(s: Script, step: int, path: str) -> None:
 
 
 def verifies_finished_work(s: Script) -> None:
-    """Is done, says so, and looks at the same patch from ever new sides; now and then it writes a report of it."""
+    """Reports that it is done, and reads the same patch by ever new commands; sometimes it writes a report of it."""
     path = s.path()
     s.begins()
     for step in range(_STEPS):
@@ -32,7 +32,7 @@ def verifies_finished_work(s: Script) -> None:
 
 
 def reads_one_file_on(s: Script) -> None:
-    """Reads one file in ever other windows, and does nothing with it."""
+    """Reads one file in ever different ranges, and does nothing with it."""
     path = s.path()
     s.begins()
     for step in range(_STEPS):
@@ -41,7 +41,7 @@ def reads_one_file_on(s: Script) -> None:
 
 
 def announces_and_looks(s: Script) -> None:
-    """Says in each turn that it writes the file now, and looks at what it knows instead."""
+    """Announces in each turn that it writes the file now, and reads known text instead."""
     path = s.path()
     s.begins()
     for step in range(_STEPS):
@@ -50,7 +50,7 @@ def announces_and_looks(s: Script) -> None:
 
 
 def looks_up_what_is_known(s: Script) -> None:
-    """A subagent looks up once more what its session has: other searches, the same pages."""
+    """A subagent repeats the research of its session: other searches, the same pages."""
     child = s.child()
     s.begins()
     for step in range(_STEPS):
@@ -60,13 +60,13 @@ def looks_up_what_is_known(s: Script) -> None:
 
 
 def acts_outside(s: Script) -> None:
-    """Sends one message after another: every answer is the same, and something is done."""
+    """Sends one message after another: every result is the same, but each call has an effect."""
     for step in range(40):
         s.call("send_email", {"to": f"{s.name()}@example.org", "text": s.words(12)}, output=f"sent {step}", new_words=1)
 
 
 def one_task_after_another(s: Script) -> None:
-    """Its user asks for something else each time; each time it looks around at what is known, and answers."""
+    """Its user asks a new question each time; each time it reads known text, and answers."""
     path = s.path()
     for task in range(4):
         s.started(goal=f"question {task}: {s.words(6)}")
@@ -75,14 +75,14 @@ def one_task_after_another(s: Script) -> None:
 
 
 def verifies_once(s: Script) -> None:
-    """Looks at its finished work from some sides, and ends."""
+    """Reviews its finished work in several ways, and ends."""
     path = s.path()
     for step in range(18):
         _look(s, step, path)
 
 
 def tests_after_each_edit(s: Script) -> None:
-    """Runs one test again and again, an edit before each: results hold known words, and the work goes on."""
+    """Runs one test repeatedly, with an edit before each: results hold known words, but there is progress."""
     path = s.path()
     for step in range(40):
         s.call("edit_file", {"path": path, "old": s.words(2), "new": s.words(3)}, output="ok", new_words=0)

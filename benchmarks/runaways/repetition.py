@@ -1,11 +1,11 @@
-"""Agents that go round in circles although nothing fails."""
+"""Agents that repeat themselves without an error."""
 
 from benchmarks.runaways.case import Family
 from benchmarks.runaways.script import PACES, Call, Script
 
 
 def identical_reads(s: Script) -> None:
-    """Looks at the same thing again and again; it does not change."""
+    """Reads the same thing repeatedly; it does not change."""
     order = f"order-{s.rng.randrange(10_000)}"
     shown = s.text()
     s.begins()
@@ -14,7 +14,7 @@ def identical_reads(s: Script) -> None:
 
 
 def identical_writes(s: Script) -> None:
-    """Sends the same message again and again."""
+    """Sends the same message repeatedly."""
     args = {"to": f"{s.word()}@example.org", "subject": s.words(4), "body": s.words(20)}
     s.begins()
     for _ in range(40):
@@ -22,7 +22,7 @@ def identical_writes(s: Script) -> None:
 
 
 def identical_commands(s: Script) -> None:
-    """Runs the same command again and again without changing anything."""
+    """Runs the same command repeatedly without changing anything."""
     command, shown = f"python -m {s.word()}.check --all", "3 of 5 checks passed"
     s.begins()
     for _ in range(40):
@@ -63,12 +63,12 @@ def cycle_of_five(s: Script) -> None:
 
 
 def noisy_cycle(s: Script) -> None:
-    """Two to four calls in turn, with other calls strewn in."""
+    """Two to four calls in turn, with other calls in between."""
     _cycle(s, s.rng.randrange(2, 5), rounds=20, noise=0.15)
 
 
 def changing_arguments(s: Script) -> None:
-    """The same call each time, but for a request id, a time, a thought or a temporary path in its arguments."""
+    """The same call each time, except for a request id, a time, a thought or a temporary path in its arguments."""
     query, shown = s.words(3), s.text()
     evasion = s.rng.randrange(4)
     s.begins()
@@ -105,7 +105,7 @@ def shuffled_batches(s: Script) -> None:
 
 
 def polling_without_news(s: Script) -> None:
-    """Asks every 4 s for 20 minutes, and nothing is new."""
+    """Polls every 4 s for 20 minutes, without a change."""
     s.pace = PACES[0]
     job = s.name()
     s.begins()
@@ -115,7 +115,7 @@ def polling_without_news(s: Script) -> None:
 
 
 def waiting_for_nobody(s: Script) -> None:
-    """Sleeps half a minute and looks, for an hour and more; nothing is new."""
+    """Polls every 30 s for more than an hour, without a change."""
     s.pace = PACES[0]
     command = f"sleep 30 && cat /var/run/{s.name()}.state"
     s.begins()
@@ -124,7 +124,7 @@ def waiting_for_nobody(s: Script) -> None:
 
 
 def fruitless_search(s: Script) -> None:
-    """Looks for what is not there, in other words each time."""
+    """Searches for something that does not exist, in other words each time."""
     nothing = s.rng.choice(("No matches found", "", "[]", "0 results"))
     s.begins()
     for _ in range(50):

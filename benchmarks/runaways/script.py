@@ -1,4 +1,4 @@
-"""Writes what one agent would have published, on a clock of its own; the same seed writes the same events."""
+"""Generates the events of one agent, on a simulated clock; the same seed gives the same events."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class Pace:
     least_s: float
     most_s: float
     clock: bool = True
-    """False: as intake gives times to a source without any, one fixed step for each action."""
+    """False: one fixed step for each action, as intake times a source without timestamps."""
 
 
 PACES = (
@@ -39,12 +39,12 @@ PACES = (
 
 @dataclass(frozen=True)
 class Call:
-    """One call and what came of it."""
+    """One call and its result."""
 
     action: str
     args: Mapping[str, Any] = field(default_factory=dict)
     output: str | None = None
-    """None: something new."""
+    """None: a new text."""
     error: str | None = None
     targets: Sequence[str] = ()
     outcome: Outcome | None = None
@@ -52,12 +52,12 @@ class Call:
     took_s: float | None = None
     output_bytes: int | None = None
     new_words: int | None = None
-    """Of the whole result, as the agent's side counts them; None: it does not say."""
+    """New words in the whole result, as the agent's side counts them; None: not reported."""
 
 
 @dataclass
 class Log:
-    """What all sessions of one case wrote, and when the runaway began."""
+    """The events of all sessions of one case, and where the runaway began."""
 
     events: list[ActionEvent] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Log:
     began: str | None = None
     """Id of the first event that is part of the runaway."""
     marked: bool = False
-    """The next event that is a step is that one."""
+    """The next step is that event."""
 
 
 class Script:
@@ -106,16 +106,16 @@ class Script:
             self.log.marked = True
 
     def started(self, **task: Any) -> None:
-        """The session says that it starts, and with which task."""
+        """Reports the start of the session and its task."""
         self._tell(Kind.SESSION_STARTED, **({"task": task} if task else {}))
 
     def wait(self, seconds: float) -> None:
-        """Nothing happens for so long; a session without a clock does not notice."""
+        """Nothing happens for this time; a session without a clock ignores it."""
         if self.pace.clock:
             self.now_ms += round(seconds * 1000)
 
     def call(self, action: str, args: Mapping[str, Any] | None = None, **result: Any) -> None:
-        """One call, after a time of thought; fields of `Call` by name."""
+        """One call after some thinking time; fields of `Call` by name."""
         self.together([Call(action, args or {}, **result)])
 
     def together(self, calls: Sequence[Call]) -> None:
@@ -138,7 +138,7 @@ class Script:
             self._tell(Kind.COMPLETED, call_id=call_id, usage=usage, **result, **self._came(call))
 
     def declare_batch(self, targets: str, most: int) -> None:
-        """An operator says beforehand that the session may delete so many of these targets."""
+        """An operator declares beforehand that the session may delete this many of these targets."""
         batch = Batch(actions="delete_*", targets=[targets], max_deletes=most, expires=self.now_ms + 6 * 3_600_000)
         command = Command(
             command_id=f"batch-{self.session_id}",
@@ -152,7 +152,7 @@ class Script:
         self.log.commands.append(command)
 
     def turn(self, text: str, usage: Usage | None = None) -> None:
-        """A model turn that says something and calls nothing."""
+        """A model turn with text and no calls."""
         self._think()
         self._tell(Kind.MODEL_TURN, action="model", usage=usage, **_output(text, None))
 
@@ -178,21 +178,21 @@ class Script:
         return " ".join(self.rng.choice(_WORDS) for _ in range(count))
 
     def name(self) -> str:
-        """A name that does not come twice, for practical purposes."""
+        """A name that is unique for practical purposes."""
         return f"{self.word()}_{self.rng.randrange(100_000)}"
 
     def path(self) -> str:
         return f"/srv/app/src/{self.word()}/{self.name()}{self.rng.choice(_SUFFIXES)}"
 
     def text(self, words: int = 30) -> str:
-        """A result that does not come twice."""
+        """A unique result."""
         return f"{self.rng.getrandbits(32):08x} {self.words(words)}"
 
     def _think(self) -> None:
         self.now_ms += round(self.rng.uniform(self.pace.least_s, self.pace.most_s) * 1000)
 
     def _usage(self) -> Usage | None:
-        """A context that grows from call to call, as everybody's does."""
+        """The usage of a context that grows with every call, as usual."""
         if not self._tells_usage:
             return None
         tokens = round((4000 + 250 * self.actions) * self.rng.uniform(0.9, 1.1))

@@ -1,4 +1,4 @@
-"""What the core does in a generated case."""
+"""Runs the core on a generated case."""
 
 from dataclasses import dataclass
 
@@ -12,27 +12,27 @@ STOPPED = Level.PAUSE
 
 @dataclass(frozen=True)
 class Seen:
-    """What was decided in one case."""
+    """The decisions in one case."""
 
     level: Level = Level.ALLOW
-    """The highest."""
+    """The highest level."""
     detector: str = ""
-    """That stopped it."""
+    """The detector that stopped it."""
     reason: str = ""
     stopped: str | None = None
     """Id of the event on which it was stopped."""
     steps: int | None = None
-    """Steps from the first of the runaway to the last that had come; None: not stopped, or before it began."""
+    """Steps from the start of the runaway to the last one delivered; None: not stopped, or stopped before it."""
     rules: frozenset[str] = frozenset()
-    """That found anything, up to there."""
+    """The detectors with a finding up to the stop."""
 
     def caught(self, within: int) -> bool:
-        """Whether the runaway was stopped after it began, and soon enough."""
+        """Return whether the runaway was stopped after it began and within this many steps."""
         return self.steps is not None and self.steps <= within
 
 
 def watch(core: Core, case: Case) -> Seen:
-    """Runs all sessions of the case, with what looks across them, to the first stop of any, or to their end."""
+    """Runs all sessions of the case with all rules, also across sessions, to the first stop or the end."""
     fleet = Fleet(core)
     for command in case.commands:
         fleet.command(command)

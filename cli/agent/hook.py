@@ -28,7 +28,7 @@ The options, and all other settings of a guard, can be set in the environment as
 the user's ~/.config/haltline/haltline.toml; a haltline.toml of the working directory is not read.
 HALTLINE_HOOK_APPROVAL=ask: the user of the terminal answers calls that need an approval; deny: they are refused.
 
-Exit codes: 0 answered; 1 no verdict could be obtained, and the call goes on; 2 the input cannot be read as a hook, so
+Exit codes: 0 answered; 1 no verdict could be obtained, and the call runs; 2 the input cannot be read as a hook, so
 the call is not made (the agent blocks it, and shows the message to the model). `install`: 2 set up wrongly.
 
 Example: haltline hook install --for codex --local

@@ -135,7 +135,9 @@ def _changes(agent: str, place: Path, command: list[str] | None) -> Iterator[Cha
         elif is_ours:
             yield place / name, before, text.encode()
         else:
-            raise BadSettings(f"{place / name}: expected no hook of another there, got one; nothing was changed")
+            raise BadSettings(
+                f"{place / name}: expected no hook of another program there, got one; nothing was changed"
+            )
 
 
 def installed(

@@ -78,8 +78,8 @@ def _parsed(arguments: list[str]) -> tuple[dict[str, Any], list[str]]:
     )
     http = parser.add_argument_group("with --url")
     http.add_argument("--url", help="address of the server, such as https://mcp.example.org/mcp")
-    http.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen at (%(default)s)")
-    http.add_argument("--port", type=int, default=8766, help="port to listen at; 0 takes a free one (%(default)s)")
+    http.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (%(default)s)")
+    http.add_argument("--port", type=int, default=8766, help="port to listen on; 0 takes a free one (%(default)s)")
     http.add_argument("--header-file", type=Path, metavar="FILE",
                       help="headers for the server, one `name: value` a line, such as its Authorization")  # fmt: skip
     http.add_argument("--max-sessions", type=int, default=200, help="most sessions at a time (%(default)s)")

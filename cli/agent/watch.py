@@ -10,8 +10,8 @@ import uuid
 STOPPED = 90
 NOT_STOPPED = 91
 _EXIT_CODES = (
-    "Exit codes: the agent's own (128 and the number of the signal that ended it); 90: it was stopped, none of it "
-    "lives; 91: it was to be stopped, and something of it lives still; 2: the command or its configuration is wrong."
+    "Exit codes: the agent's own (128 and the number of the signal that ended it); 90: it was stopped with all its "
+    "processes; 91: it was stopped, and some of its processes still run; 2: the command or its configuration is wrong."
 )
 
 

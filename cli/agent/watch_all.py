@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
 def line_of(trip: "Trip") -> tuple[str, str]:
     """The session and the decision; the reason and the message to the agent."""
     decision = trip.decision
-    advice = f" Would be told: {' '.join(decision.message.split())}" if decision.message else ""
+    advice = f" Hint: {' '.join(decision.message.split())}" if decision.message else ""
     title = f"{trip.agent} {trip.project} {decision.session_id} {decision.level.name} {decision.detector}"
     return title, f"{' '.join(decision.reason.split())}.{advice}"
 

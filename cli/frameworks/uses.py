@@ -44,7 +44,7 @@ def check_uses(source: Source, framework: Framework) -> None:
         is_method = isinstance(node, ast.Attribute) and node.attr in methods
         if id(node) in allowed or not (is_bare or is_method or is_one(name, framework.imports, calls)):
             continue
-        where = " in a formatted text" if any(isinstance(one, ast.JoinedStr) for one in source.above(node)) else ""
+        where = " in an f-string" if any(isinstance(one, ast.JoinedStr) for one in source.above(node)) else ""
         what = f"{ast.unparse(node)} only in calls that can be changed"
         raise CannotEdit(f"line {node.lineno}: expected {what}, got another use{where}")
 
@@ -120,7 +120,7 @@ def _check_runs_there(source: Source, call: ast.Call, *, is_async: bool) -> None
 def _check_unguarded(call: ast.Call, change: WrapKeyword) -> None:
     for name in change.unguarded:
         if keyword_of(call, name) is not None:
-            raise CannotEdit(f"line {call.lineno}: expected no {name}=, whose tools cannot be guarded so, got one")
+            raise CannotEdit(f"line {call.lineno}: expected no {name}=, whose tools cannot be guarded, got one")
 
 
 def _check_imports(source: Source, framework: Framework, names: set[str]) -> None:

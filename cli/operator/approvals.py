@@ -11,11 +11,11 @@ from haltline.cli.common import AsJson
 @with_cluster()
 def approvals(
     *,
-    everything: Annotated[bool, typer.Option("--all", help="Also those that were answered in the last day.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also requests answered in the last day.")] = False,
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Show the calls that wait for a person, the most urgent first. Exit 1 when there are some.
+    """Show the calls that wait for an approval, the most urgent first. Exit 1 when there are some.
 
     Example: haltline approvals
     """

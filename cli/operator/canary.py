@@ -36,13 +36,13 @@ def canary(
     ] = None,
     within: Annotated[
         timedelta,
-        typer.Option(help="How long it may take, the acknowledgement included.", parser=duration, metavar="TIME"),
+        typer.Option(help="How long it may take, including the acknowledgement.", parser=duration, metavar="TIME"),
     ] = timedelta(seconds=10),
     verify_key: Annotated[
         str | None,
         option_of(
             "agent.verify_key",
-            help="The workers' public key, several separated as in PATH: what they have not sealed counts for nothing.",
+            help="The workers' public keys, separated as in PATH: records that they did not sign are ignored.",
         ),
     ] = None,
     metrics_host: MetricsHost = "127.0.0.1",

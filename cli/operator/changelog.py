@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from haltline.streams.operator.changelog_topics import Changelogs, Span
 
 changelog = typer.Typer(
-    help="Check the workers' changelogs, bring dropped states back, or go back to an older release.",
+    help="Check the workers' changelogs, restore dropped states, or return to an older release.",
     no_args_is_help=True,
 )
 _log = logging.getLogger(__name__)

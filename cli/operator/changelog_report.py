@@ -65,9 +65,7 @@ def print_partitions(reports: Sequence[tuple[Span, PartitionReport]]) -> None:
             say(f"{where}: {len(behind)} records of an older release behind a claim, {at}")
             say("  Stop all workers of that release. To keep what they wrote: haltline changelog release")
         if report.fenced_keys:
-            say(
-                f"{where}: a new owner writes {report.fenced_keys} keys anew (last record late, or of an older release)"
-            )
+            say(f"{where}: a new owner rewrites {report.fenced_keys} keys (last record late, or of an older release)")
         for outcome, count in Counter(state.outcome for state in report.states).items():
             say(f"{where}: {count} states that readers drop: {outcome}. See haltline changelog repair")
     say(f"{sum(report.records for _, report in reports)} records of {len(reports)} partitions were read.")

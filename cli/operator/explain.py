@@ -18,13 +18,13 @@ def explain(
         typer.Option(
             "--policy",
             metavar="FILE",
-            help="The policy document (YAML): tools of its own, and what it asks a person about first.",
+            help="The policy document (YAML), with its tools and its rule ask_first.",
             show_default="every default",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how a call is read: what it destroys, overwrites, exposes, spends, sends or hands over, and why.
+    """Show how a call is classified: what it destroys, overwrites, exposes, spends, sends or hands over, and why.
 
     Runs nothing and needs no Kafka.
 
@@ -60,10 +60,10 @@ def explain(
     read = f", read as {found.reading}" if found.reading else ""
     say(f"tool {found.tool}: effect {found.effect}{read}")
     if not found.acts:
-        say("nothing in it that cannot be taken back")
+        say("no irreversible act")
     for act in found.acts:
-        again = " (another act takes it back)" if act.reversible else ""
+        again = " (another act undoes it)" if act.reversible else ""
         say("")
         say(f"{act.effect}: {act.verb} {act.target}, {act.badness}{again}")
         say(f"  why: {act.why}")
-        say(f"  what follows: {act.follows}")
+        say(f"  consequence: {act.follows}")

@@ -71,7 +71,7 @@ def act(
     if acted.after is None:
         say_error(
             f"haltline: {kind} of incident {before.incident_id}: no worker has answered in time. It stays on the topic "
-            "for when one runs"
+            "until a worker runs"
         )
         raise typer.Exit(Exit.NO)
     if not as_json:

@@ -17,7 +17,7 @@ def incident(
     out: Annotated[Path, typer.Option(help="The file to write.", metavar="FILE")],
     policy: PolicyFile = None,
     policy_name: Annotated[
-        str, typer.Option(help="Without --policy: which of the published policies was followed.", metavar="NAME")
+        str, typer.Option(help="Without --policy: name of the published policy that was followed.", metavar="NAME")
     ] = "default",
     prefix: Prefix = DEFAULT_PREFIX,
     table: AuditTable = DEFAULT_TABLE,

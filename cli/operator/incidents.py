@@ -19,9 +19,9 @@ incidents = typer.Typer(invoke_without_command=True)
 def listed(
     context: typer.Context,
     *,
-    everything: Annotated[bool, typer.Option("--all", help="Also those that are resolved.")] = False,
-    session: Annotated[str | None, typer.Option(help="Only of this session.", metavar="SESSION")] = None,
-    agent: Annotated[str | None, typer.Option(help="Only of this agent.", metavar="AGENT")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also resolved incidents.")] = False,
+    session: Annotated[str | None, typer.Option(help="Only this session.", metavar="SESSION")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only this agent.", metavar="AGENT")] = None,
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:

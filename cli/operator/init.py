@@ -48,11 +48,9 @@ def init(
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Of a program: show the changes, and write nothing.")
+        bool, typer.Option("--dry-run", help="For a program: show the changes, and write nothing.")
     ] = False,
-    undo: Annotated[
-        bool, typer.Option("--undo", help="Take back what was written into FILE; what was changed there since stays.")
-    ] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Undo what was written into FILE; later changes stay.")] = False,
     bootstrap: Annotated[
         str | None,
         typer.Option(help="Kafka's address. Default: `haltline up` starts its own broker.", metavar="HOST:PORT"),
@@ -64,9 +62,7 @@ def init(
     yes: Annotated[
         bool, typer.Option("--yes", help="Ask nothing; settings without an option stay at their defaults.")
     ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a haltline.toml that is there; its keys stay.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing haltline.toml; its keys stay.")] = False,
 ) -> None:
     """Put an agent behind a guard, and write haltline.toml with keys for the console and for signing the audit.
 
@@ -210,8 +206,8 @@ def _write(file: Path, values: Mapping[str, str]) -> None:
 
 
 def _lines(values: Mapping[str, str]) -> Iterator[str]:
-    yield "# Settings of haltline's commands in this folder and below it. An option goes above an environment variable,"
-    yield "# that above this file. Paths are relative to it. It holds no secrets: name files of keys instead."
+    yield "# Settings of haltline's commands in this folder and below it. Options override environment variables,"
+    yield "# which override this file. Paths are relative to it. It holds no secrets: name files of keys instead."
     yield "# docs/configuration.md describes each setting; `haltline config show` prints those in use."
     for section, text in SECTIONS.items():
         if section == "agent":
@@ -223,7 +219,7 @@ def _lines(values: Mapping[str, str]) -> Iterator[str]:
             value = values.get(setting.name)
             literal = _example(setting) if value is None else json.dumps(value, ensure_ascii=False)
             yield f"{'# ' if value is None else ''}{setting.key} = {literal}"
-    yield "\n# [agent] belongs into ~/.config/haltline/haltline.toml of the user who runs the agent: `haltline hook`,"
+    yield "\n# [agent] belongs in ~/.config/haltline/haltline.toml of the user who runs the agent: `haltline hook`,"
     yield "# `watch` and `mcp-proxy` read nothing from a folder that the agent can write.\n"
 
 

@@ -39,7 +39,7 @@ def ask_framework(folder: Path) -> "Framework | None":
         except ValueError as error:
             raise typer.BadParameter(str(error)) from error
 
-    question = "Which framework is the agent of? A name or a number; none: no program is written"
+    question = "Which framework does the agent use? A name or a number; none: no program is written"
     answer: Framework | None = typer.prompt(question, default=found[0] if found else "none", value_proc=chosen)
     return answer
 
@@ -82,7 +82,7 @@ def take_back(file: Path, *, yes: bool, dry_run: bool) -> None:
     else:
         write_file(file, text, was=now)
     forget(file)
-    say(f"{file}: {'deleted, as init has made it' if text is None else 'taken back'}")
+    say(f"{file}: {'deleted, as init has created it' if text is None else 'undone'}")
 
 
 def read_program(file: Path) -> str:
@@ -205,7 +205,7 @@ def _write(file: Path, text: str, *, was: str | None) -> None:
     try:
         remember(file, Written(was, text))
     except OSError as error:
-        say_error(f"haltline: --undo will not know of it: {error}")
+        say_error(f"haltline: --undo will not work for it: {error}")
 
 
 def write_file(file: Path, text: str, *, was: str | None) -> None:
@@ -252,7 +252,7 @@ def _app_of(file: Path) -> str:
 
 
 def _say_next(framework: "Framework", file: Path, *, is_new: bool) -> None:
-    say(f"{file}: written; haltline init --undo {file} takes it back")
+    say(f"{file}: written; haltline init --undo {file} undoes it")
     if not is_new:
         say(f"A stopped run: {framework.ends.replace('`', '')}. The agent's id is {_agent_id(file)}: change it there.")
     if framework.language != "python":

@@ -21,14 +21,14 @@ _EXTRA = frozenset({"lightgbm", "numpy"})
 
 def learn(
     *,
-    out: Annotated[Path, typer.Option(help="Where the policy document with the model is written.", metavar="FILE")],
+    out: Annotated[Path, typer.Option(help="File for the policy document with the model.", metavar="FILE")],
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
     sessions: Annotated[
         list[Path] | None,
         typer.Option(
-            help="A file of recorded sessions (.jsonl or .jsonl.gz): those that it calls solved are sound, of the "
-            "others the report says what would change. May be repeated.",
+            help="A file of recorded sessions (.jsonl or .jsonl.gz): those marked as solved are sound; for the "
+            "others, the report shows what would change. May be repeated.",
             metavar="FILE",
         ),
     ] = None,
@@ -38,7 +38,7 @@ def learn(
     promote: Annotated[
         Path | None,
         typer.Option(
-            help="Learn nothing: of this document, move the candidate's model to the rule stagnation.",
+            help="Train nothing: move the model of this document's candidate to the rule stagnation.",
             metavar="CANDIDATE",
         ),
     ] = None,

@@ -50,7 +50,7 @@ def machine() -> Iterator[Check]:
             f"for haltline kafka install {' and '.join(tools)}",
         )
     else:
-        yield Check("a real Kafka on this machine", Verdict.OK, "Java and Kafka's jars (or Maven) are there")
+        yield Check("a real Kafka on this machine", Verdict.OK, "Java and Kafka's jars (or Maven) are installed")
 
 
 def _missing_packages() -> Iterator[str]:
@@ -91,7 +91,7 @@ def cluster(
     yield published_policies(bootstrap, topics, client)
     admin = AdminClient({**client, "bootstrap.servers": bootstrap}, logger=_log)
     if admin.list_topics(timeout=ANSWER_WITHIN_S).controller_id < 0:
-        do = "for anything but trying out, a real Kafka"
+        do = "for anything but a trial, use a real Kafka"
         yield Check("permissions", Verdict.NOTE, "an embedded broker has none", do)
     else:
         yield check_permissions(admin, topics, agent)

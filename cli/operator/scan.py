@@ -45,7 +45,7 @@ def scan(
     ] = None,
     policy: PolicyFile = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Read again what has not changed since the last scan.")
+        bool, typer.Option("--fresh", help="Also read histories again that have not changed since the last scan.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -68,7 +68,7 @@ def scan(
 
     rules = read_policy(policy)
     if html is not None and not html.parent.is_dir():
-        fail(f"--html: expected a file in a folder that is there, got {html}", Exit.USAGE)
+        fail(f"--html: expected a file in a folder that exists, got {html}", Exit.USAGE)
     try:
         since_ms = parse_moment(since, int(time.time() * 1000)).time_ms
         files = [("", path) for path in within(paths)] if paths else list(histories())

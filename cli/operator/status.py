@@ -41,17 +41,17 @@ def status(
     from haltline.streams.operator.ids import NotFound, resolve
 
     operator = Operator(at.bootstrap, topics=at.topics, group=at.group, client=at.client_config)
-    standing = operator.standing()
+    in_force = operator.in_force()
     if session is not None:
-        standing = [record for record in standing if record.scope is ScopeKind.SESSION]
+        in_force = [record for record in in_force if record.scope is ScopeKind.SESSION]
         with suppress(NotFound):  # if nothing is in force, an unknown id is no error
-            session = resolve("session", session, (record.id for record in standing))
-        standing = [record for record in standing if record.id == session]
+            session = resolve("session", session, (record.id for record in in_force))
+        in_force = [record for record in in_force if record.id == session]
         if as_json:
-            print_json({"control": standing})
+            print_json({"control": in_force})
         else:
-            _print_standing(standing, none=f"nothing holds for session {session}")
-        stopped = [record for record in standing if record.state is not ControlState.PROBATION]
+            _print_in_force(in_force, none=f"nothing is in force for session {session}")
+        stopped = [record for record in in_force if record.state is not ControlState.PROBATION]
         raise typer.Exit(Exit.NO if stopped else Exit.OK)
     lag = operator.lag()
     beside = Runs.SHADOW.group(at.group)
@@ -62,19 +62,19 @@ def status(
         shadow = []  # the group does not exist: one worker group runs all rules
     if as_json:
         document = {"lag": [asdict(partition) for partition in lag], "shadow_lag": [asdict(one) for one in shadow]}
-        print_json({"control": standing, "group": at.group, **document})
+        print_json({"control": in_force, "group": at.group, **document})
         return
-    _print_standing(standing, none="nothing is killed")
+    _print_in_force(in_force, none="nothing is killed")
     _print_lag(lag, at.group)
     if shadow:
         waiting = sum(partition.lag_records for partition in shadow)
         say(f"{waiting} records wait for group {beside}, whose rules are in shadow and stop nothing")
 
 
-def _print_standing(standing: "list[ControlRecord]", *, none: str) -> None:
+def _print_in_force(in_force: "list[ControlRecord]", *, none: str) -> None:
     from haltline.cli.answers import acknowledged
 
-    if not standing:
+    if not in_force:
         say(none)
         return
     now_ms = time.time_ns() // 1_000_000
@@ -88,7 +88,7 @@ def _print_standing(standing: "list[ControlRecord]", *, none: str) -> None:
             record.reason,
             acknowledged(record),
         )
-        for record in standing
+        for record in in_force
     )
     print_table(("scope", "id", "state", "since", "by", "reason", "acknowledged"), rows)
 

@@ -26,10 +26,10 @@ def tail(
         typer.Option(help=f"Topic without the prefix, may be repeated: {', '.join(_NAMES)}.", metavar="NAME"),
     ] = ["actions", "interventions"],  # noqa: B006  # typer copies it
     session: Annotated[
-        str | None, typer.Option(help="Only of this session: its id, or the beginning of it.", metavar="ID")
+        str | None, typer.Option(help="Only records of this session: its id, or its beginning.", metavar="ID")
     ] = None,
     from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Begin with the oldest record.")] = False,
-    count: Annotated[int | None, typer.Option(help="End after so many records.", min=1)] = None,
+    count: Annotated[int | None, typer.Option(help="End after this many records.", min=1)] = None,
     at: Cluster,
     vocabulary: Annotated[
         VocabularyName | None,

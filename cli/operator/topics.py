@@ -28,8 +28,8 @@ _log = logging.getLogger(__name__)
 def create(
     *,
     at: Cluster,
-    partitions: Annotated[int, typer.Option(help="How many partitions each topic gets.", min=1)] = 12,
-    replication: Annotated[int, typer.Option(help="How many brokers hold each partition.", min=1)] = 3,
+    partitions: Annotated[int, typer.Option(help="Number of partitions of each topic.", min=1)] = 12,
+    replication: Annotated[int, typer.Option(help="Number of replicas of each partition.", min=1)] = 3,
     as_json: AsJson = False,
 ) -> None:
     """Create every topic that is missing. Topics that exist stay as they are; exit 1 when one differs.
@@ -94,7 +94,7 @@ def acls(
         ),
     ] = "",
     carry_out: Annotated[
-        bool, typer.Option("--apply", help="Create them on the cluster, as its administrator.")
+        bool, typer.Option("--apply", help="Create the permissions on the cluster, as its administrator.")
     ] = False,
     at: Cluster,
     as_json: AsJson = False,

@@ -25,13 +25,13 @@ def serve(  # the options are the settings
         Path | None,
         option_of("console.keys", more="See `console key`. Default: one admin key is created and printed."),
     ] = None,
-    oidc: Annotated[Path | None, option_of("console.oidc", more="People may sign in with it.")] = None,
+    oidc: Annotated[Path | None, option_of("console.oidc", more="Its users may sign in.")] = None,
     database: Annotated[str, option_of("console.database")] = "sqlite:///haltline-console.db",
     rules: Annotated[Path | None, option_of("console.rules")] = None,
     rebuild: Annotated[
         bool,
         typer.Option(
-            "--rebuild", help="Make the read model anew: from --audit-table, where there is one, then from the topics."
+            "--rebuild", help="Rebuild the read model: from --audit-table, if there is one, then from the topics."
         ),
     ] = False,
     host: Annotated[str, option_of("console.host")] = "127.0.0.1",
@@ -40,10 +40,12 @@ def serve(  # the options are the settings
         int | None,
         typer.Option(help="Also serve /metrics, without a key, on a port of its own; 0: any.", min=0, max=65535),
     ] = None,
-    metrics_host: Annotated[str, typer.Option(help="Address to listen at for it.")] = "127.0.0.1",
+    metrics_host: Annotated[str, typer.Option(help="Address of --metrics-port.")] = "127.0.0.1",
     metrics_token_file: Annotated[
         Path | None,
-        typer.Option(help="Its text, as bearer token, opens /metrics, as any key that may look does.", metavar="FILE"),
+        typer.Option(
+            help="File with a bearer token for /metrics, which the key of any role opens too.", metavar="FILE"
+        ),
     ] = None,
     link_key: Annotated[Path | None, option_of("console.link_key")] = None,
     audit_table: Annotated[

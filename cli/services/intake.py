@@ -9,7 +9,7 @@ _DESCRIPTION = """\
 Serve verdicts over HTTP, for agents in other languages, until SIGTERM or Ctrl-C.
 
   POST /v1/events    {"events": [...]}, a list, one event, JSON lines, or CloudEvents 1.0 (all modes): checked,
-                     without secrets, confirmed by the broker; 400 lists the error of each, and none is accepted
+                     redacted, acknowledged by the broker; 400 lists the error of each, and none is accepted
   POST /v1/verdict   {"session_id", "action", "args", ...}: the verdict; {"allowed", "call_id", "message", ...}
                      {"session_id", "kind": "model.turn"}: whether the model may take its next turn
                      "mode": of this call; "session_mode": of a new session;
@@ -25,7 +25,7 @@ Serve verdicts over HTTP, for agents in other languages, until SIGTERM or Ctrl-C
   POST /beta/litellm_basic_guardrail_api
                      LiteLLM's generic guardrail API: its proxy sends each turn and each tool call for a verdict
   GET  /healthz      200 when the broker answers
-  GET  /metrics      for Prometheus, with the token where there is one; see also --metrics-port
+  GET  /metrics      for Prometheus, with the token if one is set; see also --metrics-port
 
 A request that is sent again with its Idempotency-Key is answered once. With Prefer: wait=SECONDS, the answer is 202
 {"waiting": true} when it takes longer than that, and the request is sent again.
@@ -64,10 +64,10 @@ def options_of() -> argparse.ArgumentParser:
     parser.add_argument("--budget", dest="budget_s", metavar="S", help="seconds to wait for a verdict (1)")
     host, port, token_file, grpc_port, keys, tls_config = (os.environ.get(name) for name in VARIABLES)
     parser.add_argument(
-        "--host", default=host or "127.0.0.1", metavar="ADDRESS", help="address to listen at (%(default)s)"
+        "--host", default=host or "127.0.0.1", metavar="ADDRESS", help="address to listen on (%(default)s)"
     )
     parser.add_argument(
-        "--port", type=int, default=port or 8765, help="port to listen at; 0 takes a free one (%(default)s)"
+        "--port", type=int, default=port or 8765, help="port to listen on; 0 takes a free one (%(default)s)"
     )
     parser.add_argument(
         "--otlp-grpc-port",

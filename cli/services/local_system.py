@@ -69,7 +69,7 @@ class _Run:
         return [] if self.broker.embedded else ["--instance-id", f"{socket.gethostname()}-up-{which}"]
 
 
-_EMBEDDED = "in this process, gone with it"
+_EMBEDDED = "in this process, its records end with it"
 
 
 def run_system(

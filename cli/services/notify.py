@@ -47,7 +47,7 @@ def serve(
         ),
     ] = "",
     session_timeout: Annotated[
-        float, typer.Option(help="Seconds of silence after which it loses its partitions to another.", min=1)
+        float, typer.Option(help="Seconds without a heartbeat after which it loses its partitions.", min=1)
     ] = 10.0,
     fetch_wait_ms: FetchWait = 500,
     metrics_host: MetricsHost = "127.0.0.1",
@@ -118,7 +118,7 @@ def check(file: Document, *, as_json: AsJson = False) -> None:
 def send_test(
     file: Annotated[Path, option_of("notify.config", "--config")],
     *,
-    route: Annotated[str, typer.Option(help="The route to whose channels it is sent.", metavar="NAME")],
+    route: Annotated[str, typer.Option(help="The route whose channels receive it.", metavar="NAME")],
     channel: Annotated[str | None, typer.Option(help="Only to this channel of the route.", metavar="NAME")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -172,7 +172,7 @@ def show_plan(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
 ) -> None:
-    """Print who would be notified of incident records, and when, by their own times. Nothing is sent.
+    """Print who would be notified of incident records, and when, by the times of the records. Nothing is sent.
 
     Lines of `haltline tail --topic incidents --json` are read too.
 
@@ -203,7 +203,7 @@ def show_plan(
 def _in_words(plan: dict[str, Any]) -> str:
     if plan["channel"] is None:
         return "nobody"
-    route = f"by route {plan['route']}" if plan["route"] else "as it was notified before"
+    route = f"by route {plan['route']}" if plan["route"] else "through the route of the first notification"
     when = "at once" if plan["due"] is None else f"at {plan['due']}{', in a digest' if plan['digest'] else ''}"
     return f"{plan['channel']} {route}, {when}"
 

@@ -12,7 +12,7 @@ from haltline.cli.common import Exit, FetchWait, MetricsHost, MetricsPort, Polic
 from haltline.cli.policy_option import read_plugins, read_policy
 
 KEY: Final = "HALTLINE_OPINION_API_KEY"
-"""The variable of the key, if no file has it. There is no option, because other users can read those."""
+"""The variable with the key, without a file. There is no option for the key, as other users can read those."""
 
 
 @with_cluster()

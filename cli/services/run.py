@@ -49,7 +49,7 @@ def worker(
     prefix: Prefix = DEFAULT_PREFIX,
     policy: PolicyFile = None,
     policy_name: Annotated[
-        str, typer.Option(help="Without --policy: which of the published policies to follow.", metavar="NAME")
+        str, typer.Option(help="Name of the published policy to follow, without --policy.", metavar="NAME")
     ] = "default",
     group: Group = DEFAULT_GROUP,
     rules: Annotated[
@@ -60,23 +60,23 @@ def worker(
     ] = "all",
     instance_id: Annotated[
         str | None,
-        typer.Option(help="Name within the group that outlives a restart: its partitions are taken up at once."),
+        typer.Option(help="Static name in the group: after a restart the worker gets its partitions back at once."),
     ] = None,
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = DEFAULT_METRICS_PORT,
     checkpoint_interval: Annotated[
-        float, typer.Option(help="Seconds between checkpoints, at least; up to 10 where they take long.", min=0.05)
+        float, typer.Option(help="Minimum seconds between checkpoints; up to 10 if they take long.", min=0.05)
     ] = 1.0,
     standby_replicas: Annotated[
         int, typer.Option(help="How many other workers keep a warm copy of each partition's state.", min=0)
     ] = 0,
     session_timeout: Annotated[
-        float, typer.Option(help="Seconds of silence after which a worker loses its partitions.", min=1)
+        float, typer.Option(help="Seconds without a heartbeat after which a worker loses its partitions.", min=1)
     ] = 10.0,
     fetch_wait_ms: FetchWait = 500,
     sealing_key: Annotated[
         Path | None,
-        option_of("workers.sealing_key", more="See `audit keygen`; they check it with HALTLINE_VERIFY_KEY."),
+        option_of("workers.sealing_key", more="See `audit keygen`; agents verify with HALTLINE_VERIFY_KEY."),
     ] = None,
     client_config: ClientConfig = NO_CLIENT_CONFIG,
 ) -> None:
@@ -182,29 +182,29 @@ def audit(
         ),
     ] = "",
     instance_id: Annotated[
-        str | None, typer.Option(help="Name within the group that outlives a restart, unique in it.")
+        str | None, typer.Option(help="Static name in the group, the same after a restart and unique.")
     ] = None,
-    flush: Annotated[
-        float, typer.Option(help="The longest a record waits before it is written, in seconds.", min=0.1)
-    ] = 5.0,
+    flush: Annotated[float, typer.Option(help="Maximum seconds before a record is written.", min=0.1)] = 5.0,
     signing_key: Annotated[Path | None, option_of("audit.signing_key", more="See `audit keygen`.")] = None,
-    sign_every: Annotated[int, typer.Option(help="Sign the chain of a partition after how many rows.", min=1)] = 1000,
+    sign_every: Annotated[
+        int, typer.Option(help="Rows of a partition after which its hash chain is signed.", min=1)
+    ] = 1000,
     redact: Annotated[
         str,
         typer.Option(
-            help="Kinds to redact before storing: some of secrets, email, us_ssn, credit_card, phone_us; all; none.",
+            help="Data to redact before storing: some of secrets, email, us_ssn, credit_card, phone_us; all; none.",
             metavar="KINDS",
         ),
     ] = "all",
     compact_after: Annotated[
         int,
         typer.Option(
-            help="How many small files of the table are merged at a time, in a process of their own; 0: never.",
+            help="Number of small files of the table to merge at a time, in a separate process; 0: never.",
             min=0,
         ),
     ] = 200,
     vacuum_hours: Annotated[
-        int, typer.Option(help="After how many hours files that no commit refers to are deleted then; 0: never.", min=0)
+        int, typer.Option(help="Hours after which unreferenced files are deleted then; 0: never.", min=0)
     ] = 168,
     fetch_wait_ms: FetchWait = 500,
     metrics_host: MetricsHost = "127.0.0.1",

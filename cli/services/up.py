@@ -39,7 +39,7 @@ def up(
         RulesName,
         option_of(
             "workers.rules",
-            help="enforced: rules in shadow run in a process of their own beside it; all: one worker runs all.",
+            help="enforced: rules in shadow run in a separate process; all: one worker runs all.",
         ),
     ] = "enforced",
     client_config: ClientConfig = NO_CLIENT_CONFIG,
@@ -47,7 +47,7 @@ def up(
     """Run a broker, workers, an audit sink and a console on this machine, until Ctrl-C.
 
     Without --kafka the broker is in this process, and its records end with it; if haltline.toml names a broker
-    (kafka.bootstrap), that one is used. When one part dies, all end. The sink's metrics are on the port after the
+    (kafka.bootstrap), that one is used. When one process dies, all end. The sink's metrics are on the port after the
     worker's, those of the rules in shadow on a free one. Other commands in this folder find the broker and the table
     without options, by the file up.toml in the data folder.
 

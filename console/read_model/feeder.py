@@ -144,7 +144,7 @@ class Feeder:
         try:
             while not self._ended.is_set():
                 try:
-                    self._read_or_begin_anew()
+                    self._read_or_start_over()
                 except _AssignAgain as changed:
                     log.info("the read model: %s", changed)
                     self._ended.wait(_AGAIN_S)
@@ -154,13 +154,13 @@ class Feeder:
                     self._ended.wait(_AGAIN_S)
         except BaseException as failure:
             self.failure = failure
-            log.exception("the read model is no longer kept up")
+            log.exception("the read model is no longer updated")
 
-    def _read_or_begin_anew(self) -> None:
+    def _read_or_start_over(self) -> None:
         try:
             self._read()
-        except TopicRecreated as anew:
-            self._begin_anew(anew)
+        except TopicRecreated as recreated:
+            self._start_over(recreated)
 
     def _read(self) -> None:
         consumer = open_consumer(
@@ -222,11 +222,11 @@ class Feeder:
                     )
             put(connection, tables.topic_ids, [{"topic": name, "id": topic_id} for name, topic_id in ids.items()])
 
-    def _begin_anew(self, anew: TopicRecreated) -> None:
+    def _start_over(self, recreated: TopicRecreated) -> None:
         log.warning(
             "%s: the read model is rebuilt from the topics. Records that they no longer hold are in the audit table: "
             "haltline console --rebuild --audit-table",
-            anew,
+            recreated,
         )
         self.caught_up.clear()
         clear(self._engine)

@@ -42,10 +42,10 @@ DASHBOARDS: Final = {
                 "Enforced, warned, in shadow",
                 {"{{mode}}": rate("decisions_total", "mode")},
                 "ops",
-                "What a rule in shadow would have done is counted here, and done by nobody.",
+                "Decisions of rules in shadow are counted here and not carried out.",
             ),
             by_name(series("Findings by severity", {"{{severity}}": rate("findings_total", "severity")}, "ops")),
-            series("What operators and the clock did", {"{{what}}": rate("followups_total", "what")}, "ops").data_links(
+            series("Acts of operators and of timers", {"{{what}}": rate("followups_total", "what")}, "ops").data_links(
                 to("Stops in force, in the console", "/kill")
             ),
             series(
@@ -85,20 +85,20 @@ DASHBOARDS: Final = {
             stat(
                 "Activity after a kill",
                 {"acts": f'sum(haltline_followups_total{{{J},what="activity_after_kill"}})'},
-                what="Events that killed sessions published nevertheless.",
+                what="Events that killed sessions published after the kill.",
             )
             .thresholds(steps(("green", None), ("red", 1)))
             .data_links(to("Killed sessions in the console", "/sessions?state=killed")),
             series(
                 "Approvals",
                 {"{{what}}": f'sum by (what) (increase(haltline_followups_total{{{J},what=~"approval_.*"}}[1h]))'},
-            ).data_links(to("Approvals that wait, in the console", "/approvals")),
+            ).data_links(to("Pending approvals in the console", "/approvals")),
             marked(
                 series(
-                    "The canary took",
+                    "Duration of the canary",
                     {"seconds": f"max(haltline_canary_seconds{{{J}}})"},
                     "s",
-                    "Longer than the line: the canary counts as not stopped.",
+                    "Above the line, the canary counts as not stopped.",
                 ),
                 10,
                 "red",
@@ -124,7 +124,7 @@ DASHBOARDS: Final = {
                 "Decisions of a finding",
                 {"{{detector}}": f"{rate('decisions_total', 'detector')} / {rate('findings_total', 'detector')}"},
                 "percentunit",
-                "A rule that finds much and decides little: its findings are below what is acted on.",
+                "A rule with many findings and few decisions: its findings are below the thresholds for decisions.",
             ).data_links(_RULE),
             series(
                 "Interventions that helped",
@@ -141,7 +141,7 @@ DASHBOARDS: Final = {
             .max(1)
             .data_links(_RULE),
             series(
-                "Interventions by what followed",
+                "Interventions by result",
                 {"{{helped}}": rate("interventions_judged_total", "helped")},
                 "ops",
             ).data_links(to("Precision of the rules in the console", "/precision")),
@@ -150,7 +150,7 @@ DASHBOARDS: Final = {
                 series(
                     "Errors of detectors",
                     {"{{detector}}": f"sum by (detector) (haltline_detector_errors_total{{{J}}})"},
-                    what="Events on which a detector raised: what it looks for may be missed.",
+                    what="Events on which a detector raised an exception: it may miss findings.",
                 ),
                 1,
                 "red",
@@ -170,7 +170,7 @@ DASHBOARDS: Final = {
                     )
                 },
                 "percentunit",
-                "Of the verdicts since the process began, those that take the session for a runaway as the rule does.",
+                "Share of the verdicts since the process started that agree with the rule: the session is a runaway.",
             )
             .max(1)
             .data_links(_RULE),
@@ -183,7 +183,7 @@ DASHBOARDS: Final = {
                     "others": _unanswered('outcome!~"runaway|sound|timeout|over_limit"'),
                 },
                 "ops",
-                "What follows is in the policy: opinion.without_answer.",
+                "The policy's opinion.without_answer sets the consequence.",
             ),
             series("From request to answer", within("opinion_seconds"), "s", "At most the policy's opinion.timeout_s."),
             series(
@@ -194,10 +194,10 @@ DASHBOARDS: Final = {
             ),
             series("Tokens", {"{{kind}}": rate("opinion_tokens_total", "kind")}, "ops"),
             series(
-                "Opinions that workers took in",
+                "Opinions processed by workers",
                 {"{{what}}": f'sum by (what) (rate(haltline_followups_total{{{J},what=~"opinion_.*"}}{RATE}))'},
                 "ops",
-                "opinion_late: the answer came after the time of its request, and changed nothing.",
+                "opinion_late: the answer arrived after its request expired, and had no effect.",
             ),
         ],
     ),

@@ -36,7 +36,7 @@ DASHBOARDS: Final = {
                 stat(
                     "The canary was stopped",
                     {"stopped": f"min(haltline_canary_up{{{J}}})"},
-                    what="Whether the last session that had to be killed was, and its agent acknowledged it.",
+                    what="Whether the last test session was killed, with an acknowledgement by its agent.",
                 ),
                 "stopped",
                 "NOT STOPPED",
@@ -50,14 +50,14 @@ DASHBOARDS: Final = {
                 "From record to decision",
                 within("decision_latency_seconds", f" {OF_WORKERS}"),
                 "s",
-                "Without what rules in shadow would have decided, for which nobody waits.",
+                "Without rules in shadow, for which no call waits.",
             ),
             marked(
                 series(
                     "Records that could not be used",
                     {"{{reason}}": rate("dead_letters_total", "reason")},
                     "ops",
-                    "Dead letters: the activity in them is not watched.",
+                    "Dead letters: their events are not evaluated.",
                 ),
                 0.001,
                 "red",
@@ -75,14 +75,14 @@ DASHBOARDS: Final = {
             series(
                 "Policy in force",
                 {"{{policy}} at {{instance}}": f"haltline_policy_version{{{J}}}"},
-                what="Workers that differ for long are at odds on what to stop.",
+                what="Workers that differ for long decide differently.",
             ).data_links(to("Policies in the console", "/policies?name=${__field.labels.policy:percentencode}")),
             series(
                 "Requests a second", {"{{route}} {{status}}": rate("http_requests_total", "route, status")}, "reqps"
             ),
             marked(
                 series(
-                    "Answers within (99 %)",
+                    "Response time (99 %)",
                     {
                         "{{route}}": (
                             "histogram_quantile(0.99, sum by (le, route) "
@@ -109,10 +109,10 @@ DASHBOARDS: Final = {
             ),
             marked(
                 series(
-                    "The oldest has waited",
+                    "Age of the oldest waiting record",
                     {"{{topic}}": f"max by (topic) ({of('worker', 'consumer_lag_seconds')})"},
                     "s",
-                    "HaltlineBehind warns from the line on: decisions are late.",
+                    "HaltlineBehind fires above the line: decisions are late.",
                 ),
                 30,
             ).data_links(to("Lag in the console", "/fleet")),
@@ -122,20 +122,20 @@ DASHBOARDS: Final = {
                 "s",
             ),
             series(
-                "Records that come, a second",
+                "Records produced a second",
                 {"{{topic}}": f"sum by (topic) (rate(haltline_consumer_high_watermark{{{J}}}{RATE}) {OF_WORKERS})"},
                 "ops",
                 "By the ends of the partitions, which move whether or not a worker reads.",
             ),
             series(
-                "Records that are done, a second",
+                "Records processed a second",
                 {"{{topic}}": f"sum by (topic) (rate(haltline_consumer_committed_offset{{{J}}}{RATE}) {OF_WORKERS})"},
                 "ops",
             ),
             series("Partitions of each process", {"{{instance}}": f"haltline_assigned_partitions{{{J}}}"}),
-            series("State to be recovered", {"{{instance}}": f"haltline_recovery_remaining_records{{{J}}}"}),
+            series("State to recover", {"{{instance}}": f"haltline_recovery_remaining_records{{{J}}}"}),
             series("Rebalances", {"{{instance}}": f"increase(haltline_rebalances_total{{{J}}}[10m])"}),
-            marked(series("A checkpoint takes", within("checkpoint_duration_seconds"), "s"), 10),
+            marked(series("Checkpoint duration", within("checkpoint_duration_seconds"), "s"), 10),
             series("State written", {"bytes": rate("state_bytes_total")}, "Bps"),
             series("States written", {"states": rate("states_written_total")}, "ops"),
         ],
@@ -151,23 +151,23 @@ DASHBOARDS: Final = {
                     "Behind",
                     {"{{topic}}": f"max by (topic) ({of('audit', 'consumer_lag_seconds')})"},
                     "s",
-                    "HaltlineSinkBehind warns from the line on.",
+                    "HaltlineSinkBehind fires above the line.",
                 ),
                 300,
             ),
             series("Records that wait", {"{{topic}}": f"sum by (topic) ({of('audit', 'consumer_lag_records')})"}),
             series(
-                "Left before the broker deletes",
+                "Offsets left before the broker deletes",
                 {
                     "{{topic}}[{{partition}}]": (
                         f"haltline_consumer_committed_offset{{{J}}} - haltline_consumer_low_watermark"
                         ' and on (job, instance) haltline_build_info{component="audit"}'
                     )
                 },
-                what="Offsets between the oldest that the broker has and where the sink is. At 0 with records that "
+                what="Offsets between the oldest of the broker and the position of the sink. At 0 with records that "
                 "wait, the audit loses records.",
             ),
-            series("A commit takes", within("sink_commit_seconds"), "s"),
+            series("Commit duration", within("sink_commit_seconds"), "s"),
             series("Commits a second", {"commits": rate("sink_commits_total")}, "ops"),
             marked(
                 series(
@@ -184,7 +184,7 @@ DASHBOARDS: Final = {
                 stat(
                     "Chains are intact",
                     {"intact": f"min(haltline_audit_chain_intact{{{J}}})"},
-                    what="Whether the last verification found the table as the sink wrote it.",
+                    what="Whether the last verification found the table unchanged.",
                 ),
                 "intact",
                 "BROKEN",

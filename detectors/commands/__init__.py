@@ -1,16 +1,14 @@
-"""What a shell, SQL, git, cluster or cloud command line would destroy.
+"""The destructive effects of a shell, SQL, git, cluster or cloud command line.
 
-Pure functions of the text. A line passes a quick look for telling words (`prefilter`), is taken apart (`lexer`,
-`expand`, `shell`, `wrappers`), and each program in it is read by a reader of its own (`files`, `git`, `databases`,
-`containers`, `cloud`, `system`, `scripts`, `sql`) and by tables (`effects`). Paths are judged by `paths`, names
-by `names`.
+Pure functions of the text. A fast check for relevant words (`prefilter`) comes first. The line is then parsed (`lexer`,
+`expand`, `shell`, `wrappers`), and each program in it is interpreted by its reader (`files`, `git`, `databases`,
+`containers`, `cloud`, `system`, `scripts`, `sql`) and by tables (`effects`). `paths` rates paths, `names` rates names.
 
-Dry runs, `--help`, comments, quoted text and files that are written destroy nothing. What is destroyed by a branch that
-may not be taken counts.
+Dry runs, `--help`, comments, quoted text and written files destroy nothing. A conditional branch counts as executed.
 
-Misses: what is in scripts, Makefiles, aliases and configuration; encoded or encrypted text; what is only known when
-it runs. The docstring of each module says what it misses. It sees what an agent writes down: against one that hides
-what it does it is no protection.
+Misses: the contents of scripts, Makefiles, aliases and configuration; encoded or encrypted text; values known only at
+run time. The docstring of each module lists what it misses. The analysis reads what an agent writes openly; it is no
+protection against deliberate obfuscation.
 """
 
 from haltline.detectors.commands.creations import creations, may_create

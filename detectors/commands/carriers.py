@@ -1,6 +1,6 @@
-"""Programs that carry a command line in an argument or on their input: tmux, awk, make, git aliases, ansible.
+"""Programs that take a command line as an argument or on stdin: tmux, awk, make, git aliases, ansible.
 
-Misses: programs that are told by a file what to run; keys sent to a terminal one by one; their less usual options.
+Misses: programs that read the command from a file; keys sent to a terminal one by one; their less common options.
 """
 
 import re
@@ -54,7 +54,7 @@ def _input(invocation: Invocation) -> list[str]:
 
 
 def schedule(text: str) -> list[str]:
-    """The command lines of a table of cron."""
+    """Return the command lines of a crontab."""
     return _SCHEDULE.findall(text)
 
 
@@ -78,7 +78,7 @@ def _screen(invocation: Invocation) -> list[str]:
 
 
 def recipes(text: str) -> list[str]:
-    """The command lines of a Makefile."""
+    """Return the command lines of a Makefile."""
     return _RECIPE.findall(text)
 
 
@@ -103,7 +103,7 @@ def _sed(invocation: Invocation) -> list[str]:
 
 
 def _by_pattern(pattern: re.Pattern[str]) -> Carrier:
-    """Programs whose own language says which command is run, or which path goes."""
+    """Return a carrier for programs whose own language names the command to run or the path to delete."""
 
     def carry(invocation: Invocation) -> list[str]:
         return [
@@ -116,10 +116,10 @@ def _by_pattern(pattern: re.Pattern[str]) -> Carrier:
 
 
 def carried(invocation: Invocation) -> list[str]:
-    """Command lines that remove, in the arguments of whatever program: as one of them, or as the last of them.
+    """Return the deleting command lines among the arguments of any program: one argument, or the trailing arguments.
 
-    `hyperfine 'rm -rf /data/x'`, `bwrap --bind / / rm -rf /data/x`: which programs run what they are given is known
-    of some only, and what begins so is not said for another reason, unless the program is one for texts.
+    Examples: `hyperfine 'rm -rf /data/x'`, `bwrap --bind / / rm -rf /data/x`. Only some programs are known to run their
+    arguments, but an argument that begins like this rarely has another purpose, unless the program handles texts.
     """
     if invocation.name in _FOR_TEXTS:
         return []
@@ -249,12 +249,12 @@ _FOR_TEXTS = frozenset(listed("""
     parallel rm mv cp ls expr tee awk gawk perl case python ipython pypy node deno bun ruby php lua luajit Rscript R
     julia groovy elixir swift
 """))  # fmt: skip
-"""Programs whose arguments are looked for, said or stored, and those that are read as what they run already."""
+"""Programs that search for, print or store their arguments, and those whose arguments are parsed as commands anyway."""
 _WITH_RM = frozenset(listed("""
     docker podman gsutil gcloud aws rclone mc s3cmd s5cmd ipfs dvc databricks hdfs hadoop ossutil azcopy go poetry
     kubectl helm vault multipass lxc nvm volta
 """))  # fmt: skip
-"""Programs with an `rm` of their own."""
+"""Programs with an `rm` subcommand."""
 
 CARRIERS: Mapping[str, Carrier] = {
     "script": _option("-c", "--command"),

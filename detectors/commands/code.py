@@ -1,12 +1,12 @@
-"""Small programs: which files, trees, tables, buckets and requests they would take away, whatever their language.
+"""The files, trees, tables, buckets and requests that a small program would delete, in any language.
 
-One walk over the words of the text (`code_tokens`) that knows texts, names that were given a value, imports under
-other names, loops over lists, functions that are called with literal arguments, and the usual ways to put a path
-together. Which calls matter stands in `code_calls`. Python, JavaScript, Ruby, Perl, PHP, R, Go, Java, Rust and
-PowerShell are read alike, and alike on every Python.
+One pass over the tokens of the text (`code_tokens`). It follows string literals, variables, import aliases, loops over
+lists, functions that are called with literal arguments, and the usual ways to build a path. `code_calls` lists the
+relevant calls. Python, JavaScript, Ruby, Perl, PHP, R, Go, Java, Rust and PowerShell are read by the same rules,
+independent of the Python version.
 
-Misses: paths and statements that are computed; methods of the program's own classes that are called on an object of
-unknown kind; functions that are defined in one call and called in another; what a program reads before it deletes it.
+Misses: computed paths and statements; methods of the program's own classes on an object of unknown type; functions
+that are defined in one call and called in another; data that a program reads before it deletes it.
 """
 
 import base64
@@ -47,7 +47,7 @@ _BARE = frozenset(("unlink", "system", "exec", "rmtree", "remove_tree", "rmdir",
 _DECLARES = frozenset(("const", "let", "var", "my", "local", "our", "val", "auto"))
 _LOST_THERE = re.compile(r"/(?:var/)?tmp(?:/|$)|/dev/shm|.*/\.?Trash/")
 _DONE_WITH = frozenset(("ReceiptHandle", "receipt_handle", "Entries", "ack_ids", "ack_id", "lock_token"))
-"""Arguments of what acknowledges a message."""
+"""Arguments of calls that acknowledge a message."""
 _OF_EACH = frozenset(("each", "find_each", "map", "for_each"))
 _HTTP = frozenset(("POST", "PUT", "PATCH"))
 _OPENERS = frozenset(("openSync", "fopen", "createWriteStream"))
@@ -73,7 +73,7 @@ _WRITES_WHOLE = frozenset(
 """)
 )
 _NOTHING = frozenset(("Buffer.alloc", "Buffer.from", "Uint8Array", "Blob", "TextEncoder.encode"))
-"""What makes nothing when it is given nothing."""
+"""Calls that return an empty value when called without arguments."""
 _OF_TABLES = re.compile(r"\bTable\b|__table__|sequelize|schema", re.IGNORECASE)
 _DELETES = re.compile(r"^(?:sqlalchemy\.)?delete\.\w|\w\.delete$")
 _COMMAND = re.compile(r"\s*(?:sudo\s+)?[\w./-]+(?:\s|$)")
@@ -83,25 +83,25 @@ _OF_DATABASES = frozenset(("sql", "thing"))
 
 
 class Call(NamedTuple):
-    """One call of a program that matters."""
+    """One relevant call of a program."""
 
     kind: str
-    """`path` or `tree` (a path with all below it), `shell` or `sql` (a text that is run), `url` that is deleted,
-    `thing` (`kind=name`), `away` (a path that is moved), `request` (a place; its method is the name), `act:EFFECT`,
-    `opaque` (a text that is run and not known)."""
+    """`path` or `tree` (a path with everything below it), `shell` or `sql` (a text that is executed), `url` (deleted),
+    `thing` (`kind=name`), `away` (a path that is moved), `request` (a URL; `name` is the method), `act:EFFECT`,
+    `opaque` (an executed text that is unknown)."""
 
     name: str
     argument: str
 
 
 class Value(NamedTuple):
-    """What an expression may stand for: texts, the name of what it refers to, whether it is a list."""
+    """The possible values of an expression: texts, the name that it refers to, whether it is a list."""
 
     texts: tuple[str, ...] = ()
     ref: str = ""
     listed: bool = False
     constant: str = ""
-    """A number, a truth value or nothing, as it is written; `[]` and `{}` too."""
+    """The source of a number, a boolean, a null value, `[]` or `{}`."""
 
 
 _NONE = Value()
@@ -115,7 +115,7 @@ class _Function(NamedTuple):
 
 
 def calls(text: str, depth: int = 0, work: StepBudget | None = None) -> list[Call]:
-    """The calls of a program that matter, in its order. Never raises."""
+    """Return the relevant calls of a program, in order. Never raises."""
     work = work or StepBudget()
     program = _Program(tokens(text[: 4 * _MAX_TEXT_CHARS], work), depth, work)
     program.own = own_models(text)
@@ -145,17 +145,17 @@ class _Program:
         self.functions: dict[str, _Function] = {}
         self.renamed: dict[str, str] = {}
         self.stars: list[str] = []
-        """Modules all of whose names are imported."""
+        """Modules imported with `*`."""
         self.opened: dict[str, tuple[tuple[str, ...], int]] = {}
-        """By name: the files that are opened to be written anew, and from which token on."""
+        """The files opened for overwriting, and the index of the first token after the call, by variable name."""
         self.nested = 0
         self.own: frozenset[str] = frozenset()
-        """Models whose tables the program makes itself."""
+        """Models whose tables the program itself creates."""
         self.reaches_out = False
-        """Whether it has a client of a service."""
+        """Whether the program has a client of a remote service."""
 
     def run(self, at: int, end: int) -> None:
-        """Goes through a part of the program, statement by statement."""
+        """Interpret a range of tokens, statement by statement."""
         while at < end and self.work.take():
             at = max(self._statement(at), at + 1)
 
@@ -217,19 +217,19 @@ class _Program:
         return after
 
     def _is_written(self, at: int) -> bool:
-        """Whether a block, or a method, stands behind a file that was opened: `{ |f| f.puts 1 }`, `:write(x)`."""
+        """Return whether the opened file is written in a block or by a method: `{ |f| f.puts 1 }`, `:write(x)`."""
         if self._is(at, "{"):
             return not self._is(at + 1, "}")
         return self._is(at, "do") or (self._is(at, ":") and self._name_at(at + 1) != "close")
 
     def _give_name(self, name: str, value: Value, at: int) -> None:
-        if value.ref == "open_w":  # what is written into it shows later
+        if value.ref == "open_w":  # whether anything is written to it is known later
             self.opened[name] = (value.texts, at)
             value = Value(value.texts, "opened")
         self.names[name] = value
 
     def emptied(self) -> None:
-        """Notes the files that are opened to be written anew and into which nothing is written."""
+        """Record the files that are opened for overwriting and never written to."""
         for name, (files, start) in self.opened.items():
             if not self.work.take(len(self.tokens) // 8):
                 return
@@ -317,7 +317,7 @@ class _Program:
         return end
 
     def _function(self, at: int) -> int:
-        """Notes a function; what it does counts when it is called."""
+        """Record a function; its body counts when it is called."""
         name, after = self._name_at(at + 1), at + 2
         parameters: list[str] = []
         if self._is(after, "("):
@@ -363,7 +363,7 @@ class _Program:
         return self.closings.get(at, len(self.tokens))
 
     def _pairs(self) -> dict[int, int]:
-        """By the place of each opening bracket: that of the one that closes it."""
+        """Return the index of the closing bracket by the index of the opening one."""
         found: dict[int, int] = {}
         opened: list[int] = []
         for at, token in enumerate(self.tokens):
@@ -377,7 +377,7 @@ class _Program:
     # Expressions
 
     def _value(self, at: int) -> tuple[Value, int]:
-        """What the expression at a place stands for, and where it ends. Calls in it are noted."""
+        """Return the value and the end of the expression at an index. Records the calls in it."""
         if self.nested > _MAX_DEPTH:
             self.work.cut = True
         if self.nested > _MAX_DEPTH or at >= len(self.tokens) or not self.work.take():
@@ -455,7 +455,7 @@ class _Program:
         return known.texts[0] if known is not None and known.texts else None
 
     def _group(self, at: int) -> tuple[Value, int]:
-        """A list, an object or an expression in brackets."""
+        """Return the value of a list, an object or an expression in brackets."""
         close = self._closing(at)
         items, keywords = self._arguments(at, close)
         if self.tokens[at].text == "(" and len(items) == 1:
@@ -502,7 +502,7 @@ class _Program:
         return items, keywords
 
     def _behind(self, value: Value, at: int) -> tuple[Value, int]:  # noqa: PLR0912 - one case after another
-        """Attributes, subscripts and calls behind a value."""
+        """Return the value after the attributes, subscripts and calls that follow an expression."""
         begin = at
         while at < len(self.tokens) and self.work.take():
             here = at
@@ -558,21 +558,21 @@ class _Program:
         return value, at
 
     def _changes_every_row(self, chain: str, begin: int, end: int) -> None:
-        """Notes a chain of calls that builds a statement without a condition; its tokens begin and end there."""
+        """Record a chain of calls that builds a statement without a condition, between two token indexes."""
         if methods.changes_every_row(chain):
             named = next((token.text for token in self.tokens[begin:end] if token.kind == "text"), "")
             about = chain.partition(".")[0] if chain[:1].isupper() or not named else named
             self._add(f"act:{ActEffect.OVERWRITES}", "update_every_row", (f"table={about}",))
 
     def _is_called_bare(self, ref: str, at: int) -> bool:
-        """Whether what stands behind a name are its arguments, as Perl and Ruby let them be without brackets."""
+        """Return whether a name is followed by arguments without brackets, as Perl and Ruby allow."""
         if at >= len(self.tokens) or not (ref in _BARE or ref.startswith(("FileUtils.", "File.", "Dir."))):
             return False
         token = self.tokens[at]
         return token.kind == "text" or (token.kind == "name" and token.text not in _BETWEEN_STATEMENTS)
 
     def _called(self, function: Value, items: list[Value], keywords: dict[str, Value]) -> Value:
-        """Notes a call that matters, and says what it gives back."""
+        """Record a relevant call and return its result."""
         ref, base = function.ref, function.texts
         last = ref.rpartition(".")[2]
         first = items[0] if items else next(iter(keywords.values()), Value())
@@ -589,12 +589,12 @@ class _Program:
         self._note(ref, base, items, keywords)
         plain = [text for item in items for text in (*item.texts[:1], *([item.constant] if item.constant else ()))]
         named = {name: value.texts[0] if value.texts else value.constant for name, value in keywords.items()}
-        if "." in ref and methods.excludes_nothing(last, plain, named):
+        if "." in ref and methods.call_excludes_no_row(last, plain, named):
             return Value(base, f"{ref.rpartition('.')[0].removesuffix('.where')}.all")
         return self._given(ref, base, items, keywords)
 
     def _hand_over(self, ref: str, base: tuple[str, ...], items: list[Value], keywords: dict[str, Value]) -> None:
-        """A function that is an argument is called with those behind it: `map(os.remove, files)`."""
+        """Call a function that is passed as an argument with the arguments after it: `map(os.remove, files)`."""
         if ref in ("getattr", "hasattr", "print", "isinstance", "callable", "patch", "mock.patch", "help"):
             return
         for at, item in enumerate((*items, *(value for name, value in keywords.items() if name == "target"))):
@@ -723,7 +723,7 @@ class _Program:
             self._request_or_thing(ref, base, items, keywords)
 
     def _request(self, last: str, methods: set[str], place: str, texts: list[str]) -> bool:
-        """Whether it is a request that does what cannot be taken back."""
+        """Record an irreversible request. Return whether the call is one."""
         method = last.upper() if last.upper() in _HTTP else next(iter(methods & _HTTP), "")
         body = " ".join(
             '"{}": "{}"'.format(*text.split("\0")[-2:]) if "\0" in text else text for text in texts if text != place
@@ -734,7 +734,7 @@ class _Program:
         return False
 
     def _replaces(self, base: tuple[str, ...], items: list[Value], keywords: dict[str, Value]) -> None:
-        """Frames that are written over a table or a folder, where the program says that they replace it."""
+        """Record data frames written over a table or a folder, if an argument requests replacement."""
         how = (
             *base,
             *(text for name in ("if_exists", "mode", "overwrite") for text in keywords.get(name, _NONE).texts),
@@ -820,7 +820,7 @@ class _Program:
                 self._add("thing", verb, named_by(ref, base, given, keywords))
 
     def _sets(self, ref: str, base: tuple[str, ...], items: list[Value], keywords: dict[str, Value]) -> None:
-        """A method of a client that spends, sends, exposes, or sets what destroys: by the tables of tools."""
+        """Record a client method that spends, sends, exposes, or sets a destructive option, by the tables of tools."""
         owner, _, last = ref.rpartition(".")
         if not owner and not keywords and last != "mail" and not last.endswith("Command"):
             return
@@ -829,7 +829,7 @@ class _Program:
             for name, value in keywords.items()
             if value.texts or value.constant
         }
-        # `\0a\0\0b\0c` is c at b in a
+        # `\0a\0\0b\0c` is c at the path a, b
         for text in (text for value in (*items, *keywords.values()) for text in value.texts if "\0" in text):
             *outer, name, told = text.split("\0")
             given |= dict.fromkeys(filter(None, outer), "") | {name: told}
@@ -867,11 +867,11 @@ class _Program:
 
 
 _REQUESTS = re.compile(r"http|axios|faraday|\b(?:got|ky|session)\b", re.IGNORECASE)
-"""Names of what makes requests."""
+"""Names of HTTP clients."""
 
 
 def _is_deed(texts: tuple[str, ...]) -> bool:
-    """Whether a text is the name of a tool that takes something away."""
+    """Return whether a text is the name of a destructive tool."""
     return bool(texts) and _TOOL.fullmatch(texts[0]) is not None and destroying_verb(texts[0]) != ""
 
 
@@ -879,7 +879,7 @@ _TOOL = re.compile(r"[A-Za-z][\w.-]{3,63}")
 
 
 def _tagged(ref: str) -> str:
-    """What a template behind a name is: of `$` and its like a command line, of others what the name says."""
+    """Return the function that a template tag stands for: a command line for `$` and similar tags."""
     last = ref.rpartition(".")[2]
     if last in ("$", "sh", "execa", "execaCommand", "cmd") or ref in ("", "$"):
         return "execa"
@@ -887,7 +887,7 @@ def _tagged(ref: str) -> str:
 
 
 def decoded(text: str) -> str:
-    """What base64 holds; empty where it is none."""
+    """Return the text that base64 encodes; empty if it is invalid."""
     try:
         return base64.b64decode(text, validate=False).decode(errors="replace")
     except (binascii.Error, ValueError):

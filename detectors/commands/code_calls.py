@@ -1,6 +1,6 @@
-"""Which calls of a program take something away, or run another text: by the names that they usually have.
+"""The calls of a program that delete something or execute a text, by their usual names.
 
-Misses: functions and methods under names of the program's own; clients whose methods are not named after what they do.
+Misses: functions and methods that the program names itself; clients whose methods are not named after their effect.
 """
 
 import re
@@ -40,7 +40,7 @@ _ARGUMENTS_APART = frozenset(listed("""
     spawn spawnSync execFile execFileSync execvp execv execl execlp Command system2 create_subprocess_exec posix_spawn
     spawnlp spawnvp capture2 capture3 popen3 Start execa new
 """))  # fmt: skip
-"""Those whose program and arguments are arguments of their own."""
+"""Calls that take the program and each of its arguments as separate arguments."""
 CODES = frozenset(("exec", "eval", "Function", "vm.runInNewContext", "vm.runInThisContext", "runpy", "instance_eval"))
 _SQL = frozenset(listed("""
     execute executemany executescript execute_async exec_driver_sql sql query raw read_sql read_sql_query run_query
@@ -67,22 +67,22 @@ _NOT_DATA = frozenset(listed("""
     drop_shadow drop_privileges delete_later delete_at delete_if erase_line drop_path wipe_line delete_cookie
 """))  # fmt: skip
 _DESCRIBES = frozenset(("DeleteModel",))
-"""Operations of a migration, which are only written down: what is made of them is another call."""
+"""Migration operations: constructing one has no effect, another call executes it."""
 _NOUNS_OF_CODE = frozenset(("column", "columns", "vars", "attr", "item", "key", "prefix", "whitespace", "char", "nan"))
 
 
 CALLS_TOOLS = frozenset(listed("""
     call call_tool callTool invoke execute_tool run_tool use_tool dispatch tool execute run invoke_tool request send
 """))  # fmt: skip
-"""Calls whose first argument may be the name of a tool."""
+"""Calls whose first argument may be a tool's name."""
 RUNS = frozenset(("exec_command", "run", "sudo", "run_command", "send_command", "sendline", "shell", "cmd"))
-"""Methods of remote and local shells; of what they are given only that which is a command line."""
+"""Methods of remote and local shells. Only arguments that are command lines count."""
 TAGS_OF_SQL = frozenset(("sql", "executeRaw", "queryRaw", "$executeRaw", "$queryRaw", "Prisma.sql", "raw"))
 _UNMISTAKABLE = frozenset((
     "rmSync", "unlinkSync", "rmdirSync", "rmtree", "emptyDirSync", "removeSync", "remove_dir_all", "remove_all",
     "RemoveAll", "deleteDirectory", "remove_tree", "rm_rf", "rimrafSync", "removedirs", "remove_file",
 ))  # fmt: skip
-"""Names that files are removed by, whatever they are called on."""
+"""Names that always mean removal of files, on any object."""
 
 
 _IN_MEMORY = re.compile(r"['\"]:memory:['\"]|sqlite(?:\+\w+)?:///?(?::memory:)?['\"]")
@@ -91,37 +91,37 @@ _ELSEWHERE = re.compile(
     r"|connect\((?!\s*['\"]:memory:)",
     re.IGNORECASE,
 )
-"""What may reach another database, or a service."""
+"""Signs of a connection to another database, or to a service."""
 
 
 def keeps_in_memory(program: str) -> bool:
-    """Whether a program has a database in memory and no other: nothing of it is left when the program ends."""
+    """Return whether a program's only database is in memory, so that its data ends with the program."""
     return _IN_MEMORY.search(program) is not None and _ELSEWHERE.search(program) is None
 
 
 def is_removal(ref: str) -> bool:
-    """Whether a call removes the files that its first argument names."""
+    """Return whether a call removes the files named by its first argument."""
     base, _, last = ref.rpartition(".")
     return ref in PATHS or ref in TREES or last in _UNMISTAKABLE or (last == "rm" and "filesystem" in base.lower())
 
 
 def is_shell(ref: str) -> bool:
-    """Whether a call runs its text, or its words, as a command line."""
+    """Return whether a call executes its text, or its words, as a command line."""
     return ref in SHELLS or ref.rpartition(".")[2] in ("execSync", "check_call", "check_output", "getoutput")
 
 
 def takes_words(ref: str) -> bool:
-    """Whether the program and its arguments are the arguments of such a call."""
+    """Return whether such a call takes the program and its arguments as separate arguments."""
     return ref.rpartition(".")[2] in _ARGUMENTS_APART
 
 
 def runs_sql(ref: str) -> bool:
-    """Whether a call may run its text as a statement."""
+    """Return whether a call may execute its text as a statement."""
     return ref.rpartition(".")[2] in _SQL
 
 
 def takes_away(ref: str, *, named: bool) -> str:
-    """The verb of a method that says itself that it takes something away; `named`: it says by keyword, what."""
+    """Return the verb of a destructive method name. `named`: a keyword argument names the target."""
     base, _, last = ref.rpartition(".")
     if last in _LONE:
         if _HARMLESS_BASES.match(base) is not None or not base:

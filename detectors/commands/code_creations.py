@@ -1,8 +1,8 @@
-"""Files that a program makes: by the names that it writes to, as they stand in its text.
+"""The files that a program creates, by the literal names that it writes to.
 
-What may have been there before counts too, as in `creations`. Opening for appending, or a database, makes nothing.
+A file that existed before may count, as in `creations`. Appending to a file or opening a database creates nothing.
 
-Misses: names that are computed; functions of the program's own; files that a library writes by itself.
+Misses: computed names; functions of the program's own; files that a library writes by itself.
 """
 
 import re
@@ -25,9 +25,9 @@ _HINTS = ("open", "to_", "save", "write", "mkdir", "makedirs", "urlretrieve", "c
 
 
 def code_creations(text: str, *, cwd: str | None = None, folders: bool = True) -> tuple[str, ...]:
-    """Canonical targets (`path=a/b`) that a program makes, or one within a command line, each once. Never raises.
+    """Return the canonical targets (`path=a/b`) that a program creates, without duplicates. Never raises.
 
-    `folders`: those too that may hold more than the program puts there.
+    The program may be embedded in a command line. `folders`: include directories that may hold other content too.
     """
     if "(" not in text or not any(hint in text for hint in _HINTS):
         return ()

@@ -1,10 +1,10 @@
-r"""The words of a small program in whatever language it is written, by one tokenizer for all of them.
+r"""One tokenizer for small programs in any language.
 
-A parser of each language would know more, and would answer otherwise from one release of it to the next (Python's own
-`ast` refuses what a newer Python takes). What is read here is the same everywhere: names, texts, marks and lines.
+A parser for each language would be more precise, but its results would vary with its release (Python's own `ast`
+rejects the syntax of newer versions). This one always reads the same: names, strings, punctuation and lines.
 
-Misses: texts that need their language to be told from marks (regular expressions of JavaScript and Perl, `%q{}`,
-heredocs of Perl, PHP and Ruby), characters by number other than `\x72` and `\u0072`.
+Misses: strings that only the language's grammar separates from punctuation (regular expressions of JavaScript and Perl,
+`%q{}`, heredocs of Perl, PHP and Ruby), character escapes other than `\x72` and `\u0072`.
 """
 
 import re
@@ -41,7 +41,7 @@ _FILLED = re.compile(r"[$#]?\{([^\W\d][\w.]*)[^{}]*\}")
 
 
 class Token(NamedTuple):
-    """A name, a text, a number, a mark, or the beginning of a line with how far it is moved in."""
+    """A name, a string, a number, a punctuation mark, or the start of a line with its indentation."""
 
     kind: str
     text: str
@@ -50,7 +50,7 @@ class Token(NamedTuple):
 
 
 def tokens(text: str, work: StepBudget | None = None) -> list[Token]:
-    """The words of a program, comments left out, as far as the work is allowed."""
+    """Return the tokens of a program without comments, within the step budget."""
     work = work or StepBudget()
     braces = _BRACES.search(text) is not None and _PYTHON.search(text) is None
     found: list[Token] = []
@@ -65,10 +65,10 @@ def tokens(text: str, work: StepBudget | None = None) -> list[Token]:
         at = match.end()
         if kind == "space":
             continue
-        if kind in ("name", "number", "mark"):  # of nearly all, most of them again
+        if kind in ("name", "number", "mark"):  # most tokens, and most of them repeat
             token_text = match[0]
             if token_text == "\\" and found and found[-1].kind == "name":
-                token_text = "::"  # a namespace of PHP
+                token_text = "::"  # the namespace separator of PHP
             token = known.get(token_text)
             if token is None:
                 token = known[token_text] = Token(kind, "." if token_text in ("::", "?.", "->") else token_text)
@@ -76,7 +76,7 @@ def tokens(text: str, work: StepBudget | None = None) -> list[Token]:
         elif kind == "comment":
             start = match[0][:2]
             if (start == "//" and not braces) or (start[0] == "#" and start != "#!" and braces and start[1:] != " "):
-                found.append(Token("mark", start[0]))  # a division, a private name
+                found.append(Token("mark", start[0]))  # a division, or a private name
                 at = match.start() + 1
         elif kind == "line":
             found.append(Token("line", match[0][1:]))
@@ -88,7 +88,7 @@ def tokens(text: str, work: StepBudget | None = None) -> list[Token]:
 
 
 def _words(text: str) -> Token:
-    """`qw(a b)` and `%w[a b]` are words, `%x(...)` a command line."""
+    """`qw(a b)` and `%w[a b]` are lists of words, `%x(...)` is a command line."""
     opened = next(at for at, char in enumerate(text) if char in "([{/")
     body = text[opened + 1 :].rstrip(")]}/")
     return Token("text", body, "", "`") if text.startswith("%x") else Token("text", body, "qw", "'")
@@ -116,10 +116,10 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def fills(token: Token) -> bool:
-    """Whether names in braces in the text stand for their values."""
+    """Return whether names in braces in the string are replaced by their values."""
     return "f" in token.prefix or (token.quote == "`" and "${" in token.text) or "#{" in token.text
 
 
 def filled(text: str, value: Callable[[str], str | None]) -> str:
-    """The text with the values of the names in its braces; `$name` for what is not known."""
+    """Replace the names in the braces of a text by their values; unknown ones become `$name`."""
     return _FILLED.sub(lambda found: value(found[1]) or f"${found[1]}", text)

@@ -1,12 +1,11 @@
-"""What a command line makes: so that a session's own things can be told from somebody's assets.
+"""What a command line creates, to distinguish the session's own objects from existing assets.
 
-Targets are written as `destructions` writes them. What may have been there before still counts (`> file`, `cp a b`):
-a session that overwrites a file has made what is in it now, and the log that its program appends to (`>> run.log`) is
-its own. Appending to anything else, `mkdir -p` and `touch` of an absolute path and CREATE ... IF NOT EXISTS make
-nothing.
+Targets have the format of `destructions`. A target that existed before may count (`> file`, `cp a b`): a session that
+overwrites a file has created its current content, and a log that its program appends to (`>> run.log`) is its own.
+Appending to anything else, `mkdir -p` and `touch` with an absolute path, and CREATE ... IF NOT EXISTS create nothing.
 
-Misses: files that programs write on their own (`tar x`, `patch`, `unzip`; see `code_creations`), what a build
-makes, names that the program chooses (`mktemp`), objects that are uploaded; commands whose name is in quotes or pieces.
+Misses: files that programs write by themselves (`tar x`, `patch`, `unzip`; see `code_creations`), results of a build,
+names that the program chooses (`mktemp`), uploaded objects; commands whose name is quoted or concatenated.
 """
 
 import re
@@ -30,14 +29,14 @@ _SUFFIX_OF_COPY = re.compile(r"(?:-[nErsz]*i|--in-place=)(?P<suffix>[.~][\w.~-]*
 
 
 def may_create(command: str) -> bool:
-    """False for a command line that makes nothing; True for one that has to be looked at."""
+    """Return False if a command line creates nothing, True if it has to be parsed."""
     return ">" in command or not CREATES.isdisjoint(telling_words(command))
 
 
 def creations(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
-    """Canonical targets (`path=a/b`, `branch=x`, `table=t`) that a shell command line makes, each once.
+    """Return the canonical targets (`path=a/b`, `branch=x`, `table=t`) that a shell command line creates, each once.
 
-    `cwd` as in `destructions`: give both the same. Never raises.
+    `cwd` is the one passed to `destructions`. Never raises.
     """
     files, text = written_files(command[:MAX_COMMAND_CHARS])
     found = dict.fromkeys(f"path={canonical(file, cwd)}" for file in files)
@@ -80,14 +79,14 @@ def _mkdir(invocation: Invocation) -> Iterator[str]:
     options = parse(invocation.argv[1:], frozenset(("-m", "--mode")))
     for operand in options.operands:
         path = invocation.path(operand)
-        # `mkdir -p /data` succeeds when it is there, and all that is below would count as the session's own.
+        # `mkdir -p /data` succeeds on an existing directory; everything below would count as the session's own.
         if not (options.has("-p", "--parents") and path.startswith(("/", "~"))):
             yield f"path={path}"
 
 
 def _touch(invocation: Invocation) -> Iterator[str]:
     for operand in parse(invocation.argv[1:], frozenset(("-d", "-t", "-r"))).operands:
-        if not operand.startswith(("/", "~")):  # what is there already, elsewhere, is only touched
+        if not operand.startswith(("/", "~")):  # elsewhere, touching may only update an existing file
             yield f"path={invocation.path(operand)}"
 
 
@@ -100,7 +99,7 @@ def _tee(invocation: Invocation) -> Iterator[str]:
 
 
 def _copy(invocation: Invocation) -> Iterator[str]:
-    """The destination; below it too, since it may be a directory."""
+    """The destination, and the same names below it, since it may be a directory."""
     options = parse(invocation.argv[1:], frozenset(("-t", "--target-directory", "-m", "-o", "-g", "-S", "-e")))
     into = options.value("-t", "--target-directory")
     sources = options.operands if into else options.operands[:-1]
@@ -115,7 +114,7 @@ def _copy(invocation: Invocation) -> Iterator[str]:
 
 
 def _sed(invocation: Invocation) -> Iterator[str]:
-    """The copy that is kept of a file that is edited in place."""
+    """The backup copy of a file that is edited in place."""
     words = invocation.argv[1:]
     suffix = next((found["suffix"] for word in words if (found := _SUFFIX_OF_COPY.fullmatch(word))), "")
     if suffix:
@@ -210,7 +209,7 @@ def _aws(invocation: Invocation) -> Iterator[str]:
 
 
 def _start(invocation: Invocation) -> Iterator[str]:
-    """`django-admin startproject name [directory]`, also by `manage.py` and `python -m`."""
+    """`django-admin startproject name [directory]`, also with `manage.py` and `python -m`."""
     words = [word for word in invocation.argv[1:] if not word.startswith("-")]
     for at, word in enumerate(words[:-1]):
         if word in ("startproject", "startapp", "venv", "virtualenv"):

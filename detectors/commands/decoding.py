@@ -1,4 +1,4 @@
-r"""What a filter makes of what is written into it: base64, hexadecimal, `rev`, `tr`, escapes of `printf` and `echo -e`.
+r"""The output of a filter for a known input: base64, hexadecimal, `rev`, `tr`, escapes of `printf` and `echo -e`.
 
 Misses: ciphers with a key (`openssl enc`), compression, filters that are programs themselves (`sed`, `awk`, `python`).
 """
@@ -23,7 +23,7 @@ _DIRECTIVE = re.compile(r"(?<!%)%[-+0 #]*\d*(?:\.\d+)?[sdbqc]")
 
 
 def unescaped(text: str) -> str:
-    r"""A text with `\x72`, `\0162` and `\n` as what they stand for."""
+    r"""Replace escapes such as `\x72`, `\0162` and `\n` by their characters."""
     if "\\" not in text:
         return text
 
@@ -36,7 +36,7 @@ def unescaped(text: str) -> str:
 
 
 def printed(arguments: tuple[str, ...]) -> str:
-    """What `printf` puts out."""
+    """Return the output of `printf`."""
     form, *values = arguments
     form = unescaped(form)
     count = len(_DIRECTIVE.findall(form))
@@ -56,7 +56,7 @@ def _base64(text: str, arguments: tuple[str, ...]) -> str | None:
 
 
 def from_base64(text: str) -> str | None:
-    """What base64 holds; None where it is none."""
+    """Return the text that base64 encodes; None if it is invalid."""
     try:
         return base64.b64decode("".join(text.split()), validate=False).decode(errors="replace")
     except (binascii.Error, ValueError):
@@ -64,7 +64,7 @@ def from_base64(text: str) -> str | None:
 
 
 def decoded_wide(text: str) -> str:
-    """What PowerShell's `-EncodedCommand` holds: base64 of two bytes for each character; empty where it is none."""
+    """Return the text of PowerShell's `-EncodedCommand`: base64 of UTF-16; empty if it is invalid."""
     try:
         return base64.b64decode(text, validate=False).decode("utf-16-le", errors="replace")
     except (binascii.Error, ValueError):
@@ -115,7 +115,7 @@ _FILTERS: Mapping[str, Callable[[str, tuple[str, ...]], str | None]] = {
 
 
 def filtered(invocation: Invocation) -> str | None:
-    """What a filter puts out of what is written into it; None: it is no such filter, or that is not known."""
+    """Return the output of a filter for its input; None if the program is no known filter, or the output is unknown."""
     read = _FILTERS.get(invocation.name)
     if read is None or invocation.stdin is None or len(invocation.stdin) > _MAX_CHARS:
         return None

@@ -1,10 +1,10 @@
-"""The shapes of a call that destroys although its name does not show it, and the names of what it destroys.
+"""Argument shapes of destructive calls whose tool name does not show it, and the names of their targets.
 
-A dispatcher holds other calls (`call_tool{name, arguments}`, `batch{calls}`), an argument says what is done
-(`{"operation": "delete"}`, `{"method": "DELETE"}`), a GraphQL mutation or a statement stands in a text, a flag marks a
-thing as deleted. All of it is looked for in a bounded part of the arguments.
+A dispatcher contains other calls (`call_tool{name, arguments}`, `batch{calls}`), an argument names the operation
+(`{"operation": "delete"}`, `{"method": "DELETE"}`), a text contains a GraphQL mutation or a statement, a flag marks
+an object as deleted. The depth and number of arguments read are bounded.
 
-Misses: what an operation under a name of its own (`{"mode": 7}`) means; mutations whose name says nothing; a click.
+Misses: opaque operation codes (`{"mode": 7}`); mutations with uninformative names; clicks.
 """
 
 import re
@@ -18,7 +18,7 @@ from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import destroying_verb, words
 
 MAX_CALLS = 64
-"""Calls that are taken out of one dispatcher."""
+"""The maximum number of calls read from one dispatcher."""
 MAX_DEPTH = 4
 _MAX_NODES = 512
 MAX_JSON_CHARS = 64 * 1024
@@ -37,7 +37,7 @@ _OPERATIONS = listed("""
 _METHODS = ("method", "http_method", "verb", "request_method")
 _PLACES = ("url", "uri", "path", "endpoint", "resource", "href", "route")
 _ALONE = frozenset(("terminate", "retire", "evict"))
-"""Operations that say it with the name of a tool."""
+"""Operations that are destructive, but not as a verb in the name of a tool."""
 TEXTS = ("query", "sql", "statement", "sql_text", "mutation", "document", "graphql", "body", "data")
 _STATES = ("status", "state", "lifecycle", "visibility", "ensure")
 _GONE = frozenset(("absent", "deleted", "removed", "destroyed", "trashed", "purged", "dropped"))
@@ -45,16 +45,16 @@ _FLAGS = frozenset(("deleted", "is_deleted", "isdeleted", "removed", "is_removed
 TELLING = frozenset((
     *_NAMES[1:], *_ARGUMENTS, *_LISTS, *_OPERATIONS, *TEXTS, *_STATES, *_FLAGS, "statements", "queries", "json",
     "options", "headers", "value", "fields", "url", "rows", "aktion", "accion", "acao", "azione", "actie", "befehl",
-    "operationId", "operation_id", "vorgang", "do", "type", "cmd", "what",
+    "operationId", "operation_id", "vorgang", "orden", "comando", "ordre", "commande", "do", "type", "cmd", "what",
     "task", "event", "route", "fn",
 ))  # fmt: skip
-"""Arguments that one of the shapes needs: a call without any of them has none."""
+"""The arguments that the shapes need; a call with none of them has no shape."""
 _VERB_FIELDS = frozenset(("do", "type", "cmd", "event", "task", "what"))
-"""Arguments that say what is done in a tool of which nothing else is known."""
+"""Arguments that name the operation of an otherwise unknown tool."""
 _ONE_WORD = re.compile(r"[^\W\d][\w.:-]*")
 _TELLS = frozenset(("log", "track", "filter", "record", "emit", "report", "sort", "event", "notify", "feedback",
                     "analytics", "capture", "identify", "webhook"))  # fmt: skip
-"""Words of tools that tell what is done elsewhere."""
+"""Words in names of tools that report what happened elsewhere."""
 _TOOL_NAMES = ("tool", "tool_name", "function_name", "recipient_name", "function", "fn")
 _DISPATCHES = frozenset(("call", "invoke", "execute", "run", "use", "dispatch", "tool", "perform"))
 _THING_TO_GO = re.compile(
@@ -67,7 +67,7 @@ _PROSE = frozenset(listed("""
     old_string new_string file_text answer thought question subject instructions markdown html patch diff pattern
     regex search explanation goal plan
 """))  # fmt: skip
-"""Arguments whose text is read by people, or stored."""
+"""Arguments whose text is for people, or for storage."""
 _REMOVAL = re.compile(r"\s*(?:sudo\s+(?:-\S+\s+)*)?(?:/\S*/)?(?:rm|rmdir|shred|unlink)\s+(?:-\S+\s+)*[\w~/.$\"'*]")
 _PROGRAM_ARGS = listed("python javascript expression call source_code cells source program code script")
 _REQUEST_LINE = re.compile(r"\s*DELETE\s+(?P<place>\S+)(?:\s+HTTP/\S+)?\s*\Z|\s*DELETE\s+(?P<place_>\S+)\s+HTTP/")
@@ -89,7 +89,7 @@ _DATA_PATCH = re.compile(r"^\*\*\* Delete File: (?P<file>.+)$", re.MULTILINE)
 
 
 class Deed(NamedTuple):
-    """One thing that a call takes away."""
+    """One irreversible operation of a call."""
 
     verb: str
     kind: str
@@ -98,7 +98,7 @@ class Deed(NamedTuple):
 
 
 def inner_calls(args: JsonObject, action: str = "") -> list[tuple[str, JsonObject]]:
-    """The calls that a dispatcher holds, each with its arguments; none for any other call."""
+    """Return the calls in a dispatcher, each with its arguments; none for any other call."""
     found: list[tuple[str, JsonObject]] = []
     one = _call(args) or _flat_call(args, action)
     if one is not None:
@@ -119,7 +119,7 @@ def inner_calls(args: JsonObject, action: str = "") -> list[tuple[str, JsonObjec
 
 
 def _flat_call(args: Mapping[str, Any], action: str) -> tuple[str, JsonObject] | None:
-    """A call whose arguments stand beside its name: `{"tool": "delete_asset", "asset_id": 1}`."""
+    """A call whose arguments are siblings of its name: `{"tool": "delete_asset", "asset_id": 1}`."""
     dispatches = not _DISPATCHES.isdisjoint(words(action))
     for key in (*_TOOL_NAMES, "name") if dispatches else _TOOL_NAMES:
         name = args.get(key)
@@ -134,7 +134,7 @@ def _flat_call(args: Mapping[str, Any], action: str) -> tuple[str, JsonObject] |
 
 
 def telling(args: JsonObject) -> bool:
-    """Whether the arguments may say that something is taken away: cheap, and true rather than false."""
+    """Return whether the arguments may have a destructive shape. Fast; false positives, no false negatives."""
     if not TELLING.isdisjoint(args) or "Action" in args:
         return True
     for key, value in args.items():
@@ -155,19 +155,19 @@ _BEGINS = re.compile(
 
 
 def texts(args: JsonObject) -> Iterator[tuple[str, str]]:
-    """Every text of the arguments that is not for people, with the name that it stands under."""
+    """Return every text of the arguments that is not for people, with its argument's name."""
     for key, value in _pairs(args):
         if isinstance(value, str) and len(value) > 5 and _key(key) not in _PROSE:
             yield key, value
 
 
 def is_removal(text: str) -> bool:
-    """Whether a text begins as a command line that removes files does."""
+    """Return whether a text begins like a command line that removes files."""
     return _REMOVAL.match(text) is not None
 
 
 def programs(objects: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Texts that stand under the name of a language, or of a program."""
+    """Return the texts of arguments named after a language, or after a program."""
     for inner in objects:
         for name in _PROGRAM_ARGS:
             value = inner.get(name)
@@ -191,7 +191,7 @@ def _call(args: Mapping[str, Any]) -> tuple[str, JsonObject] | None:
 
 
 def _plain(value: Any) -> Any:
-    """A value, or what a text of JSON holds."""
+    """Return a value, decoded if it is a JSON text."""
     if isinstance(value, str) and value[:1] in "{[" and 2 <= len(value) <= MAX_JSON_CHARS:
         try:
             return orjson.loads(value)
@@ -201,9 +201,9 @@ def _plain(value: Any) -> Any:
 
 
 def operation(action: str, objects: Sequence[Mapping[str, Any]], *, weak: bool = False) -> str:
-    """The verb by which an argument says that something is taken away; empty when none does.
+    """Return the destructive verb in an operation argument; empty if there is none.
 
-    `weak`: nothing is known of the tool, so that a verb among its arguments counts.
+    `weak`: the tool is unknown, so that a verb in any of its arguments counts.
     """
     last = "_".join(words(action)[-1:])
     for inner in objects:
@@ -257,7 +257,7 @@ def _named_verb(name: str, value: Any, action: str) -> str:
 
 
 def http_delete(args: JsonObject, objects: Sequence[Mapping[str, Any]]) -> str:
-    """The place that a request deletes, by its method or by what its path says; empty: it does not."""
+    """Return the URL of a deleting request, by its method or its path; empty if it deletes nothing."""
     for inner in objects:
         if not any(isinstance(value, str) and value[:8].upper() == "DELETE" for value in inner.values()):
             continue
@@ -289,7 +289,7 @@ def _is_change(args: JsonObject) -> bool:
 
 
 def patched_away(args: JsonObject) -> list[str]:
-    """The files that a patch in the arguments deletes."""
+    """Return the files that a patch in the arguments deletes."""
     for key in ("input", "patch", "diff", "content"):
         text = args.get(key)
         if isinstance(text, str) and "*** Delete File: " in text:
@@ -298,7 +298,7 @@ def patched_away(args: JsonObject) -> list[str]:
 
 
 def things(args: JsonObject | None, ranks: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Kind and name of what a call is about, wherever in its arguments that stands; the most telling kind only."""
+    """Return kind and name of each target in the arguments, nested ones included; the most specific kind only."""
     best: dict[tuple[str, str], None] = {}
     rank = len(ranks) + 2
     for key, value in _pairs(args):
@@ -328,12 +328,12 @@ def _key(key: str) -> str:
 
 
 def in_snake(args: JsonObject) -> JsonObject:
-    """The arguments with their names as `snake_case`."""
+    """Return the arguments with `snake_case` names."""
     return args if all(map(str.islower, args)) else {_key(key): value for key, value in args.items()}
 
 
 def _kind(key: str) -> str:
-    """A key as one thing is called: `assetIds` is `asset_id`."""
+    """Return the singular of a key: `assetIds` is `asset_id`."""
     name = _key(key)
     if name.endswith("ies"):
         return name[:-3] + "y"
@@ -341,14 +341,14 @@ def _kind(key: str) -> str:
 
 
 def is_name(value: Any) -> bool:
-    """Whether a value may name a thing."""
+    """Return whether a value may be an object's name."""
     if isinstance(value, str):
         return 0 < len(value) <= _MAX_ID_CHARS
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def objects_of(args: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The arguments and the objects in them, so far and no deeper."""
+    """Return the arguments and the objects in them, down to a maximum depth."""
     waiting: list[tuple[Any, int]] = [(args, 0)]
     seen = 0
     while waiting and seen < _MAX_NODES:
@@ -366,7 +366,7 @@ def objects_of(args: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _pairs(args: JsonObject | None) -> Iterator[tuple[str, Any]]:
-    """Every value that is neither an object nor a list, with the name of the argument that it stands under."""
+    """Return every scalar value with the name of its argument."""
     waiting: list[tuple[str, Any, int]] = [(key, value, 0) for key, value in (args or {}).items()]
     seen = 0
     while waiting and seen < _MAX_NODES:
@@ -387,7 +387,7 @@ def _pairs(args: JsonObject | None) -> Iterator[tuple[str, Any]]:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """What stands in an object, however deep."""
+    """Return the scalar values of an object, at any depth."""
     if isinstance(value, dict):
         for _, leaf in _pairs(value):
             yield leaf

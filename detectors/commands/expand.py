@@ -1,9 +1,9 @@
-"""Words into arguments: variables, braces, word splitting, the tilde.
+"""Expansion of words into arguments: variables, braces, word splitting, the tilde.
 
-A variable of a loop holds all its values at once, and a word that uses it becomes one argument for each.
-What is not known stays readable and always reads the same: `$NAME`, `$(...)`.
+A loop variable holds all its values at once, and a word that uses it becomes one argument for each.
+Unknown parts keep a readable, stable form: `$NAME`, `$(...)`.
 
-Misses: `{1..9}`, globs (they are left as they are), arithmetic, `${x%/*}` and the like (then unknown).
+Misses: `{1..9}`, globs (left unchanged), arithmetic, `${x%/*}` and the like (unknown).
 """
 
 import re
@@ -14,14 +14,14 @@ from haltline.detectors.commands.lexer import Array, Substitution, Text, Variabl
 
 Environment = dict[str, tuple[str, ...]]
 Resolve = Callable[[Substitution], str | None]
-"""What a substitution puts out, where that can be known."""
+"""Returns the output of a substitution; None if it is unknown."""
 
 MAX_VALUE_CHARS = 4096
 _MAX_EXTRA_ARGUMENTS = 1000
 _MAX_BRACE_ARGUMENTS = 64
 _MAX_VARIABLE_CHARS = 256 * 1024
 
-# Stand-ins for characters that lost their meaning by a quote, and for blanks that split a word.
+# Stand-ins for characters that are literal because of a quote, and for blanks that split a word.
 _SPECIAL = "{},~"
 _PROTECT = {ord(char): chr(0xE000 + i) for i, char in enumerate(_SPECIAL)}
 _RESTORE = {0xE000 + i: char for i, char in enumerate(_SPECIAL)}
@@ -34,14 +34,14 @@ _WELL_KNOWN = {"HOME": "~", "TMPDIR": "/tmp", "RUNNER_TEMP": "/tmp", "IFS": " "}
 
 
 class Expander:
-    """Expands the words of one command line, with one budget, so that no text can blow up."""
+    """Expands the words of one command line within one budget, which bounds the result for any text."""
 
     def __init__(self) -> None:
         self._extra = _MAX_EXTRA_ARGUMENTS
         self._chars = _MAX_VARIABLE_CHARS
 
     def arguments(self, word: Word, environment: Environment, resolve: Resolve) -> list[str]:
-        """The arguments that one word becomes: none, one or many."""
+        """Return the arguments that one word expands to: none, one or many."""
         if len(word) == 1 and isinstance(word[0], Text):
             value = word[0].value
             if not word[0].quoted and "{" not in value:
@@ -58,7 +58,7 @@ class Expander:
         return found
 
     def value(self, word: Word, environment: Environment, resolve: Resolve) -> tuple[str, ...]:
-        """The values that a variable gets from a word: unsplit; more than one from a loop or an array."""
+        """Return the values of a variable assigned from a word: unsplit; several from a loop or an array."""
         if len(word) == 1 and isinstance(word[0], Array):
             each = [self.value(element, environment, resolve) for element in word[0].words]
             return tuple(value for values in each for value in values)[: self._extra + 1]
@@ -68,7 +68,7 @@ class Expander:
         return tuple(_restored(text.replace(_SPLIT, " "))[:MAX_VALUE_CHARS] for text in alternatives)
 
     def text(self, word: Word, environment: Environment, resolve: Resolve) -> str:
-        """One word as one text: the target of a redirection, the body of a heredoc."""
+        """Return one word as one text: the target of a redirection, the body of a heredoc."""
         values = self.value(word, environment, resolve)
         return values[0] if values else ""
 
@@ -121,7 +121,7 @@ class Expander:
 
 
 def _in_words(value: str) -> str:
-    """A value that is not quoted: its blanks part words, those at its ends too."""
+    """Mark the blanks of an unquoted value as word boundaries, including leading and trailing ones."""
     words = _SPLIT.join(value.split())
     if value[:1].isspace():
         words = _SPLIT + words
@@ -140,7 +140,7 @@ def _variable(part: Variable, environment: Environment) -> tuple[str, ...]:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether no stand-in is in it."""
+    """Return whether a text has no stand-in."""
     return text.isascii() or _STAND_INS.search(text) is None
 
 
@@ -148,10 +148,10 @@ def _restored(text: str) -> str:
     if _is_plain(text):
         return text
     if text.startswith(_PROTECTED_TILDE):
-        text = "./" + text  # a quoted tilde is a file of that name, not a home
+        text = "./" + text  # a quoted tilde is a file with that name, not a home directory
     return text.translate(_RESTORE)
 
 
 def _kept(quoted: str) -> str:
-    """The same as to protect a quoted text and to restore it."""
+    """Return the result of protecting and restoring a quoted text."""
     return f"./{quoted}" if quoted.startswith("~") else quoted

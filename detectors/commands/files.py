@@ -1,4 +1,4 @@
-"""Files: `rm` and its kin, `find -delete`, truncation, block devices.
+"""Files: `rm` and similar programs, `find -delete`, truncation, block devices.
 
 Misses: overwriting by `mv`, `cp`, `ln -f`, `tar x`, `sed -i` and `>`; `rm` of an extended glob; `chmod` and `chown` of
 less than a system folder; `rsync` and `rclone` without `--delete`; editors; `cat < /dev/null > file`.
@@ -28,7 +28,7 @@ _TEMPORARY = frozenset(("/tmp", "/var/tmp", "/dev/shm", "/private/tmp", "/mnt/ra
 _BELOW_TEMPORARY = tuple(f"{place}/" for place in sorted(_TEMPORARY))
 _TRASH = re.compile(r"(?:^|/)\.?Trash(?:es|-\d+)?(?:/|$)")
 AWK_NEVER = re.compile(r"\s*(?:(?:BEGIN|END)?\s*\{\s*\}|F?NR\s*(?:<\s*[01]|==\s*0)|0|!1|1\s*==\s*0)\s*(?:\s|$)")
-"""Programs of awk that put out no line."""
+"""Programs of awk that print no line."""
 _PUT_OUT_NOTHING = {
     **dict.fromkeys(("head", "tail"), re.compile(r".*-(?:c|n|-bytes|-lines)[= ]?0")),
     **dict.fromkeys(("awk", "gawk", "mawk"), AWK_NEVER),
@@ -36,25 +36,25 @@ _PUT_OUT_NOTHING = {
     "jq": re.compile(r"(?:-n\s+)?empty\b|-n\s+(?:\{\}|\[\]|null)$"),
     **dict.fromkeys(("grep", "egrep", "rg"), re.compile(r"-\w*v\w*\s+(?:\.\*?|\^|)(?:\s|$)")),
 }
-"""Programs whose arguments let nothing through."""
+"""Arguments with which a program prints nothing."""
 _READERS = frozenset(listed("""
     sort grep egrep fgrep rg jq yq awk gawk sed cat cut uniq head tail tr iconv xmllint column fold fmt tac rev nl
     paste comm join csvcut mlr envsubst
 """))  # fmt: skip
-"""Programs that only put out what they read: into the file that they read nothing comes of it."""
+"""Filters without other effects: redirected into their own input file, they empty it."""
 _EMPTY_LINE_BY_CUSTOM = listed(".py .md .txt .gitkeep .keep .gitignore .ts .js .log .env .nojekyll")
 _LOG = re.compile(r"(?:[\w.-]+/){0,2}[\w.-]*\.(?:log|out|err|pid|trace|swp)")
-"""Files beside the work that programs write and that people keep nothing in."""
+"""Logs and similar files near the working directory, which have no lasting value."""
 _OWN_OUTPUT = re.compile(
     r"(?:[\w.-]+/){0,2}(?:[\w.-]*\.(?:log|out|err|pid|trace)|(?:out|output|log|debug|results?|scratch|stdout|stderr|nohup)"
     r"(?:\.(?:txt|csv|json|md|html|xml))?)"
 )
-"""Files of a name that programs write their output to, where the session works."""
+"""Names of files in the working directory to which programs write their output."""
 _TRUNCATING = frozenset((">", ">|", "&>"))
 
 
 def lost_path(verb: str, invocation: Invocation, argument: str, *, everything: bool = False) -> Destruction:
-    """The loss of a path; with `everything`, of all that is below it too."""
+    """Return the loss of a path; with `everything`, including all below it."""
     path = invocation.path(argument)
     if is_disk(path):
         return _device(verb, path)
@@ -62,7 +62,7 @@ def lost_path(verb: str, invocation: Invocation, argument: str, *, everything: b
 
 
 def is_disk(path: str) -> bool:
-    """Whether a path is a device that holds data; one that is named by an unknown variable counts."""
+    """Return whether a path is a device that holds data; a name in an unknown variable counts."""
     return path.startswith("/dev/") and _DISK.fullmatch(path) is not None
 
 
@@ -74,7 +74,7 @@ def _device(verb: str, path: str) -> Destruction:
 def _paths(
     verb: str, *value_options: str, recursive: tuple[str, ...] = (), dry: tuple[str, ...] = (), always: bool = False
 ) -> Callable[[Invocation], Iterator[Destruction]]:
-    """A reader of commands whose operands are the paths that are lost."""
+    """Return a reader of commands whose operands are the lost paths."""
     takes_value = frozenset(value_options)
 
     def read(invocation: Invocation) -> Iterator[Destruction]:
@@ -97,7 +97,7 @@ def _rm(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _rmdir(invocation: Invocation) -> Iterator[Destruction]:
-    # Removes empty directories only: never more than one thing among many.
+    # Removes empty directories only, so it is at most PLAIN.
     for operand in parse(invocation.argv[1:]).operands:
         lost = lost_path("rmdir", invocation, operand)
         yield Destruction(lost.verb, lost.target, min(lost.badness, Badness.PLAIN))
@@ -125,7 +125,7 @@ def _mv(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _moved_away(invocation: Invocation, sources: tuple[str, ...], destination: str) -> Iterator[Destruction]:
-    """What is somewhere in particular and goes where it is lost: a temporary folder, a trash."""
+    """Yield the loss of sources moved to a trash, and of absolute paths or `.git` moved to a temporary directory."""
     path = invocation.path(destination)
     trash = _TRASH.search(path) is not None
     if not trash and not (path in _TEMPORARY or path.startswith(_BELOW_TEMPORARY)):
@@ -161,7 +161,7 @@ def _find(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _mirror(verb: str, delete_options: tuple[str, ...]) -> Callable[[Invocation], Iterator[Destruction]]:
-    """A reader of `rsync --delete source destination` and its kin."""
+    """Return a reader of `rsync --delete source destination` and similar programs."""
 
     def read(invocation: Invocation) -> Iterator[Destruction]:
         options = parse(invocation.argv[1:], frozenset(("-e", "--rsh", "--exclude", "--include", "-f", "--filter")))
@@ -177,7 +177,7 @@ def _mirror(verb: str, delete_options: tuple[str, ...]) -> Callable[[Invocation]
 
 
 def _after_word(verb: str, *words: str) -> Callable[[Invocation], Iterator[Destruction]]:
-    """A reader of `gio trash PATH`: what follows one of the words, or all where there is none, is lost."""
+    """Return a reader of `gio trash PATH`: the operands after one of the words are lost; or all operands."""
 
     def read(invocation: Invocation) -> Iterator[Destruction]:
         operands = parse(invocation.argv[1:]).operands
@@ -190,7 +190,7 @@ def _after_word(verb: str, *words: str) -> Callable[[Invocation], Iterator[Destr
 
 
 def _archive(verb: str, *, only_with: tuple[str, ...], skip: int) -> Callable[[Invocation], Iterator[Destruction]]:
-    """A reader of archivers that remove what they have packed."""
+    """Return a reader of archivers that remove the packed files."""
 
     def read(invocation: Invocation) -> Iterator[Destruction]:
         words = invocation.argv[1:]
@@ -208,7 +208,7 @@ def _archive(verb: str, *, only_with: tuple[str, ...], skip: int) -> Callable[[I
 
 
 def _over(verb: str, *value_options: str) -> Callable[[Invocation], Iterator[Destruction]]:
-    """A reader of `install /dev/null PATH`, `ln -sf /dev/null PATH`."""
+    """Return a reader of `install /dev/null PATH`, `ln -sf /dev/null PATH`."""
 
     def read(invocation: Invocation) -> Iterator[Destruction]:
         operands = parse(invocation.argv[1:], frozenset(value_options)).operands
@@ -247,7 +247,7 @@ def _dd(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _overwritten(invocation: Invocation, path: str) -> Iterator[Destruction]:
-    # A new file of zeros is made the same way: images, swap files and test data show it by their name.
+    # New images, swap files and test data are created in the same way; their names show it.
     if not re.search(r"\.(?:img|iso|bin|swap|dat|raw|qcow2|test|tmp)$|swapfile|zero|random|test|dummy", path):
         yield lost_path("dd", invocation, path)
 
@@ -255,7 +255,7 @@ def _overwritten(invocation: Invocation, path: str) -> Iterator[Destruction]:
 def _disk_tool(
     verb: str, *, only_with: tuple[str, ...] = (), not_with: tuple[str, ...] = (), value_options: tuple[str, ...] = ()
 ) -> Callable[[Invocation], Iterator[Destruction]]:
-    """A reader of tools that overwrite the disk (or disk image) they are given."""
+    """Return a reader of tools that overwrite a disk or a disk image."""
     takes_value = frozenset(value_options)
 
     def read(invocation: Invocation) -> Iterator[Destruction]:
@@ -344,7 +344,7 @@ def _volumes(verb: str, kind: str, arguments: tuple[str, ...]) -> Iterator[Destr
 
 
 def redirections(invocation: Invocation) -> Iterator[Destruction]:
-    """What the output redirections of a program empty: a disk, or a file into which nothing is written."""
+    """Yield what the output redirections of a program destroy: a disk, or a file that is emptied."""
     for operator, target in invocation.writes:
         path = invocation.path(target)
         yield from _opened(invocation, target)
@@ -362,7 +362,7 @@ def redirections(invocation: Invocation) -> Iterator[Destruction]:
 _OPENS = re.compile(
     r"(?:^|/)(?:sudoers(?:\.d/.+)?|authorized_keys2?|pg_hba\.conf|\.rhosts|hosts\.equiv|etc/(?:passwd|shadow|group))$"
 )
-"""Files that say who may come in."""
+"""Files that grant access."""
 
 
 def _opened(invocation: Invocation, target: str) -> Iterator[Destruction]:

@@ -1,6 +1,6 @@
-"""`find`: which paths it comes upon, and what it does to them.
+"""`find`: the paths that it matches, and its actions on them.
 
-Misses: the precedence of `-o`, `-prune`, and every test that is not about names: with one of those the result is
+Misses: the precedence of `-o`, `-prune`, and all tests other than names: with one of those the result is
 "something below", never "all of it".
 """
 
@@ -20,7 +20,7 @@ _NEGATIONS = frozenset(("!", "-not"))
 
 
 def _parts(invocation: Invocation) -> tuple[list[str], list[str]]:
-    """The places where it looks, and its expression."""
+    """Return the starting points and the expression."""
     words = list(invocation.argv[1:])
     while words and (words[0] in ("-H", "-L", "-P") or words[0].startswith("-O")):
         words.pop(0)
@@ -29,14 +29,14 @@ def _parts(invocation: Invocation) -> tuple[list[str], list[str]]:
 
 
 def find_deletes(invocation: Invocation) -> bool:
-    """Whether `-delete` is in the expression itself, not in a command that it runs."""
+    """Return whether `-delete` is in the expression itself, not in a command of `-exec`."""
     return any(word == "-delete" for word in _without_commands(_parts(invocation)[1]))
 
 
 def find_results(invocation: Invocation) -> tuple[str, ...]:
-    """Paths as they were written, with `**` for any depth.
+    """Return the matched paths as written, with `**` for any depth.
 
-    `root/**`: all that is there; `root/**/NAME`: what the name test lets through; `root/**/?*`: some of it.
+    `root/**`: everything there; `root/**/NAME`: the matches of the name test; `root/**/?*`: an unknown part of it.
     """
     roots, expression = _parts(invocation)
     words = _without_commands(expression)
@@ -58,7 +58,7 @@ def find_results(invocation: Invocation) -> tuple[str, ...]:
 
 
 def find_commands(invocation: Invocation) -> list[tuple[str, ...]]:
-    """The commands of `-exec` and the like, with `{}` still in them."""
+    """Return the commands of `-exec` and similar actions, with their `{}`."""
     found: list[tuple[str, ...]] = []
     words = _parts(invocation)[1]
     at = 0
@@ -81,7 +81,7 @@ def _without_commands(words: list[str]) -> list[str]:
 
 
 def _command_end(words: list[str], at: int) -> int:
-    """Where the `;` or `{} +` of the command at this place is, or the end."""
+    """Return the index of the `;` or `{} +` that ends a command, or the number of words."""
     for end in range(at + 1, len(words)):
         if words[end] == ";" or (words[end] == "+" and words[end - 1] == "{}"):
             return end

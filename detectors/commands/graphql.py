@@ -1,6 +1,6 @@
-"""What the mutations of GraphQL in a call's arguments take away, by the names and arguments of their fields.
+"""Irreversible GraphQL mutations in a call's arguments, by the names and arguments of their fields.
 
-Misses: mutations whose name says nothing; conditions that stand in variables.
+Misses: mutations with uninformative names; conditions in variables.
 """
 
 import re
@@ -26,7 +26,7 @@ _GRAPHQL_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
 def graphql(objects: Iterable[Mapping[str, Any]]) -> list[Deed]:
-    """What the mutations of a GraphQL text take away."""
+    """Return the irreversible mutations in GraphQL texts."""
     found: list[Deed] = []
     for inner in objects:
         if not _HOLDS_TEXTS.isdisjoint(inner):

@@ -1,53 +1,53 @@
-"""One program that a command line would run, after all that wraps it was taken off."""
+"""One program that a command line would run, without its wrappers."""
 
 from msgspec import Struct
 
 from haltline.detectors.commands.paths import canonical
 
 STDIN = "<stdin>"
-"""Stands for arguments that come down a pipe and are not known."""
+"""Stands for unknown arguments from a pipe."""
 
 
 class Invocation(Struct, frozen=True):
-    """A program, its arguments, and what is known of its surroundings."""
+    """A program, its arguments, and the known part of its context."""
 
     argv: tuple[str, ...]
-    """Name first; empty for a command that is redirections only."""
+    """Program name and arguments; empty for a command of redirections only."""
 
     stdin: str | None = None
-    """What it reads, where that is written in the command line."""
+    """The input, if the command line contains it."""
 
     reads: str = ""
-    """The file that its input comes from."""
+    """The file that is redirected to the input."""
 
     writes: tuple[tuple[str, str], ...] = ()
     """Operator and file of each output redirection."""
 
     cwd: str | None = None
-    """Where it runs, canonical; None: where the session stands, and that is not known."""
+    """The canonical working directory; None: the unknown working directory of the session."""
 
     start: str | None = None
-    """Where the session stands, canonical, where that is known."""
+    """The canonical working directory of the session, if known."""
 
     assigned: tuple[str, ...] = ()
-    """`NAME=value` before it, or exported earlier."""
+    """`NAME=value` before the program, or exported earlier."""
 
     upstream: "Invocation | None" = None
-    """The program whose output it reads."""
+    """The program whose output is piped into this one."""
 
     called: str = ""
-    """The program as it was written, with its folder."""
+    """The program as written, with its directory."""
 
     @property
     def name(self) -> str:
-        """The program's name without its folder."""
+        """The program's name without its directory."""
         return self.argv[0].rpartition("/")[2] if self.argv else ""
 
     def path(self, argument: str) -> str:
-        """An argument that names a file, canonical."""
+        """Return the canonical form of an argument that names a file."""
         return argument if argument == STDIN else canonical(argument, self.cwd)
 
     def before_dashes(self) -> tuple[str, ...]:
-        """The arguments up to `--`, where `--help` and `--dry-run` are options and not operands."""
+        """Return the arguments before `--`, where `--help` and `--dry-run` are options and not operands."""
         arguments = self.argv[1:]
         return arguments[: arguments.index("--")] if "--" in arguments else arguments

@@ -1,10 +1,10 @@
 """Shell text into simple commands: words of parts, redirections, heredocs. Nothing is expanded here.
 
-One pass from left to right. What cannot be parsed is taken literally; every text gives some commands.
-Reserved words (`if`, `do`, `{`) are left in the words; groups `( )` come out as markers, since a `cd` ends
-with them. `bashlex` was looked at and not taken: GPL, no `case`, `[[`, `$(( ))` or `time`, loses heredocs
-with a quoted delimiter, 140 microseconds for a line of 100 characters. tree-sitter's grammar finds the same, and needs
-seconds for 20 KB of an unusual text (docs/benchmarks.md).
+One pass from left to right. Unparsable text is taken literally; every text gives some commands.
+Reserved words (`if`, `do`, `{`) stay in the words; groups `( )` are returned as markers, since they limit the scope
+of a `cd`. `bashlex` was rejected: GPL, no `case`, `[[`, `$(( ))` or `time`, loses heredocs with a quoted delimiter,
+140 microseconds for a line of 100 characters. tree-sitter's grammar finds the same, but takes seconds for 20 KB of an
+unusual text (docs/benchmarks.md).
 
 Misses: substitutions inside `${x:-$(cmd)}` and `$(( ))`, extended globs, aliases, history expansion.
 """
@@ -18,18 +18,18 @@ from msgspec import Struct, field
 from haltline.detectors.commands.step_budget import StepBudget
 
 MAX_NESTING = 6
-"""Substitutions inside substitutions are commands down to here; deeper ones are text."""
+"""The maximum depth of nested substitutions that are parsed as commands; deeper ones stay text."""
 
 
 class Text(Struct, frozen=True):
-    """Characters that stand for themselves."""
+    """Literal characters."""
 
     value: str
     quoted: bool
 
 
 class Variable(Struct, frozen=True):
-    """`$NAME`, `${NAME}` or `${NAME:-default}`; `altered` when an operator changes its value."""
+    """`$NAME`, `${NAME}` or `${NAME:-default}`; `altered` if an operator changes its value."""
 
     name: str
     quoted: bool
@@ -43,7 +43,7 @@ class Substitution(Struct, frozen=True):
     items: "tuple[Item, ...]"
     quoted: bool
     is_file: bool = False
-    """The output stands in a file, whose name the word is: `<(commands)`."""
+    """The word is the name of a file with the output: `<(commands)`."""
 
 
 class Array(Struct, frozen=True):
@@ -57,7 +57,7 @@ Word: TypeAlias = tuple[Part, ...]
 
 
 class Redirect(Struct, frozen=True):
-    """`2>file`, `<file`, `<<<text`; of a heredoc the operator is `<<` and the target its body."""
+    """`2>file`, `<file`, `<<<text`; a heredoc has the operator `<<` and its body as target."""
 
     descriptor: str
     operator: str
@@ -70,14 +70,14 @@ class Simple(Struct):
     words: list[Word] = field(default_factory=list)
     redirects: list[Redirect] = field(default_factory=list)
     piped: bool = False
-    """Its input is the output of the command before."""
+    """Its input is the output of the previous command."""
 
 
 Item: TypeAlias = Simple | Literal["(", ")"]
 
 _RUN = re.compile(r"""[^ \t\r\n'"\\$`;&|()<>]+""")
 _SEPARATES, _ENDS_WORD = "\n#;&|", " \t\r\n;&|)"
-"""Characters with which a separator begins, and before which a word is at its end."""
+"""The first characters of separators, and the characters that end a word."""
 _QUOTED_RUN = re.compile(r'[^"\\$`]+')
 _ARITHMETIC = re.compile(r"\(\([^()]*+(?:\([^()]*+\)[^()]*+)*+\)\)")
 _BRACES = re.compile(r"\{([^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+)\}")
@@ -93,7 +93,7 @@ _ANSI_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x
 
 
 def lex(text: str, *, nesting: int = 0, work: StepBudget | None = None) -> tuple[Item, ...]:
-    """The commands of a shell text, in order. Never raises. `nesting` is how deep in others the text stands."""
+    """Return the commands of a shell text, in order. Never raises. `nesting` is the depth of enclosing texts."""
     return tuple(_Lexer(text, nesting, work or StepBudget()).program())
 
 
@@ -114,7 +114,7 @@ class _Lexer:
         }
 
     def program(self, *, nested: bool = False) -> list[Item]:
-        """Reads commands up to the end, or when nested up to the `)` that ends them."""
+        """Read commands to the end of the text, or if nested, to the closing `)`."""
         outer, self.items = self.items, []
         interrupted, self.current = self.current, Simple()
         open_groups = 0
@@ -144,11 +144,11 @@ class _Lexer:
             self.items.append(self.current)
             self.current = Simple(piped=pipe)
         else:
-            # `a | \n b` and `a | (b)`: the pipe still leads to what comes next.
+            # `a | \n b` and `a | (b)`: the pipe continues after the newline or bracket
             self.current.piped = pipe or self.current.piped
 
     def _separator(self, char: str) -> bool:
-        """Newline, `;`, `&`, `|` and their doubles, and comments."""
+        """Read a newline, `;`, `&`, `|`, a doubled separator, or a comment."""
         text, at = self.text, self.at
         if char == "\n":
             self.at += 1
@@ -179,7 +179,7 @@ class _Lexer:
         self.items.append(marker)
 
     def _open_group(self) -> int:
-        """A subshell; a function's `()` and an arithmetic command are stepped over."""
+        """Read the start of a subshell; skip a function's `()` and an arithmetic command."""
         if self.current.words and self.text.startswith("()", self.at):
             self.at += 2
             self.current = Simple()
@@ -237,7 +237,7 @@ class _Lexer:
             )
 
     def _lines_before(self, delimiter: str) -> list[str]:
-        """The lines up to the one that is the delimiter, all at once; none where they have to be looked at singly."""
+        """Return the lines before the delimiter's line in one step; empty if the lines must be read one by one."""
         text, start = self.text, self.at
         end = text.find(f"\n{delimiter}\n", start - 1)
         if end < start or "\n" in delimiter or text.find("\r", start, end + len(delimiter) + 2) >= 0:
@@ -260,7 +260,7 @@ class _Lexer:
         if word:
             self.current.words.append(word)
         elif self.at == start:
-            self.at += 1  # nothing can begin with this character: step over it
+            self.at += 1  # nothing can begin with this character: skip it
 
     def _word(self) -> Word:
         parts: list[Part] = []
@@ -302,7 +302,7 @@ class _Lexer:
         return Text(value, quoted=True)
 
     def double_quoted(self, *, closing: str = '"') -> Word:
-        """The parts up to the closing quote, which is consumed, or to the end; a heredoc has no closing one."""
+        """Read the parts up to the closing quote, inclusive, or to the end; a heredoc has no closing quote."""
         parts: list[Part] = []
         while self.at < len(self.text) and self.work.take():
             run = _QUOTED_RUN.match(self.text, self.at)
@@ -342,7 +342,7 @@ class _Lexer:
         if following == "'" and not quoted:
             return self._ansi()
         if following == '"' and not quoted:
-            return Text("", quoted=True)  # a string for translation: the quotes follow
+            return Text("", quoted=True)  # a translatable string: the quotes follow
         name = _NAME.match(text, self.at)
         if name is None:
             return Text("$", quoted)
@@ -350,7 +350,7 @@ class _Lexer:
         return Variable(text[start + 1 : self.at], quoted)
 
     def _commands(self, *, quoted: bool = False, is_file: bool = False) -> Part:
-        """The substitution whose `(` comes next."""
+        """Read the substitution whose `(` is next."""
         if self.nesting >= MAX_NESTING:
             self.at += 1
             self.work.cut = True
@@ -372,10 +372,10 @@ class _Lexer:
         return Substitution(lex(plain, nesting=self.nesting + 1, work=self.work), quoted)
 
     def _braced(self, quoted: bool) -> Part:
-        """`${...}`: what is known of its value, and stepping over the rest."""
+        """Read `${...}`: the known part of its value; the rest is skipped."""
         braces = _BRACES.match(self.text, self.at)
         if braces is None:
-            return Text("$", quoted)  # no end in sight: not an expansion
+            return Text("$", quoted)  # no closing brace: not an expansion
         self.at = braces.end()
         inner = braces[1]
         found = _BRACED.match(inner)
@@ -420,7 +420,7 @@ def _ansi_char(found: re.Match[str]) -> str:
     code = found[1] or found[3]
     if code:
         number = int(code, 16)
-        # Half of a surrogate pair is no character: nothing that holds it could be written.
+        # Half of a surrogate pair is no character, and a text with it cannot be encoded.
         return "\ufffd" if 0xD800 <= number <= 0xDFFF or number > 0x10FFFF else chr(number)
     if found[2]:
         return chr(int(found[2], 8) & 0xFF)

@@ -1,6 +1,6 @@
-"""Where the loops of a shell text begin and end.
+"""The start and end of loops in a shell text.
 
-Misses: loops whose `done` is hidden in a variable or an alias.
+Misses: loops whose `done` is in a variable or an alias.
 """
 
 from collections.abc import Sequence
@@ -20,17 +20,17 @@ class Loop:
     name: str
     words: tuple[Word, ...]
     end: int
-    """Index of the `done` among the items."""
+    """The index of `done` among the items."""
 
 
 def literal(word: Word) -> str:
-    """A word without quotes, variables and substitutions; empty for any other."""
+    """Return a word without quotes, variables and substitutions; empty for any other word."""
     part = word[0]
     return part.value if len(word) == 1 and isinstance(part, Text) and not part.quoted else ""
 
 
 def for_loops(items: Sequence[Item]) -> dict[int, Loop]:
-    """The `for` loops among these items, by the index of their head."""
+    """Return the `for` loops among the items, by the index of their first item."""
     found: dict[int, Loop] = {}
     waiting: list[tuple[int, list[Word]]] = []
     for index, item in enumerate(items):

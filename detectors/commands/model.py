@@ -1,4 +1,4 @@
-"""What a command line would destroy: the words for it."""
+"""The types that describe destructive and other irreversible acts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,94 +6,94 @@ from enum import IntEnum, StrEnum
 
 
 class Badness(IntEnum):
-    """How much is lost when it happens once. Ordered: the worst of several is `max`."""
+    """The damage of one occurrence. Ordered: `max` gives the worst of several."""
 
     SCRATCH = 0
-    """Build output, caches, temporary files: what the next run makes again."""
+    """Build output, caches, temporary files: recreated by the next run."""
 
     PLAIN = 1
-    """Somebody's file, row or object: one of many."""
+    """One file, row or object among many."""
 
     SEVERE = 2
-    """One act is a catastrophe: a file system, a database, production, backups, the main branch."""
+    """A catastrophe at once: a file system, a database, production, backups, the main branch."""
 
 
 class ActEffect(StrEnum):
-    """What an act does that cannot be taken back by doing nothing more."""
+    """The kind of an irreversible effect."""
 
     DESTROYS = "destroys"
-    """Something is gone, or will be by a setting."""
+    """Something is deleted, or will be because of a setting."""
 
     OVERWRITES = "overwrites"
-    """What was there is another one now."""
+    """Existing content is replaced."""
 
     EXPOSES = "exposes"
-    """Others may read, change or reach more than before."""
+    """More people may read, change or reach something."""
 
     SPENDS = "spends"
-    """Money moves, or is bound."""
+    """Money is transferred or committed."""
 
     SENDS = "sends"
-    """Something leaves for people: mail, a release, a post."""
+    """Something is sent to people: mail, a release, a post."""
 
     HANDS_OVER = "hands_over"
-    """Somebody else is to do it: an agent, a schedule, a job."""
+    """Work is delegated to an agent, a schedule or a job."""
 
 
 LOSSES = frozenset((ActEffect.DESTROYS, ActEffect.OVERWRITES))
-"""After these something is missing."""
+"""The effects by which something is lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Destruction:
-    """One thing that a command line would destroy, or one of the other effects that cannot be taken back."""
+    """One target that a command line would destroy, or another irreversible act."""
 
     verb: str
-    """What is done to it, e.g. `rm`, `drop_table`, `git_push_force`, `kubectl_delete`."""
+    """The act, e.g. `rm`, `drop_table`, `git_push_force`, `kubectl_delete`."""
 
     target: str
-    """What it is done to, as `kind=name`, e.g. `path=/a/b`, `table=fact_sales`, `branch=main`."""
+    """The target as `kind=name`, e.g. `path=/a/b`, `table=fact_sales`, `branch=main`."""
 
     badness: Badness
 
     effect: ActEffect = ActEffect.DESTROYS
 
     reversible: bool = False
-    """Another act of the same kind takes it back, such as a start after a stop."""
+    """Another act of the same kind undoes it, such as a start after a stop."""
 
 
 def lost(acts: tuple[Destruction, ...]) -> tuple[Destruction, ...]:
-    """Those of some acts after which something is missing."""
+    """Return the acts by which something is lost."""
     if not acts:
         return acts
     return acts if all(act.effect in LOSSES for act in acts) else tuple(act for act in acts if act.effect in LOSSES)
 
 
 def as_row(act: Destruction) -> list[str]:
-    """As plain JSON: verb, target, badness, and the effect where it is not the first."""
+    """Return plain JSON: verb, target, badness, and the effect unless it is DESTROYS."""
     row = [act.verb, act.target, act.badness.name]
     return row if act.effect is ActEffect.DESTROYS else [*row, act.effect.value]
 
 
 def of_row(row: Sequence[str]) -> Destruction:
-    """What `as_row` gave."""
+    """Return the act of a row from `as_row`."""
     effect = ActEffect(row[3]) if len(row) > 3 else ActEffect.DESTROYS
     return Destruction(row[0], row[1], Badness[row[2]], effect)
 
 
 OPENED = "open_for_writing"
-"""The verb of a file that is opened to be written anew, and into which nothing is written: it is new, or emptied."""
+"""The verb of a file that is opened for writing and stays empty: it is either created or emptied."""
 
 BLANK = "write_nothing"
-"""The verb of a file of code or text that a tool writes with nothing in it: it is new where it was never seen."""
+"""The verb of a tool that writes an empty file of code or text; the file counts as new if it was never seen."""
 
 MAX_COMMAND_CHARS = 256 * 1024
-"""A command line, statement or program is read up to here; of what is longer, the rule `unread_execution` says so."""
+"""The part of a command line, statement or program that is parsed. `unread_execution` reports longer ones."""
 
 MAX_FOUND = 256
-"""At most this many destructions of one command line are told, the worst first to stay."""
+"""The maximum number of destructions reported for one command line; the worst are kept."""
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """The words of a text in which they stand side by side, as in a table."""
+    """Return the words of a text, which are separated by blanks."""
     return tuple(text.split())

@@ -1,6 +1,6 @@
-"""What the name of a thing gives away: production, a test's own, the main branch.
+"""What a name indicates: production, tests, backups, the main branch.
 
-Misses: names that only their owner can read (`db-7`), languages other than English.
+Misses: names known only to their owner (`db-7`), languages other than English.
 """
 
 import re
@@ -23,40 +23,40 @@ _AGENTS_BRANCH = re.compile(
 
 
 def is_production(*names: str) -> bool:
-    """Whether a name says production (`prod-db`, `sales_production`); `preprod` and `product` do not."""
+    """Return whether a name indicates production (`prod-db`, `sales_production`); `preprod` and `product` do not."""
     return any(_PRODUCTION.search(name.lower()) for name in names)
 
 
 def is_throwaway(name: str) -> bool:
-    """Whether a name says that nobody will miss it (`tmp_load`, `scratch.x`)."""
+    """Return whether a name indicates something temporary (`tmp_load`, `scratch.x`)."""
     return _THROWAWAY.search(name.lower()) is not None
 
 
 def is_scratch(name: str) -> bool:
-    """Whether a name says scratch, which is no word for anything else (`.bench_scratch`)."""
+    """Return whether a name contains `scratch`, which has no other meaning (`.bench_scratch`)."""
     return _SCRATCH.search(name.lower()) is not None
 
 
 def is_test(name: str) -> bool:
-    """Whether a name says that it serves tests (`test_app`, `app-testing`)."""
+    """Return whether a name indicates tests (`test_app`, `app-testing`)."""
     return _TEST.search(name.lower()) is not None
 
 
 def is_backup(name: str) -> bool:
-    """Whether one component of a path is a place of backups (`backups`, `db-backups`), not a file `backup.py`."""
+    """Return whether a component of a path denotes backups (`backups`, `db-backups`), not a file `backup.py`."""
     return _BACKUP.fullmatch(name.lower()) is not None
 
 
 def is_main_branch(name: str) -> bool:
-    """Whether others build on this branch: main, master, trunk, develop, production, a release."""
+    """Return whether a branch is a common base: main, master, trunk, develop, production, a release."""
     return _MAIN_BRANCH.fullmatch(name.removeprefix("refs/heads/").lower()) is not None
 
 
 def is_agents_branch(name: str) -> bool:
-    """Whether a branch has the prefix under which an agent works (`agent/try-2`, `claude/issue-7`)."""
+    """Return whether a branch has the prefix of a coding agent (`agent/try-2`, `claude/issue-7`)."""
     return _AGENTS_BRANCH.match(name.removeprefix("refs/heads/").lower()) is not None
 
 
 def is_work_branch(name: str) -> bool:
-    """Whether a branch is called as that of one task is (`fix/login`, `ada/wip`, `wip-2`)."""
+    """Return whether a branch has the usual name for one task (`fix/login`, `ada/wip`, `wip-2`)."""
     return not is_main_branch(name) and _WORK_BRANCH.fullmatch(name.removeprefix("refs/heads/").lower()) is not None

@@ -1,6 +1,6 @@
-"""Cells of a notebook: which lines go to a shell or a database, and what is left for the language itself.
+"""Notebook cells, split into shell lines, SQL statements and the program.
 
-Misses: magics of other extensions; `{name}` in a line for the shell, which stays as it is.
+Misses: magics of other extensions; `{name}` in a shell line, which is not replaced.
 """
 
 import re
@@ -16,7 +16,7 @@ _SHELLS = frozenset(("bash", "sh", "script", "cmd", "powershell", "system", "sx"
 
 
 def parted(text: str) -> tuple[list[str], list[str], str]:
-    """Command lines, statements, and the program that is left."""
+    """Return the command lines, the statements, and the remaining program."""
     if "%" not in text and "!" not in text:
         return [], [], text
     cell = _CELL.match(text)

@@ -1,6 +1,6 @@
-"""A command line that is nothing but `cat <<'EOF' > file`: many are, and long ones; these need not be parsed.
+"""A command line that is only `cat <<'EOF' > file`: common, often long, and read without the parser.
 
-Misses: others that only write, such as `tee` or a delimiter without quotes. They are parsed.
+Misses: other commands that only write, such as `tee` or an unquoted delimiter. They are parsed.
 """
 
 from haltline.detectors.commands.expand import Expander
@@ -10,11 +10,11 @@ from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.prefilter import WRITTEN_FILE
 
 _MAX_CHARS = 16 * 1024
-"""Of a longer one it is not told here whether it is within what is read of a command line."""
+"""A longer text may exceed the step budget, so it is parsed."""
 
 
 def only_write(command: str, cwd: str | None) -> Invocation | None:
-    """The only program that the command line runs, as the parser gives it; None: it has to be parsed."""
+    """Return the command line's only program as the parser would; None if the line has to be parsed."""
     found = WRITTEN_FILE.match(command) if len(command) <= _MAX_CHARS and "\r" not in command else None
     if found is None:
         return None

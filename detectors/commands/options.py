@@ -1,4 +1,4 @@
-"""Options and operands of a command line, the GNU way and the Go way.
+"""Options and operands of a command line, in GNU or Go style.
 
 Misses: abbreviations of long options (`--recurs`).
 """
@@ -9,22 +9,22 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """A command line without its name, taken apart."""
+    """The parsed arguments of a command line, without the program's name."""
 
     operands: tuple[str, ...] = ()
     options: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Option as written, dashes and all -> its values; an option without a value has one empty string."""
+    """Values by option as written, with its dashes; an option without a value has one empty string."""
 
     def has(self, *names: str) -> bool:
-        """Whether any of these options is there, with or without a value."""
+        """Return whether any of these options is present, with or without a value."""
         return any(name in self.options for name in names)
 
     def values(self, *names: str) -> tuple[str, ...]:
-        """Every value of these options, in the order of the names asked for."""
+        """Return every value of these options, in the order of the names."""
         return tuple(value for name in names for value in self.options.get(name, ()))
 
     def value(self, *names: str) -> str | None:
-        """The last value of the first of these options that is there."""
+        """Return the last value of the first of these options that is present."""
         for name in names:
             if name in self.options:
                 return self.options[name][-1]
@@ -34,9 +34,9 @@ class Options:
 def parse(
     arguments: Iterable[str], takes_value: frozenset[str] = frozenset(), *, single_dash_words: bool = False
 ) -> Options:
-    """Takes arguments apart.
+    """Parse arguments.
 
-    `takes_value` names the options whose value is the next word (or, for a short one, the rest of its
+    `takes_value` are the options whose value is the next word (or, for a short option, the rest of its
     cluster). With `single_dash_words`, `-auto-approve` is one option rather than a cluster of letters.
     """
     words = list(arguments)
@@ -65,7 +65,7 @@ def parse(
 
 
 def _cluster(word: str, found: dict[str, list[str]], takes_value: frozenset[str]) -> tuple[str, str]:
-    """Takes `-rfv` apart; returns the last option of it with the value that is glued to it."""
+    """Parse `-rfv`; return its last option and the attached value."""
     for at in range(1, len(word) - 1):
         name = "-" + word[at]
         if name in takes_value:
@@ -77,10 +77,10 @@ def _cluster(word: str, found: dict[str, list[str]], takes_value: frozenset[str]
 def parse_greedily(
     arguments: Iterable[str], flags: frozenset[str] = frozenset(), *, many_after: int | None = None
 ) -> Options:
-    """Takes apart the command lines of cloud tools, whose options nearly all take a value.
+    """Parse arguments of cloud tools, whose options nearly all take a value.
 
-    An option that is not in `flags` takes the next word, if it is not an option itself and no value is
-    glued on with `=`. Once there are `many_after` operands, it takes all words up to the next option.
+    An option outside `flags` takes the next word, unless that is an option or a value is attached with `=`. After
+    `many_after` operands, an option takes all words up to the next option.
     """
     operands: list[str] = []
     found: dict[str, list[str]] = {}

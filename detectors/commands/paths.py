@@ -1,21 +1,21 @@
-"""Paths: one canonical form, and how bad it is to lose what is there.
+"""Paths: the canonical form, and the damage of losing a path.
 
-Decided here, since nobody else says it:
+The rules of this module:
 
-- Everything in an unknown working directory (`rm -rf *`, `rm -rf .`), and the working directory or a parent of it
-  where it is known, is SEVERE unless it is scratch.
-- `/prod/build` is PLAIN: production is stronger than a scratch name below it; `build/prod` is SCRATCH.
-- `/tmp/x` is SCRATCH, `/tmp` and `/tmp/*` are PLAIN: others work there too.
-- Places of backups are SEVERE (`/data/backup`, `backups`), a copy that somebody made beside the work
+- Everything in an unknown working directory (`rm -rf *`, `rm -rf .`), and a known working directory or a parent of it,
+  is SEVERE unless it is scratch.
+- `/prod/build` is PLAIN: production overrides a scratch name below it; `build/prod` is SCRATCH.
+- `/tmp/x` is SCRATCH, `/tmp` and `/tmp/*` are PLAIN, since they are shared.
+- Directories of backups are SEVERE (`/data/backup`, `backups`), a single copy beside the work
   (`backup`, `app_backup`, `x.bak`) is PLAIN.
-- Below `/srv` and `/var/www`, where things are served from, only names that cannot mean anything else are scratch
-  (`node_modules`, `__pycache__`): a `dist` there is what visitors see.
+- Below `/srv` and `/var/www`, which are served, only unambiguous names are scratch
+  (`node_modules`, `__pycache__`): a `dist` there is a published site.
 - Names that also name source code (`build`, `target`, `dist`, `out`) do not make a single source file scratch.
-- A path that starts with an unknown variable is PLAIN unless a name in it says scratch; `/$X`, removed with all
-  that is in it, is SEVERE, since an empty variable makes it `/`.
+- A path that starts with an unknown variable is PLAIN unless a name in it is scratch; `/$X`, removed with everything
+  below it, is SEVERE, since an empty variable makes it `/`.
 
-Misses: symbolic links and mounts; whether a file is under version control; `~name` as somebody's home; case-insensitive
-file systems; Windows paths.
+Misses: symbolic links and mounts; whether a file is under version control; `~name` as another user's home;
+case-insensitive file systems; Windows paths.
 """
 
 import re
@@ -31,7 +31,7 @@ _BELOW_IS_SCRATCH = (
 )  # fmt: skip
 _CACHES = ("/var/cache/", "/var/lib/apt/lists/")
 _PLAIN = re.compile(r"/?(?:[\w+@-][\w.+@-]*/)*[\w+@-][\w.+@-]*")
-"""A path that is canonical as it is, as nearly all are."""
+"""A path that is canonical already, as most are."""
 _SYSTEM = frozenset(listed("bin boot dev etc lib lib32 lib64 proc sbin srv sys usr var System Library Applications"))
 _MOUNTS = frozenset(("mnt", "media", "Volumes"))
 _HOMES = frozenset(("home", "Users"))
@@ -57,7 +57,7 @@ _SCRATCH_PATTERNS = (".coverage.*", "_build_*", "cmake-build-*", "bazel-*", "*-t
 _REPRODUCTION = re.compile(
     r"(?:test_?|debug_?|tmp_?)?repro(?:duc\w*)?(?:[_-]\w+)?\.\w+|test_\w+\.(?:py|js|ts|rb|sh|php|go)"
 )
-"""A program that shows a fault, beside the sources and not among the tests that are kept."""
+"""A program that reproduces a fault, beside the sources and outside the directory of tests."""
 _KEPT_AMONG = frozenset(("tests", "test", "testing", "spec", "src", "lib", "app", "srv"))
 _SOURCE = re.compile(
     r"\.(?:py|pyi|c|h|cc|cpp|hpp|go|rs|java|kt|ts|tsx|js|jsx|rb|php|cs|swift|sql|sh|tf|ya?ml|toml|md)$"
@@ -70,7 +70,7 @@ _SHORT_CHARS = 256
 
 
 def canonical(path: str, cwd: str | None = None) -> str:
-    """The path without `.`, `..`, doubled and trailing slashes, below `cwd` if it is relative and that is known."""
+    """Return a path without `.`, `..`, doubled and trailing slashes; a relative path is joined to `cwd`, if known."""
     return _short_canonical(path, cwd) if len(path) <= _SHORT_CHARS else _canonical(path, cwd)
 
 
@@ -87,31 +87,31 @@ def _canonical(path: str, cwd: str | None) -> str:
         if part != "..":
             parts.append(part)
         elif parts and not absolute and len(parts) == 1 and parts[0].startswith("~"):
-            absolute, parts = True, ["home"]  # the parent of a home
+            absolute, parts = True, ["home"]  # the parent of a home directory
         elif parts and parts[-1] != ".." and not (len(parts) == 1 and parts[0].startswith(_UNKNOWN_START)):
             parts.pop()
         elif not absolute:
             parts.append("..")
     joined = "/".join(parts)
     if joined.startswith("~") and not absolute and not path.startswith("~"):
-        joined = "./" + joined  # a file of that name, not a home
+        joined = "./" + joined  # a file with that name, not a home directory
     return f"/{joined}" if absolute else joined or "."
 
 
 _short_canonical = lru_cache(maxsize=8192)(_canonical)
-"""An agent comes back to the same paths."""
+"""An agent uses the same paths repeatedly."""
 
 
 def badness(path: str, *, everything: bool, start: str | None = None) -> Badness:
-    """How bad it is to lose a canonical path; with `everything`, also all that is below it.
+    """Return the damage of losing a canonical path; with `everything`, including all below it.
 
-    `start` is the working directory in which the session stands, canonical, where it is known.
+    `start` is the canonical working directory of the session, if known.
     """
     place = path
     while place[-1:] in "*]" and _ALL_OF_IT.fullmatch(place.rpartition("/")[2]):
         head = place.rpartition("/")[0]
         place = head or ("/" if place.startswith("/") else ".")
-    # `/etc/*` without its subdirectories is all of it too; `*` where one stands is some files.
+    # `/etc/*` without its subdirectories also counts as all of it; `*` in the working directory is some files.
     everything = everything or (place not in (path, ".", start))
     parts = place.strip("/").split("/") if place != "/" else []
     if _is_scratch(place, parts, everything=everything) or (parts and _is_reproduction(parts)):
@@ -134,7 +134,7 @@ def _is_scratch(place: str, parts: list[str], *, everything: bool) -> bool:
     for part in parts:
         match _hint_of(part):
             case _PathHint.GIT:
-                return place.endswith(".lock")  # left by a git that died
+                return place.endswith(".lock")  # a stale lock of git
             case _PathHint.KEPT:
                 return False
             case _PathHint.PERHAPS_SCRATCH:
@@ -145,7 +145,7 @@ def _is_scratch(place: str, parts: list[str], *, everything: bool) -> bool:
 
 
 class _PathHint(Enum):
-    """What one part of a path says of what is below it."""
+    """What one component of a path indicates about everything below it."""
 
     NOTHING = auto()
     GIT = auto()
@@ -186,7 +186,7 @@ def _has_scratch_name(part: str) -> bool:
 
 
 def _is_catastrophe(place: str, parts: list[str], start: str | None) -> bool:
-    """Whether all of this place is more than one thing among many. Scratch has been told apart before."""
+    """Return whether losing all of this path is SEVERE. Scratch paths are excluded before."""
     if not parts or set(parts) <= {".", ".."}:
         return True
     if start is not None and (place == start or start.startswith(place + "/")):
@@ -208,7 +208,7 @@ def _is_system_tree(parts: list[str]) -> bool:
     if parts[0] in _HOMES:
         return len(parts) == 2 or (len(parts) == 3 and parts[2] in _PERSONAL)
     if parts[:2] == ["var", "lib"]:
-        return len(parts) <= 4  # the data of databases and container engines
+        return len(parts) <= 4  # data of databases and container engines
     if parts[0] == "root":
         return len(parts) == 2 and parts[1] in _PERSONAL
     return len(parts) == 2 and (parts[0] in _SYSTEM or parts[0] in _MOUNTS) and parts != ["var", "tmp"]

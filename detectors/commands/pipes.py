@@ -1,6 +1,6 @@
-"""What comes down a pipe, where that can be known from the command line.
+"""The known output of programs in a pipe.
 
-Misses: filters between the source and its reader (`find | grep | xargs`): then what comes is not known.
+Misses: filters between the source and its reader (`find | grep | xargs`): the output is unknown.
 """
 
 from haltline.detectors.commands.decoding import filtered, printed, unescaped
@@ -10,7 +10,7 @@ from haltline.detectors.commands.options import parse
 
 
 def output(invocation: Invocation) -> str | None:
-    """What a program puts out, where that is written in the command line: `echo`, `printf`, `cat <<EOF`."""
+    """Return the output of a program, if the command line contains it: `echo`, `printf`, `cat <<EOF`; else None."""
     arguments = invocation.argv[1:]
     if any(operator in (">", ">>", ">|", "&>") for operator, _ in invocation.writes):
         return None
@@ -31,7 +31,7 @@ def output(invocation: Invocation) -> str | None:
     if invocation.name in (":", "true"):
         return ""
     if invocation.name in ("which", "whereis") or (invocation.name in ("command", "type") and len(arguments) > 1):
-        return arguments[-1] if arguments else None  # where the program is: it runs as well by its name
+        return arguments[-1] if arguments else None  # the program's path: its name runs it too
     if invocation.name == "pwd":
         return invocation.cwd or "."
     if invocation.name == "mktemp":
@@ -40,7 +40,7 @@ def output(invocation: Invocation) -> str | None:
 
 
 def items(upstream: Invocation | None, stdin: str | None, *, by_line: bool = False) -> tuple[str, ...]:
-    """The words, or lines, that `xargs` or `read` would get; one stand-in when they are not known."""
+    """Return the words, or lines, that `xargs` or `read` would get; one stand-in if they are unknown."""
     if stdin is not None:
         return tuple(stdin.splitlines() if by_line else stdin.split()) or (STDIN,)
     if upstream is not None and upstream.name == "find":

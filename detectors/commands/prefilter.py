@@ -1,10 +1,10 @@
-r"""Tells most command lines that destroy nothing from the others, in about a microsecond.
+r"""A filter that rejects most harmless command lines in about a microsecond.
 
-What passes is parsed in full; what does not is taken to destroy nothing. So every word that a reader of this package
-acts upon is in a set here: a test compares the two on generated command lines. Words are looked for in lower case,
-as written and once more without quotes, since `r'm'` and `r\m` are `rm` to a shell.
+A line that passes is parsed in full; a rejected line is assumed to destroy nothing. So every word that a reader of this
+package acts upon is in a set here: a test compares the two on generated command lines. Words are compared in lower
+case, as written and again without quotes, since `r'm'` and `r\m` are `rm` to a shell.
 
-Misses: a word that is put together by `xargs -I` or `find -exec` (`r{}`).
+Misses: a word that is concatenated by `xargs -I` or `find -exec` (`r{}`).
 """
 
 import re
@@ -42,18 +42,18 @@ _DESTROYS = _words("""
     # statements
     grpcurl evans websocat wscat grant superuser updatemany bulkwrite expireafterseconds grantrolestouser
     default_time_to_live flashback detach revoke trash nopasswd authorized_keys sudoers cron
-    # whatever is asked for by a word of what it does
+    # destructive words in names of commands, and other programs
     pg_drop_replication_slot drop_chunks lo_unlink pg_resetwal flyway goose knex dbmate
     zip rar claude codex gemini aider llm opencode goose amp cursor copilot qwen crush droid auggie
     nuke teardown obliterate decommission deprovision deactivate unlogged recovery archive_mode
 """)  # fmt: skip
-# These destroy something in company only: see _has_word.
+# These are destructive only together with others: see _has_word.
 _GIT = _words("hard merge clean checkout restore switch push branch stash reflog filter gc tag worktree update")
+# With one of these the text is checked as code, see _by_script.
 _INTERPRETERS = _words("""
     python python2 python3 pypy ipython node deno bun ruby perl php lua luajit rscript julia groovy osascript expect
     elixir curl wget rails artisan manage flask mix iex scala wp drush
 """)  # fmt: skip
-# Of these the text is looked through once more, see may_destroy_by_code.
 _CLIENTS = _words("curl wget http https xh curlie")
 _CLIENTS_OF_SQL = _words("""
     psql mysql mariadb sqlplus clickhouse mongosh mongo cqlsh snowsql duckdb sqlcmd gremlin arangosh redis
@@ -77,20 +77,20 @@ _PAIRS = tuple(
     )
 )
 _FILTER_WORDS = _words("base64 gbase64 xxd rev tr")
-# One of these is in every command line that makes something, but for what it writes by a redirection.
+# Every command line that creates something has one of these, or a redirection.
 CREATES = _words("""
     tee touch mkdir cp mv install ln scp dd clone checkout switch branch worktree tag stash wget curl venv virtualenv
     startproject startapp createdb create build run mb sed
 """)  # fmt: skip
+# These destroy something only with certain destinations.
 _MOVERS = _words("mv move mi")
-# They lose something only by where it goes.
 _WATCHED = frozenset().union(
     _CLIENTS, _CLIENTS_OF_SQL, WORDS, _DESTROYS, _INTERPRETERS, _GIT, *_PAIRS, _FILTER_WORDS, _words("git replace")
 )
 _TELLING = _WATCHED | CREATES | _MOVERS
 
 _WORD_CHARS = b"abcdefghijklmnopqrstuvwxyz0123456789_"
-# Lower case in place, everything else but word characters a blank: a byte table is five times as fast as a `str` one.
+# Lower case; everything but word characters becomes a blank. A byte table is five times as fast as a `str` one.
 _SPACED = bytes(low if low in _WORD_CHARS else 32 for low in (bytes([code]).lower()[0] for code in range(256)))
 _QUOTES = re.compile(r"""["'\\]+""")
 WRITTEN_FILE = re.compile(
@@ -111,26 +111,26 @@ _BEFORE_EMPTY_WRITE = (
 _OPENING_QUOTE = re.compile(r"""(?:(?:\A|[\s=(,;|&<])[urbf]?|-\w)["']+\Z""")
 _MAX_REDIRECTIONS = 64
 _READ_BEFORE = 400
-"""So many characters in front of a redirection, its file may be read by the same command."""
+"""The number of characters before a redirection that are searched for its file."""
 _CACHED_TEXTS = 8
-"""Several look at the same text, one after the other."""
+"""Several rules check the same text in succession."""
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
 def may_destroy(text: str) -> bool:
-    """False for a command line that destroys nothing; True for one that has to be read."""
+    """Return False if a command line destroys nothing, True if it has to be parsed."""
     if "<<" in text and _has_empty_heredoc(text):
         return True
     if text.startswith("cat "):
         files, rest = written_files(text)
         if files and any(file.rpartition("/")[2] in rest for file in files) and _by_script(text):
-            return True  # what it writes, it runs
+            return True  # it executes a file that it writes
         text = rest
     watched = telling_words(text)
     if (watched and _has_word(text, watched)) or ("/dev" in text and _DEVICE.search(text) is not None):
         return True
     if "$" in text and ("=" in text or "$'" in text or "for " in text or "read" in text):
-        return True  # words may be put together from variables or escapes
+        return True  # words may be concatenated from variables or escapes
     if _may_decode(text, watched) or "]::" in text:
         return True
     if not _MOVERS.isdisjoint(watched) and _MOVED_AWAY.search(text) is not None:
@@ -169,14 +169,14 @@ _IN_PROGRAMS = (
 )  # fmt: skip
 _IN_SCRIPTS = (*_IN_PROGRAMS, "if_exists")
 _IN_CODE = ("replace", "command", *_IN_PROGRAMS, "shred", "erase", "shell", "%%", ".git.", "qw", "`")
-"""Pieces of a program in small letters; where a text holds none of them, two words and what a notebook's cell runs."""
+"""Lower-case substrings. A program without any of them, `rm`, `del` or a notebook's shell line destroys nothing."""
 _IN_CODE_AS_WORDS = (
     ("open(", re.compile(r"['\"`\\]\w{0,3}[w\\{]|b64|base64|atob")),
     ("eval", re.compile(r"(?<![a-z0-9])eval(?![a-z0-9])")),
     ("system", re.compile(r"(?<![a-z])system(?![a-z])")),
     ("command", re.compile(r"(?<![a-z])(?<!call_)commands?(?![a-z])")),
 )
-"""Those of them that are parts of many words, and how they stand where they matter. A file is emptied by its mode."""
+"""Those that are common parts of words, with the context in which they matter; `open` matters by its mode."""
 _IN_CODE_ALONE = tuple(piece for piece in _IN_CODE if piece not in dict(_IN_CODE_AS_WORDS))
 _RM, _DEL = re.compile(r"rm(?<!\wrm)"), re.compile(r"del(?<!\wdel)\b")
 _CELL_RUNS = re.compile(r"\n[^\S\n]*(?:\w+ *= *)?[!%]")
@@ -184,9 +184,9 @@ _BY_SCRIPT = re.compile("|".join((*map(re.escape, _IN_SCRIPTS), r"\brm|\bdel\b")
 _BY_CODE = re.compile(
     "|".join((*map(re.escape, _IN_CODE), r"\brm|\bdel\b|^\s*(?:\w+ *= *)?[!%]")), re.IGNORECASE | re.MULTILINE
 )
-"""The same of texts with one of `_ALIKE`."""
+"""The same for texts with a letter of `_ALIKE`."""
 _ALIKE = ("\u0130", "\u0131", "\u017f", "\u212a")
-"""The letters beyond ASCII that a pattern takes for one of it where it ignores case."""
+"""The non-ASCII letters that equal an ASCII letter in a pattern that ignores case."""
 
 
 _MOVED_AWAY = re.compile(r"[\\/]te?mp\b|mktemp|%te?mp|env:te?mp|/shm\b|/ramdisk\b|Trash", re.IGNORECASE)
@@ -203,13 +203,13 @@ _IN_PIECES = re.compile(
     r"|sed +(?:-\S+ +)+['\"]?(?:[\d,$/^.*!; +?sS\\()|\[\]]*[dDqQ](?![a-zA-Z])|s[/|,#]\^?\.[*+])"
     r"|sed +(?:-\S*n\S*i|-n +-i|-i\S* +-n)"
 )
-"""What is put together from pieces program, and what empties a file without naming it."""
+"""Commands that are concatenated from the output of programs, and edits that may empty a file."""
 
 
 def _may_decode(text: str, watched: frozenset[bytes]) -> bool:
-    """Whether another program may come of a filter, or of escapes; `watched` are the words of the text that may tell.
+    """Return whether a filter or escapes may produce another program. `watched` are the relevant words of the text.
 
-    A pattern is asked only where the text has a word or a piece that it needs.
+    Each pattern is used only if the text has a word or a substring that it requires.
     """
     if (
         not _FILTER_WORDS.isdisjoint(watched)
@@ -229,7 +229,7 @@ def _may_decode(text: str, watched: frozenset[bytes]) -> bool:
 
 
 def may_destroy_by_code(text: str) -> bool:
-    """False for a program that destroys nothing; True for one that has to be read."""
+    """Return False if a program destroys nothing, True if it has to be parsed."""
     if not _is_plain(text):
         return _BY_CODE.search(text) is not None
     low = text.lower()
@@ -246,12 +246,12 @@ def _is_plain(text: str) -> bool:
 
 
 def _by_script(text: str) -> bool:
-    """Whether a small program inside of a command line has to be read."""
+    """Return whether the small programs inside a command line have to be parsed."""
     return _holds(text.lower(), _IN_SCRIPTS) if _is_plain(text) else _BY_SCRIPT.search(text) is not None
 
 
 def _holds(low: str, pieces: tuple[str, ...]) -> bool:
-    """Whether a text in small letters holds one of the pieces, or `rm` or `del`: a third of the time of a pattern."""
+    """Return whether a lower-case text has a substring, `rm` or `del`; takes a third of the time of a pattern."""
     for piece in pieces:
         if piece in low:
             return True
@@ -259,7 +259,7 @@ def _holds(low: str, pieces: tuple[str, ...]) -> bool:
 
 
 def written_files(text: str) -> tuple[list[str], str]:
-    """The files that a text writes first of all by `cat <<'EOF' > file`, word for word, and what comes after them."""
+    """Return the files that a text first writes with `cat <<'EOF' > file`, as written, and the rest of the text."""
     files: list[str] = []
     while "\r" not in text:
         found = WRITTEN_FILE.match(text)
@@ -274,13 +274,13 @@ def written_files(text: str) -> tuple[list[str], str]:
 
 @lru_cache(maxsize=_CACHED_TEXTS)
 def telling_words(text: str) -> frozenset[bytes]:
-    """Of the words of a text those that some reader of this package looks for."""
+    """Return the words of a text that any reader of this package looks for."""
     return _TELLING.intersection(words(text))
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
 def words(text: str) -> list[bytes]:
-    """Everything in a text that may be a word, in lower case."""
+    """Return all words of a text, in lower case."""
     data = (text if text.isascii() else text.lower()).encode(errors="surrogatepass")
     return data.translate(_SPACED).split()
 
@@ -300,7 +300,7 @@ def _has_word(text: str, watched: frozenset[bytes] | None = None) -> bool:
 
 
 def _has_empty_heredoc(text: str) -> bool:
-    """Whether a here-document ends with the line after the one that begins it, or with the text."""
+    """Return whether a here-document ends on the line after its start, or with the text."""
     lines = text.split("\n")
     return "<<" in lines[-1] or any(
         "<<" in begin and (end := line.strip()) != "" and end in begin.partition("<<")[2]
@@ -309,7 +309,7 @@ def _has_empty_heredoc(text: str) -> bool:
 
 
 def _may_empty_a_file(text: str) -> bool:
-    """Whether a redirection stands behind nothing, or behind a command that puts out nothing, or into what it reads."""
+    """Return whether a redirection follows no command or one without output, or writes to the command's own input."""
     if any(piece in text for piece in _OF_NOTHING) and _NOTHING_OF_IT.search(text):
         return True
     seen = 0

@@ -1,4 +1,4 @@
-"""From programs to what they destroy: one table of readers, one for each program."""
+"""The destructive effects of programs: one reader for each program, in one table."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -47,21 +47,21 @@ from haltline.detectors.commands.wrappers import SHELLS
 
 _MAX_DEPTH = 3
 _CACHED_TEXTS = 8
-"""Several rules ask about one text, one after another."""
+"""Several rules read the same text in succession."""
 _MAX_OF_FILE = 16
 _MAX_PATH_CHARS = 4096
 _STEPS_OF_A_PROGRAM = 20
 _CODE_SUFFIXES = frozenset(("py", "js", "mjs", "cjs", "ts", "rb", "pl", "php", "r", "lua", "jl", "ipynb", "go"))
 _CODE_LINE = re.compile(r"python|node|ruby|perl|php|deno|bun|lua")
 _INCLUDED = re.compile(r"(?:^|\n|;)\s*(?:\\ir?|\.read|source|\\\.)\s+([^\s;]+)")
-"""Files of statements that a client's own commands read."""
+"""Files of statements that commands of a database client include."""
 _OPENED_TO_ALL = re.compile(r"chmod(?:Sync)?\(\s*['\"]([^'\"\n]+)['\"]\s*,\s*['\"]?0?o?[0-7]?(?:777|666|767|776)\b")
 _SCHEDULES = re.compile(r"/cron(?:tab|\.d|tabs)(?:/|$)|/spool/cron/")
 _ITEM_DELETED = re.compile(r"\((?:Get-Item|Get-ChildItem|gi|gci)\s+['\"]?([^()'\"]+)['\"]?\)\.Delete\(", re.IGNORECASE)
 _USER = re.compile(r"^\s*(?:root|www-data|nobody|ubuntu|\w+)\s+(?=(?:/\S*/)?[a-z][\w.-]*\s)")
-"""Tables of the system name who runs a line."""
+"""The user in a line of a system crontab."""
 _RUN_SOURCES = frozenset(("go", "tsx", "ts-node", "java", "swift", "kotlin", "scala", "rust-script", "dotnet-script"))
-"""Programs that compile a source and run it."""
+"""Programs that compile and run a source file."""
 _RUN_HERE = re.compile(r"\./([\w.-]+)")
 
 
@@ -96,29 +96,29 @@ PRODUCING = frozenset(listed("""
 """Programs that may leave files which the command line does not name."""
 _HELP = "--help"
 _VERSION = "--version"
-"""Of a program itself it is the last argument; elsewhere it may have a value."""
+"""As the last argument it is an option of the program itself; elsewhere it may take a value."""
 
 
 def destructions(command: str, *, cwd: str | None = None) -> tuple[Destruction, ...]:
-    """What a shell command line would destroy, in its order, each thing once.
+    """Return what a shell command line would destroy, in order, without duplicates.
 
-    The line may have many lines, heredocs and programs inside. `cwd` is the directory where the session stands, if
-    that is known: then relative paths come out absolute. Reads MAX_COMMAND_CHARS. Never raises.
+    The text may have several lines, heredocs and embedded programs. `cwd` is the working directory of the session, if
+    known; relative paths are resolved below it. Reads MAX_COMMAND_CHARS. Never raises.
     """
     text = command[:MAX_COMMAND_CHARS]
-    # In a device directory even a bare name is a disk: the words alone do not show it.
+    # In a device directory even a bare name is a disk, which the words alone do not show.
     if not may_destroy(text) and not (cwd and canonical(cwd).startswith("/dev")):
         return ()
     return parsed_destructions(text, cwd=cwd)
 
 
 def parsed_destructions(command: str, *, cwd: str | None = None) -> tuple[Destruction, ...]:
-    """As `destructions`, without the look that saves most command lines the parsing."""
+    """Like `destructions`, without the prefilter that avoids parsing most command lines."""
     return _read_command(command, cwd)[0]
 
 
 def is_read_whole(text: str, *, cwd: str | None = None, by_code: bool = False) -> bool:
-    """Whether a command line, or a program, is within every limit of what is read of one."""
+    """Return whether a command line, or a program, is within all limits of parsing."""
     if len(text) > MAX_COMMAND_CHARS:
         return False
     if by_code:
@@ -128,14 +128,14 @@ def is_read_whole(text: str, *, cwd: str | None = None, by_code: bool = False) -
 
 @lru_cache(maxsize=_CACHED_TEXTS)
 def _read_command(command: str, cwd: str | None) -> tuple[tuple[Destruction, ...], bool]:
-    """What it destroys, and whether something of it is unread."""
+    """Return what the command destroys, and whether a part of it is unread."""
     work = StepBudget()
     found = tuple(dict.fromkeys((*_of_command(command, cwd, 0, work), *_of_net(command, cwd, work))))
     return _worst(found), work.cut
 
 
 def _of_net(command: str, cwd: str | None, work: StepBudget) -> tuple[Destruction, ...]:
-    """What methods of .NET take away, as PowerShell calls them: `[IO.File]::Delete('x')`, `(Get-Item x).Delete()`."""
+    """Return the deletions by .NET methods in PowerShell: `[IO.File]::Delete('x')`, `(Get-Item x).Delete()`."""
     stands = Invocation(argv=("powershell",), cwd=cwd, start=cwd)
     found = [files.lost_path("delete", stands, name, everything=True) for name in _ITEM_DELETED.findall(command)]
     if "]::" in command:
@@ -152,7 +152,7 @@ def _worst(found: tuple[Destruction, ...]) -> tuple[Destruction, ...]:
 
 
 def code_destructions(text: str, *, cwd: str | None = None) -> tuple[Destruction, ...]:
-    """What a program, or a notebook's cell, would destroy, whatever its language; as `destructions`."""
+    """Return what a program, or a notebook's cell, would destroy, in any language; like `destructions`."""
     text = text[:MAX_COMMAND_CHARS]
     return _read_code(text, cwd)[0] if may_destroy_by_code(text) else ()
 
@@ -181,7 +181,7 @@ def _of_code(text: str, cwd: str | None, work: StepBudget) -> tuple[Destruction,
 
 
 def remakers(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
-    """Where a command line runs programs after everything that it destroys: folders, an empty text for unknown."""
+    """Return the directories where programs run after all destructions of a command line; empty text if unknown."""
     places: dict[str, None] = {}
     scripts_run = frozenset(_RUN_HERE.findall(command))
     work = StepBudget()
@@ -197,7 +197,7 @@ def remakers(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
 
 
 def renames(command: str, *, cwd: str | None = None) -> tuple[tuple[str, str], ...]:
-    """New and old target of what a command line moves."""
+    """Return the new and old target of each move in a command line."""
     found: list[tuple[str, str]] = []
     for invocation in invocations(command, cwd=cwd):
         found += _moved(invocation)
@@ -261,7 +261,7 @@ def _of_command(  # noqa: PLR0912 - one case after another
 
 
 def _of_file(file: str, text: str, cwd: str | None, depth: int, work: StepBudget) -> Iterator[Destruction]:
-    """What a file destroys when it is run, by what is in it."""
+    """Yield what a file destroys when it is run, by its contents."""
     name = file.rpartition("/")[2].lower()
     suffix = name.rpartition(".")[2]
     first = text[:80].partition("\n")[0]
@@ -294,7 +294,7 @@ def _scripts_of_package(text: str) -> list[str]:
 
 
 def _cells(text: str) -> str:
-    """The programs in a notebook, one below the other."""
+    """Return the code cells of a notebook, joined by newlines."""
     notebook = _json(text)
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     found: list[str] = []
@@ -315,13 +315,13 @@ def _json(text: str) -> object:
 
 
 def file_destructions(file: str, text: str, *, cwd: str | None = None) -> tuple[Destruction, ...]:
-    """What a file destroys when it is run: shell, SQL, a Makefile or a program, by its name and first line."""
+    """Return what a file destroys when it is run: shell, SQL, a Makefile or a program, by its name and first line."""
     if not may_destroy_by_code(text[:MAX_COMMAND_CHARS]):
         return ()
     found = dict.fromkeys(_of_file(file, text[:MAX_COMMAND_CHARS], cwd, 0, StepBudget()))
     if not found:
         return ()
-    # A script that begins by removing what it is about to make takes nobody's thing away.
+    # A script may first remove its own output, which it creates again.
     text = text[:MAX_COMMAND_CHARS]
     made = (*creations(text, cwd=cwd), *code_creations(text, cwd=cwd, folders=False))
     remade = {target for target in made if not target.startswith("path=/")}
@@ -329,7 +329,7 @@ def file_destructions(file: str, text: str, *, cwd: str | None = None) -> tuple[
 
 
 def files_written(command: str, *, cwd: str | None = None) -> dict[str, str]:
-    """The text of each file that a command line writes, as far as that stands in it; by path."""
+    """Return the text of each file that a command line writes, by path, if the command line contains the text."""
     found: dict[str, str] = {}
     for invocation in invocations(command, cwd=cwd):
         found.update(_texts_written(invocation))
@@ -337,12 +337,12 @@ def files_written(command: str, *, cwd: str | None = None) -> dict[str, str]:
 
 
 def files_run(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
-    """The paths of the files that a command line runs."""
+    """Return the paths of the files that a command line runs."""
     return tuple(file for invocation in invocations(command, cwd=cwd) for file in run_files(invocation))
 
 
 def run_files(invocation: Invocation) -> list[str]:
-    """The paths of the files that one program runs: itself, a script, a Makefile, a file of statements."""
+    """Return the paths of the files that one program runs: itself, a script, a Makefile, a file of statements."""
     found: list[str] = []
     if "/" in invocation.called:
         found.append(invocation.path(invocation.called))
@@ -382,7 +382,7 @@ def _texts_written(invocation: Invocation) -> dict[str, str]:
 
 
 def _known_as(found: Destruction, moved: Mapping[str, str]) -> Destruction:
-    """What was moved away and then destroyed is what it was before."""
+    """Return a loss under the path that the target had before it was moved."""
     place = found.target
     while place:
         origin = moved.get(place) or (moved.get(f"{place}/") if place != found.target else None)
@@ -406,18 +406,18 @@ def _of_invocation(invocation: Invocation, depth: int, work: StepBudget) -> Iter
     if _HELP not in arguments and arguments[-1:] != (_VERSION,):
         reader, by_table = _reader(invocation.name), tuple(effects.acts(invocation))
         if reader is None and not any(act.effect in LOSSES and _names_a_thing(act, invocation) for act in by_table):
-            reader = databases.generic  # it guesses
+            reader = databases.generic  # a guess
         found = tuple(surroundings.as_in_tests(reader(invocation), invocation)) if reader is not None else ()
         yield from found or (() if by_table else named.tasks(invocation))
         yield from databases.statements_of_clouds(invocation)
         for act in by_table:
-            # The program's own reader knows more of what is lost.
+            # The program's own reader knows the loss more precisely.
             if not (found and (act.effect in LOSSES or any(act.target == one.target for one in found))):
                 yield from surroundings.as_in_tests((act,), invocation) if act.effect in LOSSES else (act,)
 
 
 def _names_a_thing(act: Destruction, invocation: Invocation) -> bool:
-    """Whether a row says what is lost, and not the command line alone."""
+    """Return whether an act names its target rather than the command line alone."""
     return not act.target.partition("=")[2].startswith(f"{invocation.argv[0]} ")
 
 
@@ -426,7 +426,7 @@ def _reader(name: str) -> Callable[[Invocation], Iterator[Destruction]] | None:
 
 
 def begins_with_program(text: str) -> bool:
-    """Whether a text begins with the name of a program that a reader or a table knows, as a command line does."""
+    """Return whether a text begins with the name of a program that has a reader or rows in the table."""
     words = text.split(maxsplit=2)
     if words[:1] == ["sudo"]:
         words = words[1:]
@@ -434,7 +434,7 @@ def begins_with_program(text: str) -> bool:
 
 
 def _of_call(call: scripts.Call, invocation: Invocation, depth: int, work: StepBudget) -> Iterator[Destruction]:
-    """What a call inside a small program destroys."""
+    """Yield what a call inside a small program destroys."""
     if call.kind == "shell":
         yield from _of_command(call.argument, invocation.cwd, depth + 1, work)
     elif call.kind == "sql":
@@ -459,7 +459,7 @@ def _of_call(call: scripts.Call, invocation: Invocation, depth: int, work: StepB
 
 
 def reader_of(invocation: Invocation) -> str:
-    """The module that reads a program that takes something away; empty where none finds anything."""
+    """Return the module whose reader finds a loss by the program; empty if none does."""
     reader = _reader(invocation.name) or databases.generic
     if invocation.argv and any(True for _ in reader(invocation)):
         module = getattr(reader, "func", reader).__module__

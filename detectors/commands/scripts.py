@@ -1,8 +1,8 @@
 """Small programs inside a command line: `python -c`, `python - <<EOF`, `node -e`, `ruby -e`, `perl -e`, `php -r`.
 
-Which text an interpreter is given; what the text does is worked out in `code`.
+This module finds the program text of an interpreter; `code` reads it.
 
-Misses: what is in a script file, unless the session itself wrote it (see `written`).
+Misses: script files, unless the session itself wrote them (see `file_destructions` in `reading`).
 """
 
 import re
@@ -43,7 +43,7 @@ _CONSOLES: Mapping[str, tuple[str, ...]] = {
     "wp": (),
     "drush": (),
 }
-"""Programs that run a text within an application, by an option or behind one of `_EVALUATE`."""
+"""Programs that run code within an application: after an option, or after a word of `_EVALUATE`."""
 _EVALUATE = frozenset(("eval", "runner", "r", "php:eval", "php-eval", "ev"))
 _SHELLS = frozenset(("shell", "console", "tinker", "shell_plus"))
 _SAME_LANGUAGE = {"ipython": "python", "pypy": "python", "deno": "node", "bun": "node", "luajit": "lua", "R": "Rscript"}
@@ -52,7 +52,7 @@ INTERPRETERS = frozenset((*_SCRIPT_OPTIONS, *_SAME_LANGUAGE))
 
 
 def calls(invocation: Invocation, work: StepBudget | None = None) -> list[Call]:
-    """The calls that matter in the program text that an interpreter is given; empty for other programs."""
+    """Return the relevant calls of an interpreter's program text; empty for other programs."""
     name = _SAME_LANGUAGE.get(invocation.name, invocation.name)
     options = _SCRIPT_OPTIONS.get(name, _CONSOLES.get(name))
     text = _script(invocation, options) if options is not None else None
@@ -60,7 +60,7 @@ def calls(invocation: Invocation, work: StepBudget | None = None) -> list[Call]:
 
 
 def _script(invocation: Invocation, script_options: tuple[str, ...]) -> str | None:
-    """The program text: of an option, or what is read from the input."""
+    """Return the program text of an option or of stdin, or None."""
     arguments = list(_until_script(invocation.argv[1:], script_options))
     options = parse(arguments, frozenset((*script_options, "-W", "-X", "-I", "-M")))
     texts = options.values(*script_options)
@@ -75,7 +75,7 @@ def _script(invocation: Invocation, script_options: tuple[str, ...]) -> str | No
 
 
 def _until_script(arguments: tuple[str, ...], script_options: tuple[str, ...]) -> Iterator[str]:
-    """The interpreter's own arguments: what follows the program text is the program's."""
+    """Yield the interpreter's own arguments; those after the program text belong to the program."""
     taken = False
     for argument in arguments:
         yield argument

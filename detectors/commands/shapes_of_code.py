@@ -1,6 +1,6 @@
-"""What a method that takes something away is about: its keywords, an object, its first text, or what it is called on.
+"""The target of a destructive method call: its keywords, an object, its first text, or its owner.
 
-Misses: names that are computed; which of several keywords names the thing, beyond the usual ones.
+Misses: computed names; unusual keywords that name the target.
 """
 
 import re
@@ -21,7 +21,7 @@ _CLASS = re.compile(r"^[ \t]*class (\w+)\(", re.MULTILINE)
 
 
 def own_models(text: str) -> frozenset[str]:
-    """The classes of a program that makes the tables of its own models: what it deletes of them is its own."""
+    """Return the classes of a program that creates the tables of its own models, whose rows are its own."""
     return frozenset(_CLASS.findall(text)) if "class " in text and _MAKES_TABLES.search(text) else frozenset()
 
 
@@ -30,11 +30,11 @@ class Texts(Protocol):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What it may stand for."""
+        """The possible texts."""
 
 
 def named_by(ref: str, base: tuple[str, ...], items: Sequence[Texts], keywords: Mapping[str, Texts]) -> tuple[str, ...]:
-    """`kind=name` of each thing; `kind=*` where the program does not say which."""
+    """Return `kind=name` of each target; `kind=*` if the program does not name it."""
     by_name: dict[str, tuple[str, ...]] = {name: value.texts for name, value in keywords.items() if value.texts}
     plain: list[str] = []
     for item in items:

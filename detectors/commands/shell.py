@@ -1,11 +1,10 @@
 """Shell text into the programs that it would run, in order, with their arguments.
 
-Both sides of `&&` and `||`, every branch and every function body count as run: what a line could destroy matters,
-not whether its conditions hold. A `for` loop is gone through once for each value, or,
-when these are very many, once with all of them.
+Both sides of `&&` and `||`, every branch and every function body count as executed, since conditions are unknown. A
+`for` loop is executed once for each value, or, with very many values, once with all of them.
 
 Misses: positional parameters of functions, here-documents that are built in pieces, `cd` inside a function;
-the wrappers' own gaps are listed there.
+the limits of the wrappers, listed there.
 """
 
 import shlex
@@ -35,18 +34,18 @@ _MAX_ROUNDS = 256
 _MAX_PIPED = 8
 _MAX_ALIASES = 64
 _MAX_ITEMS = 128
-"""Of a pipe, each of which is put into a command line."""
+"""The maximum number of piped items that are each inserted into a command line."""
 
 _CACHED_TEXTS = 8
-"""What an event runs is asked for by several readers, one after the other."""
+"""Several readers need the programs of the same event."""
 
 _DECLARATIONS = frozenset(("export", "declare", "typeset", "local", "readonly"))
 
 
 def invocations(command: str, *, cwd: str | None = None, work: StepBudget | None = None) -> tuple[Invocation, ...]:
-    """The programs that a shell command line would run; `cwd` is where the session stands, if that is known.
+    """Return the programs that a shell command line would run. `cwd` is the session's working directory, if known.
 
-    Never raises; what is not shell at all gives invocations of programs that do not exist.
+    Never raises; a text in another language gives invocations of programs that do not exist.
     """
     if work is None:
         written = only_write(command, cwd)
@@ -68,7 +67,7 @@ def _read(command: str, cwd: str | None, work: StepBudget) -> tuple[Invocation, 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
 def _read_first(command: str, cwd: str | None) -> tuple[tuple[Invocation, ...], int, bool]:
-    """Reads a text with all the steps there are: what it runs, the steps left, and whether something is cut."""
+    """Parse a text with the whole budget. Returns its programs, the steps left, and whether anything is cut."""
     work = StepBudget()
     return _read(command, cwd, work), work.left, work.cut
 
@@ -88,12 +87,12 @@ class _Shell:
         self.expander = Expander()
         self.last: Invocation | None = None
         self.fed: Invocation | None = None
-        """What runs the text, whose input is the input of its programs."""
+        """The program that runs the text and shares its input with the programs in it."""
 
     # Texts and their commands
 
     def run(self, text: str) -> None:
-        """Goes through a text as this shell would."""
+        """Process a text as this shell would."""
         if self.depth >= _MAX_DEPTH or len(text) > self.chars_left:
             self.work.cut = True
             return
@@ -120,7 +119,7 @@ class _Shell:
                 self._simple(item)
 
     def _unrolled(self, loop: Loop, body: tuple[Item, ...]) -> bool:
-        """Goes through a loop once for each value; False if that is too often: then once, with all values."""
+        """Execute a loop once for each value. Return False if there are too many: then it runs once with all values."""
         for word in loop.words:
             self._substitutions(word)
         values = [argument for word in loop.words for argument in self._arguments(word)]
@@ -135,9 +134,9 @@ class _Shell:
         return True
 
     def _in_child(self, act: Callable[[], None], *, remote: bool = False, fed: Invocation | None = None) -> None:
-        """Does something in a process of its own: what it changes is gone afterwards.
+        """Call `act` as in a child process: changes of the environment are discarded afterwards.
 
-        `fed`: what runs there reads its input.
+        `fed`: programs there read the input of this one.
         """
         self.work.take(5 + len(self.environment) // 4)
         saved = self.cwd, self.environment, self.exported, self.start
@@ -181,7 +180,7 @@ class _Shell:
             )
 
     def _without_reserved(self, words: list[Word]) -> list[Word]:
-        """Takes reserved words off the front; notes the values of a loop's variable."""
+        """Remove leading reserved words; record the values of a loop's variable."""
         at = 0
         while at < len(words):
             keyword = literal(words[at])
@@ -204,7 +203,7 @@ class _Shell:
         return words[at:]
 
     def _assignments(self, words: list[Word]) -> list[str]:
-        """`NAME=value` in front: sets variables; with a command behind them too, which does no harm."""
+        """Set the variables of leading `NAME=value` words, also before a command, which is harmless."""
         assigned: list[str] = []
         for word in words:
             first = word[0]
@@ -244,7 +243,7 @@ class _Shell:
         return stdin, tuple(writes)
 
     def _read_from(self, target: Word, text: str, before: str | None) -> str | None:
-        """What stands in a file that is read: in one of the line itself, or in none."""
+        """Return the contents of an input file: of a substitution or `/dev/null`; otherwise the input so far."""
         if len(target) == 1 and isinstance(target[0], Substitution):
             return self._resolve(target[0])
         return "" if text == "/dev/null" else before
@@ -256,7 +255,7 @@ class _Shell:
         return self.expander.text(files[-1], self.environment, self._resolve) if files else ""
 
     def _script_file(self, words: list[Word], argv: tuple[str, ...]) -> str | None:
-        """The text that a shell is given as a file, where it stands in the line: `bash <(echo text)`."""
+        """Return the script that a shell reads from a substitution: `bash <(echo text)`."""
         if not argv or wrappers.program(argv[0]) not in (*wrappers.SHELLS, "source", "."):
             return None
         for word in words[1:]:
@@ -276,7 +275,7 @@ class _Shell:
                     self._substitutions(element)
 
     def _resolve(self, substitution: Substitution) -> str | None:
-        """What `$(...)` puts out, when it is one simple command whose output is written there."""
+        """Return the output of `$(...)`, if it is a simple command with known output."""
         source: str | None = None
         before = ""
         for at, simple in enumerate(item for item in substitution.items if not isinstance(item, str)):
@@ -303,7 +302,7 @@ class _Shell:
     # Programs
 
     def _invoke(self, invocation: Invocation) -> None:
-        """Takes off what wraps a program, as often as needed, and notes what is left."""
+        """Remove all wrappers of a program, and record the program."""
         if self.depth >= _MAX_DEPTH:
             self.work.cut = True
         if self.depth >= _MAX_DEPTH or not self.work.take(_STEPS_OF_A_PROGRAM + len(invocation.stdin or "") // 64):
@@ -389,7 +388,7 @@ class _Shell:
             self._in_child(run, fed=None if reads_input else invocation)
 
     def _note_script(self, invocation: Invocation) -> None:
-        """A shell that is given a file: the file is what it runs."""
+        """Record the file that a shell runs."""
         if wrappers.shell_script(invocation.argv)[0] is None:
             file = next((word for word in invocation.argv[1:] if not word.startswith(("-", "+"))), "")
             if file:
@@ -427,19 +426,19 @@ class _Shell:
     def _with_items(
         self, invocation: Invocation, argv: tuple[str, ...], placeholder: str, items: tuple[str, ...]
     ) -> None:
-        """Runs a program with items from elsewhere in place of a placeholder, or behind its arguments."""
+        """Run a program with external items in place of a placeholder, or after its arguments."""
         if not argv:
             return
         if len(items) > _MAX_ITEMS:
             self.work.cut = True
         if len(argv) == 1 and " " in argv[0] and "{" not in placeholder + argv[0]:
             argv = (argv[0] + " {}",)
-        if " " in argv[0]:  # a whole command line, as `parallel` takes it
+        if " " in argv[0]:  # a whole command line, as `parallel` accepts
             for item in items[:_MAX_ITEMS]:
                 self._in_child(lambda item=item: self.run(" ".join(argv).replace("{}", item)))  # type: ignore[misc] # bound now
         elif placeholder and any(placeholder in argument for argument in argv):
             for item in items[:_MAX_ITEMS]:
-                # What is not known is a name within a text too: `mysql -e "DROP TABLE {}"`.
+                # An unknown item may also be a name within a text: `mysql -e "DROP TABLE {}"`.
                 filled = tuple(
                     a.replace(
                         placeholder, item[:MAX_VALUE_CHARS] if a == placeholder else item[:MAX_VALUE_CHARS].strip("<>")
@@ -452,7 +451,7 @@ class _Shell:
         else:
             self._invoke(replace(invocation, argv=(*argv, *items), writes=(), stdin=None, upstream=None))
 
-    # Builtins that change what comes later
+    # Builtins that change the context of later commands
 
     def _cd(self, invocation: Invocation) -> None:
         operands = [argument for argument in invocation.argv[1:] if not argument.startswith("-")]
@@ -505,7 +504,7 @@ class _Shell:
 
 
 def _is_head_of_loop(words: list[Word]) -> bool:
-    """`for`, `case` and the like: a redirection there is no command that empties a file."""
+    """Return whether the words are `for`, `case` or similar: a redirection there does not empty a file."""
     return any(literal(word) in ("case", *FOR) for word in words)
 
 

@@ -1,11 +1,11 @@
-r"""SQL: what a text of statements would destroy.
+r"""What a text of SQL statements would destroy.
 
-`delete_all_rows` and `update_all_rows` are those without a condition that excludes anything; in something named
+`delete_all_rows` and `update_all_rows` are statements without a condition that excludes any row; in something named as
 production they are SEVERE, as dropping and truncating are.
 
-Misses: statements that are put together at run time; what triggers and cascades
-do; `OVERWRITE` of files; client commands (`\i file`, `.read file`, `SOURCE`); the rules of dialects for backslashes
-in strings (a backslash escapes a quote only before a letter or digit here).
+Misses: statements that are built at run time; triggers and cascades; `OVERWRITE` of files; client commands
+(`\i file`, `.read file`, `SOURCE`); dialect rules for backslashes in strings (a backslash escapes a quote
+only before a letter or digit here).
 """
 
 import re
@@ -23,7 +23,7 @@ _MAX_TOKENS_OF_A_STATEMENT = 1000
 _EXECUTING = frozenset(listed("""
     execute exec immediate prepare sp_executesql dblink_exec dblink query_to_xml set openquery run_command_on_workers
 """))  # fmt: skip
-"""Words behind which texts are run. `SET @s = '...'` puts one aside for a `PREPARE`."""
+"""Words before texts that are executed. `SET @s = '...'` stores one for a `PREPARE`."""
 _MAX_TOKENS_OF_A_CALL = 64
 _PLACEHOLDER = re.compile(r"%(?:\d+\$)?[IsL]")
 _VERBS = frozenset(listed("drop truncate delete update alter create insert merge vacuum replace detach"))
@@ -46,11 +46,11 @@ _ROLLED_BACK = re.compile(r"\brollback(?:\s+(?:work|transaction|tran))?\s*;?\s*\
 _COMMITS = re.compile(r"\bcommit\b|\bend\s*;", re.IGNORECASE)
 _MAX_END_CHARS = 64
 _OF_ROWS = frozenset(("delete_rows", "delete_all_rows", "update_all_rows"))
-"""What a transaction that is rolled back has not done in any database."""
+"""Verbs that have no effect in a transaction that is rolled back, in any database."""
 
 
 def sql_destructions(statement: str, *, work: StepBudget | None = None) -> tuple[Destruction, ...]:
-    """What a text of one or more SQL statements would destroy, in the order of the text. Never raises."""
+    """Return what one or more SQL statements would destroy, in the order of the text. Never raises."""
     found = dict.fromkeys(_statements(statement[:MAX_COMMAND_CHARS], 0, work or StepBudget()))
     if found and _ROLLED_BACK.search(statement[-_MAX_END_CHARS:]) and not _COMMITS.search(statement):
         found = {one: None for one in found if one.verb not in _OF_ROWS}
@@ -60,26 +60,26 @@ def sql_destructions(statement: str, *, work: StepBudget | None = None) -> tuple
         found = {_lost(one.verb, *origins[one]) if one in origins else one: None for one in found}
     by_table = statements.acts(statement)
     if by_table:
-        known = bool(found)  # what is lost is known better by its words
+        known = bool(found)  # the tokens describe the loss better
         found |= dict.fromkeys(one for one in by_table if not (known and one.effect in LOSSES))
     return tuple(found)[:MAX_FOUND]
 
 
 def sql_creations(statement: str) -> tuple[str, ...]:
-    """Targets that `CREATE ...` statements of a text would make, unless they replace something."""
+    """Return the targets that `CREATE ...` statements of a text would create, unless they replace something."""
     tokens = tokens_of(statement[:MAX_COMMAND_CHARS])
     found = []
     for at in _starts(tokens):
         if tokens[at].text == "create" and _word_at(tokens, at + 1) != "or":
             kind, name, after = _object(tokens, at + 1)
-            # With IF NOT EXISTS it may be there already, and somebody's.
+            # With IF NOT EXISTS the object may exist before and belong to others.
             if name and not any(_word_at(tokens, i) == "exists" for i in range(at, after)):
                 found.append(f"{kind}={name}")
     return tuple(found)
 
 
 def sql_renames(statement: str) -> tuple[tuple[str, str], ...]:
-    """New and old target of each `ALTER ... RENAME TO` of a text."""
+    """Return the new and old target of each `ALTER ... RENAME TO` of a text."""
     tokens = tokens_of(statement[:MAX_COMMAND_CHARS])
     found = []
     for at, token in enumerate(tokens):
@@ -112,7 +112,7 @@ def _statements(text: str, depth: int, work: StepBudget) -> Iterator[Destruction
         yield from _READERS[tokens[at].text](tokens, at)
     if depth < _MAX_DEPTH:
         for before, token in pairwise(tokens):
-            # DO $$ ... $$ and EXECUTE '...': text that is run. The body of a CREATE FUNCTION is not.
+            # DO $$ ... $$ and EXECUTE '...' execute their text. The body of a CREATE FUNCTION is not executed.
             if before.text in ("do", "execute", "exec", "immediate") and token.kind == "dollar":
                 yield from _statements(token.text, depth + 1, work)
         for run in _texts_run(tokens):
@@ -122,7 +122,7 @@ def _statements(text: str, depth: int, work: StepBudget) -> Iterator[Destruction
 
 
 def _texts_run(tokens: Sequence[Token]) -> Iterator[str]:
-    """The texts that a statement runs: `EXECUTE 'DROP ' || 'TABLE x'`, `PREPARE p FROM '...'`."""
+    """Yield the texts that a statement executes: `EXECUTE 'DROP ' || 'TABLE x'`, `PREPARE p FROM '...'`."""
     done = 0
     for start, word in enumerate(tokens):
         if word.kind != "word" or word.text not in _EXECUTING or start < done:
@@ -135,18 +135,18 @@ def _texts_run(tokens: Sequence[Token]) -> Iterator[str]:
                 at += 1
                 continue
             text = ""
-            while at < len(tokens) and tokens[at].kind == "string":  # `||` and `+` between them are no tokens
+            while at < len(tokens) and tokens[at].kind == "string":  # `||` and `+` are no tokens
                 text += tokens[at].text.replace("''", "'")
                 at += 1
             if text.endswith((" ", '"', ".")) and at < len(tokens) and tokens[at].kind == "word":
-                text += _name(tokens, at)[0]  # what is told when it runs, by how it is told
+                text += _name(tokens, at)[0]  # a variable, by its name
             if _MAYBE.search(text.lower()) is not None:
                 yield _formatted(text, tokens, at)
         done = at
 
 
 def _formatted(text: str, tokens: Sequence[Token], at: int) -> str:
-    """`format('DROP TABLE %I', 'x')` with what is put in."""
+    """Return `format('DROP TABLE %I', 'x')` with its arguments filled in."""
     while "%" in text and at + 1 < len(tokens) and tokens[at].text == "," and tokens[at + 1].kind in ("string", "word"):
         filled = _PLACEHOLDER.sub(lambda _, value=tokens[at + 1].text: value, text, count=1)  # type: ignore[misc] # bound now
         if filled == text:
@@ -156,7 +156,7 @@ def _formatted(text: str, tokens: Sequence[Token], at: int) -> str:
 
 
 def _starts(tokens: Sequence[Token]) -> Iterator[int]:
-    """Where statements begin that may destroy or create; the bodies of routines that are only defined are left out."""
+    """Yield the start of statements that may destroy or create; skips the bodies of routines that are only defined."""
     in_routine = False
     for at, token in enumerate(tokens):
         if token.kind != "word":
@@ -186,7 +186,7 @@ def _word_at(tokens: Sequence[Token], at: int) -> str:
 
 
 def _name(tokens: Sequence[Token], at: int) -> tuple[str, int]:
-    """The dotted name at this place, in lower case without quotes, and what comes after it."""
+    """Return the dotted name at an index, in lower case without quotes, and the index after it."""
     parts = []
     while at < len(tokens) and tokens[at].kind in ("word", "quoted", "string"):
         parts.append(tokens[at].text)
@@ -198,7 +198,7 @@ def _name(tokens: Sequence[Token], at: int) -> tuple[str, int]:
 
 
 def _object(tokens: Sequence[Token], at: int) -> tuple[str, str, int]:
-    """Kind and name in `[TEMPORARY] TABLE [IF [NOT] EXISTS] name`, and what comes after; empty if it is none."""
+    """Return kind and name in `[TEMPORARY] TABLE [IF [NOT] EXISTS] name`, and the index after; empty if it is none."""
     kind = ""
     while _word_at(tokens, at) in _MODIFIERS:
         at += 1
@@ -220,7 +220,7 @@ def _drop(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
 
 
 def _lost(verb: str, kind: str, name: str, *, temporary: bool = False, whole: bool = True) -> Destruction:
-    """A loss in a database; `whole`: of the thing or all that is in it."""
+    """Return a loss in a database; `whole`: of the object itself or all its contents."""
     bad = Badness.PLAIN
     if temporary or name.startswith("#") or (is_throwaway(name) and not is_production(name)):
         bad = Badness.SCRATCH
@@ -244,7 +244,7 @@ def _delete(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
     while start < len(tokens) and _word_at(tokens, start) not in ("from", "") and start < at + 4:
         start += 1  # DELETE t1 FROM t1 JOIN ..., DELETE LOW_PRIORITY FROM
     if _word_at(tokens, start) != "from":
-        start = at  # some dialects do without FROM
+        start = at  # FROM is optional in some dialects
     start += 1
     while _word_at(tokens, start) == "only":
         start += 1
@@ -272,7 +272,7 @@ def _rows(verb: str, name: str, tokens: Sequence[Token], at: int) -> Destruction
 
 
 def _condition(tokens: Sequence[Token], at: int) -> tuple[str, ...] | None:
-    """The words of the WHERE of the statement that goes on here; None if it has none."""
+    """Return the words of the WHERE of the current statement; None if there is none."""
     depth = 0
     words: list[str] | None = None
     end = min(len(tokens), at + _MAX_TOKENS_OF_A_STATEMENT)
@@ -312,7 +312,7 @@ def _alter(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
 
 def _dropped_part(tokens: Sequence[Token], at: int, table: str, before: Token) -> Iterator[Destruction]:
     if before.kind == "word" and before.text in ("column", "alter", "add"):
-        return  # a column of that name
+        return  # a column with that name
     if _word_at(tokens, at) in ("partition", "subpartition"):
         yield _lost("drop_partition", "table", table)
         return
@@ -324,7 +324,7 @@ def _dropped_part(tokens: Sequence[Token], at: int, table: str, before: Token) -
 
 
 def _create(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
-    """CREATE OR REPLACE TABLE: what was there is gone."""
+    """CREATE OR REPLACE TABLE: the previous table is lost."""
     if _word_at(tokens, at + 1) == "or" and _word_at(tokens, at + 2) == "replace":
         kind, name, _ = _object(tokens, at + 1)
         if name and (kind == "table" or kind in _KINDS_OF_MANY_THINGS):
@@ -357,14 +357,14 @@ def _detach(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
 
 
 def _vacuum(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
-    """Delta's VACUUM t RETAIN 0 HOURS takes the table's past away."""
+    """Delta's VACUUM t RETAIN 0 HOURS removes the table's history."""
     name, end = _name(tokens, at + 1)
     if name and _word_at(tokens, end) == "retain" and _word_at(tokens, end + 1) == "0":
         yield _lost("vacuum_table", "table", name)
 
 
 def _replace(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
-    """REPLACE TABLE of Delta; REPLACE INTO changes rows only."""
+    """REPLACE TABLE of Delta; REPLACE INTO only changes rows."""
     kind, name, _ = _object(tokens, at + 1)
     if kind == "table" and name:
         yield _lost("replace_table", "table", name)

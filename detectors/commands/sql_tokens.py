@@ -13,6 +13,7 @@ _TAUTOLOGY = re.compile(
     r"|(?:\S+ \. )?\S*(?:id|pk|key|uuid)(?: is not null| (?:>|> =|! =|< >) (?:'?-?[01]?'?|'[0-]{36}'))(?: or .*)?"
     r"|(?:\S+ \. )?\S*(?:_at|_on|date|time|timestamp) > (?:= )?'(?:19[0-7]\d|000\d)-.*"
     r"|(?:\S+ \. )?(?P<column>\S+) (?:like '%'|in \( select (?:\S+ \. )?(?P=column) from \S+ \))(?: or .*)?"
+    r"|(?P<both>\S+) [<>] (?:= )?(?P<bound>\S+) or (?P=both) [<>] (?:= )?(?P=bound)"
     r"|(?P<one>\d+) > (?P<other>\d+)|\d+ < \d+|.* or (?:true|1 = 1|1)"
 )
 """Conditions that hold for every row."""

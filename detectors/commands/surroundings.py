@@ -1,9 +1,9 @@
-"""Whether what is done is done to a test's own: a database, a namespace or a server that serves tests, by its name.
+"""Whether a target belongs to tests: a database, a namespace or a server named as one for tests.
 
-A table of patterns over the options, variables and arguments that say where something is done. Nothing counts where
-another of them says production.
+A table of patterns over the options, variables and arguments that name the environment. They have no effect if another
+one names production.
 
-Misses: test environments with other names; names of tests that are given to something of value.
+Misses: test environments with other names; valuable targets with the name of a test.
 """
 
 import re
@@ -26,7 +26,7 @@ _OPTIONS = frozenset((
     "--settings", "--env", "--environment", "-e", "--stage", "--namespace", "-n", "--context", "--kube-context",
     "--database", "--dbname", "--db", "-d", "-D", "-f", "--file", "--project-name", "-p", "--workspace", "--profile",
 ))  # fmt: skip
-"""Options whose value says where; of `-f` and `-p` only a name, such as `docker-compose.test.yml`."""
+"""Options that name the environment; values of `-f` and `-p` must be names, such as `docker-compose.test.yml`."""
 _LOCAL_SERVICE = re.compile(r"(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/?")
 _DATABASE_PROGRAMS = frozenset(listed("""
     psql pgcli mysql mycli mariadb sqlite3 sqlite duckdb mongosh mongo clickhouse-client cockroach usql sqlcmd
@@ -35,13 +35,13 @@ _KNOWN = _DATABASE_PROGRAMS | {
     "kubectl", "helm", "oc", "redis-cli", "valkey-cli", "aws", "gsutil", "mc", "docker", "docker-compose", "podman",
 }  # fmt: skip
 _MAX_CHARS, _MAX_WORDS = 256, 256
-"""What is looked at of a word and of a command line, so that no text takes long."""
+"""The numbers of characters and words that are checked, which bound the time for any text."""
 _TEST_NUMBERS = frozenset(("14", "15"))
-"""The last of a Redis server's sixteen databases, which test suites take by custom."""
+"""The last of a Redis server's sixteen databases, which test suites use by convention."""
 _ROWS_ONLY = listed("redis_ delete_ truncate_ drop_table drop_view drop_index drop_column reset_ update")
 _NAMED = ("container=", "helm=", "resource=", "k8s=pod/", "k8s=job/", "k8s=deployment/", "image=", "network=")
 _OF_A_CONTROLLER = re.compile(r"k8s=pod/[\w-]+-[a-z0-9]{8,10}-[a-z0-9]{5}(?:@.*)?")
-"""A pod of a deployment, which makes another one."""
+"""A pod of a deployment, which is recreated automatically."""
 _PASSING = re.compile(
     r"(?:key=(?:cache|session|tmp|temp|test|lock)[:_.-]|object=s3://[^/]+/(?:.*/)?(?:tmp|temp|ci|test)/).*"
 )
@@ -50,7 +50,7 @@ _ARGUMENTS = ("database", "db", "dbname", "connection", "connection_string", "ds
 
 
 def as_in_tests(found: Iterable[Destruction], invocation: Invocation) -> Iterator[Destruction]:
-    """The losses by a program, those of a test's own as scratch."""
+    """Yield the losses by a program; those in a test environment are SCRATCH."""
     production: bool | None = None
     for one in found:
         if one.badness is not Badness.SCRATCH and (
@@ -107,7 +107,7 @@ def _valued(argv: tuple[str, ...]) -> list[tuple[str, str]]:
 
 
 def names_tests(args: Mapping[str, Any]) -> bool:
-    """Whether the arguments of a tool say that it works on a test's own database or namespace."""
+    """Return whether a tool's arguments name a database or namespace for tests."""
     named = [value for name in _ARGUMENTS if isinstance(value := args.get(name), str)]
     return any(
         _DATABASE_NAME.fullmatch(value.rpartition("/")[2][:_MAX_CHARS]) for value in named

@@ -1,7 +1,7 @@
-"""Programs that run other programs: what stands in front of the program that counts.
+"""Programs that run another program given in their arguments.
 
-Misses: `npm run` and every script whose text is elsewhere; programs started by an alias. What carries a whole command
-line is in `carriers`.
+Misses: `npm run` and every script whose text is elsewhere; programs started by an alias. `carriers` reads programs with
+a whole command line in one argument.
 """
 
 import re
@@ -16,19 +16,19 @@ ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """What lies between a wrapper's name and the program it runs."""
+    """The arguments between a wrapper's name and the program that it runs."""
 
     takes_value: frozenset[str] = frozenset()
     """Options whose value is the next word."""
 
     operands: int = 0
-    """How many operands of its own it has."""
+    """The number of the wrapper's own operands."""
 
     remote: bool = False
-    """The program runs in another file system."""
+    """The program runs on another file system."""
 
     after_dashes: bool = False
-    """The program is what follows `--`, and nothing without it."""
+    """The program follows `--`; there is none without it."""
 
 
 _WRAPPERS = """
@@ -81,7 +81,7 @@ docker compose run | -u --user -w --workdir -e --env --name -v --volume -p --ent
 kubectl exec, kubectl run, kubectl debug | | remote dashes
 perf stat | -e -r -o |
 """
-"""A line: programs with their subcommands, options with a value, how many operands; `remote`, `dashes`: `Prefix`."""
+"""A line: programs with their subcommands, options with a value, number of operands; `remote`, `dashes`: `Prefix`."""
 
 
 def _read() -> Iterator[tuple[tuple[str, ...], Prefix]]:
@@ -113,7 +113,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     for names, _, same in (line.partition(" | ") for line in _SYNONYMS.splitlines())
     for name in names.split()
 }
-"""Programs that are called like others and do the same."""
+"""Other names of programs with the same behaviour."""
 
 _GLOBAL_OPTIONS = """
 docker -H --host --context -c --config -l --log-level -f --file -p --project-name --profile --env-file \
@@ -141,7 +141,7 @@ dropuser -h -p -U
 GLOBAL_OPTIONS: Mapping[str, frozenset[str]] = {
     name: frozenset(options) for name, *options in map(str.split, _GLOBAL_OPTIONS.strip().splitlines())
 }
-"""Options with a value that may stand in front of a program's words."""
+"""Options with a value that may precede a program's words."""
 
 # `yarn prisma ...` runs the installed program of that name.
 _SCRIPT_RUNNERS = frozenset(("yarn", "pnpm"))
@@ -160,7 +160,7 @@ _PARALLEL_VALUE_OPTIONS = frozenset(("-j", "--jobs", "-I", "--delay", "--timeout
 
 
 def program(argument: str) -> str:
-    """`/usr/bin/python3.11` is python."""
+    """Return the program's plain name: `/usr/bin/python3.11` is python."""
     name = argument.rpartition("/")[2].removesuffix(".exe")
     if "@" in name[1:]:  # `npx rimraf@5`
         name = name[: name.index("@", 1)]
@@ -169,7 +169,7 @@ def program(argument: str) -> str:
 
 
 def strip(argv: tuple[str, ...], prefix: Prefix) -> tuple[str, ...]:
-    """The program behind a wrapper, whose name (and subcommand) is not in `argv` any more."""
+    """Return the program after a wrapper; `argv` begins after the wrapper's name (and subcommand)."""
     if prefix.after_dashes:
         return argv[argv.index("--") + 1 :] if "--" in argv else ()
     at = 0
@@ -198,7 +198,7 @@ def _is_option_or_assignment(word: str, *, first: bool) -> bool:
 
 
 def subcommand(argv: tuple[str, ...]) -> tuple[Prefix, tuple[str, ...]] | None:
-    """Of `docker -H x exec ...` and the like: the prefix, and what follows the subcommand."""
+    """Return the prefix of `docker -H x exec ...` and similar commands, and the arguments after the subcommand."""
     name = argv[0]
     value_options = GLOBAL_OPTIONS.get(name, frozenset())
     path: tuple[str, ...] = (name,)
@@ -219,7 +219,7 @@ def subcommand(argv: tuple[str, ...]) -> tuple[Prefix, tuple[str, ...]] | None:
 
 
 def shell_script(argv: tuple[str, ...]) -> tuple[str | None, tuple[str, ...], bool]:
-    """Of `bash -lc TEXT args`: the text, its arguments, and whether the shell would read its input instead."""
+    """Return the text of `bash -lc TEXT args`, its arguments, and whether the shell reads stdin instead."""
     at = 1
     while at < len(argv):
         word = argv[at]
@@ -238,7 +238,7 @@ def shell_script(argv: tuple[str, ...]) -> tuple[str | None, tuple[str, ...], bo
 
 
 def ssh_script(argv: tuple[str, ...]) -> tuple[str | None, bool]:
-    """Of `ssh host words`: the text that runs there, and whether a shell reads the input there instead."""
+    """Return the text that `ssh host words` runs, and whether a remote shell reads stdin instead."""
     rest = _after_options(argv[1:], _SSH_VALUE_OPTIONS)
     if len(rest) > 1:
         return " ".join(_after_options(rest[1:], _SSH_VALUE_OPTIONS)), False
@@ -246,24 +246,24 @@ def ssh_script(argv: tuple[str, ...]) -> tuple[str | None, bool]:
 
 
 def su_script(argv: tuple[str, ...]) -> str | None:
-    """Of `su [-] user -c TEXT` and `runuser`: the text."""
+    """Return the text of `su [-] user -c TEXT` and `runuser`."""
     return parse(argv[1:], frozenset(("-c", "--command"))).value("-c", "--command")
 
 
 def watch_script(argv: tuple[str, ...]) -> str:
-    """Of `watch -n 5 words`: the text that it runs again and again."""
+    """Return the text that `watch -n 5 words` repeats."""
     return " ".join(_after_options(argv[1:], frozenset(("-n", "--interval"))))
 
 
 def xargs_command(argv: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """Of `xargs -I {} program words`: the program with its words, and the placeholder, or an empty text."""
+    """Return the program with its words of `xargs -I {} program words`, and the placeholder, or an empty text."""
     inner = _after_options(argv[1:], _XARGS_VALUE_OPTIONS)
     options = parse(argv[1 : len(argv) - len(inner)], _XARGS_VALUE_OPTIONS)
     return inner, options.value("-I") or ("{}" if options.has("-i") else "")
 
 
 def parallel_command(argv: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    """Of `parallel program words ::: items`: the program with its words, and the items if they are written there."""
+    """Return the program with its words of `parallel program words ::: items`, and the items, or None if unknown."""
     inner = _after_options(argv[1:], _PARALLEL_VALUE_OPTIONS)
     if ":::" not in inner:
         return inner, None

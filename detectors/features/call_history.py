@@ -172,7 +172,7 @@ class CallHistory(Struct):
         elif self.resulted:
             again = act.again
         else:
-            self._begin_anew()
+            self._reset()
         fingerprint, _, variant = act.fingerprint.partition(".")
         if not fingerprint or (act.failed and _is_nothing(act)):
             return
@@ -203,9 +203,9 @@ class CallHistory(Struct):
     def note_refused(self) -> None:
         """Record that a call was refused: the session publishes results, but this one says nothing about the call."""
         if not self.resulted:
-            self._begin_anew()
+            self._reset()
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         """Restart: without results, attempts had been counted."""
         self.resulted = True
         self.once, self.calls, self.trail, self.points = {}, {}, [], 0

@@ -25,8 +25,8 @@ from haltline.schemas.record import JsonObject
 
 _SOME_TIME_MS = 1_700_000_000_000
 _REPEATS = {
-    True: "the same again: a hint, then a kill",
-    False: "the same again: a hint, then a person is asked",
+    True: "a repetition: a hint, then a kill",
+    False: "a repetition: a hint, then a person is asked",
 }
 
 
@@ -93,9 +93,9 @@ def explain(
 
 def _act(one: Destruction, act: Observation, asks: bool) -> Act:
     if one.badness is Badness.SCRATCH:
-        follows = "nothing: the next run makes it again"
+        follows = "none: the next run recreates it"
     elif one.badness is Badness.SEVERE:
-        follows = "refused at once, and a second one ends the session"
+        follows = "refused at once; a second one kills the session"
     else:
         follows = _REPEATS[one.effect in LOSSES]
         if one.effect not in (ActEffect.SENDS, ActEffect.HANDS_OVER, ActEffect.SPENDS) and not one.reversible:
@@ -110,15 +110,15 @@ def _act(one: Destruction, act: Observation, asks: bool) -> Act:
 
 def _why(one: Destruction, act: Observation) -> str:
     if act.text and act.tool.reading is Reading.SHELL and may_destroy(act.text):
-        for line, effect in _of_programs(act.text):
+        for line, effect in _of_programs(act.text, one.verb):
             if effect is None or effect is one.effect:
                 return line
     if act.text:
-        return f"what it runs, read as {act.tool.reading}"
+        return f"the executed text, read as {act.tool.reading}"
     if one.verb.startswith("http_"):
-        return "its method and place: commands/effects/requests.py"
+        return "its method and URL: commands/effects/requests.py"
     if one.verb == "click":
-        return f"the text that is clicked{_in_english(one.target)}: commands/effects/labels.py"
+        return f"the clicked text{_in_english(one.target)}: commands/effects/labels.py"
     return f"its name and arguments{_in_english(act.action)}: commands/effects/tools.py, schemas/tool_names.py"
 
 
@@ -127,8 +127,9 @@ def _in_english(text: str) -> str:
     return f", in English {' '.join(english)!r} (commands/effects/languages.py)" if english else ""
 
 
-def _of_programs(text: str) -> Iterator[tuple[str, ActEffect | None]]:
-    for invocation in invocations(text):
+def _of_programs(text: str, verb: str) -> Iterator[tuple[str, ActEffect | None]]:
+    """Yield the sources of what each program does, those of the program that a verb is named after first."""
+    for invocation in sorted(invocations(text), key=lambda one: not verb.startswith(one.name.replace("-", "_"))):
         for row in rows.matching(TABLE, invocation):
             yield f"commands/effects: {row.source}", row.effect
         module = reader_of(invocation)

@@ -1,4 +1,4 @@
-"""What a tool does, from its name, its arguments and the policy."""
+"""The classification of tool calls by the tool's name, its arguments and the policy."""
 
 import re
 import shlex
@@ -45,7 +45,7 @@ from haltline.schemas.policy import Policy, Reading, Tool
 from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import destroying_verb, folded, is_recreatable, words
 
-# Looked up at every event: from their class, members take ten times as long.
+# Looked up for every event; as members of their class they take ten times as long.
 _EXEC, _DESTRUCTIVE, _WRITE, _POLL, _READ = Effect.EXEC, Effect.DESTRUCTIVE, Effect.WRITE, Effect.POLL, Effect.READ
 _NETWORK = Effect.NETWORK
 _SHELL, _SQL, _PLAIN = Reading.SHELL, Reading.SQL, Reading.PLAIN
@@ -98,17 +98,17 @@ BUILT_IN: tuple[Tool, ...] = (
     )),
     *(Tool(match=name, effect=Effect.NETWORK) for name in ("http_*", "send_*", "post_*", "web*", "curl", "request*")),
 )  # fmt: skip
-"""Read in order; the first that matches wins. `delete_*`, `drop_*` and `truncate_*` are TapPass's own three."""
+"""The first match in this order applies. `delete_*`, `drop_*` and `truncate_*` are TapPass's own three."""
 
 TARGET_ARGS = (
     "asset_id", "database", "schema", "table", "dataset", "bucket", "collection", "index", "queue", "topic",
     "namespace", "resource_id", "record_id", "user_id", "path", "file_path", "filename", "file", "key", "name", "id",
     "paths", "file_paths", "directory", "dir", "folder",
 )  # fmt: skip
-"""Arguments that name what an action is about, from the most telling to the least."""
+"""Arguments that name the target of an action, the most specific first."""
 
 UNKNOWN = "unknown"
-"""The target of an event that does not say what it is about."""
+"""The target of an event without one."""
 
 _QUALIFIED = ("database", "schema", "table")
 _QUALIFIED_NAMES = frozenset(_QUALIFIED)
@@ -128,9 +128,9 @@ _PATH_ARGS = frozenset(
     }
 )
 _ONLY_LOOKS = frozenset({"view", "read", "show", "list"})
-"""As the `command` of an editor that has one."""
+"""Values of an editor's `command` that only read."""
 _OF_EDITORS = frozenset(("create", "view", "str_replace", "insert", "undo_edit"))
-"""The same, of all their commands."""
+"""All values of an editor's `command`."""
 _TEXT_ARGS = {
     Reading.SHELL: (
         "command", "cmd", "script", "input", "code", "commands", "command_line", "bash", "shell", "argv", "program",
@@ -145,7 +145,7 @@ _TEXT_ARGS = {
     ),
 }  # fmt: skip
 _LINES = frozenset(("commands", "statements", "queries", "cells"))
-"""Lists of whole lines; any other list is the words of one."""
+"""Lists of whole lines; any other list is one line's words."""
 _ARGV_NAMES = ("args", "argv", "arguments")
 _PROGRAM_NAMES = ("program", "executable", "cmd", "command", "binary")
 _LANGUAGES = {
@@ -157,7 +157,7 @@ _PROGRAMS = frozenset((
     "kubectl", "git", "docker", "podman", "aws", "gcloud", "az", "terraform", "helm", "psql", "mysql", "sqlite3",
     "gsutil", "bq", "gh", "redis", "mongosh", "rclone", "find", "hdfs", "pulumi", "vault", "snowsql", "dbt",
 ))  # fmt: skip
-"""Tools that are named after the program whose arguments they are given."""
+"""Tools named after the program whose arguments they take."""
 _MONGO = "mongosh --eval"
 _MONGOS = frozenset(("mongo", "mongodb", "mongosh", "mongo_shell", "mongodb_shell", "mongo_eval"))
 _FETCHERS = frozenset(("curl", "wget"))
@@ -169,22 +169,22 @@ _RUNNERS = frozenset((
     "run", "runner", "exec", "execute", "executor", "eval", "evaluate", "repl", "interpreter", "console", "sandbox",
     "kernel",
 ))  # fmt: skip
-"""With a language in the name of a tool: what it is given is code, whatever the argument is called."""
+"""A tool name with one of these and a language runs code, whatever the argument is called."""
 _COMMANDS = frozenset(("command", "cmd", "command_line", "commands", "argv"))
 _MAKES = frozenset((
     "create", "make", "write", "save", "new", "generate", "upload", "put", "copy", "clone", "provision", "build",
     "createfile", "writefile", "mkdir", "makedirs",
 ))  # fmt: skip
 _MAKES_OR_CHANGES = frozenset(("save", "put", "write", "upload"))
-"""Of an asset or a row these may change what is there; of a file they make its content."""
+"""These create the content of a file, but may only change an existing asset or row."""
 _UNLESS_THERE = frozenset(("exists", "ensure", "upsert", "or"))
 _UNLESS_THERE_ARGS = ("if_not_exists", "exist_ok", "exists_ok", "ignore_existing", "if_missing", "upsert")
-"""With these nobody knows whether anything was made."""
+"""With one of these it is unknown whether anything was created."""
 _OPENS_IT = frozenset(("link", "links", "share", "invite", "permission"))
-"""What is made of a thing that is there, for others."""
+"""New ways for others to reach an existing object."""
 _BEHIND_THE_THING = frozenset(("from", "in", "with", "for", "at", "on", "by", "using", "to", "of", "async"))
 _ANY_THING = frozenset(("path", "file_path", "filename", "file", "name", "id", "key", "resource_id"))
-"""Arguments that name whatever a tool is about."""
+"""Arguments that name a target of any kind."""
 _FILES = re.compile(r"^\*\*\* Add File: (?P<file>.+)$", re.MULTILINE)
 _RENAMES_SQL = re.compile(r"rename|swap", re.IGNORECASE)
 _RENAMES = frozenset(("rename", "move", "mv"))
@@ -212,17 +212,17 @@ _TO_ARGS = (
 )  # fmt: skip
 _PROGRAM_FILES = (".py", ".sh", ".js", ".ts", ".rb", ".mjs")
 _ABOUT_TEXTS = frozenset(("search", "web", "grep", "docs", "find"))
-"""Words of tools that look for a statement rather than run it."""
+"""Words of tools that search for a statement rather than execute it."""
 _MEANT_TO_BE_EMPTY = ("__init__.py", "keep", "py.typed", ".nojekyll", ".gitignore", ".npmignore", ".log")
 _EMPTY_BY_CUSTOM = (
     ".py", ".js", ".ts", ".tsx", ".go", ".rs", ".java",
     ".c",
     ".h", ".cpp", ".rb", ".php", ".css", ".html", ".md", ".txt", ".log", ".sh", ".vue", ".jsx", ".swift", ".kt",
 )  # fmt: skip
-"""Files that are made with nothing in them, to be filled later."""
+"""Types of files that are often created empty and filled later."""
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
 _IN_EVERY_PROJECT = re.compile(r".*/(?:README|LICENSE|CHANGELOG|(?:main|app|index|settings|server|config)\.)[\w.]*$")
-"""Nobody makes these anew but once."""
+"""These are created once in a project, so an empty one is an emptied one."""
 _DATABASE_WORDS = frozenset((
     "sql", "db", "database", "query", "queries", "warehouse", "snowflake", "postgres", "mysql", "bigquery", "table",
 ))  # fmt: skip
@@ -233,7 +233,7 @@ _STATEMENT = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _TYPES = frozenset(("type", "fill", "typing", "keyboard", "autocomplete"))
-"""Words of tools that type a text into something."""
+"""Words of tools that type a text."""
 _STATEMENT_HINT = re.compile(r"drop|truncate|delete|alter|update|merge|replace|overwrite", re.IGNORECASE)
 _CWD_ARGS = ("cwd", "workdir", "working_directory", "working_dir")
 _CWD_NAMES = frozenset(_CWD_ARGS)
@@ -241,26 +241,26 @@ CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
 _MAX_ID_CHARS = 480
 _MAX_CWD_CHARS = 1024
 _MAX_TARGETS = 256
-"""Of one event."""
+"""For one event."""
 _CACHED_NAMES = 4096
 _PLACES_CHARS = 4096
-"""Of a command line or program, in which it is looked for where it runs others."""
+"""The part of a command line or program that is searched for renames and for directories where programs run."""
 
 
 _NOT_KNOWN = KnownTool()
 _DESTROYS = KnownTool(Effect.DESTRUCTIVE)
 _BY_VERB = frozenset((None, Effect.WRITE, Effect.NETWORK, Effect.MUTATE))
-"""Effects that a destroying verb in the tool's name outweighs."""
+"""Effects that a destructive verb in the tool's name overrides."""
 _MAY_WRITE = frozenset((None, Effect.WRITE, Effect.MUTATE))
 RUNS = {reading.value: KnownTool(Effect.EXEC, reading) for reading in Reading}
-"""Tools that run something, by how it is read."""
+"""Tools that execute something, by the reading of their text."""
 _GUESSES = (
     ("command", "shell"), ("cmd", "shell"), ("command_line", "shell"), ("commands", "shell"), ("bash", "shell"),
     ("cli_command", "shell"), ("shell", "shell"), ("argv", "shell"), ("script", "shell"), ("sql", "sql"),
     ("statement", "sql"),
     ("statements", "sql"), ("sql_text", "sql"), ("code", "plain"), ("cell", "plain"),
 )  # fmt: skip
-"""Arguments that say how a tool that is not known is read."""
+"""Arguments that determine the reading of an unknown tool."""
 _BY_QUERY = re.compile(r"(?:^|_)(?:delete|purge|truncate)_")
 _LAST_PART = re.compile(r"__|[./:]")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -268,13 +268,13 @@ _STEPS = re.compile(
     r"(?:^|[_./:])(?:[glprj]?db|dlv|debug(?:ger)?(?!_(?:start|stop|add|attach|launch|quit|kill|set))|step(?:i|s|_.*)?|next(?:i|_.*)?|continue|advance|pager|scroll|(?:page|scroll)_.*|goto)"
     r"(?:$|[_./:])"
 )
-"""Names of tools that are called again and again to get on, and tell where they are."""
+"""Names of tools that are called repeatedly to advance, and report their position."""
 _DEBUGS = re.compile(r"\s*(?:(?:step|next)i?|continue|finish|[sn]i)\s*(?:\d+\s*)?$")
-"""What is typed into a debugger that is open."""
+"""Input to a debugger."""
 
 
 class Classifier:
-    """Reads tools and targets as one policy says. Has no state but a bounded cache of tool names."""
+    """Reads tools and targets by one policy. Its only state is a bounded cache of tool names."""
 
     def __init__(self, policy: Policy) -> None:
         self._tools = [
@@ -282,13 +282,13 @@ class Classifier:
             for t in (*policy.tools, *BUILT_IN)
         ]
         self._own = len(policy.tools)
-        """So many of the tools are the policy's own: their word is the last."""
+        """The number of the policy's own tools, which take precedence."""
         names = dict.fromkeys((*policy.target_args, *TARGET_ARGS))
         self._target_ranks = {name: rank for rank, name in enumerate(names)}
         self._by_name: dict[str, KnownTool] = {}
 
     def tool(self, action: str) -> KnownTool:
-        """What is known of a tool by its name; an unknown one has no effect of its own."""
+        """Return the known properties of a tool by its name; an unknown one has no effect."""
         known = self._by_name.get(action)
         if known is None:
             if len(self._by_name) >= _CACHED_NAMES:
@@ -297,7 +297,7 @@ class Classifier:
         return known
 
     def _look_up(self, action: str) -> KnownTool:
-        # `mcp__warehouse__drop_table`, `catalog.delete_asset` and `fs/readFile` are named by their last part.
+        # The last part of `mcp__warehouse__drop_table`, `catalog.delete_asset` and `fs/readFile` is the name.
         plain = folded(action).strip()
         snake = "_".join(words(plain))
         names = dict.fromkeys((action.lower(), _snake(plain), _short_name(plain), snake))
@@ -307,7 +307,7 @@ class Classifier:
             if not any(pattern.match(name) for name in names):
                 continue
             if loop_key is None and tool.loop_key is not None and tool.effect is None and tool.reading is _PLAIN:
-                loop_key = tool.loop_key  # nothing else is said of it: what is known otherwise holds
+                loop_key = tool.loop_key  # only the loop key is declared: the other properties are determined below
                 continue
             known, place = tool, at
             break
@@ -328,11 +328,12 @@ class Classifier:
         return known if loop_key is None else replace(known, loop_key=loop_key)
 
     def tool_of(self, action: str, args: JsonObject | None) -> KnownTool:
-        """What is known of a call's tool; one that is not known is guessed by its arguments."""
-        known = self._by_name.get(action)
-        if known is not None and known.effect is not None and (known.effect is not _EXEC or known.reading is _SHELL):
-            return known
-        tool = known or self.tool(action)
+        """Return the known properties of a call's tool; those of an unknown tool are inferred from the arguments."""
+        tool = self._by_name.get(action) or self.tool(action)
+        if tool.effect is _WRITE and args and args.get("command") in _ONLY_LOOKS:
+            return replace(tool, effect=_READ)
+        if tool.effect is not None and (tool.effect is not _EXEC or tool.reading is _SHELL):
+            return tool
         if not args:
             return tool
         if tool.effect is _NETWORK and action.lower() in _FETCHERS and ("args" in args or "command" in args):
@@ -361,7 +362,7 @@ class Classifier:
         return tool
 
     def targets(self, event: ActionEvent) -> tuple[str, ...]:
-        """What the event is about, in canonical form; `unknown` when it does not say."""
+        """Return the targets of the event, in canonical form; `unknown` if it has none."""
         declared = event.targets
         if declared:
             return tuple(declared) if len(declared) == 1 else tuple(dict.fromkeys(declared[:_MAX_TARGETS]))
@@ -385,7 +386,7 @@ class Classifier:
         return (UNKNOWN,)
 
     def things(self, args: JsonObject | None, cwd: str | None) -> tuple[str, ...]:
-        """What a call that destroys is about, wherever in its arguments that stands."""
+        """Return the targets of a destructive call, anywhere in its arguments."""
         found = destructive_shapes.things(args, self._target_ranks)
         return tuple(
             dict.fromkeys(
@@ -399,7 +400,7 @@ def _runs_code(named: tuple[str, ...]) -> bool:
 
 
 def _asks_to_delete(known: KnownTool, name: str) -> bool:
-    """`delete_by_query` runs no statement."""
+    """Return whether a tool such as `delete_by_query` deletes, instead of running a statement."""
     return known.reading is _SQL and _BY_QUERY.search(name) is not None
 
 
@@ -413,11 +414,11 @@ def _by_language(args: JsonObject, tool: KnownTool) -> KnownTool:
 
 
 def text_of(args: JsonObject | None, tool: KnownTool, depth: int = 0) -> str:
-    """The command line, statement or program that an action of a tool that runs something runs; empty: none is told."""
+    """Return the command line, statement or program that a tool executes; empty if the arguments have none."""
     if not args:
         return ""
     line = args.get("command") if tool.reading is _SHELL else None
-    if isinstance(line, str) and " " in line:  # nearly all are so, and it is the first argument that counts
+    if isinstance(line, str) and " " in line:  # the most common case; `command` is the first of the arguments in order
         return _of_program(line, tool)
     for name in _TEXT_ARGS[tool.reading]:
         value = args.get(name)
@@ -431,7 +432,7 @@ def text_of(args: JsonObject | None, tool: KnownTool, depth: int = 0) -> str:
 
 
 def _text_within(args: JsonObject, tool: KnownTool, depth: int) -> str:
-    """The text in an object or a list of objects: `{"cell": {"source": [...]}}`."""
+    """Return the text in an object or a list of objects: `{"cell": {"source": [...]}}`."""
     for value in args.values():
         for inner in value[:_MAX_TARGETS] if isinstance(value, list) else (value,):
             text = text_of(inner, tool, depth + 1) if isinstance(inner, dict) else ""
@@ -450,7 +451,7 @@ def _text_within(args: JsonObject, tool: KnownTool, depth: int) -> str:
 
 
 def _with_words(name: str, value: str, args: JsonObject, tool: KnownTool) -> str:
-    """A command line; where its arguments are separate (`cmd`, `args`), with these."""
+    """Return a command line, including its arguments if they are separate (`cmd`, `args`)."""
     if name in _PROGRAM_NAMES and " " not in value:
         for words_name in _ARGV_NAMES:
             listed = args.get(words_name)
@@ -468,7 +469,7 @@ def _of_program(text: str, tool: KnownTool) -> str:
 
 
 def may_destroy(action: str, tool: KnownTool, hint: Effect | None, args: JsonObject | None) -> bool:
-    """Whether an attempt that runs nothing could do what cannot be taken back: cheap, and true rather than false."""
+    """Return whether an attempt that executes no text could be irreversible: cheap, with false positives."""
     if hint is _DESTRUCTIVE or tool.effect is _DESTRUCTIVE:
         return True
     return args is not None and (
@@ -479,14 +480,14 @@ def may_destroy(action: str, tool: KnownTool, hint: Effect | None, args: JsonObj
 
 
 def runs_into_loss(act: ToolCall) -> bool:
-    """Whether what an attempt runs may take something away: of most command lines one look says that it does not."""
+    """Return whether the text that an attempt executes may be destructive; usually takes only the prefilter."""
     if act.tool.reading is not _SHELL or act.hint is _DESTRUCTIVE or act.written:
         return True
     return bool(destructions(act.text, cwd=cwd_of(act.event)) or _by_statement_or_name(act))
 
 
 def _by_statement_or_name(act: ToolCall) -> tuple[Destruction, ...]:
-    """What a text says as a statement for an open program, or behind the name of the program that the tool has."""
+    """Return the losses by a text as a statement for an open client, or after the program's name in the tool's name."""
     if act.tool.program or act.tool.reading is not _SHELL or not act.args:
         return ()
     if _STATEMENT.match(act.text) is not None:
@@ -496,7 +497,7 @@ def _by_statement_or_name(act: ToolCall) -> tuple[Destruction, ...]:
 
 
 def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
-    """What an attempt would take away: by its tool, by the text that it runs, and by the calls inside of it."""
+    """Return what an attempt would destroy, by its tool, the executed text and the calls in its arguments."""
     tool, hint = act.tool, act.hint
     if tool.effect is _EXEC and act.text:
         found = _losses_of(act.text, tool, cwd_of(act.event)) or _by_statement_or_name(act)
@@ -538,7 +539,7 @@ def _named(action: str, targets: tuple[str, ...]) -> tuple[Destruction, ...]:
 def _by_shape(  # noqa: PLR0917 - it calls itself
     classifier: Classifier, action: str, args: JsonObject, tool: KnownTool, cwd: str | None, depth: int
 ) -> tuple[Destruction, ...]:
-    """What the arguments of a call say that its name does not."""
+    """Return what the arguments of a call destroy although its name does not show it."""
     if tool.effect is _POLL:
         return ()
     args = destructive_shapes.in_snake(args)
@@ -576,7 +577,7 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
 
 
 def _by_texts(args: JsonObject, objects: Sequence[Mapping[str, Any]], cwd: str | None) -> tuple[Destruction, ...]:
-    """What the texts of a tool of which little is known say, where they begin as a command line or statement does."""
+    """Return the losses by texts that begin like a command line or statement, in a call of a little-known tool."""
     found: list[Destruction] = []
     for _, text in destructive_shapes.texts(args):
         if destructive_shapes.is_removal(text):
@@ -616,7 +617,7 @@ _STATEMENT_ARGS = ("query", "sql", "statement", "sql_text", "q", "stmt", "consul
 
 
 def _statement(action: str, args: JsonObject, tool: KnownTool) -> str:
-    """A statement that destroys, in an argument of a tool whose name says nothing of databases or only of reading."""
+    """Return a destructive statement in an argument of a tool whose name indicates only reading, or no database."""
     for name in _STATEMENT_ARGS:
         text = args.get(name)
         if not isinstance(text, str) or _STATEMENT_HINT.search(text) is None:
@@ -633,7 +634,7 @@ _MAKES_FILES = frozenset(("write", "overwrite", "save", "edit", "put", "replace"
 
 
 def _emptied(action: str, args: JsonObject, classifier: Classifier, cwd: str | None) -> tuple[Destruction, ...]:
-    """What a tool sets to nothing, or overwrites with nothing."""
+    """Return what a tool sets to null, or overwrites with empty content."""
     named = words(_short_name(action)) or ("",)
     lead = named[0]
     if lead == "set" and "value" in args and args["value"] is None and not is_recreatable(action):
@@ -653,7 +654,7 @@ def _is_file(target: str) -> bool:
 
 
 def _emptying(target: str) -> str:
-    """The verb of a file that is written with nothing in it."""
+    """Return the verb of a file that is written without content."""
     new = target.endswith(_EMPTY_BY_CUSTOM) and not target.startswith(_OF_DATA)
     return BLANK if new and _IN_EVERY_PROJECT.match(target) is None else "empty_file"
 
@@ -663,7 +664,7 @@ def _is_blank(content: Any) -> bool:
 
 
 _OF_DATA = ("path=/data/", "path=/srv/", "path=/etc/", "path=/var/lib/", "path=/var/www/", "path=/mnt/")
-"""Where files are not made empty for what is to come."""
+"""Directories whose files are not usually created empty."""
 
 
 def _losses_of(text: str, tool: KnownTool, cwd: str | None) -> tuple[Destruction, ...]:
@@ -673,7 +674,7 @@ def _losses_of(text: str, tool: KnownTool, cwd: str | None) -> tuple[Destruction
 
 
 def is_read_whole(text: str, reading: Reading, cwd: str | None) -> bool:
-    """Whether a text that is run is within every limit of what is read of one."""
+    """Return whether a text that is executed is within all limits of parsing."""
     if reading is _SQL:
         work = StepBudget()
         sql_destructions(text, work=work)
@@ -682,7 +683,7 @@ def is_read_whole(text: str, reading: Reading, cwd: str | None) -> bool:
 
 
 def files_of(act: ToolCall) -> list[tuple[str, list[list[str]]]]:
-    """The files that an attempt writes, with what each takes away when it is run; only those that may."""
+    """Return the files that an attempt writes, with the losses of running each; harmless files are omitted."""
     tool, args = act.tool, act.args
     if tool.effect is _EXEC:
         text = act.text
@@ -702,13 +703,13 @@ def files_of(act: ToolCall) -> list[tuple[str, list[list[str]]]]:
     for path, text in texts.items():
         losses = [as_row(d) for d in file_destructions(path, text, cwd=cwd_of(act.event))]
         if tool.effect is _WRITE and args and not _PUT_IN_NAMES.isdisjoint(args):
-            losses = [*act.written.get(path, ()), *losses][:_MAX_OF_FILE]  # the rest of the file stays
+            losses = [*act.written.get(path, ()), *losses][:_MAX_OF_FILE]  # the rest of the file is unchanged
         found.append((path, [*losses, ["unread", f"path={path}", "PLAIN"]] if cut else losses))
     return found
 
 
 def destroyed_by_files(act: ToolCall) -> tuple[Destruction, ...]:
-    """What the files that the session wrote before, and that an attempt runs, take away."""
+    """Return the losses by files that the session wrote before and that an attempt runs."""
     written = act.written
     text = act.text
     if act.tool.reading is not _SHELL or not any(
@@ -725,9 +726,9 @@ def destroyed_by_files(act: ToolCall) -> tuple[Destruction, ...]:
 
 
 def creates(act: ToolCall) -> tuple[str, ...]:
-    """What an attempt makes, as targets: of a tool that creates or writes, of a command line, of a program in it.
+    """Return the targets that an attempt creates: by a tool that creates or writes, a command line, or a program in it.
 
-    To change a thing is not to make it: adding a tag, inserting a row and editing a file make nothing.
+    Changing an object does not create it: adding a tag, inserting a row and editing a file create nothing.
     """
     tool, text = act.tool, act.text
     if tool.effect is _WRITE:
@@ -751,7 +752,7 @@ def creates(act: ToolCall) -> tuple[str, ...]:
 
 
 def _made_by_file(act: ToolCall, made: tuple[str, ...]) -> tuple[str, ...]:
-    """What a program makes that is written to a new file: it is going to be run."""
+    """Return what a program creates that is written to a new file, since it will probably be run."""
     if not made[0].endswith(_PROGRAM_FILES):
         return ()
     args = act.args or {}
@@ -765,7 +766,7 @@ def _made_by_tool(act: ToolCall) -> tuple[str, ...]:
     if not _UNLESS_THERE.isdisjoint(name_words) or any(args.get(name) for name in _UNLESS_THERE_ARGS):
         return ()
     if name_words[:1] and name_words[0] not in _MAKES:
-        if args.get("command") == "create":  # an editor of several commands
+        if args.get("command") == "create":  # an editor with several commands
             return act.targets
         text = args.get("input") or args.get("patch")
         if isinstance(text, str) and "*** Add File: " in text:
@@ -777,7 +778,7 @@ def _made_by_tool(act: ToolCall) -> tuple[str, ...]:
     kind = act.targets[0].partition("=")[0]
     if name_words[-1:] and name_words[-1] in _OPENS_IT:
         return ()
-    # `create_comment(asset_id=...)` makes a comment, `create_asset(asset_id=...)` the asset.
+    # `create_comment(asset_id=...)` creates a comment, `create_asset(asset_id=...)` the asset.
     if kind in _ANY_THING or len(name_words) < 2:
         return act.targets
     made = name_words[1:]
@@ -790,7 +791,7 @@ def _made_by_tool(act: ToolCall) -> tuple[str, ...]:
 
 
 def renames(act: ToolCall) -> tuple[tuple[str, str], ...]:
-    """What is called otherwise after an attempt: each new target with the one that it was."""
+    """Return the renames of an attempt: each new target with the previous one."""
     tool, text = act.tool, act.text
     if tool.effect is _EXEC:
         if tool.reading is _SHELL:
@@ -820,12 +821,12 @@ def _is_renaming(action: str) -> bool:
 
 
 def known_as(destruction: Destruction, renamed: dict[str, str]) -> Destruction:
-    """The loss of what was renamed is that of what it was."""
+    """Return the loss of a renamed target under its original name."""
     place = destruction.target
     while place:
         origin = renamed.get(place)
         if origin is None and place != destruction.target:
-            origin = renamed.get(f"{place}/")  # a link: what is behind it goes, not what it is itself
+            origin = renamed.get(f"{place}/")  # a link: its contents are lost, not the link itself
         if origin is not None:
             target = origin + destruction.target[len(place) :]
             bad = (
@@ -839,7 +840,7 @@ def known_as(destruction: Destruction, renamed: dict[str, str]) -> Destruction:
 
 
 def held(destruction: Destruction, renamed: dict[str, str]) -> list[Destruction]:
-    """What was moved into a folder that is taken away."""
+    """Return the losses of targets that were moved into a deleted directory, under their original names."""
     if not destruction.target.startswith("path="):
         return []
     below = f"{destruction.target.removesuffix('/*')}/"
@@ -851,7 +852,7 @@ def held(destruction: Destruction, renamed: dict[str, str]) -> list[Destruction]
 
 
 def changes(hint: Effect | None, tool: KnownTool, text: str) -> bool:
-    """Whether the action changes anything that a later one could see. A tool that is not known is taken to."""
+    """Return whether the action changes anything that a later one could see. An unknown tool is assumed to."""
     effect = tool.effect or hint
     if effect is not _EXEC:
         return effect is None or effect in CHANGING or hint in CHANGING
@@ -861,9 +862,9 @@ def changes(hint: Effect | None, tool: KnownTool, text: str) -> bool:
 
 
 def may_have_changed(tool: KnownTool, text: str) -> bool:
-    """Whether what ran and failed may have changed something before: only what shows a write that is not its last part.
+    """Return whether a failed execution may have changed something: only if it writes before its last part.
 
-    A statement that failed is taken back as a whole; of a program that writes nobody knows how far it came.
+    A failed statement is rolled back as a whole; how far a program got before it failed is unknown.
     """
     if tool.reading is _SHELL:
         return command_effects.changes_before_end(text)
@@ -871,14 +872,14 @@ def may_have_changed(tool: KnownTool, text: str) -> bool:
 
 
 def produces(tool: KnownTool, text: str) -> bool:
-    """Whether the action runs a program, or writes: it may leave files that nobody named."""
+    """Return whether the action runs a program or writes, so that it may leave unnamed files."""
     if tool.effect is _EXEC:
         return tool.reading is _PLAIN or (tool.reading is _SHELL and command_effects.produces(text))
     return tool.effect is _WRITE
 
 
 def places(act: ToolCall) -> tuple[str, ...]:
-    """Where programs run in an attempt after everything that it takes away: folders, or an empty text for unknown."""
+    """Return the directories where programs run after all destructions of an attempt; empty text if unknown."""
     tool, text, cwd = act.tool, act.text, cwd_of(act.event)
     if tool.effect is _WRITE:
         named_places = [t[5:].rpartition("/")[0] for t in act.targets if t.startswith("path=")]
@@ -889,12 +890,12 @@ def places(act: ToolCall) -> tuple[str, ...]:
 
 
 def waits(hint: Effect | None, tool: KnownTool, text: str) -> bool:
-    """Whether the action looks at something that is expected to change by itself."""
+    """Return whether the action checks something that is expected to change by itself."""
     return tool.effect is _POLL or hint is _POLL or (text != "" and command_effects.waits(text))
 
 
 def steps_through(action: str, text: str) -> bool:
-    """Whether the action steps through something, such as a debugger, a pager or a cursor."""
+    """Return whether the action steps through something, such as a debugger, a pager or a cursor."""
     return _names_a_step(action) or (text != "" and _DEBUGS.match(text) is not None)
 
 
@@ -913,7 +914,7 @@ def _snake(action: str) -> str:
 
 
 def cwd_of(event: ActionEvent) -> str | None:
-    """The working directory, where the event says it."""
+    """Return the working directory in the event's arguments, or None."""
     args = event.args
     if not args or _CWD_NAMES.isdisjoint(args):
         return None

@@ -73,7 +73,7 @@ _DEV = re.compile(r"(?:^|[\W_])(?:dev|devel|local|localhost|own|mine|preview|ci)
 def acts(  # noqa: PLR0912 - one case after another
     action: str, args: JsonObject, about_of: Callable[[], tuple[str, ...]]
 ) -> tuple[Destruction, ...]:
-    """The irreversible acts of a call; `about_of` returns the targets in its arguments, and is called if needed."""
+    """Return the irreversible acts of a call; `about_of` returns the targets in its arguments, called if needed."""
     args = in_snake(args)
     if in_english(action):
         args = {"_".join(in_english(name)) or name: value for name, value in args.items()}
@@ -126,7 +126,7 @@ def acts(  # noqa: PLR0912 - one case after another
 
 @lru_cache(maxsize=4096)
 def _names_of(action: str) -> tuple[str, str]:
-    """The words of a tool's name joined by `_`, and its last part."""
+    """Return the words of a tool's name joined by `_`, and its last part."""
     return "_".join(words(action)), _LAST_PART.split(action)[-1] or action
 
 
@@ -142,7 +142,7 @@ _OF_SQL = re.compile(
 
 
 def _commanded(action: str, args: JsonObject) -> str:
-    """A destructive command line or statement that another agent is told to run."""
+    """Return a destructive command line or statement that another agent is told to run."""
     if not orders.hands_over(action):
         return ""
     for text in orders.texts(args):
@@ -178,7 +178,7 @@ def _by_words(action: str, names: tuple[str, ...], args: JsonObject) -> tuple[st
 
 
 def as_command_line(action: str, args: JsonObject) -> str:
-    """The equivalent command line of `git_push(remote, branch, force=True)` or `redis_command(command="FLUSHALL")`."""
+    """Return the command line of `git_push(remote, branch, force=True)` or `redis_command(command="FLUSHALL")`."""
     named = words(action)
     if named[:1] == ("git",) and len(named) > 1 and named[1] in _OF_GIT:
         parts = ["git", named[1]]
@@ -225,7 +225,7 @@ _PLACES = ("destination", "dest", "dst", "to", "new_path", "to_path", "destinati
 def _moved_away(
     action: str, names: tuple[str, ...], args: JsonObject, about_of: Callable[[], tuple[str, ...]]
 ) -> tuple[Destruction, ...]:
-    """What a tool moves to a place where it is lost."""
+    """Return the loss of what a tool moves to a trash or a temporary place."""
     if _MOVES.isdisjoint(tools.words_of_all(names)):
         return ()
     for name in _PLACES:
@@ -310,7 +310,7 @@ def _browses(named: tuple[str, ...]) -> bool:
 
 
 def click(action: str, args: JsonObject) -> tuple[Destruction, ...]:
-    """The act of a click on something whose text is reported."""
+    """Return the act of a click on something whose text is reported."""
     named = words(action)
     clicks = (
         not _CLICKS.isdisjoint(named)
@@ -323,7 +323,7 @@ def click(action: str, args: JsonObject) -> tuple[Destruction, ...]:
         return ()
     for name, text in args.items():
         if name == "text" and "submit" in args:
-            continue  # what is typed into it
+            continue  # text typed into the element
         key, label = "_".join(words(name)), text
         instruction = _CLICK_INSTRUCTION.match(label) if isinstance(label, str) and key in _INSTRUCTIONS else None
         if instruction is not None:
@@ -347,7 +347,7 @@ def _clicked(label: str, *, is_code: bool) -> Destruction | None:
 
 
 def clicks_of_program(text: str) -> tuple[Destruction, ...]:
-    """What a program clicks on, by the texts and selectors in the lines that click."""
+    """Return the acts of a program's clicks, by the texts and selectors in the lines that click."""
     found: dict[Destruction, None] = {}
     for line in _CODE_CLICK.findall(text[:65536])[:64]:
         for _, literal in _LITERAL.findall(line):

@@ -29,7 +29,7 @@ _ONE_OF_MANY = frozenset((
 
 
 def badness(action: str, target: str) -> Badness:
-    """The badness of a tool's destroying the target, such as `drop_table` and `database=prod,table=orders`."""
+    """Return the badness of a tool's destroying the target, such as `drop_table` and `database=prod,table=orders`."""
     kind, _, name = target.rpartition(",")[2].partition("=")
     if kind == "path":
         return path_badness(canonical(name), everything=True)
@@ -47,5 +47,5 @@ def badness(action: str, target: str) -> Badness:
 
 
 def target(kind: str, value: object, cwd: str | None = None) -> str:
-    """A target in canonical form; a path is normalized, and resolved below `cwd` if that is known."""
+    """Return a target in canonical form; a path is normalized, and resolved below `cwd` if that is known."""
     return f"path={canonical(str(value), cwd)}" if kind == "path" else f"{kind}={value}"

@@ -86,7 +86,7 @@ class Stopwatch:
         if bits.bit_count() > self._overruns:
             self.off.add(detector_id)
             raise PluginError(
-                f"switched off until the process starts anew: expected at most {self._overruns} of"
+                f"switched off until the process restarts: expected at most {self._overruns} of"
                 f" {_LAST_CALLS} calls above {self._budget_ns / 1e6:g} ms, got one more, of {took_ns / 1e6:.1f} ms"
             )
 

@@ -98,7 +98,7 @@ class AskFirst(Detector[State]):
         return self.finding(
             "ask_first",
             Severity.HIGH,
-            f"the first irreversible act on what the session did not make: {_listed(unapproved)}",
+            f"the first irreversible act on something that the session did not create: {_listed(unapproved)}",
             (act.evidence,),
             values={"acts": len(unapproved), "effect": unapproved[0].effect.value},
             target=unapproved[0].target[:512],

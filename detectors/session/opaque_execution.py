@@ -37,10 +37,10 @@ _USUAL = re.compile(
     r"ssh-agent|direnv|brew shellenv|pyenv|rbenv|nodenv|starship|conda|dircolors|opam|fnm|mise|zoxide|tset|resize"
 )
 _WHAT = {
-    "downloaded": "what it downloads",
-    "decoded": "what it decodes",
-    "evaluated": "what a variable or a program holds",
-    "unread": "a file that was not seen whole",
+    "downloaded": "downloaded code",
+    "decoded": "decoded code",
+    "evaluated": "the value of a variable or the output of a program",
+    "unread": "a file that was only partly read",
 }
 
 
@@ -76,7 +76,7 @@ class OpaqueExecution(OfAttempts[State]):
         return self.finding(
             "opaque_execution",
             Severity.HIGH if self.asks else Severity.LOW,
-            f"{act.action:.60} runs {_WHAT[how]}: what it does is not known",
+            f"{act.action:.60} runs {_WHAT[how]}: its effects are unknown",
             (act.evidence,),
             values={"attempts": state.attempts},
             thresholds={"asks": float(self.asks)},

@@ -248,5 +248,5 @@ def _is_edit(act: Observation) -> bool:
 
 def _since_change(rows: list[Entry]) -> list[Entry]:
     """The repetitions since the last change, including the first after it."""
-    anew = [place for place, row in enumerate(rows) if row[QUARTERS] == AFTER_CHANGE]
-    return rows[anew[-1] :] if anew else rows
+    restarts = [place for place, row in enumerate(rows) if row[QUARTERS] == AFTER_CHANGE]
+    return rows[restarts[-1] :] if restarts else rows

@@ -43,7 +43,7 @@ class SecretSent(OfAttempts[Attempts]):
         return self.finding(
             "secret_sent",
             Severity.CRITICAL if elsewhere else Severity.HIGH,
-            f"{act.action:.60} sends what the session has read as a secret: {kinds:.200}",
+            f"{act.action:.60} sends a secret that the session has read: {kinds:.200}",
             (act.evidence,),
             values={"secrets": len(sent), "elsewhere": len(elsewhere), "digest": (elsewhere or sent)[0].digest[:64]},
         )

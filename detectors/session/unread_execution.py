@@ -2,7 +2,7 @@
 
 Fires: `unread_execution` (high) on an attempt that runs a command line, a statement or a program, or that destroys, if
     its arguments were truncated before they were published, or if its text is longer, more deeply nested or more work
-    to analyse than the limits allow (see `commands.work`).
+    to analyse than the limits allow (see `commands.step_budget`).
 Quiet: long texts that are only written or searched for; refused attempts.
 Misses: producers that truncate without marking it (`unread_from`, or a mark at the end of the text).
 """
@@ -42,7 +42,7 @@ class UnreadExecution(OfAttempts[Attempts]):
         return self.finding(
             "unread_execution",
             Severity.HIGH,
-            f"{act.action:.60} runs a text that could be read up to character {at} only",
+            f"{act.action:.60} runs a text that was read only up to character {at}",
             (act.evidence,),
             values={"unread_from": at, "attempts": state.attempts},
             thresholds={"max_chars": MAX_COMMAND_CHARS},

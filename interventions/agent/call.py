@@ -251,7 +251,7 @@ def loop_key_of(
     try:
         return str(loop_key(args))
     except Exception:
-        log.exception("haltline: tool %s: its loop_key fails", action)
+        log.exception("haltline: tool %s: its loop_key raised an exception", action)
         return None
 
 

@@ -317,7 +317,7 @@ class Guard:
         try:
             self._gate.transport.start(self._gate.enforcer)
         except Exception:  # no thread available, the interpreter shuts down: calls follow the fail policy
-            log.exception("haltline: session %s: cannot listen", self.session_id)
+            log.exception("haltline: session %s: cannot receive decisions", self.session_id)
         if not self._is_fork:
             self._tell_task(self.settings.task)
 

@@ -74,7 +74,7 @@ def on_event(
     ticket = _known(standing, bound, event.time)
     if ticket is not None and ticket.state == ApprovalState.CANCELLED and (pauses or event.kind is Kind.PROPOSED):
         # The request was not answered, and the call is repeated: open a new request.
-        ticket = _anew(standing, ticket, event, bound, policy)
+        ticket = _reopened(standing, ticket, event, bound, policy)
     if decision is not None and pauses and ticket is None:
         if (refused := asks_once.after_rejection(standing, decision)) is not None:
             return refused
@@ -275,7 +275,7 @@ def _request(event: ActionEvent, decision: Decision, bound: str, policy: Policy,
     )
 
 
-def _anew(standing: SessionControl, ticket: Ticket, event: ActionEvent, bound: str, policy: Policy) -> Ticket:
+def _reopened(standing: SessionControl, ticket: Ticket, event: ActionEvent, bound: str, policy: Policy) -> Ticket:
     """Return a new request for a call whose request was closed."""
     request_id = digest("approval", event.session_id, event.event_id, bound)[:16]
     again = replace(

@@ -79,7 +79,7 @@ class Calls:
     async def _end(self, fields: dict[str, Any]) -> Reply:
         session_id = text_of(fields, "session_id")
         if not await self._sessions.end(session_id):
-            raise Bad(404, f"session_id: expected a session that was asked about, got {session_id!r:.80}")
+            raise Bad(404, f"session_id: expected an open session, got {session_id!r:.80}")
         return 200, {}
 
     async def _verdict(self, fields: dict[str, Any]) -> Reply:
@@ -168,9 +168,7 @@ class Calls:
         value = fields.get("output") if described is None else described
         error, session = _error_of(fields, novelty), self._sessions.known(session_id)
         if session is None or not session.complete(call_id, value, error=error):
-            raise Bad(
-                404, f"call_id: expected a call of session {session_id} that was asked about, got {call_id!r:.80}"
-            )
+            raise Bad(404, f"call_id: expected a call of session {session_id} with a verdict, got {call_id!r:.80}")
         return 200, {}
 
 

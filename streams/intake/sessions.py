@@ -145,7 +145,7 @@ class Sessions:
                 raise Bad(
                     503, f"session_id: expected one of {self._max_sessions} sessions that are at work, got one more"
                 )
-        log.warning("haltline: session %s is given up: more than %d are asked about", chosen, self._max_sessions)
+        log.warning("haltline: session %s is dropped: more than %d are open", chosen, self._max_sessions)
         threading.Thread(target=self._given_up(chosen).end, daemon=True).start()
 
     def _given_up(self, session_id: str) -> FrameworkSession:

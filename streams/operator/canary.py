@@ -85,7 +85,7 @@ def fly(
     """
     session = f"{SESSIONS}{uuid.uuid4().hex[:12]}"
     operator = Operator(bootstrap, topics=topics, group="haltline-canary", answer_within_s=within_s, client=client)
-    operator.standing()  # fails at once when no broker answers
+    operator.in_force()  # fails at once when no broker answers
     began = time.monotonic()
     guard = Guard(
         session_id=session,
@@ -142,7 +142,7 @@ def _provoke(guard: Guard, target: str) -> tuple[int, str, bool]:
 
 def _acknowledged(operator: Operator, session: str, deadline_s: float) -> ControlRecord | None:
     while True:
-        for record in operator.standing():
+        for record in operator.in_force():
             if record.scope is ScopeKind.SESSION and record.id == session and record.stopped_at is not None:
                 return record
         if time.monotonic() > deadline_s:

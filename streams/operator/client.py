@@ -122,7 +122,7 @@ class Operator:
         command = make_command(kind, scope, scope_id, by=by, reason=reason, **fields)
         if kind is not CommandKind.KILL and not command.force:  # a kill never waits
             key = control_key(scope, scope_id)
-            require_possible(command, next((record for record in self.standing() if record.key == key), None))
+            require_possible(command, next((record for record in self.in_force() if record.key == key), None))
         return self._act(command, lambda record: is_done(command, record, until_stopped=until_stopped))
 
     def declare_batch(
@@ -191,10 +191,10 @@ class Operator:
                     found.setdefault(decision.decision_id, decision)
         return found[resolve("decision", decision_id, found)]
 
-    def standing(self) -> list[ControlRecord]:
+    def in_force(self) -> list[ControlRecord]:
         """Return all control records in force, the oldest first."""
         with self._reader(self._topics.control) as reader:
-            return sorted(_standing(reader).values(), key=lambda record: (record.stands_since, record.key))
+            return sorted(_in_force(reader).values(), key=lambda record: (record.stands_since, record.key))
 
     def lag(self) -> list[PartitionLag]:
         """Return the progress of the group's workers, by topic and partition."""
@@ -219,7 +219,7 @@ class Operator:
         key = control_key(command.scope, command.id).encode()
         two = command.scope is ScopeKind.FLEET and command.kind in STATE_OF
         with self._reader(self._topics.control) as reader:
-            before = _standing(reader).get(key)
+            before = _in_force(reader).get(key)
             place = self._send(command)
             sent_at = time.monotonic()
 
@@ -242,7 +242,7 @@ class Operator:
                 elif message is None and two and self._is_passed(place, sent_at):
                     # The command's effects were written before it was passed: read them to the end.
                     with self._reader(self._topics.control) as again:
-                        after = _standing(again).get(key)
+                        after = _in_force(again).get(key)
                     if not done(after):
                         return result(None, second=True)
                 else:
@@ -285,17 +285,17 @@ class Operator:
         )
 
 
-def _standing(reader: LogReader) -> dict[bytes, ControlRecord]:
+def _in_force(reader: LogReader) -> dict[bytes, ControlRecord]:
     """Return the last record of every key, without removed ones."""
-    standing: dict[bytes, ControlRecord] = {}
+    in_force: dict[bytes, ControlRecord] = {}
     for message in reader.to_end():
         key = message.key() or b""
         record = _record(message.value())
         if record is None:
-            standing.pop(key, None)
+            in_force.pop(key, None)
         else:
-            standing[key] = record
-    return standing
+            in_force[key] = record
+    return in_force
 
 
 def _record(value: bytes | None) -> ControlRecord | None:

@@ -115,7 +115,7 @@ class _Followed:
 
     def _refuse(self, detail: str, record: PolicyRecord | None = None) -> None:
         self._news.append(Refusal(detail, record))
-        log.error("policy: refused, the one before stays in force: %s", detail)
+        log.error("policy: refused, the previous one stays in force: %s", detail)
 
 
 class PolicyFile(_Followed):
@@ -231,7 +231,7 @@ class PolicyTopic(_Followed):
                     policy, refused = self._parse(record), None
                 except BadPolicy as bad:
                     refused = bad
-                    log.warning("policy: passed over at the start: %s", bad)
+                    log.warning("policy: skipped at the start: %s", bad)
         if refused is not None and policy is None:
             raise refused
         return self._core(policy or Policy(name=self._name))

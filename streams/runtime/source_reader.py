@@ -191,7 +191,7 @@ class SourceReader:
         try:
             self._loop.call_soon_threadsafe(self._batch_fetched)
         except RuntimeError:  # the loop is closed: the process ends
-            log.debug("%s partition %d: fetched for nobody", *fetched.place)
+            log.debug("%s partition %d: fetched, but not assigned", *fetched.place)
 
     def _batch_fetched(self) -> None:
         if not self._takes_more and any(self._waiting.values()):  # its batch may have been taken with another

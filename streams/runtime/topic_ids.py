@@ -66,7 +66,9 @@ class TopicIds:
                 code = error.args[0].code()
                 if code in UNSUPPORTED:
                     self._without_ids.add(name)
-                    _log.warning("topic %s: its id is not known, so recreation goes unnoticed: %s", name, error)
+                    _log.warning(
+                        "topic %s: its id is not known, so its recreation would not be detected: %s", name, error
+                    )
                 elif code == KafkaError.UNKNOWN_TOPIC_OR_PART:  # deleted between the two requests
                     del found[name]
                 else:

@@ -82,7 +82,7 @@ class TopicIncarnations:
             return None
         if is_beyond:
             log.error(
-                "%s partition %d: LOST %d records: offset %d was committed, and it ends at %d; goes on from there",
+                "%s partition %d: LOST %d records: offset %d was committed, and it ends at %d; continues there",
                 topic, partition, committed - (end or 0), committed, end,
             )  # fmt: skip
             return end

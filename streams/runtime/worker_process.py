@@ -288,7 +288,9 @@ class Worker:
         partitions = {number for _, number in revoked}
         try:
             if lost and revoked:
-                log.warning("worker: the group dropped this member; partitions %s go without a checkpoint", partitions)
+                log.warning(
+                    "worker: the group dropped this member; partitions %s are lost without a checkpoint", partitions
+                )
             elif self.owned.owned():
                 await self.checkpointer.checkpoint()
             await self.checkpointer.forget(partitions)

@@ -48,7 +48,7 @@ def write(folder: Path, sessions: Mapping[str, tuple[Steps, Mapping[str, Any]]])
 def verdict(
     grade: str | None, *, begins: int | None = None, signal: int | None = None, pattern: str | None = None
 ) -> Mapping[str, Any]:
-    """What a judge said: a runaway of grade `stop` or `nudge`, or else `sound` or `unclear`."""
+    """A judge's label: a runaway of grade `stop` or `nudge`, or else `sound` or `unclear`."""
     runaway = grade in {"stop", "nudge"}
     return {
         "verdict": "runaway" if runaway else grade, "grade": grade if runaway else None, "class": pattern,

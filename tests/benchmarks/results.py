@@ -38,7 +38,7 @@ def sunk(engine: str, rows_per_s: float, cpu_us: float) -> Sunk:
 
 
 def grown(sessions: int, *, workers: int = 1, **changed: Any) -> Grown:
-    """Of a worker that needs 100 us for an event, 150 MiB, and 20,000 bytes for a session."""
+    """The results of a worker that needs 100 us for an event, 150 MiB, and 20,000 bytes for a session."""
     values: dict[str, Any] = {
         "workers": workers, "sessions": sessions, "events": 200_000, "event_bytes": 350.0,
         "pinned_to": list(range(workers)), "own_cores": workers == 1, "cpu_us_per_event": 100.0,

@@ -1,4 +1,4 @@
-"""What a chaos run compares: each check passes on what must be there, and finds what differs."""
+"""The checks of a chaos run: each passes on the expected content, and finds differences."""
 
 import dataclasses
 import itertools
@@ -69,7 +69,7 @@ class Case:
 
 
 def truth_with_signals(log: Log) -> Truth:
-    """What follows from all of it; the signals are written to the log until they bring no more."""
+    """The expected results; signals are written to the log until there are no new ones."""
     reported: set[str] = set()
     while True:  # what is told to an agent makes it tell the fleet
         truth = work_out(log.of(TOPICS.actions), log.of(TOPICS.commands), log.of(TOPICS.signals), TOPICS)
@@ -178,7 +178,7 @@ DEEDS = {
     *((target, deed) for target in ("worker", plan.SHADOW) for deed in (Deed.KILL, Deed.TERMINATE, Deed.FREEZE)),
     *((AUDIT, deed) for deed in (Deed.KILL, Deed.TERMINATE)),
     *((BROKER, deed) for deed in (Deed.RESTART, Deed.CRASH)),
-    *((CONSOLE, Deed.KILL), (AGENT, Deed.KILL), (plan.CHANGELOG, Deed.DAMAGE), (ACTIONS, Deed.MAKE_ANEW)),
+    *((CONSOLE, Deed.KILL), (AGENT, Deed.KILL), (plan.CHANGELOG, Deed.DAMAGE), (ACTIONS, Deed.RECREATE)),
 }
 
 

@@ -1,4 +1,4 @@
-"""What became of each record of the changelog that could not be read: kept, or never read by an owner."""
+"""The check of unreadable changelog records: each is kept as a dead letter, or no owner has read it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from haltline.streams.runtime.changelog import EPOCH_HEADER, ID_BYTES, OWNER_HEA
 from haltline.streams.runtime.changelog import Owner as Writer
 
 FIRST, SECOND, THIRD = 1, 2, 3
-"""Who writes, by number."""
+"""The writers, by number."""
 NOW_MS = 1_500
 """When every record is written: between the epochs of the first and the second, of a release before claims."""
 
@@ -116,7 +116,7 @@ LOST = {
     ),
     "nothing is behind it": (
         with_claims().strike().claim(SECOND).state(SECOND, "another"),
-        "no record of the session is behind it, though events of the session were",
+        "no record of the session is behind it, although there were events of the session",
     ),
     "it was compacted": (
         with_claims().strike().state(FIRST).without(2),

@@ -1,4 +1,4 @@
-"""What a failing chaos run shows: where it differs and who owned that, on one screen; and the verdicts of a series."""
+"""The report of a failed chaos run: differences by place and owner, on one screen; and the verdicts of a series."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -58,7 +58,7 @@ class Changelog:
         return self
 
     def first(self, session: str, events: int) -> Parted | None:
-        """Where it parts from a core that has seen so many events of it, one at each offset of the source."""
+        """The first difference from a core that has processed this many events, one at each offset of the source."""
 
         def read(_: bytes, value: bytes) -> dict[str, Any]:
             shown: dict[str, Any] = orjson.loads(value)

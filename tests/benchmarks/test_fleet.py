@@ -1,4 +1,4 @@
-"""The fifty sessions, in short: a few of each kind on the embedded broker, with a real worker and real guards."""
+"""The fleet benchmark with few sessions of each kind on the embedded broker, with a real worker and real guards."""
 
 import json
 from collections import Counter

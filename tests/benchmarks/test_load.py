@@ -1,4 +1,4 @@
-"""The benchmarks' events: the same from the same seed, and as agents send them."""
+"""The benchmarks' events: the same for the same seed, and valid events of agents."""
 
 import asyncio
 from pathlib import Path

@@ -109,7 +109,7 @@ def test_kill_status_reset_as_a_person_sees_them(system: str) -> None:
     assert released.stdout.startswith("session person is released, on probation for 20 actions. It was killed: loops")
     on_probation = haltline("status", "person", *here)
     assert (on_probation.exit_code, "for 20 actions on probation" in on_probation.stdout) == (Exit.OK, True)
-    assert haltline("status", "nobody", *here).stdout == "nothing holds for session nobody\n"
+    assert haltline("status", "nobody", *here).stdout == "nothing is in force for session nobody\n"
 
 
 def test_kill_status_reset_as_a_script_sees_them(system: str) -> None:

@@ -1,4 +1,4 @@
-"""`haltline explain`: what a call is taken for, what a policy asks about first, and what cannot be read."""
+"""`haltline explain`: classification of a call, acts that a policy requests approval for, and invalid input."""
 
 import json
 from pathlib import Path
@@ -64,3 +64,11 @@ def test_what_cannot_be_read_is_an_error_of_use(tool: str, arguments: str, messa
 def test_nested_arguments_are_read(depth: int) -> None:
     (act,) = explained("--tool", "delete_x", '{"a":' * depth + "1" + "}" * depth)
     assert act["effect"] == "destroys"
+
+
+def test_each_act_has_the_reason_of_its_own_program() -> None:
+    acts = explained("curl -X POST https://a.b/x/refunds; rm -rf build")
+    assert [(act["verb"], act["why"]) for act in acts] == [
+        ("http_post", "curl, read by commands/programs/databases.py"),
+        ("rm", "rm, read by commands/files.py"),
+    ]

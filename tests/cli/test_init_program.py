@@ -1,4 +1,4 @@
-"""`haltline init --framework`: what it makes of programs, what it leaves alone, what it asks."""
+"""`haltline init --framework`: its changes of programs, programs it refuses, and its questions."""
 
 import ast
 import os

@@ -1,4 +1,4 @@
-"""What `haltline init` has written: it runs with the real library, is taken back, and keeps what was changed since."""
+"""Programs that `haltline init` has written: they run with the real library; `--undo` keeps later changes."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`haltline init FILE` leaves a program alone where one of its agents would stay unguarded."""
+"""`haltline init FILE` does not change a program if one of its agents would stay unguarded."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ SMOL_FIRST = "from smolagents import CodeAgent\na = CodeAgent()\nb = CodeAgent(m
     [
         ("pydantic-ai", PYDANTIC_FIRST, "class B(Agent): ...\nB('y')", "line 3: expected Agent only in calls"),
         ("pydantic-ai", PYDANTIC_FIRST, "Agent.from_file('y')", "line 3: expected Agent only in calls"),
-        ("pydantic-ai", PYDANTIC_FIRST, "print(f'{Agent(1)}')", "got another use in a formatted text"),
+        ("pydantic-ai", PYDANTIC_FIRST, "print(f'{Agent(1)}')", "got another use in an f-string"),
         ("pydantic-ai", PYDANTIC_FIRST, "def f(b: Annotated[X, D(Agent)]): ...", "line 3: expected Agent only in"),
         ("pydantic-ai", PYDANTIC_FIRST, "import pydantic_ai\np = pydantic_ai", "line 4: expected pydantic_ai only in"),
         ("pydantic-ai", PYDANTIC_FIRST, "from pydantic_ai import *\n", "line 3: expected imports by name, got *"),

@@ -82,7 +82,7 @@ def test_what_a_history_says_cannot_end_the_script_of_the_page(home: Path) -> No
     ("arguments", "code", "says"),
     [
         pytest.param(["no/such/file"], Exit.USAGE, "No such file or directory", id="a path that is not there"),
-        pytest.param(["--html", "no/such/report.html"], Exit.USAGE, "expected a file in a folder that is there",
+        pytest.param(["--html", "no/such/report.html"], Exit.USAGE, "expected a file in a folder that exists",
                      id="a page in a folder that is not there"),
         pytest.param(["--since", "yesterday"], Exit.USAGE, "'yesterday': expected", id="no moment"),
     ],

@@ -1,4 +1,4 @@
-"""haltline.toml: where it is found, what it may hold, and what commands read of it."""
+"""haltline.toml: how it is found, its valid content, and the parts that commands read."""
 
 import json
 import os

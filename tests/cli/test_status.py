@@ -1,4 +1,4 @@
-"""`haltline status` where events are of long ago, as in a replay: the age of a stop is by the worker's clock."""
+"""`haltline status` with old events, as in a replay: the age of a stop is by the worker's clock."""
 
 import os
 import re
@@ -133,7 +133,7 @@ def test_what_goes_wrong_is_printed_shown_on_the_desktop_and_published(
         history.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
         first = watch.stdout.readline()
         assert " claude-code -srv-shop 11111111-2222-3333-4444-555555555555 NUDGE " in first
-        assert "Would be told: " in first
+        assert "Hint: " in first
         wait_until(lambda: notices.exists() and "claude-code -srv-shop" in notices.read_text(), "a notice is shown")
         wait_until(lambda: worker.of(Kind.PROPOSED), "what the agent does is published")
         watch.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""What Python's enforcer says, step by step, to sequences of what arrives and what is asked: drawn with fixed seeds."""
+"""The results of Python's enforcer, step by step, for random sequences of records and requests with fixed seeds."""
 
 import random
 from collections.abc import Iterator

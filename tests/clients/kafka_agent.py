@@ -58,7 +58,7 @@ class Agent:
         return answer["is"]
 
     def attempts(self, times: int, name: str = "delete_asset", args: Any = None) -> list[str | None]:
-        """What came of so many calls: `executed`, or the code of the refusal."""
+        """The results of this many calls: `executed`, or the code of the refusal."""
         actual: list[str | None] = []
         for _ in range(times):
             try:

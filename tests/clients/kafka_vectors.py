@@ -66,7 +66,7 @@ _CONTROL = {
 
 
 def _changed(of: dict[str, Any], *changes: dict[str, Any]) -> list[str]:
-    """As it is, without each of its fields, and with these in their place."""
+    """The record unchanged, without each of its fields, and with each of these changes, as JSON."""
     lacking = [{key: value for key, value in of.items() if key != name} for name in of]
     return [json.dumps(one) for one in (of, *lacking, *(of | change for change in changes))]
 

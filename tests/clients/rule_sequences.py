@@ -1,4 +1,4 @@
-"""What Python's rules say, step by step, to calls drawn with fixed seeds; and records as its spool writes them."""
+"""The results of Python's rules, step by step, for random calls with fixed seeds; and records of its spool."""
 
 import json
 import random
@@ -30,7 +30,7 @@ RULES: Final[tuple[dict[str, Any], ...]] = (
      "list": {"type": "object"}, "n": {"type": "null"}}}}, "strict_mode": False},
     {"session_budget": 0, "rate_limits": {"*": {"max_count": 9, "window_seconds": 60}}, "loop_rules": [{}]},
 )  # fmt: skip
-"""As in a file of rules."""
+"""In the form of a file of rules."""
 WRONG: Final[tuple[Any, ...]] = (
     [], {"budget": 1}, {"session_budget": -1}, {"session_budget": "1"}, {"denied_actions": "rm"},
     {"denied_actions": [""]}, {"allowed_actions": [1]},

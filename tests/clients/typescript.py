@@ -10,14 +10,14 @@ CLIENT: Final = Path(__file__).resolve().parents[2] / "clients" / "typescript"
 
 
 def is_built() -> bool:
-    """Whether node is there, and a build of these sources."""
+    """Return whether node and a build of these sources are available."""
     built = CLIENT / "dist" / "index.js"
     newest = max(file.stat().st_mtime for file in (CLIENT / "src").rglob("*.ts"))
     return shutil.which("node") is not None and built.is_file() and built.stat().st_mtime >= newest
 
 
 def require_built() -> str:
-    """Where node is."""
+    """The path of node."""
     node = shutil.which("node")
     if node is None or not is_built():
         missing("expected node and a build of clients/typescript, got none of these sources; make typescript")

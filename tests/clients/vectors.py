@@ -1,4 +1,4 @@
-"""What leaves an agent's process, as the Python package makes it: cases for clients in other languages.
+"""The data that leaves an agent's process, as the Python package writes it: cases for clients in other languages.
 
 python -m tests.clients.vectors     # writes clients/typescript/test/vectors.json again
 
@@ -74,7 +74,7 @@ RESULTS: Final = (
     ({"repeat": ["é", 32_767]}, {"beyond": {"repeat": ["xy ", 30_000]}}), ({"cut": {"repeat": ["q", 70_000]}}, None),
     ({"repeat": ["0123456789abc", 6000]}, None),
 )  # fmt: skip
-"""Of one session: what calls returned, and their arguments."""
+"""The results of one session's calls, each with the call's arguments."""
 
 
 def texts() -> list[str]:

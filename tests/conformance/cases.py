@@ -1,4 +1,4 @@
-"""What holds for every adapter, as a table. `needs` names what a framework must be capable of."""
+"""The cases for every adapter. `needs` names the capabilities that a framework must have."""
 
 import threading
 import time

@@ -24,7 +24,7 @@ from tests.programs import missing
 
 VENVS: Final = ROOT / (".venvs-newest" if NEWEST else ".venvs")
 GATEWAYS: Final = tuple(ADDED)
-"""What has no driver: tests/streams/intake/test_litellm_proxy.py."""
+"""Environments without a driver, for tests/streams/intake/test_litellm_proxy.py."""
 PACKAGES: Final = {"typescript": CLIENT}
 """Adapters in JavaScript; their drivers run in .venv, and start Node in this folder."""
 EVERYDAY: Final = IN_DEVELOPMENT | PACKAGES.keys()

@@ -1,4 +1,4 @@
-"""What a guard over Kafka has in Python and in TypeScript: the same cases with both, before a broker that can be away.
+"""The cases for guards over Kafka in Python and in TypeScript, with a broker that can be unavailable.
 
 `DRIVERS` are the two; what one of them has not is in its `LACKS`, as with the adapters of frameworks.
 """
@@ -273,7 +273,7 @@ def _(driver: Driver, cluster: MockCluster, folder: Path) -> None:
 
 
 def _values(data: bytes) -> Iterator[bytes]:
-    """Of the records of a spool's file."""
+    """The records of a spool's file."""
     while data:
         topic, key, value = (int.from_bytes(data[a:b]) for a, b in ((0, 2), (2, 4), (4, 8)))
         yield data[12 + topic + key : 12 + topic + key + value]

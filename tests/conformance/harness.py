@@ -1,4 +1,4 @@
-"""What a case and a driver are made of. Imported in every environment: nothing but haltline and the standard library.
+"""The parts of cases and drivers. Imported in every environment: nothing but haltline and the standard library.
 
 A driver is a module of `drivers` with ADAPTER, what it LACKS of the CAPABILITIES, whether it is SYNC and ASYNC, and
 `run(guard, script, is_async=...)`: it builds the real library's agent behind the adapter, with a model that plays the
@@ -39,7 +39,7 @@ INPUT, CACHED, OUTPUT = 9, 4, 2
 
 @dataclass(frozen=True)
 class Call:
-    """What the model asks for."""
+    """A call that the model requests."""
 
     name: str
     args: Any = field(default_factory=dict)
@@ -58,14 +58,14 @@ Script = Sequence[Sequence[Call]]
 
 @dataclass
 class Run:
-    """What became of a run."""
+    """The result of a run."""
 
     read: list[str] = field(default_factory=list)
-    """What the model read of its calls, one text each, in their order."""
+    """The texts that the model read, one for each call, in order."""
     turns: int = 0
     """How many times the model was called."""
     stopped: str = ""
-    """What ended the run before its end, in words; empty when it came to its end."""
+    """The error that ended the run early, as text; empty if it ended normally."""
 
 
 class Driver(Protocol):
@@ -83,9 +83,9 @@ class Driver(Protocol):
 
 
 ran: list[str] = []
-"""What the tools did."""
+"""The executed tool calls."""
 during: list[Callable[[], object]] = []
-"""What happens while `work` runs."""
+"""Functions to run during the tool `work`."""
 _lock = threading.Lock()
 
 
@@ -138,7 +138,7 @@ TOOL: Final[Mapping[str, Callable[..., Any]]] = {tool.__name__: tool for tool in
 
 
 def arguments_or_none(args: Any) -> dict[str, Any] | None:
-    """Of a host without a library of its own: the arguments, if they are JSON."""
+    """The arguments, if they are JSON; for a host without a library that parses them."""
     if isinstance(args, str):
         try:
             args = json.loads(args)
@@ -149,7 +149,7 @@ def arguments_or_none(args: Any) -> dict[str, Any] | None:
 
 @contextmanager
 def stops(run: Run) -> Iterator[None]:
-    """What is raised in the block is what stopped the run."""
+    """Record the exception of the block as the end of the run."""
     try:
         yield
     except Exception as error:
@@ -157,7 +157,7 @@ def stops(run: Run) -> Iterator[None]:
 
 
 def why(error: BaseException) -> str:
-    """What ended a run, with what was behind it."""
+    """The text of the error that ended a run, with its causes."""
     behind = error.__cause__ or error.__context__
     return repr(error) + (f" <- {why(behind)}" if behind is not None else "")
 

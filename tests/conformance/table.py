@@ -8,7 +8,7 @@ from tests.locks import ROOT
 
 
 def lacks_of(driver: str) -> frozenset[str]:
-    """What a driver declares, read as text: only its own environment can import it."""
+    """The capabilities that a driver lacks, from its source: only its own environment can import it."""
     tree = ast.parse((ROOT / f"tests/conformance/drivers/{driver}.py").read_text(encoding="utf-8"))
     for statement in tree.body:
         targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]

@@ -28,7 +28,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def results_of(driver: str, adapter: str, shared: Path) -> dict[str, dict[str, Any]]:
-    """What became of every case; they run once, whichever process of the tests comes first."""
+    """The result of every case; the first test process runs them once."""
     results, errors = shared / f"conformance-{driver}.jsonl", shared / f"conformance-{driver}.log"
     with (shared / f"conformance-{driver}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

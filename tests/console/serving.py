@@ -1,4 +1,4 @@
-"""A console for tests of its API, on an embedded broker, and what is put on its topics."""
+"""A console for tests of its API on an embedded broker, and the records on its topics."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The API on the embedded broker, with what workers would have written."""
+"""The API on the embedded broker, with records as workers write them."""
 
 from typing import Any
 

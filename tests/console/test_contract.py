@@ -1,4 +1,4 @@
-"""What the OpenAPI description says holds for any request: no failure of the server, answers as described."""
+"""The API conforms to its OpenAPI description for any request: no server error, responses as described."""
 
 from typing import Any
 

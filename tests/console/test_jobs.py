@@ -1,4 +1,4 @@
-"""Findings, reports, and replays and backtests of what is on the topics."""
+"""Findings, reports, and replays and backtests of the topics' records."""
 
 from collections.abc import Iterator
 from pathlib import Path

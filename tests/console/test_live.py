@@ -1,4 +1,4 @@
-"""Server-sent events: what is told, in which words, and to whom."""
+"""Server-sent events: their content, and who may receive them."""
 
 import asyncio
 from collections.abc import AsyncIterator

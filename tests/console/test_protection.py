@@ -1,4 +1,4 @@
-"""When people are told that agents are not protected, and when not."""
+"""The warnings that agents are not protected."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -197,7 +197,7 @@ def said_of_offsets(client: TestClient) -> tuple[list[str], int, int]:
 
 
 def titles_of_offsets(client: TestClient) -> list[str]:
-    """Of the problems that name the cure: a busy machine may have others."""
+    """Titles of the problems whose remedy is a rebuild: a busy machine may have others."""
     found = client.get("/api/v1/protection").json()["problems"]
     return [one["title"] for one in found if "haltline console --rebuild" in [step["command"] for step in one["steps"]]]
 

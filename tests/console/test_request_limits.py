@@ -1,4 +1,4 @@
-"""What a request passes before its body is read, by itself and in front of the console's own routes."""
+"""The limits before a request's body is read, alone and before the console's own routes."""
 
 import asyncio
 import gzip

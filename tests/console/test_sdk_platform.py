@@ -305,7 +305,7 @@ def _reserve(client: TestClient, usd: float, key: str | None = None, **more: str
 
 
 def _monthly(client: TestClient) -> float:
-    """What is spent and held this month: a call that costs all of the budget is told."""
+    """The amount spent and reserved this month, from the refusal of a call that costs the whole budget."""
     detail = _reserve(client, 10.01).json()["detail"]
     return float(detail["spent"]) - 10.01
 

@@ -1,4 +1,4 @@
-"""What workers would have put on the topics, of a pure fleet; and a place for each."""
+"""Records as workers write them, from a pure fleet, each with a position."""
 
 from collections.abc import Iterable
 
@@ -48,12 +48,12 @@ def messages_of(inputs: Iterable[ActionEvent | Command], policy: Policy | None =
 
 
 def _decided(outcome: Followed) -> Iterable[Decision]:
-    """What a worker says: also what follows for others that wait."""
+    """A worker's decisions, including those about other waiting calls."""
     return (*decisions_of(outcome), *(outcome.also if isinstance(outcome, Effects) else ()))
 
 
 def rows(records: Iterable[Said]) -> list[Row]:
-    """As the sink's reader makes them, each topic one partition."""
+    """The records as the sink's reader passes them, with one partition per topic."""
     reader, offsets, made = Reader(Topics(), "console"), dict[str, int](), []
     for topic, key, record in records:
         offset = offsets[topic] = offsets.get(topic, -1) + 1

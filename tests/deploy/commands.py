@@ -52,7 +52,7 @@ def _recording() -> _Recording:
 
 
 def parsed(words: Sequence[str], *, whole: bool = True) -> Parsed:
-    """What follows `haltline`; what is not `whole` may lack some. Raises ValueError, which says what is wrong."""
+    """Parse the arguments after `haltline`; without `whole`, some may be missing. Raises ValueError with the reason."""
     if words and words[0] == "intake":
         try:
             return Parsed("intake", vars(intake.options_of().parse_args([*words[1:]])))

@@ -35,7 +35,7 @@ class System:
         return self.follow(self.children.start_module(name, "haltline.cli", command, env=environment))
 
     def follow(self, child: Child) -> str:
-        """Where a process serves, once it says so."""
+        """Return the address of a process, once it has printed it."""
 
         def said() -> re.Match[str] | None:
             return re.search(r"(?:serves .*on port |http://127\.0\.0\.1:)(\d+)", child.log_file.read_text())
@@ -46,7 +46,7 @@ class System:
 
 
 def ask(address: str, path: str, body: object, token: str = "") -> Any:
-    """What an intake or a console answers; None for a refusal."""
+    """The response of an intake or a console; None for a refusal."""
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
     written = None if body is None else json.dumps(body).encode()
     try:

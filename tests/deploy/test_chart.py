@@ -255,7 +255,7 @@ EXTRA_OF: Final = {
     "HALTLINE_CONSOLE_DATABASE": "postgresql",
     "HALTLINE_VERIFY_KEY": "sealed",
 }
-"""What of pyproject.toml a command needs, and a variable that a container is given."""
+"""The extra of pyproject.toml that a command needs, or a variable of a container."""
 
 
 def test_the_image_has_what_the_processes_of_the_chart_and_of_compose_need() -> None:

@@ -95,7 +95,7 @@ class Prometheus:
             return json.load(answer)["data"]
 
     def has(self, query: str) -> bool:
-        """Whether a query returns a number."""
+        """Return whether a query returns a number."""
         found = self.ask("query", query=query)["result"]
         return any(not math.isnan(float(one["value"][1])) for one in found)
 

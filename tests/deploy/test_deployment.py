@@ -1,4 +1,4 @@
-"""What is shipped to run haltline with, against the code: commands, options, ports, paths, variables."""
+"""The deployment files agree with the code: commands, options, ports, paths, variables."""
 
 import asyncio
 import re
@@ -42,7 +42,7 @@ CONTAINERS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 BASE: dict[str, Any] = yaml.safe_load((KUBERNETES / "base" / "kustomization.yaml").read_text())
 VARIABLES = dict(literal.split("=", 1) for literal in BASE["configMapGenerator"][0]["literals"])
-"""What every process of Kubernetes is given."""
+"""The variables of every process in Kubernetes."""
 UNITS = sorted(SYSTEMD.glob("*.service"))
 SECRETS: Final = re.findall(r"^\| `(haltline-[a-z-]+)` \|", (DEPLOY / "README.md").read_text(), re.MULTILINE)
 """Those that the page tells people to make."""

@@ -1,4 +1,4 @@
-"""A run with planted secrets, and a look through everything that the processes wrote of it."""
+"""A run with planted secrets, which no process may write anywhere."""
 
 import json
 import sqlite3
@@ -33,7 +33,7 @@ OF_AGENTS = {
     "an address": {"action": "bash", "args": {"command": f"psql postgres://ada:{plant('url')}@db/prod"}},
     "a kill": {"action": "delete_asset", "args": {"asset_id": "a", "token": plant("destroys")}},
 }
-"""What agents do, by where the secret is."""
+"""The agents' calls, by the place of the secret."""
 
 
 def work(intake: str, token: str) -> None:

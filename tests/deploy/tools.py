@@ -21,12 +21,12 @@ RUNBOOKS = DEPLOY / "runbooks"
 def tool(
     name: str, hint: str = "on Debian `apt-get download prometheus` and `dpkg-deb -x` give it without a service"
 ) -> str:
-    """Where a tool is."""
+    """The path of a tool."""
     return shutil.which(name) or missing(f"needs {name}: {hint}")
 
 
 def helm() -> str:
-    """Where Helm is, or `make helm` has put it."""
+    """The path of Helm, from PATH or from `make helm`."""
     return str(TARGET) if TARGET.exists() else tool("helm", "`make helm`")
 
 
@@ -38,7 +38,7 @@ def free_port() -> int:
 
 
 def is_well(url: str) -> bool:
-    """Whether it answers with 200."""
+    """Return whether it responds with 200."""
     try:
         urlopen(url, timeout=10).close()
     except OSError:

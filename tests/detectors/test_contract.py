@@ -1,4 +1,4 @@
-"""What holds for every detector."""
+"""The contract of every detector."""
 
 import importlib
 import json
@@ -45,7 +45,7 @@ def found(watched: Together, events: Iterable[ActionEvent]) -> list[Finding]:
 
 
 def found_with_evidence(watched: Together, events: Iterable[ActionEvent]) -> list[Finding]:
-    """What is found; its evidence is of the session, and ends with the event that completed it."""
+    """The findings; their evidence belongs to the session, and ends with the event that completed them."""
     seen: list[str] = []
     findings = []
     for one in events:
@@ -116,7 +116,7 @@ def test_late_events_never_raise(events: list[ActionEvent], late_ms: int) -> Non
 
 
 def test_every_state_stays_bounded_on_a_long_session() -> None:
-    """By half of the session each has every size it will ever have: then a million events change nothing, too."""
+    """By half of the session each state has its final size, so a million events would not change it."""
     sizes: dict[str, list[int]] = {}
     for watched in map(Together, SHARING):
         for number, one in enumerate(long_session(4_000), 1):

@@ -1,4 +1,4 @@
-"""What of docs/frameworks is made from the code: `python -m tests.docs.frameworks` writes it.
+"""The generated parts of docs/frameworks: `python -m tests.docs.frameworks` writes it.
 
 Each page has its prose, and three blocks: how to try the framework, its program as it stands in examples/, and what
 its adapter is capable of. The index has the table of all.

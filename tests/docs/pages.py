@@ -1,4 +1,4 @@
-"""The pages of the documentation, and what of Markdown the tests need."""
+"""The pages of the documentation, and the parts of Markdown that the tests need."""
 
 import re
 from collections.abc import Iterator
@@ -51,12 +51,12 @@ def anchors(page: Path) -> set[str]:
 
 
 def links(page: Path) -> Iterator[str]:
-    """Where the page's links and pictures lead."""
+    """The targets of the page's links and pictures."""
     yield from re.findall(r"\]\(([^)\s]+)\)", prose(page))
 
 
 def between(page: Path, mark: str) -> str:
-    """What stands between the two comments of a mark."""
+    """The text between the two comments of a mark."""
     (found,) = re.findall(rf"<!-- {mark} -->\n(.*?)<!-- /{mark} -->", page.read_text(encoding="utf-8"), re.DOTALL)
     return str(found)
 

@@ -1,4 +1,4 @@
-"""Words that the documentation does not use any more, and what stands for them."""
+"""Words that code and documentation no longer use, with their replacements."""
 
 from typing import Final
 

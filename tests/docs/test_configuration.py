@@ -1,4 +1,4 @@
-"""The file of settings that its page shows is one."""
+"""The settings file on its page is valid."""
 
 from pathlib import Path
 

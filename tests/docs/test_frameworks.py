@@ -1,4 +1,4 @@
-"""Each framework has a page: its program as it stands, what it prints, and the row of the index."""
+"""Each framework has a page with its program, the program's output, and a row in the index."""
 
 import pytest
 

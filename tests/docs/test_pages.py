@@ -1,4 +1,4 @@
-"""What the documentation says of itself and of the product holds: links, commands, tables, the example, the words."""
+"""The documentation agrees with itself and the product: links, commands, tables, the example, the words."""
 
 import importlib.util
 import re

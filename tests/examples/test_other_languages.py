@@ -55,7 +55,7 @@ def output_of(agent: list[str], address: str) -> list[str]:
 
 
 SAYS: list[Callable[[ActionEvent], Decision | Level]] = []
-"""What the worker of the fixture says, the last of them."""
+"""The last decision of the fixture's worker."""
 
 
 def said(event: ActionEvent) -> Decision | Level:

@@ -11,7 +11,7 @@ def unguarded(text: str) -> str:
 
 
 def _is_ours(node: ast.AST) -> bool:
-    """Whether it names the guard, or what an adapter has made of it."""
+    """Return whether it names the guard, or an object that an adapter made from it."""
     return any(isinstance(one, ast.Name) and one.id in {"guard", "adapter"} for one in ast.walk(node))
 
 

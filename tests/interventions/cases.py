@@ -1,4 +1,4 @@
-"""Findings, proposals and a controller in one line each."""
+"""Short constructors of findings, proposals and a controller."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

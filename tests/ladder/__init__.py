@@ -1,1 +1,1 @@
-"""What the default policy does, as a table in the documentation."""
+"""The effect of the default policy, as a table in the documentation."""

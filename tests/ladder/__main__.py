@@ -1,4 +1,4 @@
-"""Writes ladder.txt as the default policy is now: `python -m tests.ladder`; what changed is to be looked at."""
+"""Writes ladder.txt for the current default policy: `python -m tests.ladder`; review the changes."""
 
 from tests.ladder.ladder import FILE, table
 

@@ -1,4 +1,4 @@
-"""What follows from the findings of each rule under the default policy, by the code that decides, as a table."""
+"""The decisions for findings of each rule under the default policy, by the deciding code, as a table."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +37,7 @@ def finding_of(rule: str, severity: Severity, event_id: str) -> Finding:
 
 
 def of_session(detector: type[Detector[Any]], severity: Severity) -> Iterator[str]:
-    """What each finding in a session leads to."""
+    """The decision on each finding in a session."""
     controller, standing = Controller(POLICY), SessionControl()
     rule = rule_of(POLICY, detector, ())
     kind = next(kind for kind in _KINDS if kind in detector.reads)
@@ -51,7 +51,7 @@ def of_session(detector: type[Detector[Any]], severity: Severity) -> Iterator[st
 
 
 def of_scope(pattern: type[CrossSessionPattern[Any]], severity: Severity) -> Iterator[str]:
-    """What each finding across sessions leads to."""
+    """The decision on each finding across sessions."""
     standing, rule = cross_session.ScopeStatus(), rule_of(POLICY, pattern, ())
     stands = ""
     for number in range(TIMES[-1]):

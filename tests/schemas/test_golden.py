@@ -1,4 +1,4 @@
-"""Records of version 1 as they were written: every later release must read them.
+"""Stored records of version 1, which every later release must read.
 
 The files in golden/v1 are never changed; a new field gets a new file.
 """
@@ -30,7 +30,7 @@ def read(path: Path) -> Record:
 
 
 def holds(whole: Any, part: Any) -> bool:
-    """Whether all of `part` is in `whole`, at its place and with the same type."""
+    """Return whether `whole` contains all of `part`, at its place and with the same type."""
     if isinstance(part, dict):
         return isinstance(whole, dict) and all(name in whole and holds(whole[name], part[name]) for name in part)
     if isinstance(part, list):

@@ -41,7 +41,7 @@ def fields_of(topic: str) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def python_json(value: object) -> bytes:
-    """As Python's own json writes it: with NaN, Infinity and numbers of any length."""
+    """Encoded by Python's own json: with NaN, Infinity and numbers of any length."""
     return json.dumps(value).encode()
 
 
@@ -70,7 +70,7 @@ def test_any_format_with_arbitrary_headers_is_read_or_refused(
 
 
 def read_again(record: Record) -> None:
-    """What was read is written as JSON that every reader takes, and is the same when it is read again."""
+    """Check that a decoded record is written as standard JSON, and is equal when decoded again."""
     written = record.to_json()
     orjson.loads(written)
     again = decode(type(record), written)

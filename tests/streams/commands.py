@@ -1,4 +1,4 @@
-"""Commands as an operator gives them, run in this process."""
+"""Operator commands, run in this process."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Counting workers as processes of their own, and what they leave on the broker."""
+"""Counting workers as processes, and their records on the broker."""
 
 import socket
 import urllib.error
@@ -46,7 +46,7 @@ def get(port: int | None, path: str) -> tuple[int, str]:
 
 
 def shows(port: int, line: str) -> bool:
-    """Whether a worker's metrics have this line now."""
+    """Return whether a worker's metrics have this line now."""
     return line in get(port, "/metrics")[1].splitlines()
 
 
@@ -102,7 +102,7 @@ class Log:
             return list(reader.to_end())
 
     def counts(self, changelog: str) -> Counter[str]:
-        """By key: how many records its last state in the changelog counts, in the order of the log."""
+        """By key: the count in its last state in the changelog."""
         states: dict[str, Any] = {}
         for message in self.records(changelog):
             key, value = message.key(), message.value()
@@ -112,7 +112,7 @@ class Log:
         return Counter({key: state["count"] for key, state in states.items() if state is not None})
 
     def told(self, output: str) -> dict[str, int]:
-        """What the workers told, `key:count`, and how many times."""
+        """The workers' output, `key:count`, and the number of each."""
         return Counter((message.value() or b"").decode() for message in self.records(output))
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
@@ -126,7 +126,7 @@ class Log:
         return {tp.partition: max(tp.offset, 0) for tp in tps}
 
     def wait_until_committed(self, group: str, topics: Iterable[str], *, deadline_s: float = 60.0) -> None:
-        """Until the group has committed all there is in the topics."""
+        """Wait until the group has committed all records of the topics."""
         for topic in topics:
             all_is = partial(self._is_committed, group, topic)
             wait_until(all_is, f"group {group} has committed all of {topic}", deadline_s=deadline_s)

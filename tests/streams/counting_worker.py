@@ -1,4 +1,4 @@
-"""A worker with the smallest pipeline: per key, how many records and the sum of what they hold.
+"""A worker with a minimal pipeline: the number of records and the sum of their values, by key.
 
 A record is JSON: {"n": 1}. The state of a key carries the offsets it includes, so each record
 counts once; every tenth of a key is told on the topic of outputs, with an id that a repeated

@@ -1,4 +1,4 @@
-"""Groups of workers over one log, in this process: what each writes, and its state."""
+"""Groups of workers over one log, in this process, with their output and state."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
@@ -33,14 +33,14 @@ class Group:
         """Its changelog: the last state of each key."""
         self.written: list[Written] = []
         self.inputs: deque[Written] = deque()
-        """What it has written that it reads itself."""
+        """Its own records that it reads."""
         self.meter = ReplayMeter()
         self.news: deque[News] = deque()
         self._core = Core(policy, runs=runs)
         self.restart()
 
     def restart(self) -> None:
-        """As a process that begins with what is in the changelog."""
+        """Restart as a process that begins with the changelog's states."""
         self.pipeline = SessionProcessor(
             self._core,
             topics=TOPICS,
@@ -116,13 +116,13 @@ class Log:
                 group.inputs.clear()
 
     def written(self) -> Counter[str]:
-        """What all groups have written, by what it says; when it was said is no part of it."""
+        """The records of all groups by content, without their times."""
         return Counter(
             f"{topic} {key!r} {_said(value)}" for group in self.groups for topic, key, value in group.written
         )
 
     def of(self, topic: str, group: int = 0) -> list[Any]:
-        """What a group wrote on a topic."""
+        """The records of a group on a topic."""
         written = self.groups[group].written
         return [orjson.loads(value) for name, _, value in written if name == topic and value is not None]
 

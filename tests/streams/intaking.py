@@ -27,7 +27,7 @@ async def serving(
 
 
 def with_intake(bootstrap: str, talk: Callable[[Post], Awaitable[Any]], **options: Any) -> Any:
-    """What a client says to an intake: `post(path, body, **headers)` gives the status and the JSON."""
+    """Run `talk` with a client of an intake: `post(path, body, **headers)` returns the status and the JSON."""
 
     async def run() -> Any:
         async with serving(bootstrap, **options) as address:

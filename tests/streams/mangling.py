@@ -1,4 +1,4 @@
-"""Documents with something odd in them."""
+"""Documents with random invalid content."""
 
 from collections.abc import Callable
 from typing import Any

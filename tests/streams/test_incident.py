@@ -1,4 +1,4 @@
-"""One session in one file: whole, provable, and decided again elsewhere; and what the audit tells of interventions."""
+"""One session in one file: complete, provable and replayable; and the audit's reports on interventions."""
 
 import shutil
 import zipfile

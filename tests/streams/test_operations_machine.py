@@ -48,7 +48,7 @@ POLICY = Policy(
 PEOPLE = st.sampled_from(["ada", "bo", "cy"])
 TARGETS = st.sampled_from(["a", "b"])
 SELDOM = st.sampled_from([False, False, False, True])
-"""Whether to do what ends much of what came before."""
+"""Whether to run a step that ends much of the earlier state."""
 
 
 class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its name with what it found

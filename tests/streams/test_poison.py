@@ -1,4 +1,4 @@
-"""Events that nobody thought of: one of them must never end the watch of every other session."""
+"""Unexpected events: none may end the processing of other sessions."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The scenarios that haltline is made for, with a worker that begins again in the middle of each."""
+"""The scenarios that haltline is made for, with a restart of the worker in the middle of each."""
 
 from collections.abc import Mapping
 from itertools import zip_longest

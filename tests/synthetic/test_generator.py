@@ -1,4 +1,4 @@
-"""The generated cases are what they say that they are."""
+"""The generated cases match their descriptions."""
 
 import os
 import subprocess
@@ -79,7 +79,7 @@ def test_a_disturbance_changes_how_events_come_and_not_what_they_say(name: str, 
 SEEDS = range(6)
 DISTURBED_SEEDS = range(1)
 STILL_WRONG_SEEDS = range(20)
-"""Of what is not right yet, up to the first that is wrong."""
+"""Seeds for known wrong results, up to the first wrong one."""
 CORE = Core()
 
 RUNAWAYS = [family for family in FAMILIES if family.runaway]

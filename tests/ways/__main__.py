@@ -1,4 +1,4 @@
-"""Writes into tables/*.txt what comes of each way now: `python -m tests.ways`; what changed is to be looked at."""
+"""Writes the current results into tables/*.txt: `python -m tests.ways`; review the changes."""
 
 from tests.ways.ways import FOLDER, load, policy_of, result_of
 

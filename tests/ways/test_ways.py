@@ -22,7 +22,7 @@ def test_innocent_work_is_never_refused(table: str) -> None:
 
 
 def results_of(table: str) -> list[tuple[str, str]]:
-    """What becomes of each way of a table, beside its sentence."""
+    """The result of each way of a table, with its sentence."""
     return [(way.sentence, result_of(way, policy_of(table))) for way in load(table)]
 
 

@@ -1,4 +1,4 @@
-"""Ways of doing one thing again and again, as they stand in tables/*.txt, and what the core says of them.
+"""Ways to repeat one act, from tables/*.txt, and the core's decisions on them.
 
 A way is a sentence and the acts of one round: `  $ ` a command line for `bash` (`  | ` its further lines), `  > ` a
 tool with its arguments as JSON, `  * 25 ` before one of both so many of it. Behind an act `  ? ` is the error it ends

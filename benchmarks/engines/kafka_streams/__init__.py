@@ -1,4 +1,4 @@
-"""A count per session in Kafka Streams: what a stream processor on the JVM does with the same topic."""
+"""A count per session in Kafka Streams: a JVM stream processor on the same topic."""
 
 import shutil
 from pathlib import Path
@@ -17,5 +17,5 @@ def jars() -> Path:
 
 
 def missing() -> str:
-    """Why it cannot run here; empty when it can."""
+    """The reason why it cannot run here; empty if it can."""
     return "" if shutil.which("javac") else "no javac on PATH (a JDK, 17 or newer)"

@@ -1,4 +1,4 @@
-"""Compiles the program and becomes it, so that its processor time and memory are this process's."""
+"""Compiles the program and execs it, so that its processor time and memory are those of this process."""
 
 import argparse
 import os

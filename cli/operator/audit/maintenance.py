@@ -38,9 +38,11 @@ By = Annotated[str, option_of("operator.name", help="Your name, for the audit.",
 Why = Annotated[str, typer.Option(help="Why, for the audit.", metavar="TEXT")]
 Key = Annotated[
     Path | None,
-    option_of("audit.signing_key", help="Private key; signs the statement of it. Needed where the table is signed."),
+    option_of(
+        "audit.signing_key", help="Private key that signs the statement of the change; required if the table is signed."
+    ),
 ]
-Sink = Annotated[str, typer.Option(help="The sink whose rows they are.", metavar="NAME")]
+Sink = Annotated[str, typer.Option(help="The sink that wrote the rows.", metavar="NAME")]
 
 
 def keygen(
@@ -82,7 +84,7 @@ def verify(
         ),
     ] = None,
     witness: Annotated[
-        Path | None, typer.Option(help="Checkpoints that were kept elsewhere, by `audit witness`.", metavar="FILE")
+        Path | None, typer.Option(help="Checkpoints kept elsewhere by `audit witness`.", metavar="FILE")
     ] = None,
     every: Annotated[
         timedelta | None,
@@ -164,7 +166,8 @@ def _verify(verifier: "Verifier", *, as_json: bool, on_one_line: bool) -> None:
 
 def witness(
     file: Annotated[
-        Path, typer.Argument(help="They are added to this file, one JSON object a line. Keep it elsewhere.")
+        Path,
+        typer.Argument(help="The checkpoints are appended to this file, one JSON object a line. Keep it elsewhere."),
     ],
     *,
     table: AuditTable = DEFAULT_TABLE,
@@ -199,7 +202,7 @@ def compact(
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
     vacuum_hours: Annotated[
-        int | None, typer.Option(help="Delete files that nothing of so many hours needs (168 is usual).", min=0)
+        int | None, typer.Option(help="Delete files that no version of the last N hours needs (168 is usual).", min=0)
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be deleted.")] = False,
     as_json: AsJson = False,
@@ -235,7 +238,7 @@ _with_care = with_options(
 
 @_with_care
 def retain(
-    days: Annotated[int, typer.Argument(help="Days that are kept, by the time on the broker (UTC).", min=1)],
+    days: Annotated[int, typer.Argument(help="Days to keep, by the broker's time (UTC).", min=1)],
     *,
     care: Any,
     as_json: AsJson = False,
@@ -262,7 +265,7 @@ def erase(
 ) -> None:
     """Delete the content of all rows of one session or agent; digests and offsets stay, and the rest can be verified.
 
-    The files that held it go with `audit compact --vacuum-hours`. Kafka's own copy goes with its retention.
+    `audit compact --vacuum-hours` deletes the files that held it. Kafka's own copy expires with its retention.
 
     Example: haltline audit erase --session night-7 --by ada --reason "erasure request 12" --signing-key audit-key.pem
     """
@@ -275,7 +278,7 @@ def erase(
     if as_json:
         print_json({"session": session, "agent": agent, "erased": rows})
         return
-    say(f"{rows} rows erased; run `haltline audit compact --vacuum-hours N` for their content to go from the disk too")
+    say(f"{rows} rows erased; run `haltline audit compact --vacuum-hours N` to delete their content from the disk too")
 
 
 def export(
@@ -284,9 +287,9 @@ def export(
     form: Annotated[
         str, typer.Option("--format", help="parquet, csv, json (lines) or cef. Default: by the file's extension.")
     ] = "",
-    to: Annotated[str | None, typer.Option(help="Post them there as JSON, 500 at a time.", metavar="URL")] = None,
-    header: Annotated[list[str] | None, typer.Option(help="For --to, such as 'Authorization: Splunk X'.")] = None,
-    where: Annotated[str, typer.Option(help="Only these rows, in SQL.", metavar="SQL")] = "true",
+    to: Annotated[str | None, typer.Option(help="URL to post to as JSON, 500 rows at a time.", metavar="URL")] = None,
+    header: Annotated[list[str] | None, typer.Option(help="Header of --to, such as 'Authorization: Bearer X'.")] = None,
+    where: Annotated[str, typer.Option(help="Only rows of this SQL condition.", metavar="SQL")] = "true",
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
 ) -> None:

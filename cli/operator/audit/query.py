@@ -18,7 +18,7 @@ AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 Limit = Annotated[
     int | None,
     typer.Option(
-        help="The most rows to print. Default: 200 in a table, all with --json and --csv.",
+        help="Maximum number of rows to print. Default: 200 in a table, all with --json and --csv.",
         min=1,
         show_default=False,
     ),
@@ -58,15 +58,15 @@ def ask(
     name: Annotated[str, typer.Argument(help="The question's name; see --list.", metavar="NAME")] = "",
     *,
     list_all: Annotated[bool, typer.Option("--list", help="List the questions.")] = False,
-    session: Annotated[str | None, typer.Option(help="Only of this session.", metavar="ID")] = None,
-    agent: Annotated[str | None, typer.Option(help="Only of this agent.", metavar="ID")] = None,
+    session: Annotated[str | None, typer.Option(help="Only this session.", metavar="ID")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only this agent.", metavar="ID")] = None,
     since: Annotated[
         str, typer.Option("--from", help="A time, or how long ago (-7d).", metavar="MOMENT", show_default=False)
     ] = "",
     until: Annotated[
         str, typer.Option("--to", help="A time, or how long ago.", metavar="MOMENT", show_default=False)
     ] = "",
-    limit: Annotated[int, typer.Option(help="How many rows, at most.", min=1)] = 50,
+    limit: Annotated[int, typer.Option(help="Maximum number of rows.", min=1)] = 50,
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
     as_json: AsJson = False,

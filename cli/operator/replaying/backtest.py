@@ -73,7 +73,7 @@ def backtest(
     if (against is not None and sweep is not None) or (plot is not None and sweep is None):
         fail("expected one of --against and --sweep, and --plot with --sweep only", Exit.USAGE)
     if plot is not None and (plot.suffix != ".svg" or not plot.parent.is_dir()):
-        fail(f"--plot: expected a file FILE.svg in a folder that is there, got {plot}", Exit.USAGE)
+        fail(f"--plot: expected a file FILE.svg in a folder that exists, got {plot}", Exit.USAGE)
     plugins = read_plugins()
     first = read_policy(policy)
     second = read_policy(against) if against is not None else None

@@ -141,7 +141,7 @@ def _draw(place: str, found: Sequence[tuple[Any, Totals]], labels: Sequence[str]
         name = f"stopped: {label}"
         lines[name] = [(float(value), float(totals.stopped_by_label.get(label, 0))) for value, totals in found]
     sessions = found[0][1].sessions
-    plot.write_text(curves(f"What becomes of {sessions} sessions", place, "sessions", lines), encoding="utf-8")
+    plot.write_text(curves(f"Outcome of {sessions} sessions", place, "sessions", lines), encoding="utf-8")
 
 
 def require_numbers(values: Sequence[Any]) -> None:

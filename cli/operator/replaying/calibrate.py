@@ -42,7 +42,7 @@ def calibrate(
         Fraction,
         typer.Option(
             parser=_budget,
-            help="The most wrong stops in sessions that were fine: 1/500 is one in 500 of them.",
+            help="Maximum share of fine sessions that are stopped: 1/500 is one in 500.",
             metavar="SHARE",
         ),
     ],
@@ -65,9 +65,9 @@ def calibrate(
         ),
     ] = None,
     policy: PolicyFile = None,
-    examples: Annotated[int, typer.Option(help="Stops to be judged that are shown of each rule.", min=0)] = 3,
+    examples: Annotated[int, typer.Option(help="Number of stops to judge that are shown for each rule.", min=0)] = 3,
     judge: Annotated[
-        bool, typer.Option("--judge", help="Ask about each of them, and write the answers as `haltline label` does.")
+        bool, typer.Option("--judge", help="Ask about each shown stop, and write the answers as `haltline label` does.")
     ] = False,
     by: Annotated[
         str,
@@ -75,7 +75,7 @@ def calibrate(
     ] = "",
     pin: Annotated[
         bool,
-        typer.Option("--pin", help="Write out model and thresholds, so that another release changes none of them."),
+        typer.Option("--pin", help="Write model and thresholds out, so that another release does not change them."),
     ] = False,
     where: Where,
     at: Cluster,
@@ -84,7 +84,7 @@ def calibrate(
     """Set the thresholds of the rules of judgement by a budget for false stops. Applies nothing.
 
     Harm, budgets and tripwires stay as they are. Sessions of the audit table or of recordings that are labelled as
-    runaways (`confirmed`, `missed`) do not count for the budget. All others count as fine, also unlabelled ones. Each
+    runaways (`confirmed`, `missed`) do not count for the budget. All others count as fine, even unlabelled ones. Each
     rule gets the strictest of a few thresholds with which all rules together keep the budget, by the upper end of the
     exact binomial interval (95 %); a rule that cannot keep it goes to shadow. With too few sessions for the budget it
     reports the budget that they support, and calibrates to that.
@@ -175,7 +175,7 @@ def _summary(calibration: "Calibration", together: int, period: str, budget: Fra
     ]
     if not calibration.is_enough:
         seen = f"{fine:,} of {calibration.needed:,} sessions seen that the budget needs at least"
-        lines.append(f"{seen}; the bound that they can vouch for is {_one_in(0, fine)}")
+        lines.append(f"{seen}; the bound that they support is {_one_in(0, fine)}")
     if calibration.stays_in_shadow:
         lines.append(
             f"the policy stays as it is (judgement: {judgement}) until there are enough; the steps are a preview"

@@ -45,22 +45,22 @@ def replay(
         typer.Option(help="Decide under this document instead of those that were published then.", metavar="FILE"),
     ] = None,
     policy_name: Annotated[
-        str, typer.Option(help="Without --policy: which of the published policies was followed.", metavar="NAME")
+        str, typer.Option(help="Without --policy: name of the published policy that was followed.", metavar="NAME")
     ] = "default",
     session: Sessions = None,
     agent: Agents = None,
     public_key: Annotated[
-        Path | None, option_of("audit.public_key", help="Of a bundle: check the signatures over it with this key.")
+        Path | None, option_of("audit.public_key", help="For a bundle: check its signatures with this key.")
     ] = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Every field must be the same, reasons and values too.")
     ] = False,
     onto: Annotated[
         str | None,
-        typer.Option(help="Decide nothing: write the records onto this topic, for a consumer.", metavar="TOPIC"),
+        typer.Option(help="Decide nothing: copy the records to this topic, for a consumer.", metavar="TOPIC"),
     ] = None,
     of: Annotated[
-        str, typer.Option(help="With --onto: of which topic, without its prefix.", metavar="NAME")
+        str, typer.Option(help="With --onto: the topic to copy, without its prefix.", metavar="NAME")
     ] = "actions",
     tool: Annotated[
         list[str] | None, typer.Option(help="Only calls of this tool; may be repeated.", metavar="NAME")
@@ -76,20 +76,23 @@ def replay(
         str | None,
         typer.Option(
             "--where",
-            help="Only records for which this holds, by their fields, such as 'args.count > 10'.",
+            help="Only records whose fields match this condition, such as 'args.count > 10'.",
             metavar="CONDITION",
         ),
     ] = None,
     speed: Annotated[
-        float | None, typer.Option(help="With --onto: how many times as fast as it was.", min=0.001, metavar="N")
+        float | None, typer.Option(help="With --onto: the speed, 1 for the original one.", min=0.001, metavar="N")
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(help="With --onto: how many records a second, at most.", min=0.001, metavar="N")
+        float | None, typer.Option(help="With --onto: maximum records per second.", min=0.001, metavar="N")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be replayed.")] = False,
     resume: Annotated[
         Path | None,
-        typer.Option(help="With --onto: a file that keeps the position; one that exists is continued.", metavar="FILE"),
+        typer.Option(
+            help="With --onto: a file that keeps the position; if it exists, the replay continues there.",
+            metavar="FILE",
+        ),
     ] = None,
     by: By = "",
     reason: Reason = "",
@@ -270,18 +273,18 @@ def _show(result: "Replayed") -> None:
         say("no decisions were recorded: there is nothing to compare")
         return
     say(
-        f"compared: {found.recorded} decisions of then with {found.replayed} of now: {found.same} the same"
+        f"compared: {found.recorded} recorded decisions with {found.replayed} of this run: {found.same} the same"
         + (f" ({found.reworded} of them in other words)" if found.reworded else "")
         + "".join(f", {count} {what}" for what, count in found.counts.items() if count)
     )
     left = {
         "made by the clock": found.by_clock,
-        "on what is not in the range or chosen": found.outside,
+        "on events outside of the range or selection": found.outside,
         "across": found.across,
     }
     kept = found.incidents
     if kept.recorded or kept.replayed:
-        again = f"{kept.recorded} of then with {kept.replayed} of now: {kept.same} the same"
+        again = f"{kept.recorded} recorded with {kept.replayed} of this run: {kept.same} the same"
         say(f"incidents: {again}" + (f", {kept.left_out} left out" if kept.left_out else ""))
     if any(left.values()):
         say("left out: " + ", ".join(f"{count} {what}" for what, count in left.items() if count), style="dim")
@@ -294,8 +297,8 @@ def _show(result: "Replayed") -> None:
     print_table(("session", "first divergence"), ((one.session_id, str(one)) for one in shown))
     if result.begun_before:
         say(
-            f"{len(result.begun_before)} of these {len(found.first_by_session)} sessions began before the range: what "
-            "they did then is not in it, and may be why. An earlier --from takes it in"
+            f"{len(result.begun_before)} of these {len(found.first_by_session)} sessions began before the range; "
+            "the missing events may be the reason. An earlier --from includes them"
         )
     if len(found.first_by_session) > _SHOWN:
         say(f"and {len(found.first_by_session) - _SHOWN} sessions more; --json has all")

@@ -80,7 +80,7 @@ def replay_onto(source: str, where: Where, cluster: Cluster, onto: Onto, *, as_j
                 return
             require_target(cluster.bootstrap, onto.target, at.spans, cluster.topics, cluster.client_config)
             # Before the first record, so that the operator is known even if this process dies.
-            _noted(cluster, onto, at, topic, "begins or goes on after ")
+            _noted(cluster, onto, at, topic, "starts or continues after ")
             with progress("Replaying", total) as step:
                 copy(
                     found.read(left),

@@ -45,12 +45,12 @@ export function hostsIn(text: string): Set<string> {
   return hosts;
 }
 
-/** Whether the host is this machine. */
+/** Returns whether the host is this machine. */
 export function isLocal(host: string): boolean {
   return LOCAL.test(host);
 }
 
-/** Whether a host is one of these domains, or a subdomain. */
+/** Returns whether a host is one of these domains, or a subdomain. */
 export function isOf(host: string, domains: ReadonlySet<string>): boolean {
   for (const domain of domains) if (host === domain || host.endsWith(`.${domain}`)) return true;
   return false;

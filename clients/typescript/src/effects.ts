@@ -87,7 +87,7 @@ export function onlyLooks(effect: Effect): boolean {
   return EFFECTS.indexOf(effect) <= EFFECTS.indexOf("poll");
 }
 
-/** Whether a tool certainly does not execute its input: it only reads, or stores a text. */
+/** Returns whether a tool certainly does not execute its input: it only reads, or stores a text. */
 export function onlyKeeps(action: string, effect: Effect): boolean {
   return effect === "read" || (effect === "exec" && namesOf(action).some((name) => KEEPS.test(name)));
 }

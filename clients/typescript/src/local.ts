@@ -30,7 +30,7 @@ export interface LocalOptions {
 
 /**
  * Creates a session that is decided on this machine. Sessions of one process with the same options share an intake,
- * which ends with the last of them, and with this process. Rejects with Error if it cannot be started, for example if
+ * which ends with the last of them or with this process. Rejects with Error if it cannot be started, for example if
  * haltline is not installed.
  */
 export async function localSession(options: LocalOptions & Omit<SessionOptions, "mode"> = {}): Promise<Session> {

@@ -4,7 +4,7 @@
  *     const agent = new Agent(guarded({ id: "cleaner", name: "cleaner", instructions, model, tools }, session));
  *
  * A run may bring `hooks` of its own, and these replace the agent's; or `inputProcessors`, and these replace the agent's.
- * So each call is asked about in both places, once: by the tools of the step, as the last of the agent's processors sees
+ * So each call is checked once, in one of two places: by the tools of the step, as the last of the agent's processors sees
  * them (with those that a run or a processor has added), and otherwise by the hook. A run that replaces both is not
  * guarded; nor are tools that a run's `prepareStep` adds, which comes after all processors, tools that run at the
  * model's provider or at a client, and the calls of a subagent: guard each agent.

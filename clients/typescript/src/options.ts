@@ -62,7 +62,7 @@ export interface SessionOptions extends Redaction {
   readonly effects?: Readonly<Record<string, Effect>> | undefined;
   /** False: the framework cannot change arguments, so a call that is only allowed with others is denied. */
   readonly changesArguments?: boolean | undefined;
-  /** Without a verdict, calls of this effect or a worse one are refused, others are made; null: all are made. */
+  /** Without a verdict, calls with this effect or a worse one are refused, others are made; null: all are made. */
   readonly failClosedFrom?: Effect | null | undefined;
   /** Receives warnings as text: no response, a lost result. Default: `process.emitWarning`. */
   readonly onWarning?: ((message: string) => void) | undefined;

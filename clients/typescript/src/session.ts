@@ -354,7 +354,7 @@ export class Session {
   }
 
   #away(error: Away): void {
-    if (!this.#isAway) this.#warn(`${error instanceof Waiting ? "no verdict" : "nobody answers"}: ${error.message}`);
+    if (!this.#isAway) this.#warn(`${error instanceof Waiting ? "no verdict" : "no response"}: ${error.message}`);
     this.#isAway = true;
   }
 

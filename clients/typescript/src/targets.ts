@@ -10,7 +10,7 @@ export function simpleTargets(args: Readonly<Record<string, unknown>>): string[]
   return Object.entries(args).flatMap(([name, value]) => (isSimple(value) ? [`${name}=${shown(value)}`] : []));
 }
 
-/** Whether it is a short text, a boolean or an integer. */
+/** Returns whether it is a short text, a boolean or an integer. */
 export function isSimple(value: unknown): value is string | number | bigint | boolean {
   if (typeof value === "string") return !isLonger(value, MAX_SIMPLE_CHARS);
   if (typeof value === "bigint") return -TOO_BIG < value && value < TOO_BIG;

@@ -85,7 +85,7 @@ export interface SentSecret {
   readonly elsewhere?: boolean;
 }
 
-/** Whether a call, or the model's next turn, may be made. */
+/** The verdict on a call, or on the model's next turn. */
 export interface Verdict {
   readonly allowed: boolean;
   /** The session was stopped permanently: its run has to end. */

@@ -3,9 +3,9 @@
  *
  *     const result = await generateText(guarded({ model, tools, prompt, stopWhen: isStepCount(20) }, session));
  *
- * The same for `streamText` and `new ToolLoopAgent(...)`. Each call is asked about where the SDK executes it: behind a
- * person's approval, with the arguments that are about to be used. `toolApproval` could not change these, and is asked
- * before the person and once more after. Callbacks (`onToolExecutionStart`, `onStepEnd` ...) cannot refuse: the SDK
+ * The same for `streamText` and `new ToolLoopAgent(...)`. Each call is checked where the SDK executes it: after a person's
+ * approval, with the final arguments. `toolApproval` could not change these, and is called both before and after the
+ * person's approval. Callbacks (`onToolExecutionStart`, `onStepEnd` ...) cannot refuse: the SDK
  * drops what they throw. Tools that run at the model's provider are not executed here, so they are not guarded.
  */
 
@@ -31,7 +31,7 @@ export interface Options {
 const ours = new WeakSet<object>();
 
 /**
- * The same options with guarded tools. A refused call is an error that the model reads; where the session was stopped,
+ * The same options with guarded tools. A refused call is an error that the model reads; if the session was stopped,
  * the next turn is not made: `generateText` rejects with Refused, and the stream of `streamText` has it as its error.
  *
  * Throws TypeError for a tool without `execute`: its result comes from elsewhere, so it cannot be guarded here.
@@ -91,7 +91,7 @@ function guardedTool(name: string, tool: AnyTool, session: Session, hints: Hints
 
   const own = {
     ...tool,
-    // The SDK streams the parts of what is a generator at once, so only such a tool may become one.
+    // The SDK streams the parts of a generator at once, so only a tool that is one may return one.
     execute: execute.constructor.name === "AsyncGeneratorFunction" ? called : (input: any, options: any) => last(called(input, options)),
     toModelOutput: async (made: { toolCallId: string; input: unknown; output: unknown }) => {
       const shown: Shown = toModelOutput === undefined ? shownOf(made.output) : await toModelOutput(made);

@@ -187,7 +187,7 @@ test("nobody there: what destroys is refused, the rest is made, and little time 
   assert.equal(await codeOf(session, "delete_asset"), "no_verdict");
   await session.beforeTurn();
   await session.end();
-  assert.ok(warned.some((one) => one.includes("nobody answers: http://127.0.0.1:9 within 300 ms: ")), warned.join("\n"));
+  assert.ok(warned.some((one) => one.includes("no response: http://127.0.0.1:9 within 300 ms: ")), warned.join("\n"));
 });
 
 test("who takes the request and never answers is nobody", async (t) => {

@@ -191,10 +191,10 @@ test("without an answer only what destroys is refused, and what stood holds", as
   assert.equal((await denied(session.before("c4", "get_asset"))).code, "session_frozen_by_operator");
   transport.turn = away;
   await assert.rejects(session.beforeTurn(), REFUSED("session_frozen_by_operator"));
-  assert.equal(warned.filter((one) => one.includes("nobody answers")).length, 2, "once for each time");
+  assert.equal(warned.filter((one) => one.includes("no response")).length, 2, "once for each time");
 });
 
-test("a contained session that has looked since changes nothing while nobody answers", async () => {
+test("a contained session that has looked since changes nothing without a response", async () => {
   const away = new Away("gone");
   const contained: Verdict = { ...FROZEN, code: "session_contained_by_operator" };
   const { session, transport } = scripted([contained, ALLOW, away, away, FROZEN, ALLOW, away, ALLOW, away], {
@@ -208,13 +208,13 @@ test("a contained session that has looked since changes nothing while nobody ans
   assert.equal(session.stopped, undefined, "it may look, and so go on");
   assert.equal(await code("get_asset"), "");
   await session.beforeTurn();
-  assert.equal(await code("save"), "session_contained_by_operator", "nobody answers");
-  assert.equal(await code("get_asset"), "", "nobody answers");
+  assert.equal(await code("save"), "session_contained_by_operator", "no response");
+  assert.equal(await code("get_asset"), "", "no response");
   assert.equal(await code("save"), "session_frozen_by_operator");
   assert.equal(await code("get_asset"), "", "no longer frozen");
-  assert.equal(await code("save"), "session_contained_by_operator", "nobody answers");
+  assert.equal(await code("save"), "session_contained_by_operator", "no response");
   assert.equal(await code("save"), "", "released");
-  assert.equal(await code("save"), "", "nobody answers");
+  assert.equal(await code("save"), "", "no response");
   assert.equal(transport.calls.length, 9);
 });
 

@@ -1,4 +1,4 @@
-"""Effects by tables that a person can read and extend: programs, requests, statements, tools, texts on buttons.
+"""Irreversible effects by extensible tables: programs, requests, statements, tools, button labels.
 
-Misses: whatever no line of a table names. A line more is all that it takes.
+Misses: everything without a line in a table; one more line adds it.
 """

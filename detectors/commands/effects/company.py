@@ -1,6 +1,6 @@
-"""What a verb of a tool's name does together with some of its arguments, neither of which says it alone.
+"""Effects that only a verb in a tool's name and its arguments show together.
 
-Misses: arguments under names of a service's own.
+Misses: service-specific argument names.
 """
 
 import re
@@ -27,11 +27,11 @@ _SWITCHES = frozenset(("enabled", "enable", "active", "on", "status", "state", "
 _CHANNELS = frozenset(listed("""
     channel channel_id channel_name space space_id space_name chat_id room_id webhook_url phone phone_number
 """))  # fmt: skip
-"""Where others read what is sent."""
+"""Arguments that name a place with other readers."""
 _SAYS = frozenset(("send", "post", "add", "create", "reply"))
 _MANY = 50
 _SIZES = frozenset(("width", "height", "factor", "x", "y", "zoom", "font_size"))
-"""Of pictures and windows."""
+"""Sizes of images and windows."""
 _COUNTS = frozenset(listed("replicas replica_count count desired_capacity instances node_count nodes"))
 _FEW = 7
 _PRODUCTION = frozenset(("prod", "production", "live"))
@@ -42,9 +42,9 @@ _EVERY_ROW: tuple[object, ...] = (
     "", None, {}, [], "*", "{}", "1=1", "true", "all", {"match_all": {}},
     *({"_id": {f"${how}": value}} for how, value in (("exists", True), ("ne", None), ("gt", 0), ("gte", 0))),
 )  # fmt: skip
-"""Conditions that hold of every row."""
+"""Conditions that hold for every row."""
 _NAMES_IT = frozenset(listed("id name table key path database entity object type collection base sheet record"))
-"""Arguments that say which thing is meant."""
+"""Arguments that identify the target."""
 _RELEASES = frozenset(("deploy", "release", "promote", "ship", "rollout", "publish"))
 _IS_NOTHING = re.compile(r"^\w+[=:]0$|^0$")
 
@@ -52,7 +52,7 @@ _IS_NOTHING = re.compile(r"^\w+[=:]0$|^0$")
 def by_company(  # noqa: PLR0912 - one case after another
     names: tuple[str, ...], args: Mapping[str, Any]
 ) -> tuple[str, ActEffect] | None:
-    """What a verb does together with some arguments, neither of which says it alone; `names` are its operations."""
+    """Return the act and effect that a verb and the arguments show together; `names` are the call's operations."""
     named_by = words_of_all(names)
     if not named_by.isdisjoint(MOVES_MONEY) and not _MONEY.isdisjoint(args) and not _PAYEES.isdisjoint(args):
         return "move_money", ActEffect.SPENDS

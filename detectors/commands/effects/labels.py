@@ -1,9 +1,9 @@
-"""Texts on what is clicked that cannot be taken back: a table to extend; those of other languages by `languages`.
+"""Labels whose click is irreversible: an extensible table; `languages` translates other languages.
 
-A word counts where it stands by itself (`delete`), a phrase where its words follow each other; beside them counts what
-the same words say as the name of a tool (`tools`). `_NEVER` are words beside which a text means something else.
+A word matches as a whole word (`delete`), a phrase as consecutive words; after them the label is read like the name of
+a tool (`tools`). `_NEVER` are words that give a label another meaning.
 
-Misses: icons without a text; what a page asks when it is sent without a click.
+Misses: icons without a text; confirmations that a page sends without a click.
 """
 
 import unicodedata
@@ -28,7 +28,7 @@ exposes | make public, change visibility, share publicly, anyone with the link, 
 _CONFIRMS = frozenset((
     "confirm", "yes confirm", "confirm action", "yes proceed", "i am sure", "yes i am sure", "confirm changes",
 ))  # fmt: skip
-"""Whole texts that carry out what a page asked for."""
+"""Whole labels that confirm what a page asks."""
 _NEVER = frozenset(listed("""
     undo dont not never how help learn filter filters filtros search undelete cart draft drafts restore recover
     history documentation docs faq about why keep read notification notifications cookies formatting selection
@@ -41,7 +41,7 @@ _COUNTS = frozenset(listed("""
 """Recipients in a button's label that make it a bulk message."""
 _WHOLE, _FILTERS = frozenset(("factory", "all", "everything")), frozenset(("filter", "filters", "columns", "view"))
 _LITTLE = frozenset(listed("a an the to my your this of de la le el du os as den die das"))
-"""Words that a phrase may have or not."""
+"""Words that are ignored in phrases."""
 _OPENS = """
 public publica | make machen rendre set change switch turn mark cambiar changer passer stellen andern schalten | -picture -photo -name -key -keys -ip -holiday -holidays -comment -reply
 public publica | link lien enlace url | create crear creer erstellen get generate generieren enable share
@@ -52,12 +52,12 @@ share visible | all allen tous tout | par para for fur to with con com mit avec 
 link lien enlace sharing | anyone everyone personne persona pessoa monde disposant uber | -send -copy
 link | sharing | turn enable on
 """
-"""What opens a thing to all who find it: one word of each cell; `-` in front of a word forbids it."""
+"""Labels that make something public: one word of each cell is required; a word with `-` excludes the label."""
 _CLOSES = frozenset(listed("""
     off remove disable deactivate stop private restricted ne no not nicht only dont never how help learn filter filters
     search why about docs documentation undo revoke unpublish cancel delete
 """))  # fmt: skip
-"""Words beside which nothing is opened."""
+"""Words that exclude such a label."""
 _MAX_CHARS = 200
 
 
@@ -85,7 +85,7 @@ _OPENING = tuple(
     )
     for line in filter(None, _OPENS.splitlines())
 )
-"""Sets of words of each of which a label has one, and last those of which it has none."""
+"""For each line of `_OPENS`: sets of words, one of each required, and a last set of excluding words."""
 
 
 def _opens(plain: tuple[str, ...]) -> bool:
@@ -96,7 +96,7 @@ def _opens(plain: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=2048)
 def effect_of(label: str) -> ActEffect | None:
-    """What a click on something with this text does; None: nothing that could not be taken back, or nobody knows."""
+    """Return the effect of a click on an element with this text; None if it is reversible or unknown."""
     text = unicodedata.normalize("NFKC", label[:_MAX_CHARS]).replace("'", "")
     plain = in_english(text) or words(text)
     joined = _joined(plain)

@@ -1,9 +1,9 @@
-"""Words of other languages in names of tools, labels and orders, by what they are in English: a table to extend.
+"""English translations of words in tool names, labels and orders: an extensible table.
 
-A line is `English | stems`. A stem in Latin letters stands without its marks and is a whole word; with `*` behind it
-the beginning of one, with `*` on both sides any part. One in other letters counts wherever it stands.
+A line is `English | stems`. A stem in Latin letters has no diacritics and matches a whole word; `stem*` matches a
+prefix, `*stem*` any part of a word. A stem in another script matches anywhere.
 
-Misses: languages and words that are not listed; phrases whose words say something else together.
+Misses: unlisted languages and words; phrases whose meaning differs from their words.
 """
 
 import re
@@ -88,7 +88,7 @@ get | abruf* holen lesen *anzeig* zeig* auflist* suche* *prufe* *pruefe* lire li
 
 
 def _read() -> tuple[dict[str, str], dict[str, str], re.Pattern[str], re.Pattern[str]]:
-    """Whole words, stems by what they are in English, and patterns of the stems in Latin and in other letters."""
+    """Return the whole words and the stems with their English words, and patterns of Latin and other stems."""
     whole = dict.fromkeys(FOREIGN_VERBS, "delete")
     parts: dict[str, str] = {}
     others = dict.fromkeys(IN_OTHER_LETTERS, "delete")
@@ -115,7 +115,7 @@ _MAX_CHARS = 512
 
 @lru_cache(maxsize=4096)
 def in_english(name: str) -> tuple[str, ...]:
-    """The words of a name or label with those of other languages as English ones; empty where none is of another."""
+    """Return the words of a name or label with foreign words in English; empty if there are no foreign words."""
     name = name[:_MAX_CHARS]
     found = (
         [] if name.isascii() else [_ENGLISH[one] for one in _OTHERS.findall(unicodedata.normalize("NFC", name).lower())]

@@ -1,6 +1,6 @@
-"""What methods of a program's clients do that cannot be taken back, by names, owners and arguments: sets to extend.
+"""Irreversible effects of client methods in programs, by names, owners and arguments: extensible sets.
 
-Misses: clients whose methods are not named after what they do; arguments that are computed.
+Misses: clients whose methods are not named after their effect; computed arguments.
 """
 
 import re
@@ -44,7 +44,7 @@ _STARTS = frozenset(
 _STRONG = frozenset(("delete", "destroy", "drop", "purge", "wipe", "truncate", "erase", "teardown"))
 _PUTS = frozenset(("put_object", "upload_blob", "upload_from_string", "put_secret_value", "put_blob"))
 _SUBJECT = 2
-"""A mail has an address, a subject and a text."""
+"""More positional arguments than this make `mail(...)` a message: address, subject and text."""
 _CALLS = frozenset(("messages", "calls", "message", "call"))
 _SETTERS = ("modify_", "update_", "set_", "put_", "patch_", "scale_")
 _SETTERS_OF_CLIENTS = (*(verb[:-1] for verb in _SETTERS), "edit", "create", "insert", "change", "configure", "alter",
@@ -75,7 +75,7 @@ _SDKS = frozenset(listed("""
     ftplib pysftp gspread dropbox snowflake databricks bigquery openai proxmoxer libcloud openstack pulumi docker
     opsgenie launchdarkly contentful sanity klaviyo recurly chargebee adal ovh vonage nexmo plivo messagebird
 """))  # fmt: skip
-"""Words of the modules of clients of services."""
+"""Words in module names of service clients."""
 _OWNERS = _SDKS | frozenset(listed("""
     client clients api service services svc sdk admin account wallet bank exchange broker ec2 s3 rds iam sns sqs ses kms
     ecs eks dynamodb route53 cloudformation cloudfront lambda_client drive gmail sheets k8s kube mailer transporter
@@ -84,13 +84,13 @@ _OWNERS = _SDKS | frozenset(listed("""
 _IMPORTS = re.compile(r"(?:\b(?:import|from|require|use|using|gem|Import-Module)\b)[\s('\"]*(@?[\w./:@-]+)")
 _MAX_IMPORTS = 64
 _OF_FORM = frozenset(listed("begin async command request with response raw namespaced sync input"))
-"""Words of a method's name that only say in what form it is called."""
+"""Words of a method's name that only describe the form of the call."""
 _OF_THE_PROGRAM = frozenset(listed("""
     message messages tag tags cookie cookies item attr attribute event listener handler callback hook timer task future
     thread process cache cached session connection socket job_queue lock lease cursor pool buffer window widget node
     element child row column key local test mock draft
 """))  # fmt: skip
-"""Things that a program has by itself, or that are done with."""
+"""Objects inside the program itself."""
 
 
 _MODELS = re.compile(r"repo|model|collection|manager|(?:^|\.)[A-Z]\w*$")
@@ -99,7 +99,7 @@ _EVERY_ROW = re.compile(
     r"(?:[\w.]*\.)?(?:(?:from_?|table|objects|query|all|knex|createQueryBuilder|newQuery)\.update(?:\.set)?"
     r"|update\.(?:set|values))(?:\.(?:execute|returning|run|select|then|catch|exec|all))*"
 )
-"""The chain of calls of a statement that has no condition."""
+"""A chain of calls that builds a statement without a condition."""
 _COMPARES = {
     "gt": ">", "gte": ">=", "neq": "<>", "ne": "<>", "not": "is not", "whereNotNull": "is not", "is_not": "is not",
     "where_not_null": "is not", "whereNot": "<>", "exclude": "<>",
@@ -110,12 +110,12 @@ _NOTHING = frozenset(("None", "null", "nil", "False", "is", ""))
 
 
 def changes_every_row(chain: str) -> bool:
-    """Whether a chain of calls, without those that exclude nothing, changes what is in a table and says not where."""
+    """Return whether a chain of calls, without those that exclude no row, updates a table without a condition."""
     return "update" in chain and _EVERY_ROW.fullmatch(chain) is not None
 
 
-def excludes_nothing(method: str, plain: list[str], given: Mapping[str, str]) -> bool:
-    """Whether a call that is a condition of a statement holds for every row: `.neq('id', 0)`, `.where('1 = 1')`."""
+def call_excludes_no_row(method: str, plain: list[str], given: Mapping[str, str]) -> bool:
+    """Return whether a call that adds a condition to a statement excludes none: `.neq('id', 0)`, `.where('1 = 1')`."""
     compares = _COMPARES.get(method, "")
     if not compares and method not in _WHERE:
         return False
@@ -138,7 +138,7 @@ def excludes_nothing(method: str, plain: list[str], given: Mapping[str, str]) ->
 
 
 def reaches_out(program: str) -> bool:
-    """Whether a program has a client of a service, by what it imports."""
+    """Return whether a program imports a client of a remote service."""
     for found in _IMPORTS.findall(program[:_MAX_PROGRAM_CHARS])[:_MAX_IMPORTS]:
         if not _SDKS.isdisjoint(words(found)):
             return True
@@ -154,7 +154,7 @@ _MAX_PROGRAM_CHARS = 16 * 1024
 
 
 def _by_words(owner: str, method: str) -> tuple[str, ActEffect] | None:
-    """What the words of a method's name say, read as the name of a tool; of one word with what it is called on."""
+    """Read the words of a method's name like the name of a tool; a single word is joined with its owner's name."""
     parts = [word for word in words(method) if word not in _OF_FORM]
     if len(parts) == 1:
         parts += words(owner.rpartition(".")[2])
@@ -172,7 +172,7 @@ def _rows_of(operation: str) -> tuple[rows.Row, ...]:
 
 
 def _as_options(given: Mapping[str, str]) -> list[str]:
-    """The arguments of a call as options of the command of the same name; `DeletionProtection=False` is a switch."""
+    """Return arguments as options of the command of the same name; `DeletionProtection=False` also as a switch."""
     argv: list[str] = []
     for name, value in given.items():
         option = "-".join(words(name))
@@ -185,10 +185,10 @@ def _as_options(given: Mapping[str, str]) -> list[str]:
 def of_method(  # noqa: PLR0912 - one case after another
     owner: str, method: str, given: Mapping[str, str], plain: list[str], *, everything: bool, reaches_out: bool
 ) -> tuple[str, ActEffect] | None:
-    """What a method of a program's client does.
+    """Return the method's verb and irreversible effect, or None.
 
-    `given` are its arguments by name, `plain` the others; `everything`: its first argument says no condition;
-    `reaches_out`: the program has a client of a service.
+    `given` are the keyword arguments, `plain` the positional ones. `everything`: the first one is an empty condition.
+    `reaches_out`: the program imports a client of a remote service.
     """
     last = owner.rpartition(".")[2].lower()
     outside = reaches_out or not _OWNERS.isdisjoint(words(owner))

@@ -1,6 +1,6 @@
-"""Work that is handed to others, by what it is called or by what a clause of it asks for: words to extend.
+"""Work delegated to other agents or jobs, by its name or by a clause of its text: extensible sets of words.
 
-Misses: orders in languages that put the verb last; what the others make of them.
+Misses: languages that put the verb last; how the other agent interprets the order.
 """
 
 import re
@@ -26,7 +26,7 @@ _OTHERS = frozenset(listed("""
     ask_agent coworker schedule scheduler cron automation routine background codex claude autopilot
 """))  # fmt: skip
 HANDS = _STARTS | _OTHERS
-"""Words of tools that hand something over, or start it."""
+"""Words of tools that delegate or start work."""
 _ORDER_ARGS = (
     "job", "work", "command", "script", "assignment", "brief", "todo", "prompt", "task", "instructions", "instruction",
     "message", "goal", "request", "query", "input", "text", "objective", "content", "description_of_work",
@@ -56,7 +56,7 @@ _TELLS_OF_CODE = re.compile(
     r"|research|find|summari[sz]e|search|list|look|show|verify|confirm|analy[sz]e|rename|read\s+about|do\s+not|don't|never|avoid)\b",
     re.IGNORECASE,
 )
-"""A sentence that begins so says with its further verbs what a program is to do, or what is looked for."""
+"""Sentences about code or research: their further verbs describe the program to write, or the search."""
 _SERIOUS = re.compile(
     r"\b(?:(?:table|database|bucket|project|repo|account|user|server|instance|cluster|namespace|backup|volume|disk|file|folder|record"
     r"|site|domain|queue|topic|collection|stack|environment|schema|dataset|invoice|payment|subscription|contract|order|key|secret"
@@ -76,7 +76,7 @@ _LIGHT = re.compile(
     r"|data\s?frame|deprecat\w*|warnings?|redundant|obsolete|stale|debug\w*|print|stub|newlines?|console|calls?|findings?|spaces?|blank)\b",
     re.IGNORECASE,
 )
-"""What nobody misses, whatever stands beside it."""
+"""Objects of no value, in any context."""
 _OF_CODE = re.compile(
     r"\b(?:code|cache\w*|build|dist|functions?|methods?|class(?:es)?|components?|fields?|buttons?|param\w*|arguments?|columns?|variables?"
     r"|annotations?|lines?|sections?|paragraphs?|handlers?|hooks?|props?|helpers?|modules?|dependenc\w+|packages?|endpoints?|routes?|form"
@@ -84,14 +84,14 @@ _OF_CODE = re.compile(
     r"|mocks?|stubs?|annotations?|node_modules|artifacts?|examples?|constants?|decorators?|\w+\.(?:py|[jt]sx?|go|rs|rb|java|php|css|html|md|ipynb))\b",
     re.IGNORECASE,
 )
-"""Parts of programs, unless something of `_HEAVY` stands beside them."""
+"""Parts of programs, unless a word of `_HEAVY` is beside them."""
 _MAX_TEXT_CHARS, _MAX_PARTS = 4096, 64
 
 
 def order_in(text: str) -> str:
-    """The order in a text to another agent that takes something away; empty where none does.
+    """Return the destructive order in a text to another agent; empty if there is none.
 
-    Any clause may give it; in the first of all it may be an order of another kind, such as to pay.
+    Every clause is checked. The first clause may also contain an order of another kind, such as a payment.
     """
     for at, sentence in enumerate(_SENTENCES.split(text[:_MAX_TEXT_CHARS])[:_MAX_PARTS]):
         for part, clause in enumerate(_CLAUSES.split(sentence)[:_MAX_PARTS]):
@@ -111,7 +111,7 @@ def order_in(text: str) -> str:
 
 
 def handed_over(action: str, args: Mapping[str, Any]) -> str:
-    """What is handed to others that takes something away; empty where nothing is."""
+    """Return the destructive work that a call delegates; empty if there is none."""
     named = [word.removesuffix("s") for word in words(action)]
     if not _STARTS.isdisjoint(named) and not _JOBS.isdisjoint(named):
         for _, value in pairs(args):
@@ -131,12 +131,12 @@ def handed_over(action: str, args: Mapping[str, Any]) -> str:
 
 
 def hands_over(action: str) -> bool:
-    """Whether a tool of this name gives work to another agent."""
+    """Return whether a tool with this name delegates work to another agent."""
     return not _OTHERS.isdisjoint(words(action)) or "_".join(words(action)[:2]) == "ask_agent"
 
 
 def texts(args: Mapping[str, Any]) -> Iterator[str]:
-    """The texts that say what another agent is to do."""
+    """Return the texts that instruct another agent."""
     for name in _ORDER_ARGS:
         if isinstance(text := args.get(name), str):
             yield text

@@ -1,8 +1,8 @@
-"""What programs do that cannot be taken back, beside what their own readers (`programs`) tell: a table to extend.
+"""Irreversible effects of programs, beyond those that the readers in `programs` find: an extensible table.
 
-A line is `effect | program and words | conditions | target`; `rows` says what each part means.
+A line is `effect | program and words | conditions | target`; `rows` defines the parts.
 
-Misses: programs that are not listed, unless an option says it; what is in files that they are given.
+Misses: unlisted programs, unless an option shows the effect; the contents of their input files.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Destruction
 
 _SYSTEM = r"""
-# files: moved to where they are lost, put over others
+# files: moved to a trash or a temporary folder, written over others
 overwrites | cp,scp | +empty/null/blank /(^|\s)\S*(empty|blank|null)\S*\s+\S+$/ | path:$0
 overwrites | rsync,kubectl,docker,podman | +null /(^|\s)\/dev\/null\s+\S+$/ | path:$0
 overwrites | curl,wget | +null /file:\/+dev\/null/ | path:-o,-O,--output,--output-document
@@ -37,7 +37,8 @@ overwrites | restore-vmsnapshot,restore-vmcheckpoint,restore-sqldatabase,restore
 destroys~ | takeown | /\/r\b/ |
 destroys | format | +q/y/fs/u /^[a-z]:/ | $1
 destroys | diskpart | /\/s/ | $1
-destroys | vssadmin delete | |
+destroys | vssadmin delete/resize | |
+destroys | snap remove | /--purge/ | $1
 destroys | wbadmin delete/disable | |
 destroys | wmic shadowcopy delete | |
 destroys | bcdedit | /\/(delete|set|import)/ |
@@ -87,7 +88,7 @@ destroys~ | launchctl remove/unload/bootout/disable | | $*
 # the machine
 destroys~ | systemctl disable/mask | /backup|snapshot|\.timer\b/ | $*
 destroys~ | zfs set | /snap\w*[=\s](false|off)/ | $*
-destroys | journalctl | /--(vacuum-\w+|rotate)/ |
+destroys | journalctl | /--vacuum-(time[=\s](\d+\s*(us|ms|s|sec|m|min|h)\w*|[0-3]\s*d\w*)|size[=\s]\d{1,2}[km]|files[=\s][01])\b/ |
 destroys | history | /(^|\s)-\w*[cw]/ |
 destroys | logrotate | /(^|\s)(-\w*f|--force)/ | $*
 destroys | lvreduce | | $*
@@ -114,7 +115,7 @@ exposes | ufw default | /allow/ |
 exposes | iptables,ip6tables | /-P\s+(INPUT|FORWARD)\s+ACCEPT|-A\s+(INPUT|FORWARD)\s+(-s\s+0\.0\.0\.0\/0\s+)?-j\s+ACCEPT/ |
 exposes | firewall-cmd | /--(set-default-zone=trusted|panic-off|add-source=0\.0\.0\.0)/ |
 exposes~ | aa-disable,aa-teardown | |
-# what opens a way in or out
+# network access
 exposes | ngrok,localtunnel,lt,bore,pagekite | /\b(http|tcp|tls|start|local|\d{2,5})\b/ |
 exposes | cloudflared tunnel | /--url|run/ | --url
 exposes | tailscale funnel/serve | | $*
@@ -126,11 +127,11 @@ exposes | curl,wget,http,https,xh | +transfer/0x0/file/paste/pastebin/paste2/pas
 # mail
 sends | mail,mailx,mutt,sendmail,msmtp,ssmtp,swaks,neomutt,himalaya,s-nail,mailsend | !/(^|\s)(-e|-H|--help)(\s|$)/ | --to,-t,$0
 sends | curl | +smtp/smtps /smtps?:\/\// | --mail-rcpt
-# schedules and other hands
+# schedules and delegated work
 destroys | osascript | /\b(delete|empty|erase)\b.*\b(file|folder|trash|disk|items?|posix)\b/ |
 destroys | websocat,wscat | /"(op|action|operation|method|type|cmd)"\s*:\s*"\w*(delete|remove|destroy|purge|drop)/ |
 destroys~ | stop-azvm,stop-ec2instance,stop-gceinstance,stop-azwebapp,stop-rdsdbinstance,restart-computer,suspend-vm | | -name,-instanceid,$1
-destroys | yq | /(^|\s)(-i|--inplace)/ /(^|\s|')del\(\.(\[\])?\)|(^|\s)\.\s*=\s*(null|\{\}|"")/ | path:$0
+destroys | yq | /(^|\s)(-i|--inplace)/ /(^|\s|')del\(\s*\.(\[\]|\.)?\s*\)|(^|\s)\.\s*=\s*(null|\{\}|"")/ | path:$0
 destroys | rsync | +remove /--remove-(source|sent)-files/ /\s(\/tmp|\/var\/tmp|\/dev\/shm)\S*$/ !/(^|\s)-[a-z]*n[a-z]*\s/ | path:$1
 destroys | puppet apply | /ensure\s*=>\s*'?absent/ | $*
 hands_over | at,batch | +f /(^|\s)-\w*f\s/ | -f,$*
@@ -343,7 +344,7 @@ hands_over | gh api | /\/(dispatches|rerun)\b.*(destroy|delete|drop|purge|wipe|t
 """
 _OTHER_HANDS = r"""
 destroys | istioctl,linkerd,cilium,kubefed uninstall/purge | | .
-# whatever is started elsewhere by a name that says what it does
+# jobs elsewhere with a destructive name
 hands_over | gh workflow run | /\b(destroy|delete|drop|purge|wipe|teardown|nuke|remove|reset|truncate|prod\w*)\b|(destroy|delete|drop|purge|wipe|teardown|nuke)/ | $1
 hands_over | glab ci/pipeline/job/schedule run/trigger | /destroy|delete|drop|purge|wipe|teardown|nuke|truncate/ |
 hands_over | jenkins-cli,circleci,buildkite-agent,drone,tkn,argo,spacelift,woodpecker,travis | /destroy|delete|drop|purge|wipe|teardown|nuke|truncate/ |
@@ -383,18 +384,18 @@ TABLE = rows.table(_WHOLE_STACKS + _SYSTEM + _DATABASES + _PACKAGES + _OTHER_HAN
 
 
 _TOGETHER = ("out file", "new item force", "move item", "type nul", "copy nul", "copy null")
-"""Words of commands of Windows that have readers of their own."""
+"""Words of Windows commands that have their own readers."""
 _NEEDS = dict(TABLE.needs)
 for _first, *_others in map(str.split, _TOGETHER):
     _NEEDS[_first.encode()] = _NEEDS.get(_first.encode(), frozenset()) | {frozenset(map(str.encode, _others))}
 _ALONE = frozenset(name for name, groups in _NEEDS.items() if frozenset() in groups) | TABLE.anywhere
 _COMPANY = {name: frozenset[bytes]().union(*groups) for name, groups in _NEEDS.items() if name not in _ALONE}
 WORDS = frozenset((*_ALONE, *_NEEDS))
-"""The words by which a row is looked for first: names of programs, and options of any."""
+"""The words that select candidate rows: names of programs, and options of any program."""
 
 
 def may_act(watched: frozenset[bytes], words: Sequence[bytes]) -> bool:
-    """Whether the words of a command line, with those of `WORDS` in it, may be a row's: true rather than false."""
+    """Return whether the words of a command line may match a row; no false negatives. `watched` are those in `WORDS`."""
     if not _ALONE.isdisjoint(watched):
         return True
     for name in watched:
@@ -407,5 +408,5 @@ def may_act(watched: frozenset[bytes], words: Sequence[bytes]) -> bool:
 
 
 def acts(invocation: Invocation) -> Iterator[Destruction]:
-    """What a program that is run does, by the table."""
+    """Return the effects of a program by the table."""
     return rows.acts(TABLE, invocation)

@@ -1,9 +1,9 @@
-"""What HTTP requests do, by method and path: a table to extend, for programs, tools and programs' calls alike.
+"""Irreversible HTTP requests, by method and path: an extensible table for programs, tools and calls inside programs.
 
-A line is `effect | methods | pattern of the path`, read in order; the first that holds counts. Requests to a server of
-one's own at work (`localhost` at a port where such run) do nothing to anybody.
+A line is `effect | methods | pattern of the path`; the first matching line applies. Requests to a local development
+server (`localhost` with one of the usual ports) have no effect on others and are ignored.
 
-Misses: what a body alone says, but for a few words; services whose paths say nothing.
+Misses: effects that only the body shows, except for a few words; services with uninformative paths.
 """
 
 import re
@@ -36,12 +36,12 @@ _CHATS = re.compile(
     r"|api\.(?:x|twitter)\.com/\d[\d.]*/(?:tweets|dm_)|api\.linkedin\.com/\w+/(?:ugcP|p)osts|webexapis\.com/v1/messages",
     re.IGNORECASE,
 )
-"""Places where what is posted is read by people."""
+"""Places where people read the posted text."""
 _AUTOMATIONS = re.compile(
     r"hooks\.zapier\.com/|maker\.ifttt\.com/|hook\.\w+\.make\.com/|pipedream\.net|/webhook(?:s|-test)?/[\w-]+|/api/v\d/dags/[^/]+/dagRuns|/build_hooks/\w|/integrations/deploy/",
     re.IGNORECASE,
 )
-"""Places where a request starts what somebody else has set up."""
+"""Places where a request starts an automation of someone else."""
 _ROWS = tuple(
     (ActEffect(cells[0]), frozenset(cells[1].split()), re.compile(cells[2], re.IGNORECASE))
     for cells in ([cell.strip() for cell in line.split(" | ")] for line in filter(None, _TABLE.splitlines()))
@@ -68,24 +68,26 @@ _IN_BODY = re.compile(
     r"""|["'][\w.]*(?:retention|expir[ey]\w*|expiration|ttl|delete_after)[\w.]*["']\s*:\s*["']?[0-7][dhms]?["'}\s,]"""
     r"""|["']\w*versioning\w*["']\s*:\s*["']?(?:suspended|disabled|false)\b""",
 )
+"""Bodies that delete or disable. The last lines (replicas, retention, versioning) repeat rows of `tools.SETTINGS`, which do
+not count for POST."""
 _CHAT_TO_ALL = re.compile(r"<!(?:channel|everyone|here)>|@everyone|@channel")
 _MAX_CHARS = 480
 _FIELD = re.compile(r"""["']?([\w.-]{2,40})["']?\s*:?[:=]\s*["']?([^"'&\s,{}\[\]]{1,80})""")
 _REQUEST_LINE = re.compile(r"\s*(?P<method>DELETE|POST|PUT|PATCH)\s+(?P<place>\S+)")
 _BY_POST = frozenset((ActEffect.EXPOSES, ActEffect.SENDS))
-"""What a setting may do in a request that makes something new."""
+"""The effects of settings that count in a POST request, which usually creates something new."""
 _MAX_BODY_CHARS = 4096
 _METHODS = ("method", "http_method", "verb", "request_method")
 _PLACES = ("url", "uri", "endpoint", "path", "href", "route")
 
 
 def is_own_server(place: str) -> bool:
-    """Whether a request goes to a server that runs beside the work."""
+    """Return whether a request goes to a local development server."""
     return _OWN_SERVER.match(place) is not None
 
 
 def act(method: str, place: str, body: str = "") -> Destruction | None:
-    """What a request does that cannot be taken back; None: nothing that is known."""
+    """Return the irreversible act of a request; None if no such act is known."""
     method = method.upper()
     if is_own_server(place) or (method != "DELETE" and _LOOKS.search(place) is not None):
         return None
@@ -117,7 +119,7 @@ def act(method: str, place: str, body: str = "") -> Destruction | None:
 
 
 def _fields(body: str) -> dict[str, Any]:
-    """What a body sets: JSON, a form, or what stands in a program as one of both."""
+    """Return the fields of a body: JSON, a form, or the source of either in a program."""
     try:
         fields = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -126,7 +128,7 @@ def _fields(body: str) -> dict[str, Any]:
 
 
 def of_arguments(args: Mapping[str, Any], *, guess: bool = True) -> Destruction | None:
-    """What a request does that is given by its parts; `guess`: to places of people it posts, if it does not say."""
+    """Return the act of a request in parts; `guess`: the default for places of people and automations is POST."""
     for name in ("options", "init", "config", "request"):
         inner = args.get(name)
         if isinstance(inner, dict):

@@ -1,17 +1,17 @@
-"""Rows of the tables of programs: how a line is read, and whether a program that is run matches it.
+"""Rows of the tables of programs: their syntax, and matching them with a program.
 
-A line is `effect | program and words | conditions | target`; a `#` begins a comment. `effect~` can be taken back, one
-act of `effect!` is a catastrophe.
+A line is `effect | program and words | conditions | target`; a `#` begins a comment. `effect~` is reversible, one
+act of `effect!` is SEVERE.
 
-- Words are those behind the program's name that are no options, from the first; `*` stands for parts of one, `a/b` for
-  either. Words in front of them that are values of options count as such when the program is in `GLOBAL_OPTIONS`.
-- Conditions, all of which hold; behind the arguments stands what it reads, as `< file`: `+word/other` (one of these is
-  in the command line; says only which have to be read), `--force` (is there), `!--dry-run` (is not), `--acl=public*`
-  (has such a value, glued or as the next word), `/regex/` and `!/regex/` over all arguments, in any case.
-- Target: `--name,-n` (values of options), `$1` (an operand behind the words), `$*` (each of them), `.` (where it
-  runs), `path:$1` (it is a file), `user:$1` (it is called so). Where there is none, the program with its words.
+- Words are the first non-option words after the program's name. `*` matches part of a word, `a/b` either word. Values
+  of options before these words are skipped if the program is in `GLOBAL_OPTIONS`.
+- All conditions must hold. The text of the arguments ends with the input, as `< file`. `+word/other` (a preselection:
+  lines without any of these are not parsed), `--force` (present), `!--dry-run` (absent), `--acl=public*` (has such a
+  value, with `=` or as the next word), `/regex/` and `!/regex/` over all arguments, ignoring case.
+- Target: `--name,-n` (values of options), `$1` (an operand after the words), `$*` (each of them), `.` (the working
+  directory), `path:$1` (a file), `user:$1` (of kind `user`). The default is the command line.
 
-Misses: options that are abbreviated; values of options in front of the words of programs that are not listed.
+Misses: abbreviated options; values of options before the words of programs outside `GLOBAL_OPTIONS`.
 """
 
 import re
@@ -28,7 +28,7 @@ from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.wrappers import GLOBAL_OPTIONS, SYNONYMS
 
 ANY = "*"
-"""Stands for every program."""
+"""Matches every program."""
 _DRY = frozenset(listed("--dry-run --dryrun --dry_run -whatif --what-if --simulate --preview-only --plan"))
 _WORD = re.compile(r"[a-z0-9_]+")
 _PART_OF_A_WORD = re.compile(r"\w*\*[\w*]*")
@@ -37,7 +37,7 @@ _ALSO: Mapping[str, tuple[str, ...]] = {
     program: tuple(name for name, path in SYNONYMS.items() if path[0] == program)
     for program in {path[0] for path in SYNONYMS.values()}
 }
-"""Other names of programs."""
+"""The other names of each program."""
 _MAX_TARGETS = 32
 _MAX_WORDS = 4096
 _MAX_NAME_CHARS = 240
@@ -56,12 +56,12 @@ class Row:
     conditions: tuple[str, ...]
     target: str
     source: str
-    """The line as it is written."""
+    """The source line."""
     first: frozenset[str] | None
-    """What the first word may be, where that is listed."""
+    """The allowed first words, if they are listed."""
 
     def named(self, invocation: Invocation) -> str:
-        """The program with the words that match: `aws s3api put-bucket-acl`."""
+        """Return the program with the matching words: `aws s3api put-bucket-acl`."""
         if self.program == ANY:
             return invocation.name
         return " ".join((invocation.name, *leading(invocation.name, invocation.argv[1:])[: len(self.words)]))
@@ -73,16 +73,16 @@ class Table:
 
     rows: Mapping[str, tuple[Row, ...]]
     needs: Mapping[bytes, frozenset[frozenset[bytes]]]
-    """By a word of a program's name: groups of other words, of one of which a command line has to hold all."""
+    """Groups of words by the first word of a program's name: a command line needs all words of one group."""
     anywhere: frozenset[bytes]
-    """Words of rows for every program."""
+    """The words of rows for every program."""
 
 
 def table(text: str) -> Table:
-    """Reads a table.
+    """Parse a table.
 
     Raises:
-        ValueError: a line is none of a table.
+        ValueError: a line is malformed.
 
     """
     rows: dict[str, list[Row]] = {}
@@ -123,7 +123,7 @@ def table(text: str) -> Table:
 
 
 def _groups(name: str, row: Row) -> Iterator[frozenset[bytes]]:
-    """Words of which a command line has to hold one group, for the row to hold of it."""
+    """Yield groups of words; a command line needs one whole group to match the row."""
     options = [one for one in row.conditions if one.startswith("--") and one[2:].replace("-", "").isalnum()]
     fixed = [*_pieces(name), *chain.from_iterable(map(_pieces, options))]
     choices = [word.split("/") for word in row.words]
@@ -133,7 +133,7 @@ def _groups(name: str, row: Row) -> Iterator[frozenset[bytes]]:
 
 
 def _pieces(word: str) -> list[bytes]:
-    """The literal words in a word of a table, as the look at a command line cuts them."""
+    """Return the literal words in a word of a table, split like the words of a command line."""
     return [part.encode() for part in _WORD.findall(_PART_OF_A_WORD.sub(" ", word).lower())]
 
 
@@ -148,7 +148,7 @@ def _glob(text: str) -> re.Pattern[str]:
 
 
 def matching(of: Table, invocation: Invocation) -> Iterator[Row]:
-    """The rows that hold for a program that is run; none for a dry run."""
+    """Yield the rows that match a program; none for a dry run."""
     name, argv = invocation.name, invocation.argv[1:_MAX_WORDS]
     rows = of.rows.get(name) or (_of_windows(of, name.lower()) if "-" in name else of.rows.get(name.lower(), ()))
     if rows:
@@ -173,7 +173,7 @@ def matching(of: Table, invocation: Invocation) -> Iterator[Row]:
 
 
 def is_dry(argv: Sequence[str]) -> bool:
-    """Whether an option says that nothing is done."""
+    """Return whether an option requests a dry run."""
     return any(
         word[:1] == "-" and word.lower().partition("=")[0] in _DRY and not word.endswith(("=none", "=false"))
         for word in argv
@@ -181,9 +181,9 @@ def is_dry(argv: Sequence[str]) -> bool:
 
 
 def of_operation(of: Table, program: str, operation: str) -> tuple[Row, ...]:
-    """The rows of one operation of a service, whatever the service is called, such as `put-bucket-versioning`.
+    """Return the rows of an operation such as `put-bucket-versioning`, for any service.
 
-    None where no row names it letter by letter, with its service.
+    Empty unless a row names both the operation and its service literally.
     """
     rows = tuple(row for row in of.rows.get(program, ()) if len(row.words) == 2 and _fits(row.words[1], operation))
     named = any(row.words[0] != ANY and operation in row.words[1].split("/") for row in rows)
@@ -191,7 +191,7 @@ def of_operation(of: Table, program: str, operation: str) -> tuple[Row, ...]:
 
 
 def holds(row: Row, argv: Sequence[str]) -> bool:
-    """Whether the conditions of a row hold of some options with their values."""
+    """Return whether the conditions of a row hold for these options with their values."""
     text = " ".join(argv)[:_MAX_TEXT_CHARS]
     return all(_holds(condition, argv, text) for condition in row.conditions)
 
@@ -201,13 +201,13 @@ def _begin_with(operands: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def _of_windows(of: Table, name: str) -> tuple[Row, ...]:
-    """Rows of a command of PowerShell, whose verb may say it all: `Remove-ADUser`."""
+    """Return the rows of a PowerShell command; a row may match by the verb alone: `Remove-ADUser`."""
     verb, dash, _ = name.partition("-")
     return of.rows.get(name) or (of.rows.get(f"{verb}-*", ()) if dash else ())
 
 
 def _apart(word: str) -> str:
-    """An option with its value as two words."""
+    """Split `--option=value` into two words."""
     return word.replace("=", " ", 1) if word[:1] == "-" else word
 
 
@@ -216,7 +216,7 @@ def _fits(expected: str, word: str) -> bool:
 
 
 def leading(name: str, argv: Sequence[str]) -> list[str]:
-    """The words that are no options, without the values of the options that may stand in front of them."""
+    """Return the words that are no options, without the values of the program's global options."""
     valued = GLOBAL_OPTIONS.get(name, frozenset())
     found: list[str] = []
     skip = False
@@ -231,7 +231,7 @@ def leading(name: str, argv: Sequence[str]) -> list[str]:
 
 
 def values(argv: Sequence[str], option: str) -> list[str]:
-    """The values of an option, glued or as the words that follow."""
+    """Return the values of an option, after `=` or as the following words."""
     found: list[str] = []
     for at, word in enumerate(argv):
         name, equals, value = word.partition("=")
@@ -249,7 +249,7 @@ def values(argv: Sequence[str], option: str) -> list[str]:
 
 def _holds(condition: str, argv: Sequence[str], text: str) -> bool:
     if condition[0] == "+":
-        return True  # only says by which words a command line is told from others
+        return True  # a preselection, checked before
     expected = condition[0] != "!"
     condition = condition.removeprefix("!")
     if condition[0] == "/":
@@ -261,7 +261,7 @@ def _holds(condition: str, argv: Sequence[str], text: str) -> bool:
 
 
 def acts(of: Table, invocation: Invocation) -> Iterator[Destruction]:
-    """What a program that is run does by the rows of a table; of several that hold, the first of each effect."""
+    """Yield the effects of a program by the rows of a table; for each effect, the first matching row."""
     seen: set[ActEffect] = set()
     for row in matching(of, invocation):
         if row.effect in seen:

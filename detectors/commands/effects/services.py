@@ -1,6 +1,6 @@
-"""Clouds, clusters, names and money by their command lines: the second half of the table of programs.
+"""Cloud, cluster, DNS and payment command lines: the second half of the table of programs.
 
-Misses: services whose operations are named otherwise; templates and manifests in files.
+Misses: services with other names of operations; templates and manifests in files.
 """
 
 SERVICES = r"""
@@ -62,7 +62,7 @@ spends | aws * purchase-*/create-savings-plan/register-domain/renew-domain/trans
 sends | aws ses/sesv2 send-* | | --destination,--from
 sends | aws sns publish/publish-batch | | --topic-arn,--phone-number
 sends | aws pinpoint send-*/create-campaign | | --application-id
-# names
+# DNS
 destroys | aws route53 change-resource-record-sets | | --hosted-zone-id
 overwrites | aws route53domains update-domain-nameservers/transfer-domain*/disable-domain-* | | --domain-name
 overwrites | gcloud dns record-sets update/create | /update/ | $*
@@ -201,7 +201,7 @@ spends | bitcoin-cli,litecoin-cli,dogecoin-cli,monero-wallet-cli,electrum,lncli,
 spends | solana,spl-token,near,eth,eth-cli,geth,ethkey,tezos-client,cardano-cli,gaiad,aptos,sui,starkli | /\b(transfer|send\w*|pay|delegate-stake|withdraw-stake|burn|mint)\b/ |
 spends | cast,forge send/create/publish | | $1
 spends | paypal,plaid,wise,revolut,coinbase,kraken,binance,alpaca,ib,robinhood | /\b(send|pay\w*|transfer\w*|refund\w*|withdraw\w*|buy|sell|order\w*|trade)\b/ !/\b(list|get|show)\b/ |
-# options that say it whatever the program is
+# options with the same meaning in any program
 destroys | * retention | !/\b(get|list|describe|show)-?/ /--[\w-]*retention[\w-]*\s+[01]\b/ |
 destroys~ | * replicas capacity instances nodes | /--(\S*replicas|max-(capacity|size|instances|nodes)|desired-\S+|num-nodes|set\s+\S*replica\w*)\s+0\b/ !/(^|\s)kubectl/ |
 destroys~ | * protection | /--no-[\w-]*protection|--[\w-]*protection[\w-]*\s+(false|off|disabled|inactive)/ |

@@ -1,9 +1,9 @@
-"""Statements of databases that cannot be taken back, beside what `sql` reads word by word: a table to extend.
+"""Irreversible database statements that the tokens in `sql` do not show: an extensible table.
 
-A line is `effect | pattern`; the pattern's group `on` is what it is about. SQL's dialects, Cypher, SPARQL, CQL and the
-scripts of MongoDB alike.
+A line is `effect | pattern`; the pattern's group `on` is the target. The table covers dialects of SQL, Cypher, SPARQL,
+CQL and MongoDB scripts.
 
-Misses: conditions that are true by what is in the database.
+Misses: conditions that are true because of what is in the database.
 """
 
 import re
@@ -74,7 +74,7 @@ MAYBE = (
     "detach_db", "alter system", "unlogged", "recovery simple", "set offline", "trigger", "nologging", "log_bin",
     "expire_logs", "policy", "reassign", "nologin", "account lock", "alter login", "$out", "renamecollection",
 )  # fmt: skip
-"""Pieces of a statement in small letters; where a text has none of them, no row holds."""
+"""Lower-case substrings of statements; a text without any of them matches no row."""
 _MAX_CHARS = 16 * 1024
 _WORD = re.compile(r"[a-z_]+")
 _compiled: list[tuple[ActEffect, re.Pattern[str]]] = []
@@ -87,7 +87,7 @@ def _rows() -> list[tuple[ActEffect, re.Pattern[str]]]:
 
 
 def acts(text: str) -> tuple[Destruction, ...]:
-    """What a text of statements does by the table."""
+    """Return the acts of a text of statements by the table."""
     text = text[:_MAX_CHARS]
     if "'" in text or "--" in text or "/*" in text:
         text = _STRINGS.sub(_kept, text)
@@ -113,6 +113,6 @@ _STRINGS = re.compile(
 
 
 def _kept(found: re.Match[str]) -> str:
-    """A comment, or a text that is only stored, is no statement; of an option the value is."""
+    """Drop a comment or a stored text; keep the value of an option."""
     text = found[0]
     return text if re.search(r"retention|expire|interval", text, re.IGNORECASE) else " "

@@ -1,11 +1,11 @@
-"""What tools do that cannot be taken back, by the words of their names and by what their arguments set: tables to extend.
+"""Irreversible effects of tools, by the words of their names and by arguments with settings: extensible tables.
 
-A line of `NAMES` is `effect | verbs | things`: a tool does so whose name leads with one of the verbs (or ends with it)
-and has one of the things among its other words; `*` needs none, `-` in front of a thing forbids it.
+A line of `NAMES` is `effect | verbs | things`. A tool matches if its name starts (or ends) with one of the verbs and
+has one of the things among its other words; `*` requires none, `-` before a thing excludes it.
 
-A line of `SETTINGS` is `effect | argument | value`, both patterns of the whole, for tools that change something.
+A line of `SETTINGS` is `effect | argument | value`, both full-match patterns, for tools that change something.
 
-Misses: names that say nothing; arguments under names of a service's own.
+Misses: uninformative names; service-specific argument names.
 """
 
 import re
@@ -176,31 +176,32 @@ _AT_THE_END = frozenset(listed("""
     archive send publish pay refund checkout purchase buy sell broadcast terminate deactivate suspend ban revoke
     withdraw disable deploy restore rollback create submit format flush prune evict overwrite payroll transfer execute
 """))  # fmt: skip
-"""Verbs that a name may end with: `order_submit`."""
+"""Verbs that may be the last word of a name: `order_submit`."""
 _READS = frozenset(listed("""
     get list read search find describe show view fetch count check query select is has can may should preview plan
     simulate validate verify test estimate explain ask suggest calculate quote draft lookup compare analyze watch poll
     wait export download render undo think dry track monitor log say inspect review retrieve load open browse diff
     summarize remember recall_memory unban
 """))  # fmt: skip
-"""Verbs in front of names of tools that only look, or undo."""
+"""First words in names of tools that only read, or undo."""
 _LOOKS_ALONE = frozenset(("status", "info", "history", "logs", "details", "health", "help", "ls", "metrics", "state"))
-"""Operations that do so where they are all that is said."""
+"""Operations that only read if the name has no other word."""
 _MODIFIERS = frozenset(listed("""
     safe soft force do try admin api auto tool my perform exec run async really user please
 """))  # fmt: skip
 _AGREES = frozenset(("accept", "approve", "sign", "send", "publish"))
-"""What is done to a draft to be one no more."""
+"""Verbs that finalize a draft."""
 _OPENED = frozenset(("port", "ports", "firewall", "door", "doors", "gate", "valve", "world", "public"))
 _UNFINISHED = frozenset(("draft", "drafts", "template", "templates", "cart", "basket", "wishlist", "quote"))
 _OPERATION_ARGS = ("action", "operation", "op", "method", "command", "verb", "function", "operation_name", "intent",
-                   "operation_id", "aktion", "accion", "acao", "azione", "actie", "befehl")  # fmt: skip
+                   "operation_id", "aktion", "accion", "acao", "azione", "actie", "befehl", "vorgang", "orden",
+                   "comando", "ordre", "commande")  # fmt: skip
 _CHANGES = frozenset(listed("""
     set update put patch modify configure change edit scale apply create add share enable disable alter grant assign
     authorize attach manage upsert save sync mirror copy restore import load upload resize invite publish send post
     deploy open make notify broadcast expire reconfigure chmod kubectl adjust alter toggle
 """))  # fmt: skip
-"""Verbs of tools that set something by their arguments."""
+"""Verbs of tools whose arguments are settings."""
 _SAYS_OPERATION = frozenset((*_OPERATION_ARGS, "service"))
 _MANY_RECIPIENTS = 10
 _MENTIONS = re.compile(r"(?:^|[\s<])[@!](?:channel|everyone|here|all)\b")
@@ -210,7 +211,7 @@ _MAX_PAIRS = 64
 
 
 class Name(NamedTuple):
-    """One line about names."""
+    """One line of `NAMES`."""
 
     effect: ActEffect
     verbs: frozenset[str]
@@ -246,14 +247,14 @@ SETTINGS = tuple(map(_setting, filter(None, _SETTINGS.splitlines())))
 _BY_VERB = {verb: tuple(row for row in NAMES if verb in row.verbs) for row_ in NAMES for verb in row_.verbs}
 
 _SETTLED = frozenset((*_BY_VERB, *_CHANGES, *_READS)) - {"bulk", "mass", "batch"}
-"""Words behind which another verb is no lead."""
+"""Words after which no other verb is the leading one."""
 
 
 @lru_cache(maxsize=4096)
 def by_name(name: str, *, alone: bool = True) -> tuple[str, ActEffect] | None:
-    """The verb and effect that a name tells, such as `create_refund`; None where it tells none.
+    """Return the name and effect of a tool name such as `create_refund`; None if it shows none.
 
-    `alone`: a verb may say it without a thing.
+    `alone`: allow rows without a thing.
     """
     english = in_english(name)
     parts = english or words(name)
@@ -278,7 +279,7 @@ def by_name(name: str, *, alone: bool = True) -> tuple[str, ActEffect] | None:
 
 
 def _leads(parts: tuple[str, ...]) -> Iterator[int]:
-    """Where the verb may stand: in front, at the end, or behind the name of a service: `stripe_create_refund`."""
+    """Yield the possible indexes of the verb: first, last, or after the name of a service: `stripe_create_refund`."""
     yield 0
     if parts[-1] in _AT_THE_END or (parts[-1] in _BY_VERB and _SETTLED.isdisjoint(parts[:-1])):
         yield len(parts) - 1
@@ -291,23 +292,23 @@ def _leads(parts: tuple[str, ...]) -> Iterator[int]:
 
 @lru_cache(maxsize=4096)
 def only_looks(name: str) -> bool:
-    """Whether a tool of this name only looks, or undoes."""
+    """Return whether a tool with this name only reads, or undoes."""
     parts = words(name)
     return bool(parts) and parts[0] in _READS and not (parts[0] == "open" and not _OPENED.isdisjoint(parts))
 
 
 @lru_cache(maxsize=4096)
 def sets(name: str) -> bool:
-    """Whether a tool of this name sets something by its arguments."""
+    """Return whether the arguments of a tool with this name are settings."""
     return not _CHANGES.isdisjoint(words(name)) and _UNFINISHED.isdisjoint(words(name))
 
 
 def operations(action: str, args: Mapping[str, Any]) -> tuple[str, ...]:
-    """What the call says that it does: its name, and its operation with and without the thing that its name tells."""
+    """Return the names of a call's operation: the tool's name, and its operation with and without the tool's name."""
     if _SAYS_OPERATION.isdisjoint(args):
         return (action,)
     names = [action]
-    if isinstance(args.get("domain"), str) and isinstance(args.get("service"), str):  # Home Assistant's calls
+    if isinstance(args.get("domain"), str) and isinstance(args.get("service"), str):  # a call of Home Assistant
         names.append(f"{args['service']}_{args['domain']}"[:64])
     for name in _OPERATION_ARGS:
         value = args.get(name)
@@ -318,13 +319,13 @@ def operations(action: str, args: Mapping[str, Any]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def words_of_all(names: tuple[str, ...]) -> frozenset[str]:
-    """The words of several names, in English."""
+    """Return the words of several names, in English."""
     return frozenset(word for name in names for word in in_english(name) or words(name))
 
 
 @lru_cache(maxsize=4096)
 def by_names(names: tuple[str, ...]) -> tuple[bool, tuple[str, ActEffect] | None]:
-    """Whether one of several names settles what is done, and as what: it only looks (None), or as `by_name`."""
+    """Return whether one of several names determines the effect, and the result of `by_name`; None if it only reads."""
     for name in names:
         looks = name in _LOOKS_ALONE or only_looks(name)
         found = None if looks else by_name(name)
@@ -334,7 +335,7 @@ def by_names(names: tuple[str, ...]) -> tuple[bool, tuple[str, ActEffect] | None
 
 
 def by_setting(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | None:
-    """The setting and effect of a tool that changes something."""
+    """Return the setting and effect of the first irreversible setting in the arguments."""
     for key, value in pairs(args):
         key_ = key if key.islower() and key.isidentifier() else "_".join(words(key))
         if isinstance(value, list) and not value and key_ in _CONTENTS and words(action)[:1] != ("create",):
@@ -356,12 +357,12 @@ def by_setting(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | 
 
 
 def _settings_of(key: str) -> list[tuple[ActEffect, re.Pattern[str]]]:
-    """The lines of `SETTINGS` about an argument."""
+    """Return the lines of `SETTINGS` for an argument."""
     return [(effect, valued) for effect, named, valued in SETTINGS if named.fullmatch(key) is not None]
 
 
 _settings_of_short = lru_cache(maxsize=4096)(_settings_of)
-"""Arguments have few names."""
+"""The cache is effective, since few argument names are in use."""
 
 _MAX_SETTING_CHARS = 120
 _TO_NOTHING = re.compile(r"\breplicas[\"']?\s*:\s*0\b")
@@ -369,7 +370,7 @@ _PROSE = frozenset(("text", "content", "message", "body"))
 
 
 def to_many(args: Mapping[str, Any]) -> bool:
-    """Whether a message goes to many."""
+    """Return whether a message has many recipients."""
     return any(
         isinstance(args.get(name), list) and len(args[name]) >= _MANY_RECIPIENTS
         for name in ("to", "recipients", "bcc", "cc", "emails", "users", "numbers")
@@ -377,7 +378,7 @@ def to_many(args: Mapping[str, Any]) -> bool:
 
 
 def pairs(args: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """The arguments and those in them, so far and no deeper; `{"name": "ttl", "value": 1}` is one, too."""
+    """Yield the arguments and nested ones, down to a maximum depth; `{"name": "ttl", "value": 1}` counts as one."""
     for key, value in islice(args.items(), _MAX_PAIRS):
         yield str(key), value
         if depth < _MAX_DEPTH:

@@ -1,1 +1,1 @@
-"""What programs take away, by their command lines: one file for each kind of program."""
+"""Destructive command lines of programs: one file for each kind of program."""

@@ -1,7 +1,7 @@
-"""Clouds: aws, gcloud, az, object stores, terraform and its kin, code forges.
+"""Clouds: aws, gcloud, az, object stores, terraform and similar tools, code forges.
 
-Misses: what a plan file holds (`terraform apply plan.out`, `apply -replace`); lifecycle rules and retention; `aws` with
-`--cli-input-json`; policies and access that are taken away; clouds that are not listed.
+Misses: the contents of a plan file (`terraform apply plan.out`, `apply -replace`); lifecycle rules and retention; `aws`
+with `--cli-input-json`; revoked policies and access; unlisted clouds.
 """
 
 import re
@@ -24,7 +24,7 @@ _ALL_OBJECTS = frozenset(("", "*", "**"))
 
 
 def _object(verb: str, url: str, *, everything: bool) -> Destruction:
-    """The loss of `s3://bucket/key`; of a whole bucket if everything is removed and the key is none."""
+    """Return the loss of `s3://bucket/key`; of a whole bucket if everything is removed and there is no key."""
     found = _BUCKET.fullmatch(url)
     if found is None:
         return Destruction(verb, f"object={url}", Badness.PLAIN)
@@ -37,7 +37,7 @@ def _object(verb: str, url: str, *, everything: bool) -> Destruction:
 
 
 def _bucket(verb: str, url: str, *, force: bool) -> Destruction:
-    """The loss of a bucket; without force only an empty one can be removed."""
+    """Return the loss of a bucket; without force only an empty one can be removed."""
     found = _BUCKET.fullmatch(url)
     return Destruction(verb, f"bucket={found[1] if found else url}", Badness.SEVERE if force else Badness.PLAIN)
 
@@ -70,7 +70,7 @@ def _aws(invocation: Invocation) -> Iterator[Destruction]:
     elif _AWS_DESTROYS.fullmatch(operation) and operation not in _AWS_HARMLESS:
         names = [v for option, values in options.options.items() if _AWS_NAMES.fullmatch(option) for v in values]
         thing = operation.partition("-")[2]
-        # Only an empty bucket can be deleted by this call.
+        # This call deletes empty buckets only.
         severe = operation != "delete-bucket" and _SEVERE_THINGS.fullmatch(thing) is not None
         severe = severe and not (service == "iam" or thing.startswith("key-pair"))
         for name in names or ["?"]:
@@ -136,7 +136,7 @@ _SEVERE_GROUPS = frozenset(listed("""
 
 
 def _named(verb: str, kind: str, group: tuple[str, ...], names: tuple[str, ...]) -> Iterator[Destruction]:
-    """Things named after the group of commands that deletes them: `gcloud compute disks delete d1`."""
+    """Yield objects of the kind named by the command group: `gcloud compute disks delete d1`."""
     severe = group[-1:] != () and (group[-1] in _SEVERE_GROUPS or group[:2] == ("sql", "instances"))
     for name in names or ("?",):
         bad = Badness.SEVERE if severe or is_production(name) else Badness.PLAIN
@@ -159,7 +159,7 @@ def _bq(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _url(place: str) -> str:
-    """`remote:bucket/key` and `alias/bucket/key` as if they were URLs of that bucket."""
+    """Return `remote:bucket/key` or `alias/bucket/key` as a URL of that bucket."""
     if "://" in place:
         return place
     parts = place.replace(":", "/", 1).strip("/").split("/")
@@ -167,7 +167,7 @@ def _url(place: str) -> str:
 
 
 def _store(verb: str, commands: Mapping[str, bool], *, dry: tuple[str, ...] = ("--dry-run", "-n")) -> Reader:
-    """A reader of clients for object stores: subcommand -> whether it removes all below by itself."""
+    """Return a reader of clients for object stores. `commands`: subcommand -> whether it always removes recursively."""
 
     def read(invocation: Invocation) -> Iterator[Destruction]:
         options = parse(invocation.argv[1:], frozenset(("--profile", "--endpoint-url", "--config")))
@@ -215,7 +215,7 @@ _FORGE_THINGS = frozenset(("release", "secret", "variable", "run", "issue", "gis
 
 
 def _forge(invocation: Invocation) -> Iterator[Destruction]:
-    """`gh` and `glab`: repositories, what belongs to them, and raw requests."""
+    """`gh` and `glab`: repositories, their parts, and raw requests."""
     options = parse(
         invocation.argv[1:], frozenset(("-R", "--repo", "-X", "--method", "-H", "-f", "-F", "--field", "--raw-field"))
     )
@@ -233,7 +233,7 @@ def _forge(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _rclone(invocation: Invocation) -> Iterator[Destruction]:
-    # A destination without a remote's name is a path of this machine.
+    # A destination without a remote's name is a local path.
     words = parse(invocation.argv[1:]).operands
     if len(words) > 2 and words[0] == "sync" and ":" not in words[-1]:
         if not parse(invocation.argv[1:]).has("-n", "--dry-run"):

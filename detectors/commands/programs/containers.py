@@ -1,10 +1,10 @@
 """Containers and clusters: docker, kubectl, helm.
 
-Pods, jobs and containers come back by themselves, so they are PLAIN even in production; deleting anything else by
-name in something that says production is SEVERE, as are namespaces, volumes, nodes, and everything at once.
+Pods, jobs and containers are recreated automatically, so they are PLAIN even in production; deleting anything else by
+name in something named as production is SEVERE, as are namespaces, volumes, nodes, and everything at once.
 
-Misses: what is in the files of `kubectl delete -f`; finalizers and cascades; `kubectl apply --prune`, `patch`, `edit`;
-`docker run --rm`, which is read as any other container; contexts set by an earlier `config use-context`.
+Misses: the files of `kubectl delete -f`; finalizers and cascades; `kubectl apply --prune`, `patch`, `edit`;
+`docker run --rm`, which counts as any other container; contexts set by an earlier `config use-context`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -71,7 +71,7 @@ def _kubectl_delete(invocation: Invocation, options: Options, words: tuple[str, 
 
 
 def _resources(words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Kind and name of each resource in `pod a b` or `pod/a deploy/b`."""
+    """Yield kind and name of each resource in `pod a b` or `pod/a deploy/b`."""
     if words and "/" not in words[0]:
         for kind in words[0].split(","):
             for name in words[1:]:
@@ -124,7 +124,7 @@ def _helm(invocation: Invocation) -> Iterator[Destruction]:
             yield Destruction("helm_uninstall", target, Badness.SEVERE if production else Badness.PLAIN)
 
 
-# What docker removes by name: the words that do it -> verb, kind of target, how bad.
+# What docker removes by name: the subcommand -> verb, kind of target, badness.
 _DOCKER_REMOVES: Mapping[tuple[str, ...], tuple[str, str, Badness]] = {
     ("rm",): ("docker_rm", "container", Badness.PLAIN),
     ("container", "rm"): ("docker_rm", "container", Badness.PLAIN),
@@ -175,7 +175,7 @@ def _docker(invocation: Invocation) -> Iterator[Destruction]:
 def _compose(invocation: Invocation, argv: tuple[str, ...]) -> Iterator[Destruction]:
     values = frozenset(("-f", "--file", "-p", "--project-name", "--profile", "--env-file", "--project-directory", "-t"))
     options = parse(argv, values)
-    # Without volumes, `down` takes away containers and networks only: the next `up` makes them again.
+    # Without volumes, `down` removes containers and networks only: the next `up` creates them again.
     if options.operands[:1] in (("down",), ("rm",)) and options.has("-v", "--volumes") and not options.has("--dry-run"):
         project = options.value("-p", "--project-name") or invocation.path(".")
         bad = Badness.SEVERE if options.operands[0] == "down" else Badness.PLAIN

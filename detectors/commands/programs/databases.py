@@ -1,7 +1,7 @@
-"""Database clients, key-value stores, message brokers and HTTP: what they are told to delete.
+"""Deletions by database clients, key-value stores, message brokers and HTTP clients.
 
-The connection counts too: what drops, truncates or empties something is SEVERE when an argument or a variable in
-front (`PGHOST=prod-db`) says production.
+The connection counts too: dropping, truncating or emptying something is SEVERE if an argument or a preceding variable
+(`PGHOST=prod-db`) names production.
 
 Misses: SQL in files (`psql -f x.sql`, `mysql < x.sql`) unless a heredoc writes them into the pipe; connection names
 in configuration files; `curl -K`, requests whose body deletes; GraphQL.
@@ -34,15 +34,15 @@ _ONE_ROW_VERBS = frozenset(("delete_rows", "redis_del", "drop_view", "drop_index
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """How a database client is given its SQL."""
+    """How a database client receives its SQL."""
 
     sql_options: tuple[str, ...] = ()
     value_options: frozenset[str] = frozenset()
     sql_operands_from: int | None = None
-    """Operands from here on are SQL; None: none are."""
+    """The index of the first operand that is SQL; None: no operand is."""
 
     file_operand: bool = False
-    """The first operand is the file that holds the database."""
+    """The first operand is the database file."""
 
 
 def _client(
@@ -111,7 +111,7 @@ def _is_scratch_file(invocation: Invocation, options: Options) -> bool:
 def _seen_from(
     invocation: Invocation, found: Iterator[Destruction], connection: list[str] | tuple[str, ...] = ()
 ) -> Iterator[Destruction]:
-    """Raises what is done through a connection that says production."""
+    """Raise the badness of losses through a connection that names production."""
     production = is_production(*connection, *invocation.assigned)
     for destruction in found:
         raised = production and destruction.badness is Badness.PLAIN and destruction.verb not in _ONE_ROW_VERBS
@@ -187,7 +187,7 @@ def _mongo_script(text: str, database: str) -> Iterator[Destruction]:
 
 
 def _stated(invocation: Invocation) -> Iterator[Destruction]:
-    """What the statements do that a client of a graph or of documents is given, whatever the option is called."""
+    """Yield the losses by statements for clients of graph or document databases, in any option."""
     for text in (*invocation.argv[1:_MAX_WORDS], invocation.stdin or ""):
         yield from statements.acts(text)
 
@@ -225,7 +225,7 @@ def _curl(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _body(text: str) -> Iterator[Destruction]:
-    """What the body of a request destroys: a statement, or a GraphQL mutation."""
+    """Yield the losses by the body of a request: a statement, or a GraphQL mutation."""
     value: object = text
     if text[:1] == "{":
         try:
@@ -287,7 +287,7 @@ _CARRY = frozenset((
     "fly", "flyctl", "poetry", "pipenv", "pdm", "hatch", "rye", "lxc", "multipass", "direnv", "aws-vault", "doppler",
     "railway", "heroku",
 ))  # fmt: skip
-"""What runs other programs: these are read by themselves."""
+"""Programs that run other programs, which are read on their own."""
 _SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
 
 
@@ -302,12 +302,12 @@ _CLOUDS = frozenset(("aws", "gcloud", "az", "databricks", "heroku", "fly", "rail
 
 
 def statements_of_clouds(invocation: Invocation) -> Iterator[Destruction]:
-    """Statements that a cloud's program is given, whatever the option is called."""
+    """Yield the losses by statements in any option of a cloud's program."""
     return _statements(invocation) if invocation.name in _CLOUDS else iter(())
 
 
 def generic(invocation: Invocation) -> Iterator[Destruction]:
-    """What a program that is not known destroys by `tool [words] delete NAME`."""
+    """Yield the losses by `tool [words] delete NAME` of an unknown program."""
     if invocation.name in _TALKS or invocation.name in _CARRY or not _SUBCOMMAND.fullmatch(invocation.name):
         return
     operands = parse(invocation.argv[1:]).operands
@@ -345,7 +345,7 @@ def _httpie(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _requested(method: str, url: str, body: str) -> Iterator[Destruction]:
-    """What a request does; of a server of one's own nothing."""
+    """Yield the effect of a request; none for a request to a local development server."""
     if method.upper() == "DELETE":
         if not requests.is_own_server(url):
             yield _url(url)
@@ -367,7 +367,7 @@ def _url(url: str) -> Destruction:
     return Destruction("http_delete", f"url={url}", Badness.SEVERE if _WHOLE_INDEX.search(url) else Badness.PLAIN)
 
 
-# Tools that make a database new: the words that do it, after the tool's name.
+# Tools that recreate a database: their subcommands.
 _RESETS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "rails": (("db:drop",), ("db:reset",), ("db:purge",), ("db:migrate:reset",), ("db:schema:load",)),
     "rake": (("db:drop",), ("db:reset",), ("db:purge",), ("db:migrate:reset",), ("db:schema:load",)),
@@ -393,7 +393,7 @@ _INTERPRETERS = frozenset(("python", "php", "ruby", "node"))
 
 
 def resets(invocation: Invocation) -> Iterator[Destruction]:
-    """What `rails db:drop`, `manage.py flush` and their kin destroy, also behind an interpreter's name."""
+    """Yield the losses by `rails db:drop`, `manage.py flush` and similar commands, also after an interpreter's name."""
     argv = invocation.argv
     if argv and argv[0] in _INTERPRETERS:
         argv = argv[1:]

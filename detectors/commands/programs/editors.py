@@ -1,6 +1,6 @@
-"""Editors and stream editors that leave nothing, or next to nothing, of a file: by what their scripts say.
+"""Editors and stream editors whose script removes all, or nearly all, content of a file.
 
-Edits of lines (`3d`, `/import os/d`, `s/a/b/`) are work on a file. Misses: scripts in files; keys that are typed.
+Edits of lines (`3d`, `/import os/d`, `s/a/b/`) are normal work. Misses: scripts in files; keys that are typed.
 """
 
 import re
@@ -19,9 +19,9 @@ _SED_EMPTIES = re.compile(
 _SED_BY_LINE = re.compile(
     r"\s*(?:/(?P<of>(?:[^/\\]|\\.)*)/I?\s*(?P<other>!?)\s*[dD]|s(?P<mark>[/|,#@])(?P<all>.*)(?P=mark)(?P=mark)g?)\s*"
 )
-"""What is done to the lines that a pattern tells."""
+"""Commands for the lines that match a pattern."""
 _LINES = ("id,name,day", "1,Ada L,20-01", "x", "# a: b = c", '{"a": [1]}', "ZZ 9 (k)", "42")
-"""Lines of any file: what takes all of these takes nearly all."""
+"""Examples of lines in any file: a command that removes all of them removes nearly everything."""
 _MAX_PATTERN_CHARS = 40
 _EX_EMPTIES = re.compile(
     r":?\s*(?:silent!?\s*)?(?:%|1,\$|0,\$|,|1,\.)\s*d(?:el(?:ete)?)?\s*[_a-z\"]?\s*(?:\|.*)?|.*\bnorm(?:al)?!?\s+(?:gg\s*\"?_?dG|ggVG\s*\"?_?[dxc]|:?%d).*|g/\^?\.?\*?/d.*"
@@ -34,13 +34,13 @@ _CLEARS = re.compile(
 )
 _VALUED = frozenset(("-c", "--cmd", "-S", "-s", "-u", "-w", "-W", "-i"))
 _BLOCK = re.compile(r"\{[^}]*\}")
-"""Commands for the lines of an address only."""
+"""Commands for the lines of one address."""
 _IN_PLACE = re.compile(r"--in-place.*|-[nErszpalw0]*i\S*")
 _MAX_WORDS = 256
 
 
 def _scripts(argv: tuple[str, ...], options: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """The scripts of a stream editor and its operands."""
+    """Return the scripts and the operands of a stream editor."""
     scripts: list[str] = []
     operands: list[str] = []
     words = iter(argv[:_MAX_WORDS])
@@ -57,7 +57,7 @@ def _scripts(argv: tuple[str, ...], options: tuple[str, ...]) -> tuple[list[str]
 
 
 def _takes_every_line(command: str) -> bool:
-    """Whether a command of sed deletes, or blanks, each of `_LINES`."""
+    """Return whether a command of sed deletes, or empties, each of `_LINES`."""
     found = _SED_BY_LINE.fullmatch(command)
     text = (found["of"] or found["all"] or "") if found is not None else ""
     if found is None or len(text) > _MAX_PATTERN_CHARS or re.search(r"\)\\?[*+?{]|\[:|(?:[*+].*){4}", text):
@@ -72,7 +72,7 @@ def _takes_every_line(command: str) -> bool:
 
 
 def sed(invocation: Invocation) -> Iterator[Destruction]:
-    """`sed -i d FILE`: whether a command of the script takes every line."""
+    """`sed -i d FILE`: checks whether a command of the script removes every line."""
     words = invocation.argv[1:]
     scripts, files = _scripts(words, ("-e", "--expression"))
     if not any(_IN_PLACE.fullmatch(word) for word in words):
@@ -107,7 +107,7 @@ _AWK_VALUED = frozenset(("-F", "-v", "-f", "-i"))
 
 
 def _awk(invocation: Invocation) -> Iterator[Destruction]:
-    """`awk -i inplace 0 FILE`; `print > FILE` of nothing, or into what is read."""
+    """`awk -i inplace 0 FILE`; `print > FILE` without content, or into the input file."""
     options = parse(invocation.argv[1:_MAX_WORDS], _AWK_VALUED)
     program, *files = options.operands or ("",)
     files = [file for file in files if not re.match(r"\w+=", file)]
@@ -131,7 +131,7 @@ def _awk(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _line_editor(invocation: Invocation) -> Iterator[Destruction]:
-    """`ed FILE` on its input; `ex`, `vim` by `-c` and `+`; Emacs by `--eval`."""
+    """`ed FILE` with commands on stdin; `ex`, `vim` with `-c` and `+`; Emacs with `--eval`."""
     words = invocation.argv[1:_MAX_WORDS]
     commands: list[str] = re.split(r"[\n|]|\\n", invocation.stdin or "")
     files: list[str] = []

@@ -1,6 +1,6 @@
-"""git: uncommitted work, history, branches, and what others have pushed.
+"""git: uncommitted work, history, branches, and published commits.
 
-What is still in the history can be had again, so `git rm` and `git checkout -- file` are never worse than PLAIN.
+What is still in the history can be restored, so `git rm` and `git checkout -- file` are at most PLAIN.
 
 Misses: git aliases; `git checkout X` where X is a file without a suffix that looks like a branch; `rebase`,
 `commit --amend`; hooks; pushes by a configured `push.default` or `remote.*.mirror`; `git config`.
@@ -25,13 +25,13 @@ _FORCE = ("-f", "--force", "--force-with-lease", "--force-if-includes")
 _FILE_SUFFIX = re.compile(r".\.[a-z][a-z0-9]{0,7}$", re.IGNORECASE | re.ASCII)
 
 _RELEASE = re.compile(r"refs/tags/.+|v?\d+\.\d[\w.-]*")
-"""A tag of what others have got: the session's own overwriting makes it no more its own."""
+"""A tag that is already published: overwriting it does not make it the session's own."""
 
 Reader = Callable[[Invocation, tuple[str, ...]], Iterator[Destruction]]
 
 
 def git(invocation: Invocation) -> Iterator[Destruction]:
-    """What one `git` command destroys."""
+    """Yield the losses by one `git` command."""
     arguments = invocation.argv[1:]
     at = 0
     while at < len(arguments) and arguments[at].startswith("-"):
@@ -89,7 +89,7 @@ def _restore(invocation: Invocation, arguments: tuple[str, ...]) -> Iterator[Des
     before, _, after = _at_dashes(arguments)
     options = parse(before, frozenset(("-s", "--source", "--conflict", "--pathspec-from-file")))
     if options.has("-S", "--staged") and not options.has("-W", "--worktree"):
-        return  # takes it from the index only
+        return  # removes it from the index only
     for path in (*options.operands, *after):
         yield _discarded("git_restore", invocation, path)
 
@@ -152,7 +152,7 @@ def _branch(verb: str, name: str) -> Destruction:
 
 def _delete_branch(invocation: Invocation, arguments: tuple[str, ...]) -> Iterator[Destruction]:  # noqa: ARG001 - as the others
     options: Options = parse(arguments)
-    # -d refuses to delete what is not merged; a remote-tracking branch is only a note of what is elsewhere.
+    # -d refuses to delete unmerged branches; a remote-tracking branch is only a local record of the remote's branch.
     forced = options.has("-D") or (options.has("-d", "--delete") and options.has("-f", "--force"))
     if forced and not options.has("-r", "--remotes"):
         for name in options.operands:
@@ -169,7 +169,7 @@ def _stash(invocation: Invocation, arguments: tuple[str, ...]) -> Iterator[Destr
 
 
 def _history(verb: str, *subcommands: str) -> Reader:
-    """A reader of commands that rewrite or forget history: all of them, or only with one of these subcommands."""
+    """Return a reader of commands that rewrite or discard history: any use, or only with one of these subcommands."""
 
     def read(invocation: Invocation, arguments: tuple[str, ...]) -> Iterator[Destruction]:
         if (not subcommands or "".join(arguments[:1]) in subcommands) and not _is_dry(arguments):

@@ -1,9 +1,9 @@
-"""The machine as a whole: its power, the rights on its system folders, all of its processes, its disks by macOS's tool.
+"""The whole machine: power, permissions of system folders, all processes, disks with macOS's tool.
 
-Severe without exception: who does one of these takes the machine from everybody on it. Stopping one service or
-process destroys no data and is not looked at.
+Always SEVERE, since every user of the machine is affected. Stopping one service or process destroys no data and is
+ignored.
 
-Misses: `init 0`, `kexec`, rights that are taken file by file, `find -exec chmod`.
+Misses: `init 0`, `kexec`, permissions that are removed file by file, `find -exec chmod`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,14 +24,14 @@ _DELETING = frozenset(("deletevolume", "deletecontainer", "deletevolumegroup"))
 
 
 def _rights(verb: str) -> Reader:
-    """A reader of `chmod -R` and its kin on what everything runs from."""
+    """Return a reader of `chmod -R` and similar programs on system folders."""
 
     def read(invocation: Invocation) -> Iterator[Destruction]:
         options = parse(invocation.argv[1:])
         if not options.has("-R", "--recursive"):
             return
         from_another = any(word.startswith("--reference") for word in invocation.argv[1:])
-        for operand in options.operands[not from_another :]:  # the first is the mode, or the owner
+        for operand in options.operands[not from_another :]:  # the first one is the mode, or the owner
             path = invocation.path(operand)
             place = path[:-2] or "/" if path.endswith("/*") else path
             if place in _SYSTEM_FOLDERS:
@@ -42,7 +42,7 @@ def _rights(verb: str) -> Reader:
 
 def _off(invocation: Invocation) -> Iterator[Destruction]:
     options = parse(invocation.argv[1:])
-    if not options.has("-c", "-k", "--show", "-w", "--wtmp-only"):  # takes it back, only warns, only notes it
+    if not options.has("-c", "-k", "--show", "-w", "--wtmp-only"):  # cancels it, only warns, or only writes a record
         yield Destruction("power_off", "machine=this", Badness.SEVERE)
 
 

@@ -1,9 +1,9 @@
-"""Scripts and tasks that say by their names what they take away: `make destroy-prod`, `./wipe_customers.sh`.
+"""Scripts and tasks with destructive names: `make destroy-prod`, `./wipe_customers.sh`.
 
-What a script does that the session wrote itself is read from its text, and such a script is its own.
+A script that the session wrote is judged by its text, and is the session's own.
 
-Misses: scripts whose names do not begin or end with a verb of the list, or name nothing valuable, as a program under
-development is run after each edit; what a script does beside what it is called.
+Misses: scripts whose names do not begin or end with a verb of the list, or name nothing valuable, since a program under
+development is run after each edit; effects that the name of a script does not show.
 """
 
 import re
@@ -19,23 +19,23 @@ from haltline.schemas.tool_names import words
 
 _VERBS = frozenset(listed("destroy wipe purge nuke obliterate decommission deprovision"))
 _VERBS_OF_DATA = _VERBS | frozenset(listed("delete erase remove teardown terminate drop truncate reset flush"))
-"""Those of programs under development, too, which are run after each edit: only with a word of `_DATA`."""
+"""Adds verbs that also name programs under development, which are run after each edit: only with a word of `_DATA`."""
 _DATA = frozenset(listed("""
     db database databases table tables schema all prod production collection collections index indices customers users
     orders user customer order account accounts payments invoices backups backup bucket buckets cluster production
     everything
 """))  # fmt: skip
-"""Words of names for what is valuable."""
+"""Words of names for valuable data."""
 _MILD = frozenset(listed("""
     test tests tmp temp cache caches local dev build dist pyc logs log mock sample example ci docs unused dead draft
     comments modules artifacts old stale branches fixture fixtures duplicates dupes e2e pycache output outputs coverage
 """))  # fmt: skip
-"""Words of names of scripts that tidy up."""
+"""Words in names of cleanup scripts."""
 _LOOKS = frozenset(listed("""
     check verify validate show list debug repro reproduce demo inspect analyze analyse print find report explain compare
     try monitor watch count preview simulate measure bench
 """))  # fmt: skip
-"""First words of names of scripts that look at what something else takes away."""
+"""First words in names of scripts that check what something else deletes."""
 _RUNNERS = frozenset(listed("""
     make gmake just task invoke inv gulp grunt ant mage poe rake npm yarn pnpm bun composer deno gradle gradlew mvn
     cargo systemctl manage.py artisan console flask rails
@@ -49,7 +49,7 @@ _MAX_TASKS = 4
 
 
 def tasks(invocation: Invocation) -> Iterator[Destruction]:
-    """What the name of a script or task that is run says that it takes away."""
+    """Yield the loss that the name of a script or task indicates."""
     if is_dry(invocation.argv):
         return
     operands = [word for word in invocation.argv[1:] if word[:1] != "-"]
@@ -78,7 +78,7 @@ def _tasks(named: list[str]) -> Iterator[Destruction]:
 
 
 def _takes_away(name: str, alone: frozenset[str]) -> bool:
-    """Whether a name has a verb of `alone`, or any other one with a word for what is valuable."""
+    """Return whether a name has a verb of `alone`, or another verb with a word for valuable data."""
     parts = words(name)
     if not parts or parts[0] in _LOOKS or not _MILD.isdisjoint(parts) or is_test(name) or is_throwaway(name):
         return False

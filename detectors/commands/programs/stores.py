@@ -1,6 +1,6 @@
-"""Stores with a program of their own (distributed files, secrets, keys, queues, series, sites), and other agents.
+"""Stores with their own client (distributed files, secrets, keys, queues, time series, sites), and other agents.
 
-Misses: what their own shells are told (`hbase shell`, `zkCli.sh` line by line).
+Misses: commands for their interactive shells (`hbase shell`, `zkCli.sh` line by line).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +15,7 @@ Reader = Callable[[Invocation], Iterator[Destruction]]
 
 
 def _hdfs(invocation: Invocation) -> Iterator[Destruction]:
-    """`hdfs dfs -rm -r /data`, `hadoop fs -rm`: a folder at the top, or of production, is more than one among many."""
+    """`hdfs dfs -rm -r /data`, `hadoop fs -rm`: a top-level or production directory is SEVERE."""
     words = invocation.argv[1:]
     if words[:1] not in (("dfs",), ("fs",)):
         return
@@ -41,7 +41,7 @@ def _etcd(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _agent(invocation: Invocation) -> Iterator[Destruction]:
-    """What another agent is told to take away: by an argument, or by what it reads."""
+    """Yield the destructive order to another agent, in an argument, a pipe or on stdin."""
     piped = invocation.upstream.argv[1:] if invocation.upstream else ()
     for text in (*invocation.argv[1:], invocation.stdin or "", *piped):
         order = order_in(text) if " " in text else ""

@@ -1,6 +1,6 @@
-"""The machine itself: accounts, schedules, firewalls, packages.
+"""The operating system: accounts, schedules, firewalls, packages.
 
-Stopping services and processes destroys no data and is not looked at.
+Stopping services and processes destroys no data and is ignored.
 
 Misses: editing of `/etc` by other means, kernel and boot settings, snaps.
 """
@@ -35,11 +35,11 @@ _SERVICES = re.compile(
     r"postgres|mysql|mariadb|mongo|redis|elastic|opensearch|rabbitmq|kafka|docker|containerd|kube|linux-image|systemd|"
     r"openssh-server|sudo|libc|nginx|apache2|etcd|grub|clickhouse|vault|jenkins|gitlab"
 )
-"""Packages of what runs all the time."""
+"""Packages of permanently running services."""
 
 
 def _packages(verb: str, bad: Badness, *commands: str) -> Reader:
-    """A reader of package managers; what they remove can be installed again, but for a service with its data."""
+    """Return a reader of package managers. Removed packages can be reinstalled, except services with their data."""
 
     def read(invocation: Invocation) -> Iterator[Destruction]:
         options = parse(invocation.argv[1:], frozenset(("-o", "-c", "-t")))
@@ -53,7 +53,7 @@ def _packages(verb: str, bad: Badness, *commands: str) -> Reader:
 
 
 def _unpublish(invocation: Invocation) -> Iterator[Destruction]:
-    """A published version that is taken back, or all of them with --force, breaks those who use it."""
+    """Unpublishing a version, or all of them with --force, breaks its users."""
     options = parse(invocation.argv[1:])
     words = options.operands
     if words[:1] == ("unpublish",) and not options.has("--dry-run"):

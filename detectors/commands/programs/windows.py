@@ -1,8 +1,8 @@
-r"""Commands of PowerShell and cmd that take files away, or run others, by whatever case they are written in.
+r"""Commands of PowerShell and cmd that delete files or run other commands, in any case.
 
-Misses: variables of cmd (`%X%`), pipelines of objects but those that begin with `Get-ChildItem`, paths with blanks that
-are not in quotes; a backslash is read as a shell of Unix does, so `C:\data` is `C:data` in
-targets, but within `cmd /c` and `pwsh -c`.
+Misses: variables of cmd (`%X%`), pipelines of objects except those that begin with `Get-ChildItem`, unquoted paths with
+blanks; a backslash is read as in a Unix shell, so `C:\data` is `C:data` in targets, except within `cmd /c` and
+`pwsh -c`.
 """
 
 import re
@@ -43,7 +43,7 @@ def _operands(invocation: Invocation) -> tuple[list[str], frozenset[str]]:
 
 
 def _listed(invocation: Invocation) -> list[str]:
-    """What `Get-ChildItem X | ...` hands on."""
+    """Return the paths that `Get-ChildItem X | ...` passes on."""
     upstream = invocation.upstream
     if upstream is None or upstream.name.lower() not in _LISTS:
         return []
@@ -79,7 +79,7 @@ def _set_content(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _out_file(invocation: Invocation) -> Iterator[Destruction]:
-    """`'' | Out-File X`, `New-Item -Force X`, which empties what is there."""
+    """`'' | Out-File X`, `New-Item -Force X`, which empty an existing file."""
     names, options = _operands(invocation)
     makes = invocation.name.lower() in ("new-item", "ni")
     blank = invocation.upstream is not None and not "".join(invocation.upstream.argv).strip("'\"$nul")

@@ -38,7 +38,7 @@ def roll_back(checkpoints: Checkpoints, decision: Decision, tell: RollbackNotice
         try:
             detail = _carry_out(checkpoints, decision, tell)
         except Exception:
-            log.exception("haltline: session %s: cannot go back", decision.session_id)
+            log.exception("haltline: session %s: the rollback failed", decision.session_id)
         finally:
             done.set_result(detail)
 

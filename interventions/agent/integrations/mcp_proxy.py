@@ -98,8 +98,8 @@ class Proxy:
         try:
             checked = self._calls.ask(message)
         except Exception:  # a client without a response would wait forever
-            log.exception("haltline: a call could not be asked about")
-            to_client.write(written(failed(message.get("id"), "the call could not be asked about")))
+            log.exception("haltline: no verdict could be requested for a call")
+            to_client.write(written(failed(message.get("id"), "no verdict could be requested for the call")))
             return
         if checked.refusal is None:
             to_server.write(line if checked.changed is None else written(checked.changed))

@@ -175,8 +175,8 @@ class RuleBook:
         """Start the next run: its budget is unspent, and evidence is cleared."""
         with self._lock:
             if self._run is not None:
-                self._run.begin_anew()
-            self._evidence.begin_anew()
+                self._run.reset()
+            self._evidence.reset()
 
     # With the lock held.
 

@@ -46,7 +46,7 @@ class Budget:
         """Record spending."""
         self.spent_usd = round(self.spent_usd + usd, _PLACES)
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Reset the spending; amounts held by running calls stay."""
         self.spent_usd, self._reported = 0.0, 0
 

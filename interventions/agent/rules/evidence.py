@@ -23,7 +23,7 @@ class Evidence:
             if len(self._at_ms) > _MAX_KEPT:
                 del self._at_ms[next(iter(self._at_ms))]
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Clear the evidence for a new run."""
         self._at_ms.clear()
 

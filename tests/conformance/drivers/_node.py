@@ -110,7 +110,7 @@ class Node:
 
 
 def done(name: str, args: dict[str, Any]) -> dict[str, Any]:
-    """What became of a tool's call."""
+    """The result of a tool's call."""
     try:
         return {"result": TOOL[name](**args)}
     except Exception as error:

@@ -37,7 +37,7 @@ class Scripted(Model):
 
 
 def text_of(step: ActionStep) -> str:
-    """What the code printed, how it failed, and the hints."""
+    """The output of the code, its error, and the hints."""
     shown = step.observations or ""
     printed = re.search(r"Execution logs:\n(.*?)\n?(?:Last output from code snippet:\nNone|\Z)(.*)", shown, re.DOTALL)
     parts = [printed[1], printed[2].strip()] if printed else [shown]

@@ -20,7 +20,7 @@ from tests.interventions.agent.attempts import outcomes
 
 VECTORS = {vector["id"]: vector for vector in load_vectors()}
 RAISES = {"decision": "deny"}
-"""What is expected of haltline where the vector's interceptor raises."""
+"""The expected verdict of haltline if the vector's interceptor raises."""
 
 
 class Stand(ScriptedGuard):
@@ -76,7 +76,7 @@ class Haltline:
 
 
 def gives(script: ScriptedInterceptor) -> bool:
-    """Whether each verdict of a script is one that haltline gives."""
+    """Return whether haltline can give each verdict of a script."""
     for rule in script.rules:
         verdict, point = rule.get("return"), rule["at"]
         if verdict is None:

@@ -1,4 +1,4 @@
-"""Signing in with a browser: the cookie, the proof that a request is the page's own, and the headers."""
+"""Signing in with a browser: the cookie, the protection against cross-site requests, and the headers."""
 
 from pathlib import Path
 

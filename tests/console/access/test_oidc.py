@@ -1,4 +1,4 @@
-"""Signing in with an OpenID provider: whom it names, with which role; and what is no way in."""
+"""Signing in with an OpenID provider: names, roles, and refused sign-ins."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -37,13 +37,13 @@ class Site:
     address: str
 
     def begin(self, next_page: str = "/kill") -> str:
-        """Where the console sends the browser."""
+        """The address to which the console redirects the browser."""
         sent = self.console.get("/sign-in/oidc", params={"next": next_page})
         assert sent.status_code == 302, sent.text
         return sent.headers["location"]
 
     def agree(self, location: str, person: str) -> str:
-        """Where the provider sends the browser when that person has signed in there."""
+        """The address to which the provider redirects the browser after that person has signed in."""
         sent = httpx2.post(location, data={"sub": person})
         assert sent.status_code == 302, sent.text
         return sent.headers["location"]
@@ -63,7 +63,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture
 def site(shared: Site) -> Site:
-    """Of a browser without cookies."""
+    """The site for a browser without cookies."""
     shared.console.cookies.clear()
     return shared
 

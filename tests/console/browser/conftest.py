@@ -29,7 +29,7 @@ _SIGNED_IN: dict[tuple[str, str], StorageState] = {}
 
 
 UNWATCHED = ProtectionLimits(workers_s=1e9, shadow_s=1e9, sink_s=1e9, broker_s=1e9, console_s=1e9, canary_s=1e9)
-"""Of scenes that no worker processes: what is shown is on the topics already."""
+"""Limits for scenes without workers: all records are on the topics already."""
 
 
 @contextmanager
@@ -130,7 +130,7 @@ class Scene(NamedTuple):
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """For all tests of a module; what one of them adds, the others see."""
+    """One scene for all tests of a module, which share its changes."""
     from tests.console.browser.every_page import furnished  # noqa: PLC0415  # it imports this module
 
     with furnished(tmp_path_factory.mktemp("scene"), stories=True) as scene:
@@ -145,5 +145,5 @@ def page(chromium: Browser, scene: Scene) -> Iterator[Page]:
 
 
 def answer(page: Page, path: str) -> Any:
-    """What the API answers to somebody who is signed in so."""
+    """The API's response to the page's signed-in user."""
     return page.context.request.get(path).json()

@@ -1,4 +1,4 @@
-"""What the days of test_days have in common: a folder with everything running, agents, and a webhook."""
+"""Shared parts of test_days: a folder with a running system, agents, and a webhook."""
 
 import json
 import os
@@ -116,7 +116,7 @@ class Folder:
         self.environ |= {"XDG_CONFIG_HOME": str(path / "none"), "COLUMNS": "200"}
 
     def run(self, *words: str, code: int = 0) -> str:
-        """What a command prints; it must end with the code."""
+        """The output of a command, which must end with this exit code."""
         command = [sys.executable, "-m", "haltline.cli", *words]
         done = subprocess.run(
             command, cwd=self.path, env=self.environ, capture_output=True, text=True, timeout=DEADLINE_S, check=False
@@ -200,7 +200,7 @@ def receiving() -> Iterator[Webhook]:
 
 @dataclass
 class System:
-    """What one person after the other works with; `end` is the end of its last day."""
+    """The system that the people use, one after the other; `end` is the end of the last day."""
 
     folder: Folder
     keys: dict[str, str]
@@ -212,7 +212,7 @@ class System:
 
     @property
     def link(self) -> str:
-        """That `haltline up` printed."""
+        """The sign-in link that `haltline up` printed."""
         return _found(r"Sign in\s+(\S+)", self.printed)
 
     @property
@@ -264,7 +264,7 @@ def running(path: Path, *options: str) -> Iterator[System]:
 
 @contextmanager
 def _process(folder: Folder, *words: str, until: str) -> Iterator[str]:
-    """What a command prints until it has printed this; it ends by SIGTERM, with exit code 0."""
+    """The output of a command up to this text; it is then ended by SIGTERM, with exit code 0."""
     with printing(folder.path / f"{words[0]}.txt", *words, cwd=folder.path, env=folder.environ) as running:
         yield running.wait_for(until)
     assert running.exit_code() == 0, running.printed

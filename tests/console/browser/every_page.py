@@ -28,7 +28,7 @@ PAGES: Final = {
     "audit": "/audit",
     "docs": "/docs",
 }
-"""Where each begins, by name."""
+"""The start address of each page, by name."""
 
 _FIRST: Final = {"incident": "a[href^='/incidents/']", "intervention": "a[href^='/interventions/']"}
 """The link that leads to the page from the list where it begins."""
@@ -56,5 +56,5 @@ def open_page(page: Page, name: str) -> None:
 
 
 def wait_until_usable(page: Page) -> None:
-    """Until the view has loaded all that it shows at first."""
+    """Wait until the view has loaded its initial content."""
     expect(page.locator("main[aria-busy=false]")).to_be_visible()

@@ -1,4 +1,4 @@
-"""A fleet to look at: runaways that were stopped, a healthy session, hostile texts, and what waits for a person."""
+"""A fleet for the pages: stopped runaways, a healthy session, hostile texts, and pending approvals."""
 
 import time
 from collections.abc import Iterable, Iterator

@@ -25,7 +25,7 @@ _SHOWN: Final = {
     "incident-1280-light": "incident",
     "kill-390-light": "kill-phone",
 }
-"""What the documentation shows, and by which name."""
+"""The pictures in the documentation, by file name."""
 
 
 def main(folder: Path) -> None:

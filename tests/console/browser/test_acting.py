@@ -1,4 +1,4 @@
-"""What an operator does in a real browser reaches a real worker, and agents that wait for it or are stopped by it."""
+"""Acts of an operator in a real browser reach a real worker, and agents that wait or are stopped."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Three people's days, each from the first page to the last, in one system."""
+"""Three scenarios of operators, each over many pages, in one system."""
 
 import re
 import zipfile

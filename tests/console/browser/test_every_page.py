@@ -1,4 +1,4 @@
-"""What holds for every page: it is accessible, fits its screen, is small, and is usable soon on a slow processor.
+"""Checks of every page: it is accessible, fits its screen, is small, and is usable soon on a slow processor.
 
 Time on a clock would judge what else the machine does; `make screenshots` prints it of each page, slowed down so.
 """
@@ -25,7 +25,7 @@ COLOURFUL, OF_COLOUR = ("fleet", "intervention", "session", "approvals"), ("colo
 
 
 def violations(page: Page, name: str, *rules: str) -> list[str]:
-    """What axe finds on a page by WCAG 2.2 A and AA and best practice: the rule, its first place, what is wrong."""
+    """Axe's findings on a page by WCAG 2.2 A and AA and best practice: the rule, its first place, the problem."""
     options: dict[str, Any] = {"resultTypes": ["violations"]}  # of what is in order, it is not told where
     if rules:
         options["runOnly"] = {"type": "rule", "values": rules}
@@ -81,7 +81,7 @@ def fits(page: Page, name: str) -> None:
 
 
 def is_dark(ground: str) -> bool:
-    """Of a colour as the browser computes it."""
+    """Return whether a colour, in the browser's form `rgb(...)`, is dark."""
     return sum(map(int, ground[4:-1].split(","))) < 384
 
 

@@ -1,4 +1,4 @@
-"""What somebody who looks finds out, in a real browser; what workers would have written is on the topics already."""
+"""The pages for viewers in a real browser; the topics contain records as workers write them."""
 
 from collections.abc import Iterator
 

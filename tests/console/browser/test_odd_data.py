@@ -1,4 +1,4 @@
-"""What agents can send and nobody wants to see: very long, unseen, very many; and a console that is away."""
+"""Unusual data on the pages: very long, invisible, very many; and an unavailable console."""
 
 from collections.abc import Iterator
 

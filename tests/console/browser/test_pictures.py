@@ -1,4 +1,4 @@
-"""What pictures, what-ifs and verifications say in a real browser: to the eye, to a keyboard, and as a table."""
+"""Charts, what-ifs and verifications in a real browser: drawn, by keyboard, and as a table."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The page of `haltline scan` in a real browser without a network, and what its labels do to a calibration."""
+"""The page of `haltline scan` in a real browser without a network, and the effect of its labels on a calibration."""
 
 from pathlib import Path
 

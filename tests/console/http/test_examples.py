@@ -45,7 +45,7 @@ def bodies(app: FastAPI) -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def model_of(route: APIRoute, which: str) -> Any:
-    """What the route itself reads or writes; the bodies of traces are read by hand."""
+    """The route's model of a body; bodies of traces, which no model parses, are `Trace`."""
     if which != "request":
         return route.response_model
     return Trace if route.body_field is None else route.body_field.field_info.annotation

@@ -1,4 +1,4 @@
-"""What is around every route, each layer by itself."""
+"""The middleware of every route, each layer alone."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""The console as its own process, and what its routes for the pages answer."""
+"""The console as its own process, and the responses of its routes for the pages."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""All that a read model holds, to compare."""
+"""The complete content of a read model, for comparisons."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,7 +12,7 @@ from haltline.streams.audit.columns import Row
 
 
 def of_batches(engine: Engine, batches: Iterable[Iterable[Row]]) -> dict[str, list[dict[str, Any]]]:
-    """What it holds after these alone."""
+    """The content of the read model, cleared and built from these batches."""
     clear(engine)
     for batch in batches:
         with engine.begin() as connection:
@@ -21,7 +21,7 @@ def of_batches(engine: Engine, batches: Iterable[Iterable[Row]]) -> dict[str, li
 
 
 def contents(engine: Engine) -> dict[str, list[dict[str, Any]]]:
-    """By table, the rows without the numbers of their arrival; without how far it has read, and where."""
+    """The rows by table, without numbers of arrival and without the positions of the reader."""
     kept = (tables.versions, tables.offsets, tables.topic_ids)
     with engine.connect() as connection:
         return {

@@ -1,4 +1,4 @@
-"""What the read model holds follows from the records alone, however partitions are mixed and wherever batches end."""
+"""The read model depends on the records only, not on the order of partitions or the bounds of batches."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -50,7 +50,7 @@ def keyed(key: str) -> int:
 
 
 def by_partition(sent: Sequence[Sent]) -> dict[tuple[str, int], list[Row]]:
-    """As the console's reader makes them."""
+    """The records as the console's reader passes them."""
     reader, found = Reader(Topics(), "console"), dict[tuple[str, int], list[Row]]()
     for topic, partition, key, record in sent:
         kept = found.setdefault((topic, partition), [])
@@ -203,7 +203,7 @@ def test_records_of_all_topics_make_the_same_tables_in_any_order(
 
 
 def a_night() -> list[Sent]:
-    """What a real core makes of some sessions, by the partitions of their keys."""
+    """A real core's records of some sessions, by the partitions of their keys."""
     policy = Policy(rules={"destructive_repeat": Rule(levels={"high": Level.PAUSE, "critical": Level.KILL})})
     inputs: list[ActionEvent | Command] = [event(0, "a", Kind.SESSION_STARTED, task=Task(goal="tidy up"))]
     inputs += [delete(n, name) for n in range(1, 5) for name in ("a", "b")]

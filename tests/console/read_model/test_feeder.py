@@ -1,4 +1,4 @@
-"""What the reader of the console's read model says while it has to wait."""
+"""The reader of the console's read model while it has to wait."""
 
 import uuid
 from collections.abc import Callable
@@ -78,11 +78,11 @@ class BeginsAnew(Feeder):
             raise TopicRecreated("topic actions was recreated")
         super()._assign(consumer)
 
-    def _begin_anew(self, anew: TopicRecreated) -> None:
+    def _start_over(self, recreated: TopicRecreated) -> None:
         self.tries += 1
         if self.tries == 1:
             raise OperationalError("DELETE", None, OSError("the database is unavailable"))
-        super()._begin_anew(anew)
+        super()._start_over(recreated)
 
 
 def test_a_database_that_is_away_when_the_read_model_begins_anew_is_waited_for(

@@ -1,4 +1,4 @@
-"""What the pictures of the fleet page are drawn from, against the same counted of a list."""
+"""The data of the fleet page's charts, compared with counts over a list."""
 
 from collections import Counter
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is asked about interventions, against the same asked of a list of them."""
+"""Queries about interventions, compared with the same queries over a list."""
 
 import random
 from collections import Counter

@@ -58,7 +58,7 @@ def settings(folder: Path, table: Path) -> ConsoleSettings:
 
 
 def of_topics(engine: Engine, log: LiveLog) -> dict[str, list[dict[str, Any]]]:
-    """As the feeder does it."""
+    """The content of a read model that is built like the feeder builds it."""
     reader = reader_of(TOPICS)
     batches = (
         [reader.row(KafkaRecord(*record[:6], tuple(record.headers)), record.timestamp) for record in kept]
@@ -104,7 +104,7 @@ RECORDS = [
     change("resolved", 2, "d-done", session_id="s1", scope_id="s1", resolution="session_ended"),
     change(incident="d-done", session_id="s1", scope_id="s1"),
 ]  # fmt: skip
-"""Of one incident, revisions in the wrong order too."""
+"""The revisions of one incident, some in the wrong order."""
 
 
 @pytest.fixture(scope="module")

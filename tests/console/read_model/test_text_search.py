@@ -1,4 +1,4 @@
-"""Whatever contains a text is found by it, on SQLite and on PostgreSQL, and nothing else."""
+"""Text search finds all records that contain a text and no others, on SQLite and on PostgreSQL."""
 
 import pytest
 from sqlalchemy import Engine

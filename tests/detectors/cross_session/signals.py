@@ -40,7 +40,7 @@ def destroys(seconds: float, session: str = "s1", target: str = "table=orders", 
 
 
 def found(pattern: CrossSessionPattern[Any], *signals: Signal) -> list[Finding]:
-    """What one state of a pattern finds in these."""
+    """The findings of a pattern on these signals, with one state."""
     state = pattern.start()
     return [finding for one in signals if (finding := pattern.observe(state, one)) is not None]
 

@@ -1,4 +1,4 @@
-"""What holds for every pattern across sessions."""
+"""The contract of every detector across sessions."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,4 @@
-"""What nobody misses: made in passing, worked on and done with, or new. And what counts all the same."""
+"""Deletes that are no loss: of temporary, finished or new objects; and deletes that still count."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What is counted in whole results. All of these sessions are made by hand."""
+"""Counts of new words in whole results. All of these sessions are written by hand."""
 
 from typing import Any
 

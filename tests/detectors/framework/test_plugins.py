@@ -1,4 +1,4 @@
-"""Detectors of other packages, through the pure core: what they may do, and what is done about what they must not."""
+"""Detectors of other packages in the pure core: what they may do, and the handling of their errors."""
 
 import re
 from collections.abc import Callable
@@ -269,7 +269,7 @@ def test_one_that_is_slow_too_often_is_counted_named_and_switched_off() -> None:
     assert received == [("too_many_calls", 6.0), ("too_many_calls", 7.0)]
     (reported,) = failures(outcomes)
     assert reported == (
-        "too_many_calls: switched off until the process starts anew: expected at most 1 of 100 calls"
+        "too_many_calls: switched off until the process restarts: expected at most 1 of 100 calls"
         " above 5 ms, got one more, of 7.0 ms"
     )
     assert [len(o.failures) for o in outcomes] == [0, 0, 0, 0, 1, 0]

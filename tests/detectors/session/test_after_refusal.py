@@ -1,4 +1,4 @@
-"""Who goes on trying after refusals."""
+"""Sessions that keep trying after refusals."""
 
 from typing import Any
 

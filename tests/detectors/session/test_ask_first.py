@@ -112,7 +112,7 @@ class Careful(Session):
         return said(decision)
 
     def says_of(self, command: str) -> str:
-        """What is decided about a command line."""
+        """The decision on a command line."""
         event = bash(60, command, kind=Kind.PROPOSED, outcome=None, await_verdict=True)
         return said(self.core.on_event(None, event).decision)
 

@@ -29,7 +29,7 @@ def every(gap_s: float, count: int, make: Any = poll) -> list[ActionEvent]:
 
 
 def steps(events: Sequence[ActionEvent], detector: Polling = DETECTOR) -> dict[str, int]:
-    """By severity: at which event it was reached first, from 1."""
+    """By severity: the number of the first event with it, from 1."""
     reached: dict[str, int] = {}
     place = {e.event_id: n for n, e in enumerate(events, start=1)}
     for e, finding in findings(detector, events):

@@ -40,7 +40,7 @@ def submit(second: float, error: str | None = None, result: str | None = None) -
 
 
 def click(second: float, action: str = "click", page: str = PAGE, size: int = 900) -> ActionEvent:
-    """What came back is longer than what is published of it, and differs somewhere behind that."""
+    """A call whose result is longer than its published part, and differs after that."""
     length, digest = size + round(second), f"{round(second):016x}"
     return event(second, action, args={"on": "Month"}, output_head=page, output_bytes=length, output_digest=digest)
 

@@ -26,7 +26,7 @@ def reads(folder: str, count: int, first: int = 1) -> list[ActionEvent]:
 
 
 def scoped(*parts: Sequence[ActionEvent]) -> list[ActionEvent]:
-    """What a session does whose task is within src."""
+    """The calls of a session whose task is within src."""
     return [started("src/**"), *chain.from_iterable(parts)]
 
 

@@ -1,4 +1,4 @@
-"""Guards before a broker, verdicts, and what becomes of calls: `executed`, or the code of their refusal.
+"""Guards on a broker, verdicts, and the results of calls: `executed`, or the code of their refusal.
 
 Imported in every environment of a framework.
 """

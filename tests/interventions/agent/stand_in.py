@@ -1,4 +1,4 @@
-"""Stands for the worker in tests of the agent's side: reads what guards publish, and says what the test wants."""
+"""A fake worker for tests of the agent's side: reads records of guards, and sends the decisions of the test."""
 
 import threading
 import time
@@ -101,7 +101,7 @@ REASON = "3 deletes on asset_id=fact_sales in 12s"
 
 
 def decision(level: Level, event: ActionEvent | None = None, *, session_id: str = "s1", age_ms: int = 0) -> Decision:
-    """As the worker makes it; without an event: about an earlier one, so that no call waits for it."""
+    """A decision like the worker's; without an event, it is about an earlier one, so that no call waits for it."""
     if event is None:
         earlier = {"event_id": f"earlier-{level}", "session_id": session_id, "time": now_ms()}
         event = ActionEvent(kind=Kind.PROPOSED, **earlier)

@@ -153,7 +153,7 @@ def answer_to(event: ActionEvent, result: Said, number: int) -> Decision:
 
 
 def outcome_of(*sequence: Said) -> str:
-    """What a blocking delete comes to when these decisions arrive in this order."""
+    """The result of a blocking delete when these decisions arrive in this order."""
 
     def verdicts(event: ActionEvent) -> None:
         for number, result in enumerate(sequence):

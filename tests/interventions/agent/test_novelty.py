@@ -1,4 +1,4 @@
-"""What is new in a result: the words, the sketch against a plain set, and which calls the guard counts."""
+"""New words of a result: the words, the Bloom filter compared with a set, and the calls that the guard counts."""
 
 import re
 import sys

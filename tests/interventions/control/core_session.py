@@ -1,4 +1,4 @@
-"""One session before the core and the real codec of states."""
+"""One session in the core, with the real codec of states."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Incidents whatever happens, in any order, over restarts of the worker and of the console.
+"""State machine test of incidents: any inputs in any order, over restarts of the worker and of the console.
 
 What must hold:
 
@@ -54,7 +54,7 @@ POLICY = Policy(
 SELDOM = st.sampled_from([False, False, False, True])
 PEOPLE = st.sampled_from(["ada", "bo"])
 Input = tuple[str, Any, int]
-"""What the core is asked, what with, and the place or the time."""
+"""An input of the core: the method, its argument, and the position or the time."""
 
 
 def read_model() -> Engine:
@@ -189,7 +189,7 @@ class Incidents(RuleBasedStateMachine):
         self._tick()
 
     def _tick(self) -> None:
-        """As a worker does every second: what expires counts from the first tick that sees it."""
+        """A tick, as in a worker every second: an expiry counts from the first tick that sees it."""
         for _ in range(100):
             if not 0 < self.state.due_ms <= self.now_ms:
                 break
@@ -215,7 +215,7 @@ class Incidents(RuleBasedStateMachine):
 
     @rule()
     def worker_dies_and_begins_again(self) -> None:
-        """What it told since its checkpoint stands on the topic, and is told again."""
+        """Records since its checkpoint stay on the topic, and are written again."""
         before = state_codec.encode(self.state)
         kept, first = self.checkpoint
         self.state, self.replaying = state_codec.decode(kept), True
@@ -263,7 +263,7 @@ class Incidents(RuleBasedStateMachine):
                 assert record.count in (exact, published), "4: the count is exact, or its first two digits are"
 
     def _was_counted(self, decision: Decision) -> bool:
-        """Whether it is the decision on an event, and not an answer to who waited there."""
+        """Return whether it is the decision on an event, not an answer to a waiting call."""
         return any(
             what == "on_event" and with_.event_id == decision.event_id and with_.time == decision.time
             for what, with_, _ in self.inputs

@@ -1,4 +1,4 @@
-"""The scenario of the loop guard and what surrounds it, and which rules run where, through the pure core."""
+"""The loop guard's scenario and its variations, and the rules that run in each group, through the pure core."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -265,7 +265,7 @@ def unlocks_a_phone() -> Iterator[Act]:
 
 
 def test_customer_service_is_never_stopped() -> None:
-    """Only the prompts tell it from an agent that looks at the same line again and again."""
+    """Only the prompts distinguish it from an agent that reads the same line repeatedly."""
     seen, events = SeenWords(), [prompt(0, 1)]
     for number, (tool, args, result) in enumerate(unlocks_a_phone()):
         if number and number % 3 == 0:

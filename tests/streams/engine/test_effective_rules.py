@@ -1,4 +1,4 @@
-"""What holds of a policy and its overrides: the strictest, unless an operator has exempted one."""
+"""The effective rules of a policy and its overrides: the strictest, unless an operator has exempted one."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What rules in shadow find, in one group with all rules and in a group of their own: the same, to the last byte."""
+"""Rules in shadow have byte-identical results in one group with all rules and in a group of their own."""
 
 from collections.abc import Iterable, Sequence
 from functools import cache

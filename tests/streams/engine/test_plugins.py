@@ -57,7 +57,7 @@ LOCKS = [event(s, "lock_table", f"table=t{s}", kind="action.proposed", outcome=N
 
 
 def install(site: Path, package: str, code: str, *points: str) -> None:
-    """What pip leaves of a package: its module, and its metadata with entry points, of detectors unless they say so."""
+    """Install a package as pip does: its module, and its metadata with entry points, by default of detectors."""
     (site / f"{package}.py").write_text(dedent(code), encoding="utf-8")
     info = site / f"{package}-1.2.dist-info"
     info.mkdir()

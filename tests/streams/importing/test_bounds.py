@@ -1,4 +1,4 @@
-"""Recordings that are damaged, too large or of another kind: what can be read is read, the rest has its place."""
+"""Recordings that are damaged, too large or of another kind: readable parts are read, errors name their place."""
 
 import copy
 import gzip

@@ -1,4 +1,4 @@
-"""Recordings by their form, and what the samples do not have: other names of fields, halves of runs, ends of calls."""
+"""Recordings by format, with variations that the samples lack: other field names, partial runs, ends of calls."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Histories that agents keep as several files: what is read of each, and what tells it from others."""
+"""Histories that agents keep in several files: the content read from each, and their detection."""
 
 import json
 import re
@@ -78,7 +78,7 @@ def goose_database(file: Path) -> Path:
 
 
 def text_of(result: dict[str, Any]) -> tuple[str, bool]:
-    """What a result of goose says, and whether it failed."""
+    """The text of a goose result, and whether it failed."""
     failed = result["status"] == "error"
     return result["error"] if failed else result["value"][0]["text"], failed
 

@@ -1,4 +1,4 @@
-"""What the real libraries recorded of an agent that loops: each event of it, and the rule that trips."""
+"""Recordings by the real libraries of an agent in a loop: each event, and the rule that fires."""
 
 import json
 from pathlib import Path
@@ -31,14 +31,14 @@ STILL = "still exists"
 
 
 class Row(NamedTuple):
-    """What is expected of an event."""
+    """The expected fields of an event."""
 
     kind: Kind
     call: str = ""
     target: str = ""
     outcome: Outcome | None = None
     text: str = ""
-    """Of the output or, where it failed, of the error."""
+    """A part of the output, or of the error if it failed."""
     below: str = ""
     cost: float = 0.0
 
@@ -129,7 +129,7 @@ def claude() -> list[Row]:
 
 
 def history(*, calls_first: bool = False, cost: float = 0.0, why: str = "no such asset: none") -> list[Row]:
-    """What an agent keeps of a session without subagents; a turn is counted behind its calls, or before."""
+    """An agent's history of a session without subagents; a turn is counted after its calls, or before."""
     calls = [*map(delete, range(3)), call("describe_asset call_a3", "none", why, failed=True)]
     again = turn("I look again.", cost=cost)
     rows = [row for one in calls for row in (around(one, again) if calls_first else again + one)]

@@ -131,7 +131,7 @@ def test_a_verdict_says_what_the_model_should_hear_and_what_must_change(embedded
 
 ASKED = {"session_id": "s", "action": "a"}
 QUESTIONS: list[tuple[str, Any, int, str]] = [
-    ("/v1/end", {"session_id": "s"}, 404, "session_id: expected a session that was asked about, got 's'"),
+    ("/v1/end", {"session_id": "s"}, 404, "session_id: expected an open session, got 's'"),
     ("/v1/verdict", [], 400, "the body: expected an object, got list"),
     ("/v1/verdict", {"action": "a"}, 400, "session_id: expected a text, got None"),
     ("/v1/verdict", {"session_id": "s"}, 400, "action: expected a text, got None"),
@@ -140,7 +140,7 @@ QUESTIONS: list[tuple[str, Any, int, str]] = [
     ("/v1/verdict", ASKED | {"effect": "bad"}, 400, "effect: expected one of read"),
     ("/v1/verdict", ASKED | {"effect": []}, 400, "effect: expected a text, got []"),
     ("/v1/verdict", {"session_id": "t", "action": "a", "agent_id": 7}, 400, "agent_id"),
-    ("/v1/result", {"session_id": "s", "call_id": "c"}, 404, "expected a call of session s that was asked about"),
+    ("/v1/result", {"session_id": "s", "call_id": "c"}, 404, "expected a call of session s with a verdict"),
     ("/v1/traces", {"resourceSpans": 7}, 400, "expected an OTLP request"),
     ("/v1/verdict", ASKED | {"mode": "fast"}, 400, "mode: expected one of async, block"),
     ("/v1/verdict", ASKED | {"mode": "local"}, 400, "got 'local': this intake decides by"),

@@ -40,7 +40,7 @@ from tests.waiting import wait_until
 
 
 def one_run(tracer: Tracer) -> None:
-    """What an agent's instrumentation writes, by the conventions: only the outermost span names the conversation."""
+    """Write an agent's spans by the conventions: only the outermost span names the conversation."""
     agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "cleaner", "gen_ai.conversation.id": "s1"}
     with tracer.start_as_current_span("invoke_agent cleaner", attributes=agent):
         with tracer.start_as_current_span("chat m-1", attributes={"gen_ai.operation.name": "chat"}) as chat:
@@ -119,7 +119,7 @@ Answered = tuple[int, str, bytes]
 
 
 def posted(embedded: EmbeddedBroker, *requests: tuple[bytes, str, dict[str, str]]) -> list[Answered]:
-    """What an intake answers to each body of this type, with these headers: status, type, body."""
+    """The intake's response to each body of this type, with these headers: status, type, body."""
 
     async def run() -> list[Answered]:
         async with serving(embedded.bootstrap) as address, ClientSession() as http:
@@ -205,7 +205,7 @@ TOKEN = (("authorization", "Bearer secret"),)
 
 
 def method(channel: aio.Channel, path: str) -> Callable[..., Awaitable[bytes]]:
-    """As bytes: what a client of protobuf would not send is sent as well."""
+    """A method that sends bytes, including ones that a protobuf client would not send."""
     unary: aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(path)
     return unary
 

@@ -33,7 +33,7 @@ def statuses(answers: list[tuple[int, Any]]) -> list[int]:
 
 
 def scripted(guard: Guard | None, talk: Any, *, settings: GuardSettings | None = None, **options: Any) -> Any:
-    """What a client says to an intake whose every session is this guard's; None: each has its own."""
+    """Run `talk` with a client of an intake whose sessions all use this guard; None: each has its own."""
     made: dict[str, Any] = {} if guard is None else {"make_guard": lambda _: guard}
 
     async def run() -> Any:

@@ -1,4 +1,4 @@
-"""Keys of an intake: what each is for, and how much of it."""
+"""Keys of an intake: their scopes and limits."""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""What LiteLLM's generic guardrail API is answered; with LiteLLM's real proxy in test_litellm_proxy.py."""
+"""Responses to LiteLLM's generic guardrail API; with LiteLLM's real proxy in test_litellm_proxy.py."""
 
 import asyncio
 from typing import Any
@@ -19,7 +19,7 @@ NONE = (200, {"action": "NONE"})
 
 
 def asked(kind: str = "request", session_id: str | None = "s1", **fields: Any) -> dict[str, Any]:
-    """As LiteLLM 1.106.2 sends it."""
+    """A request of LiteLLM 1.106.2."""
     about = {"input_type": kind, "litellm_call_id": "turn-1", "litellm_trace_id": session_id or "made-by-litellm"}
     headers = {} if session_id is None else {"x-litellm-session-id": session_id}
     data = {"user_api_key_alias": "cleaner", "user_api_key_user_id": "u1"}

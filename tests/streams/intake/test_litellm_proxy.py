@@ -1,4 +1,4 @@
-"""docs/gateways.md as it stands: its configuration, its command lines and its agent, with LiteLLM's real proxy."""
+"""docs/gateways.md unchanged: its configuration, its command lines and its agent, with LiteLLM's real proxy."""
 
 import json
 import subprocess

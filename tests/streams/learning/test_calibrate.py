@@ -1,4 +1,4 @@
-"""`haltline calibrate`, from labelled sessions to a document that could be published, and what `doctor` says of it."""
+"""`haltline calibrate`, from labelled sessions to a valid document, and the report of `doctor` about it."""
 
 from collections.abc import Sequence
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""`haltline learn`, from an audit table with labels to a document that could be published."""
+"""`haltline learn`, from an audit table with labels to a valid document."""
 
 import sys
 from collections.abc import Sequence

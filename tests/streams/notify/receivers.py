@@ -1,4 +1,4 @@
-"""Receivers of several kinds on this machine: they check what comes as theirs do, and answer as they do."""
+"""Local receivers of several kinds: they check messages and respond like the real ones."""
 
 import json
 import threading
@@ -99,7 +99,7 @@ class Heard:
 
 @dataclass
 class Receiver:
-    """What came, in order; `answers` are given first, one for each request, then the usual one."""
+    """A receiver: its requests in order; `answers` are the first responses, one each, before the usual one."""
 
     url: str = ""
     heard: list[Heard] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Incident records in one line each."""
+"""Short constructors of incident records."""
 
 from typing import Any
 

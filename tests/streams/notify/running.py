@@ -1,4 +1,4 @@
-"""A notifier in a thread or as a process, with what it reads and what it says."""
+"""A notifier in a thread or as a process, with its input and output."""
 
 import time
 from collections import Counter
@@ -52,7 +52,7 @@ class System:
         assert producer.flush(30) == 0
 
     def recorded(self) -> list[NotificationRecord]:
-        """What the topic says was told."""
+        """The records of notifications on the topic."""
         with LogReader(self.bootstrap, [self.topics.notifications]) as reader:
             return [NotificationRecord.model_validate_json(message.value() or b"") for message in reader.to_end()]
 

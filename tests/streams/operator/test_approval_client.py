@@ -40,7 +40,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def guard_of(bootstrap: str, session: str) -> Guard:
-    """Of an agent of its own: what several sessions of one agent destroy is a case of its own."""
+    """A guard of a session with its own agent: destruction by several sessions of one agent is another rule."""
     return Guard(
         session_id=session, agent_id=f"agent of {session}", bootstrap=bootstrap, mode="blocking", budget_s=30.0,
         start_budget_s=30.0,
@@ -103,7 +103,7 @@ def test_a_call_waits_for_a_person_and_passes_once(bootstrap: str) -> None:
 
 
 def said(bootstrap: str, word: str, request: Request) -> tuple[int, str]:
-    """What ada hears when she answers a request by the beginning of its id."""
+    """The output for ada when she answers a request by the beginning of its id."""
     request_id = request.approval.request_id
     done = haltline(word, request_id[:8], "--by", "ada", "--reason", "r", "--bootstrap", bootstrap)
     return done.exit_code, " ".join(done.output.split()).rpartition(": ")[2]

@@ -146,12 +146,12 @@ def test_many_trips_are_one_incident_that_a_person_closes(system: str) -> None:
 
 
 def test_it_is_killed_acknowledged_and_leaves_nothing_standing(system: str) -> None:
-    before = {record.key for record in Operator(system).standing()}
+    before = {record.key for record in Operator(system).in_force()}
     done = haltline("canary", "--json", "--within", "60s", "--bootstrap", system)
     assert done.exit_code == Exit.OK, done.output
     flight = orjson.loads(done.stdout)
     assert (flight["well"], flight["attempts"], flight["problem"]) == (True, 3, "")
-    assert {record.key for record in Operator(system).standing()} == before
+    assert {record.key for record in Operator(system).in_force()} == before
 
 
 def test_of_workers_that_stop_nothing_it_says_so(embedded: EmbeddedBroker) -> None:
@@ -186,7 +186,7 @@ def a_decision(decision_id: str, session_id: str, detector: str = "destructive_r
 def test_a_kill_stands_with_who_and_why_and_the_agents_side_is_waited_for(operator: Operator, system: str) -> None:
     first = operator.command(KILL, SESSION, "kill-1", by="ada", reason="deletes the wrong schema")
     assert (first.answered, first.before) == (True, None)
-    (standing,) = [record for record in operator.standing() if record.id == "kill-1"]
+    (standing,) = [record for record in operator.in_force() if record.id == "kill-1"]
     assert standing == first.after
     assert (standing.state, standing.by, standing.reason) == (ControlState.KILLED, "ada", "deletes the wrong schema")
     assert (standing.stopped_at, standing.unheard) == (None, True), "a session without events acknowledges nothing"
@@ -251,11 +251,11 @@ def test_without_a_worker_the_command_is_kept_and_carried_out_later(embedded: Em
     assert not declared.answered
     assert len(commands(embedded.bootstrap, "later")) == 2
     assert sum(partition.lag_records for partition in hasty.lag()) == 2
-    assert hasty.standing() == []
+    assert hasty.in_force() == []
     with pytest.raises(NoSuchTopic, match=r"topic other\.control: expected one that is there"):
-        Operator(embedded.bootstrap, topics=Topics("other.")).standing()
+        Operator(embedded.bootstrap, topics=Topics("other.")).in_force()
     with running_worker(embedded.bootstrap, tmp_path):
-        wait_until(lambda: [record.id for record in hasty.standing()] == ["later"], "the kill stands")
+        wait_until(lambda: [record.id for record in hasty.in_force()] == ["later"], "the kill stands")
 
 
 IDS = ("night", "night-7", "night-8", "day-1")

@@ -1,4 +1,4 @@
-"""A changelog whose eras went down, as an older release left it, on a real Kafka: seen, repaired, and gone on with."""
+"""A changelog whose eras went down, as an older release left it, on a real Kafka: detected, repaired, and continued."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -42,7 +42,7 @@ class Site:
         self.log = Log(bootstrap)
         self._core = Core()
         self.whole: dict[str, SessionState] = {}
-        """By session: what the core makes of all its events."""
+        """By session: the core's state after all its events."""
         ids = TopicIds({"bootstrap.servers": bootstrap}).of([*topics.session_sources, self.changelog])
         self._logs = Logs.of(ids, self.changelog).mark
 
@@ -68,14 +68,14 @@ class Site:
         assert producer.flush(10) == 0
 
     def commit_all(self) -> None:
-        """As an owner has done that has processed all."""
+        """Commit like an owner that has processed everything."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.group})
         end = self.log.ends(self.topics.actions)[HOME]
         consumer.commit(offsets=[TopicPartition(self.topics.actions, HOME, end)], asynchronous=False)
         consumer.close()
 
     def state(self, session: str) -> SessionState:
-        """What is newest in the changelog."""
+        """The session's newest state in the changelog."""
         values = [message.value() for message in self.log.records(self.changelog) if message.key() == session.encode()]
         return state_codec.decode(values[-1] or b"")
 
@@ -92,12 +92,12 @@ class Site:
         return orjson.loads(done.stdout)
 
     def home(self, *, exit_code: Exit) -> Any:
-        """What `check` reports of the partition."""
+        """The report of `check` on the partition."""
         found = self.json("check", exit_code=exit_code)["partitions"]
         return next(one for one in found if (one["topic"], one["partition"]) == (self.changelog, HOME))
 
     def doctor(self) -> str:
-        """What it finds in the changelogs."""
+        """The findings of `haltline doctor` in the changelogs."""
         done = haltline("doctor", "--bootstrap", self.bootstrap, "--prefix", self.topics.prefix, "--json")
         checks = orjson.loads(done.stdout)
         return next(str(check["found"]) for check in checks if check["what"] == "changelogs")

@@ -1,4 +1,4 @@
-"""What is found in a changelog whose eras went down, and what comes back; logs are as older releases wrote them."""
+"""Detection and repair of a changelog whose eras went down; the logs are as older releases wrote them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Log:
     records: list[Record] = field(default_factory=list)
 
     def old(self, era: int, key: bytes, value: bytes | None, *, since_ms: int = 0, logs: bytes = b"") -> "Log":
-        """As releases before claims wrote it: the era under its own header."""
+        """A record of releases before claims: the era has its own header."""
         headers = [(EPOCH_HEADER, Epoch(era, since_ms or era).encode()), *([(TOPIC_IDS_HEADER, logs)] if logs else [])]
         return self._add(key, value, headers)
 
@@ -40,7 +40,7 @@ class Log:
         return self._add(claim.key, None, claim.headers)
 
     def new(self, claim: int, key: bytes, value: bytes | None) -> "Log":
-        """As the owner since the claim at this offset writes it."""
+        """A record of the owner since the claim at this offset."""
         return self._add(key, value, [(OWNER_HEADER, Owner(claim, ID).encode())])
 
     def _add(self, key: bytes, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> "Log":

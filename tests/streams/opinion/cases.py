@@ -1,4 +1,4 @@
-"""A session that reads one file again and again, and answers on its first finding in doubt."""
+"""A session that reads one file repeatedly, and the answers on its first finding in doubt."""
 
 from typing import Any, Final
 

@@ -18,7 +18,7 @@ SOUND = {"verdict": "sound", "since_step": None, "why": "It gets on.", "tell": "
 
 @dataclass
 class Server:
-    """What it was asked, and how it answers."""
+    """A server: its requests, and its responses."""
 
     url: str = ""
     answer: Callable[[BaseHTTPRequestHandler], None] = lambda handler: reply(handler, RUNAWAY)

@@ -1,4 +1,4 @@
-"""What the core makes of second opinions: pure, so the same on replay."""
+"""Second opinions in the pure core, with the same results on replay."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Policy documents: refused with the line that is wrong, or used though they name what is gone."""
+"""Policy documents: refused with the wrong line, or used although they name removed rules."""
 
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,7 @@ SETTINGS = [(detector.id, name) for detector in ALL for name in annotations_of(d
 
 
 def loads(document: dict[str, Any]) -> bool:
-    """Whether it is loaded; what no schema can say, the order of settings, is not held against a document."""
+    """Return whether it is loaded; errors that no schema can express, of the order of settings, do not count."""
     try:
         parse_policy(yaml.safe_dump(document))
     except BadPolicy as refused:

@@ -1,4 +1,4 @@
-"""A log that a worker has written, made in this process: its inputs, its outputs, and the audit of all of it."""
+"""A worker's log, created in this process: its inputs, its outputs, and their audit."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -65,7 +65,7 @@ class LiveLog:
             self._waiting.append(kept[-1])
 
     def events(self, events: Iterable[ActionEvent]) -> "LiveLog":
-        """What agents do, each when it says, with all that follows."""
+        """Process the agents' events at their times, with all effects."""
         for one in events:
             self.now_ms = max(self.now_ms, one.time)
             self.send(TOPICS.actions, key=one.session_id.encode(), value=one.to_json())
@@ -73,13 +73,13 @@ class LiveLog:
         return self
 
     def command(self, command: Command) -> None:
-        """What an operator asks for."""
+        """Process an operator's command."""
         self.now_ms = max(self.now_ms, command.time)
         self.send(TOPICS.commands, key=command.id.encode(), value=command.to_json())
         self._work()
 
     def opinion(self, opinion: Opinion) -> None:
-        """What a model answers."""
+        """Process a model's answer."""
         self.send(TOPICS.opinions, key=opinion.session_id.encode(), value=opinion.to_json())
         self._work()
 
@@ -101,7 +101,7 @@ class LiveLog:
             self._checkpoint()
 
     def _checkpoint(self) -> None:
-        """As `Checkpointer` does, about once a second."""
+        """Write a checkpoint, like `Checkpointer` about once a second."""
         for partition, key, state in self._worker.changed():
             self._slices[partition].put(key, state, self.now_ms)
         for part in self._slices:
@@ -160,7 +160,7 @@ def deletes(session: str, *seconds: float) -> list[ActionEvent]:
 def label_of(
     session: str, word: str, decision_id: str | None = None, *, rule: str | None = None, second: float = 900
 ) -> Command:
-    """What a person says of a decision, or of a session in which a rule has missed something."""
+    """An operator's label of a decision, or of a session in which a rule has missed something."""
     return Command(
         command_id=f"{session} {word} {decision_id} {rule} {second:g}", kind=CommandKind.LABEL, id=session, by="ada",
         reason="looked at it", time=at(second), label=word, decision_id=decision_id, code=rule,

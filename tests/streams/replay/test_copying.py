@@ -1,4 +1,4 @@
-"""A range of a log on a broker, and recorded records onto another topic: as they were, from where they were left."""
+"""A range of a log on a broker, and copies of records onto another topic: unchanged, and resumed where they ended."""
 
 from functools import partial
 from pathlib import Path
@@ -130,7 +130,7 @@ def test_an_interrupted_replay_is_noted_and_can_go_on(
     result = [note.split(": ", 1)[1].split(" records")[0] for note in notes if " onto cut: " in note]
     every = night.count(TOPICS.actions)
     assert result == [
-        f"{how}" for how in ("begins or goes on after 0", "interrupted after 5", "begins or goes on after 5", every)
+        f"{how}" for how in ("starts or continues after 0", "interrupted after 5", "starts or continues after 5", every)
     ]
 
 

@@ -1,4 +1,4 @@
-"""A recorded log through the core once more: the same decisions or the first that differs, idle states forgotten."""
+"""Replay of a recorded log: the same decisions or the first that differs, without idle states."""
 
 from functools import partial
 from itertools import count

@@ -1,4 +1,4 @@
-"""The audit table as a source: records as they were, and what is not there any more is said."""
+"""The audit table as a source: original records, and a report of missing ones."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A history of which every figure of a backtest was worked out by hand.
+"""A history for which every figure of a backtest was computed by hand.
 
 One rule is on: `destructive_repeat`, which nudges at the second delete of one thing and kills at the third.
 The strict policy kills at the second. Each delete costs 2 USD when it is made, 5 USD when it is prevented.

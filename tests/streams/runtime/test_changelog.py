@@ -1,4 +1,4 @@
-"""What a reader of the changelog takes, and what of a replaced owner's late records it does not."""
+"""The records of a changelog that its readers accept, and late ones of a replaced owner that they ignore."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

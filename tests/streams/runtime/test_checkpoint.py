@@ -1,4 +1,4 @@
-"""The order of a checkpoint, looked at from the broker at the moment of acknowledging."""
+"""The order of a checkpoint, observed at the broker when it acknowledges."""
 
 import asyncio
 from collections import Counter
@@ -30,7 +30,7 @@ class Sent(NamedTuple):
 
 
 class Broker:
-    """As ConfirmedProducer; what is sent lands when it is waited for."""
+    """A producer like ConfirmedProducer; records arrive when they are waited for."""
 
     def __init__(self) -> None:
         self.landed: list[Sent] = []

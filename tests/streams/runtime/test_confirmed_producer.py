@@ -1,4 +1,4 @@
-"""The outbox: at once, to the right partition, and never without proof."""
+"""The outbox: sends at once, to the right partition, and confirms only acknowledged records."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Entries of the control topic: which of them count, and which a worker writes anew. Histories are simulated."""
+"""Entries of the control topic: those in force, and those that a worker rewrites. Histories are simulated."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 def owned(offset: int, changelog: str = CHANGELOG) -> Headers:
-    """Of an owner that claimed there."""
+    """The headers of an owner with its claim at this offset."""
     return (OWNER_HEADER, claim(offset).encode()), (CHANGELOG_HEADER, changelog.encode())
 
 

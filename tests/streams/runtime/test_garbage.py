@@ -1,4 +1,4 @@
-"""The worker's memory stays bounded though Python does not collect by itself."""
+"""The worker's memory stays bounded with Python's garbage collection switched off."""
 
 import gc
 import weakref

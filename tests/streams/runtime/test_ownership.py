@@ -1,4 +1,4 @@
-"""What ends the recovery of a partition of the changelog; how it becomes a process's is the simulator's."""
+"""The end of the recovery of a changelog partition; the simulator tests its assignment."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -56,7 +56,7 @@ class Process:
     def begin(self, _offsets: Mapping[Partition, int]) -> None: ...
 
     def read(self, up_to: int | None = None) -> None:
-        """What stands there now, from where reading is; up to before an offset."""
+        """Read the present records from the position on, up to (not including) an offset."""
         begins, self.position = self.position, len(self.log) if up_to is None else up_to
         self.take(Fetched(0, (CHANGELOG, 0), begins, self.log[begins : self.position]))
 

@@ -1,4 +1,4 @@
-"""Records on their way from librdkafka to the event loop; their order over rebalances is the simulator's."""
+"""Records from librdkafka to the event loop; the simulator tests their order over rebalances."""
 
 import asyncio
 import queue

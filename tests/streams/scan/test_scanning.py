@@ -268,7 +268,7 @@ def test_what_was_there_before_is_not_told_and_a_line_says_what_would_be(tmp_pat
     desk.write(stuck())
     title, text = line_of(list(desk.following.poll())[-1])
     assert title.startswith("claude-code -srv-shop 11111111-2222-3333-4444-555555555555 PAUSE ")
-    assert "Would be told: " in text
+    assert "Hint: " in text
     transcript = stuck()
     after = len(transcript.lines)
     transcript.later(60)

@@ -1,4 +1,4 @@
-"""A Kafka that speaks TLS only, wants certificates of its clients, knows them by password, and denies the rest."""
+"""A Kafka with TLS only, client certificates, passwords (SASL), and an authorizer that denies by default."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -48,7 +48,7 @@ super.users=User:ANONYMOUS;User:admin
 
 
 class Cluster:
-    """Where it is, and what each of its users is told in files."""
+    """A secured Kafka: its address, and the files with each user's settings."""
 
     def __init__(self, kafka: LocalKafka, port: int, folder: Path, authority: Authority) -> None:
         self.kafka = kafka
@@ -87,7 +87,7 @@ class Cluster:
         return done.exit_code, done.output
 
     def taken(self, user: str, topic: str) -> int:
-        """What the broker says to a record of this user: 0, or an error's code."""
+        """The broker's response to a record of this user: 0, or an error code."""
         result: list[int] = []
         settings = {**self.client(user), "bootstrap.servers": self.bootstrap, "message.timeout.ms": 20_000}
         producer = Producer(settings)
@@ -99,7 +99,7 @@ class Cluster:
 
 
 def password_of(user: str) -> str:
-    """What must be in no output."""
+    """The user's password, which no output may contain."""
     return f"secret-of-{user}"
 
 

@@ -1,4 +1,4 @@
-"""Every process and command over TLS, told of passwords and keys in files and variables only; decisions are sealed."""
+"""Every process and command over TLS, with passwords and keys in files and variables only; decisions are signed."""
 
 import json
 import re
@@ -53,7 +53,7 @@ class System:
         return self.children.start_module(command[0], "haltline.cli", command, env=env)
 
     def follow(self, child: Child) -> str:
-        """Where it serves, once it says so."""
+        """The address of a process, once it has printed it."""
         pattern = re.compile(r"(?:serves .*on port |http://127\.0\.0\.1:)(\d+)")
         self.children.wait_until(lambda: pattern.search(child.log_file.read_text()), child.name, within_s=WITHIN_S)
         found = pattern.search(child.log_file.read_text())
@@ -61,7 +61,7 @@ class System:
         return f"http://127.0.0.1:{found[1]}"
 
     def ask(self, url: str, body: object = None) -> Any:
-        """What a process answers; None while it does not."""
+        """The response of a process; None while there is none."""
         headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         try:
@@ -139,7 +139,7 @@ def test_a_runaway_is_stopped_kept_and_shown_over_tls(cluster: Cluster, tmp_path
 
 
 def said_by(cluster: Cluster, user: str, *command: str, code: int = 0) -> str:
-    """What a command says that ends as it should."""
+    """The output of a command that must succeed."""
     actual, output = cluster.run(user, *command)
     assert actual == code, f"{command}: {output}"
     return output

@@ -213,7 +213,7 @@ def test_a_state_of_an_older_release_is_read_and_nothing_of_it_is_lost(file: Pat
 
 
 def _kept(written: object, read: object) -> object:
-    """What is read now, without fields that have come since."""
+    """The decoded state without fields that were added since."""
     if isinstance(written, dict) and isinstance(read, dict):
         return {name: _kept(value, read[name]) for name, value in written.items()}
     if isinstance(written, list) and isinstance(read, list) and len(written) == len(read):

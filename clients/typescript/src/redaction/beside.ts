@@ -1,4 +1,4 @@
-/** Secrets without a distinctive form, found by an adjacent word, or by random looks under a certain name. */
+/** Secrets without a distinctive form, found by an adjacent word, or by a random-looking value under a certain name. */
 
 import { compiled, matchAt, oneOf } from "./forms.js";
 import type { Found } from "./marks.js";
@@ -83,7 +83,7 @@ function behind(match: RegExpExecArray, at: number, kind: string): Found {
   return { start, end: start + match[2]!.length, kind };
 }
 
-/** Whether a text looks random: letters of both cases and digits in one run, evenly spread. */
+/** Returns whether a text looks random: letters of both cases and digits in one run, evenly spread. */
 function isRandom(text: string): boolean {
   if (DIGEST.test(text)) return false;
   const runs = text.match(/[A-Za-z0-9+]{12,}/g) ?? [];

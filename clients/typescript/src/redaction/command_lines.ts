@@ -36,7 +36,7 @@ interface Row {
 
 type Place = readonly [start: number, end: number];
 
-/** Whether it is a variable, a command, a template, a file, or an empty value. */
+/** Returns whether it is a variable, a command, a template, a file, or an empty value. */
 export function isNoSecret(text: string): boolean {
   return NO_SECRET.test(text);
 }

@@ -27,7 +27,7 @@ export function matchAt(form: RegExp, text: string, at: number): RegExpExecArray
   return form.exec(text);
 }
 
-/** Whether it has ASCII letters and digits. */
+/** Returns whether it has ASCII letters and digits. */
 export function isOfBoth(text: string): boolean {
   return /[0-9]/.test(text) && /[A-Za-z]/.test(text);
 }

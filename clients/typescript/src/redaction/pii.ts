@@ -22,7 +22,7 @@ const FORMS: readonly (readonly [string, RegExp])[] = [
 const KEY_LIKE =
   /(?<![\p{L}\p{N}_/+=-])(?=[A-Za-z_-]*\p{Nd})(?=[\p{Nd}_-]*[A-Za-z])[A-Za-z0-9]{2,8}[_-][A-Za-z0-9]{24,128}(?![\p{L}\p{N}_/+=-])/gu;
 
-/** Whether it has 14 to 19 digits with a valid Luhn check digit, and only one kind of separator. */
+/** Returns whether it has 14 to 19 digits with a valid Luhn check digit, and only one kind of separator. */
 function isCardNumber(text: string): boolean {
   const digits = [...text].filter((one) => /[0-9]/.test(one)).map(Number);
   if (digits.length < 14 || digits.length > 19 || (text.includes(" ") && text.includes("-"))) return false;

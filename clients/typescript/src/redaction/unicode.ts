@@ -28,7 +28,7 @@ export function head(text: string, count: number): string {
   return text.slice(0, end);
 }
 
-/** Whether it has more code points. */
+/** Returns whether it has more code points. */
 export function isLonger(text: string, count: number): boolean {
   return text.length > count && (text.length > 2 * count || head(text, count).length < text.length);
 }

@@ -1,4 +1,4 @@
-"""What both of haltline's proxies of MCP are tested with: the calls of a client, and messages of any shape."""
+"""Cases for both of haltline's MCP proxies: the calls of a client, and messages of any shape."""
 
 from typing import Any
 
@@ -52,12 +52,12 @@ def say(event: ActionEvent) -> Decision | Level:
 
 
 def heard(result: Any) -> tuple[bool, list[str]]:
-    """Whether a result is an error, and its texts."""
+    """Return whether a result is an error, and its texts."""
     return bool(result.is_error), [block.text for block in result.content if block.type == "text"]
 
 
 async def six_calls(client: Any) -> None:
-    """What a client hears of its calls, where the worker answers as `say`."""
+    """Make six calls and check their results, with a worker that answers like `say`."""
     tools = {"a": "read_file", "/": "tidy", "b": "fail", **dict.fromkeys(("hint", "goal", "other"), "read_file")}
     results = [heard(await client.call_tool(name, {"path": path})) for path, name in tools.items()]
     read, tidy, fail, hinted, reminded, changed = results

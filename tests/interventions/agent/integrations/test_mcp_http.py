@@ -202,7 +202,7 @@ def with_echo(
     guards: Guards,
     answer: Callable[[web.Request], Awaitable[Any]] | None = None,
 ) -> tuple[Any, list[bytes]]:
-    """What a client says to a proxy before a server that answers each request with its own body."""
+    """Run `talk` with a client of a proxy for an echo server; return its result and the bodies the server received."""
     actual: list[bytes] = []
 
     async def echo(request: web.Request) -> Any:

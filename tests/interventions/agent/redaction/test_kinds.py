@@ -27,6 +27,7 @@ PUBLISHED = {
     "google_oauth_secret": "GOC" + "SPX-" + cut(MIXED, 28),
     "azure_client_secret": "abC" + "8Q~" + cut(MIXED, 34),
     "alibaba_access_key": "LT" + "AI" + cut(MIXED, 20),
+    "intra42_secret": "s-s4" + "t2ud-" + cut(HEX, 64),
     "digitalocean_token": "dop" + "_v1_" + cut(HEX, 64),
     "heroku_token": "HR" + "KU-" + cut(MIXED, 60),
     "fly_token": "Fly" + "V1 fm2_" + cut(MIXED, 80),

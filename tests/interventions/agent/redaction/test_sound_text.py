@@ -1,4 +1,4 @@
-"""Text without a secret stays as it is, also where it looks somewhat like one."""
+"""Text without a secret is unchanged, even if it resembles one."""
 
 import time
 
