@@ -151,3 +151,8 @@ def test_no_name_is_overlooked_at_a_glance(name: str) -> None:
     for written in (name, name.upper()):
         assert may_hold_secrets(orjson.dumps({"a": f"x {written}' y"}).decode())
         assert may_hold_secrets(orjson.dumps({written: 1}).decode())
+
+
+@pytest.mark.parametrize("text", ["\ud800", "pass\ud800word=hunter2", "a\udfff"])
+def test_what_is_no_unicode_is_always_looked_at(text: str) -> None:
+    assert may_hold_secrets(text)
