@@ -5,7 +5,7 @@ from importlib import import_module
 
 import haltline
 from haltline.cli import settings_file
-from haltline.cli.base_commands import BESIDE_AGENTS, PROCESSOR
+from haltline.cli.base_commands import BESIDE_AGENTS, needs
 
 
 def main() -> None:
@@ -32,13 +32,9 @@ def main() -> None:
 
         app()
     except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in PROCESSOR:
+        if (text := needs((missing.name or "").partition(".")[0])) is None:
             raise
-        print(
-            f"haltline: this command needs {missing.name}, which is not installed. "
-            "It comes with the processor: pip install 'haltline[processor]'",
-            file=sys.stderr,
-        )
+        print(f"haltline: {text}", file=sys.stderr)
         sys.exit(2)  # like every command with an invalid configuration
 
 

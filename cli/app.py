@@ -143,7 +143,7 @@ def _print_version(given: bool) -> None:
 app = typer.Typer(
     name="haltline",
     cls=Commands,
-    help=f"Stops runaway AI agents while they run. Begin with: haltline demo\n\n{EXIT_CODES}",
+    help=f"Stops runaway AI agents while they run. Begin with: haltline scan\n\n{EXIT_CODES}",
     no_args_is_help=True,
     add_completion=False,  # it edits the shell's files; `haltline completion` prints the script
     pretty_exceptions_enable=False,  # an unexpected traceback is for a bug report: plain and complete

@@ -151,6 +151,8 @@ KAFKA_PARTITIONS = 4
 
 def fail(error: object, code: Exit) -> NoReturn:
     """Prints an error on standard error and ends the command with the exit code."""
+    if isinstance(error, OSError) and error.filename is not None:
+        error = f"{error.filename}: {error.strerror}"
     say_error(f"haltline: {error}")
     raise typer.Exit(code)
 

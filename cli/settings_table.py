@@ -90,6 +90,12 @@ SETTINGS: Final = (
         "table of texts",
         'Settings of the object store, such as {AWS_REGION = "eu-north-1"}. Secrets stay in the environment.',
     ),
+    _setting(
+        "audit.group",
+        "text",
+        "The audit sinks' consumer group: sinks of one group share one table.",
+        "the prefix without its dot, with -audit; `haltline up` on a named broker without audit.table: one of its own",
+    ),
     _setting("audit.signing_key", "file", "Private key that signs the hash chains.", variable="HALTLINE_AUDIT_KEY"),
     _setting("audit.public_key", "file", "Public key that checks the signatures."),
     _setting("console.host", "text", "Address to listen on.", "127.0.0.1", variable="HALTLINE_CONSOLE_LISTEN_HOST"),

@@ -6,6 +6,7 @@ from sqlalchemy import Column, Engine, func, select
 
 from haltline.console.context import Context
 from haltline.console.read_model import tables
+from haltline.console.read_model.store import values
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.streams.operator.ids import SHOWN, NotFound, resolve
 from haltline.streams.operator.known_sessions import HINT
@@ -41,8 +42,8 @@ def decision_in(engine: Engine, given: str) -> Decision:
     table = tables.records.c
     decision_id = resolve("decision", given, beginning(engine, table.decision_id, given))
     statement = select(table.body).where(tables.of_topic("interventions"), table.decision_id == decision_id)
-    with engine.connect() as connection:
-        return Decision.model_validate_json(connection.execute(statement.limit(1)).scalar_one())
+    (body,) = values(engine, statement.limit(1))
+    return Decision.model_validate_json(body)
 
 
 def beginning(engine: Engine, column: Column[str], given: str) -> list[str]:
@@ -50,5 +51,4 @@ def beginning(engine: Engine, column: Column[str], given: str) -> list[str]:
     same = select(column).where(column == given).limit(1)
     # Not LIKE, which ignores case in SQLite, nor a range, which depends on PostgreSQL's collation.
     begin = select(column).where(func.substr(column, 1, len(given)) == given).distinct().limit(SHOWN + 2)
-    with engine.connect() as connection:
-        return list(connection.execute(same).scalars()) or list(connection.execute(begin).scalars())
+    return values(engine, same) or values(engine, begin)

@@ -75,15 +75,34 @@ class Flight:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Misfit:
-    """A partition whose content does not match what the read model has read."""
+class Mismatch:
+    """A partition whose offsets do not match. `topic` is without prefix."""
 
     topic: str
     partition: int
-    text: str
-    """Human-readable."""
-    is_gap: bool
-    """Records were deleted before they were read; otherwise, the topic ends before what was read."""
+    reached: int
+    """The next offset to read."""
+    begins: int = 0
+    ends: int = 0
+    """The partition's first offset, and its end (exclusive)."""
+
+    @property
+    def is_gap(self) -> bool:
+        """Return whether records were deleted before they were read; else the partition ends before what was read."""
+        return self.begins > self.reached
+
+    def text(self, prefix: str = "") -> str:
+        """A human-readable description; `prefix` makes the topic's name whole."""
+        name = f"{prefix}{self.topic}[{self.partition}]"
+        if self.is_gap:
+            return (
+                f"{name}: expected the records from offset {self.reached} on, got a partition that begins at offset "
+                f"{self.begins}: those before it were deleted before they were read"
+            )
+        return (
+            f"{name}: expected a partition that goes on at offset {self.reached}, got one that ends at {self.ends}: "
+            "the topic was recreated or cut off. What was read before is still shown"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +120,8 @@ class Known:
     failed_since_s: float | None = None
     missing: str = ""
     """The topic that the read model waits for, with the reason; empty: none."""
-    misfits: Mapping[Misfit, float] = field(default_factory=dict)
-    """Each with the time of its detection."""
+    mismatches: Mapping[Mismatch, float] = field(default_factory=dict)
+    """The partitions that do not match what was read, by whole topic names; each with the time of its detection."""
     flight: Flight | None = None
 
 
@@ -170,9 +189,9 @@ def fed(before: Known, failure: str, now_s: float, missing: str = "") -> Known:
     return replace(before, feeder_failure=failure, missing=missing, failed_since_s=since_s)
 
 
-def compared(before: Known, misfits: Iterable[Misfit], now_s: float) -> Known:
+def compared(before: Known, mismatches: Iterable[Mismatch], now_s: float) -> Known:
     """Update the partitions whose offsets do not match the topics."""
-    return replace(before, misfits={one: before.misfits.get(one, now_s) for one in misfits})
+    return replace(before, mismatches={one: before.mismatches.get(one, now_s) for one in mismatches})
 
 
 def problems_of(known: Known, now_s: float, limits: ProtectionLimits) -> list[Problem]:
@@ -187,8 +206,8 @@ def problems_of(known: Known, now_s: float, limits: ProtectionLimits) -> list[Pr
         _still(known, Part.SHADOW, limits.shadow_s),
         console,
         # After a broker's restart a partition may seem too short for a moment.
-        _misfit(known, now_s, is_gap=False, after_s=limits.console_s),
-        _misfit(known, now_s, is_gap=True),
+        _mismatch(known, now_s, is_gap=False, after_s=limits.console_s),
+        _mismatch(known, now_s, is_gap=True),
     ]
     return [problem for problem in found if problem is not None]
 
@@ -203,16 +222,7 @@ def _still(known: Known, part: Part, after_s: float) -> Problem | None:
     if not since:
         return None
     where = _by_topic(since)
-    return Problem(
-        part=part,
-        urgency=Urgency.CRITICAL if part is Part.WORKERS else Urgency.WARNING,
-        since_s=min(since.values()),
-        title=_TITLES[part],
-        what=_STILL[part].format(named=_named(where)),
-        partitions=where,
-        steps=STEPS[part.value],
-        runbook=_RUNBOOKS[part],
-    )
+    return _problem(part, min(since.values()), _STILL[part].format(named=_named(where)), where)
 
 
 def _broker(known: Known, now_s: float, limits: ProtectionLimits) -> Problem | None:
@@ -220,15 +230,11 @@ def _broker(known: Known, now_s: float, limits: ProtectionLimits) -> Problem | N
     since_s = known.looked_s if known.away_since_s is None else known.away_since_s
     if now_s - since_s < limits.broker_s + (0 if known.away_since_s is not None else _LOOK_TAKES_S):
         return None
-    return Problem(
-        part=Part.BROKER,
-        urgency=Urgency.CRITICAL,
-        since_s=since_s,
-        title=_TITLES[Part.BROKER],
-        what="Without it nothing is decided, killed or approved, and whether workers run is not known. "
+    return _problem(
+        Part.BROKER,
+        since_s,
+        "Without it nothing is decided, killed or approved, and whether workers run is not known. "
         f"The last attempt: {known.away_why or 'it has not ended'}",
-        steps=STEPS[Part.BROKER.value],
-        runbook=_RUNBOOKS[Part.BROKER],
     )
 
 
@@ -238,35 +244,30 @@ def _canary(flight: Flight | None, now_s: float, limits: ProtectionLimits) -> Pr
     ago_s = now_s - flight.began_s
     counts = flight.every_s is not None or ago_s < _CANARY_ONCE_S
     if not flight.killed and counts and ago_s >= limits.canary_s:
-        return Problem(
-            part=Part.CANARY,
-            urgency=Urgency.CRITICAL,
-            since_s=flight.began_s,
-            title=_TITLES[Part.CANARY],
-            what=f"Session {flight.session_id} should have been killed and was not. Runaway agents may not be stopped.",
-            steps=STEPS["canary_not_stopped"],
-            runbook="HaltlineCanaryNotStopped",
+        return _problem(
+            Part.CANARY,
+            flight.began_s,
+            f"Session {flight.session_id} should have been killed and was not. Runaway agents may not be stopped.",
         )
     if flight.every_s is not None and ago_s >= 2 * flight.every_s + _CANARY_SLACK_S:
-        return Problem(
-            part=Part.CANARY,
-            urgency=Urgency.WARNING,
-            since_s=flight.began_s,
-            title="The canary is silent",
-            what=f"One is expected every {flight.every_s:g} s. Until it runs again, nothing proves that a runaway is "
+        silent = _problem(
+            Part.CANARY,
+            flight.began_s,
+            f"One is expected every {flight.every_s:g} s. Until it runs again, nothing proves that a runaway is "
             "stopped.",
-            steps=STEPS["canary_silent"],
-            runbook="HaltlineCanarySilent",
+            title="The canary is silent",
+            steps="canary_silent",
         )
+        return replace(silent, urgency=Urgency.WARNING, runbook="HaltlineCanarySilent")
     return None
 
 
 def _console(known: Known, limits: ProtectionLimits) -> Problem | None:
-    title, steps = _TITLES[Part.CONSOLE], STEPS[Part.CONSOLE.value]
+    title, steps = "", ""
     where: dict[str, tuple[int, ...]] = {}
     if known.missing and known.failed_since_s is not None:
         since_s = known.failed_since_s
-        title, steps = "The console waits for its topics", STEPS["console_waits"]
+        title, steps = "The console waits for its topics", "console_waits"
         what = (
             f"{known.missing}. These pages are filled as soon as every topic is there; until then nothing is decided."
         )
@@ -283,36 +284,48 @@ def _console(known: Known, limits: ProtectionLimits) -> Problem | None:
             return None
         since_s, where = min(behind.values()), _by_topic(behind)
         what = f"What is new in {_named(where)} is not on these pages yet. Agents are stopped as before."
-    return Problem(
-        part=Part.CONSOLE,
-        urgency=Urgency.WARNING,
-        since_s=since_s,
-        title=title,
-        what=what,
-        partitions=where,
-        steps=steps,
-        runbook=_RUNBOOKS[Part.CONSOLE],
-    )
+    return _problem(Part.CONSOLE, since_s, what, where, title=title, steps=steps)
 
 
-def _misfit(known: Known, now_s: float, *, is_gap: bool, after_s: float = 0.0) -> Problem | None:
-    found = {one: at_s for one, at_s in known.misfits.items() if one.is_gap == is_gap and now_s - at_s >= after_s}
+def _mismatch(known: Known, now_s: float, *, is_gap: bool, after_s: float = 0.0) -> Problem | None:
+    found = {one: at_s for one, at_s in known.mismatches.items() if one.is_gap == is_gap and now_s - at_s >= after_s}
     if not found:
         return None
-    texts = [one.text for one in found]
+    texts = [one.text() for one in found]
     more = [f"{len(texts) - _MAX_TEXTS} more are alike"] if len(texts) > _MAX_TEXTS else []
-    return Problem(
-        part=Part.CONSOLE,
-        urgency=Urgency.WARNING,
-        since_s=min(found.values()),
+    return _problem(
+        Part.CONSOLE,
+        min(found.values()),
+        ". ".join([*texts[:_MAX_TEXTS], *more]) + ". Agents are stopped as before.",
+        _by_topic({(one.topic, one.partition) for one in found}),
         title="The console misses records" if is_gap else "The console has read more than the topics hold",
-        what=". ".join([*texts[:_MAX_TEXTS], *more]) + ". Agents are stopped as before.",
-        partitions=_by_topic({(one.topic, one.partition) for one in found}),
-        steps=STEPS["console_gap" if is_gap else "console_ahead"],
-        runbook=_RUNBOOKS[Part.CONSOLE],
+        steps="console_gap" if is_gap else "console_ahead",
     )
 
 
+def _problem(
+    part: Part,
+    since_s: float,
+    what: str,
+    partitions: Mapping[str, tuple[int, ...]] | None = None,
+    *,
+    title: str = "",
+    steps: str = "",
+) -> Problem:
+    """A problem of a part; without a title and steps of its own, with those of the part."""
+    return Problem(
+        part=part,
+        urgency=Urgency.CRITICAL if part in _CRITICAL else Urgency.WARNING,
+        since_s=since_s,
+        title=title or _TITLES[part],
+        what=what,
+        partitions=partitions or {},
+        steps=STEPS[steps or part.value],
+        runbook=_RUNBOOKS[part],
+    )
+
+
+_CRITICAL: Final = frozenset({Part.WORKERS, Part.BROKER, Part.CANARY})
 _TITLES: Final = {
     Part.WORKERS: "Protection is down",
     Part.BROKER: "The broker does not answer",
@@ -332,6 +345,7 @@ _STILL: Final = {
 _RUNBOOKS: Final = {
     Part.WORKERS: "HaltlineNoProgress",
     Part.BROKER: "HaltlineNoProgress",
+    Part.CANARY: "HaltlineCanaryNotStopped",
     Part.SINK: "HaltlineSinkBehind",
     Part.SHADOW: "HaltlineShadowBehind",
     Part.CONSOLE: "HaltlineConsoleBehind",

@@ -29,7 +29,7 @@ STEPS: Final[dict[str, tuple[Step, ...]]] = {
         Step("See which broker is unavailable, and whether it is the network or the credentials.", "haltline doctor"),
         Step("Restore the broker. Workers, sink and console resume automatically."),
     ),
-    "canary_not_stopped": (
+    "canary": (
         Step("Send one by hand: it reports which part is missing.", "haltline canary --within 30s"),
         Step("No verdict: no worker decides.", "haltline status"),
         Step(

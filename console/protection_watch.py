@@ -14,7 +14,6 @@ from sqlalchemy import Engine, select
 from haltline.console.protection import (
     Flight,
     Known,
-    Misfit,
     Part,
     Problem,
     answered,
@@ -99,11 +98,8 @@ class ProtectionWatch:
         failure = "" if self._feeder.alive else repr(self._feeder.failure or "it has ended")
         self._known = fed(self._known, failure, now_s, self._feeder.missing)
         prefix = self._settings.topics.prefix
-        misfits = [
-            Misfit(topic=f"{prefix}{one.topic}", partition=one.partition, text=one.text(prefix), is_gap=one.is_gap)
-            for one in self._feeder.mismatches()
-        ]
-        self._known = compared(self._known, misfits, now_s)
+        found = [replace(one, topic=f"{prefix}{one.topic}") for one in self._feeder.mismatches()]
+        self._known = compared(self._known, found, now_s)
         self._known = replace(self._known, flight=last_flight(self._engine, now_s))
 
     def _groups(self, admin: AdminClient) -> dict[Part, Mapping[Partition, Sample]]:

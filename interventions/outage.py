@@ -29,11 +29,6 @@ class Outage:
         self._since_s: float | None = None
         self._logged_s = 0.0
 
-    @property
-    def lasts(self) -> bool:
-        """Whether the dependency was down at the last check."""
-        return self._since_s is not None
-
     def away(self, why: object) -> None:
         """Report that it is down."""
         now_s = self._now_s()

@@ -1,9 +1,12 @@
 """Delivery reports of librdkafka: whether a record is in its topic."""
 
-from confluent_kafka import KafkaError, Message
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message
 
 
-def undelivered(error: KafkaError | None, message: Message) -> KafkaError | None:
+def undelivered(error: "KafkaError | None", message: "Message") -> "KafkaError | None":
     """Return why a record may not be in its topic; None: the broker confirmed it, with its offset.
 
     librdkafka reports a record as delivered, without an offset, when the broker refused it and accepted a later one
@@ -14,4 +17,6 @@ def undelivered(error: KafkaError | None, message: Message) -> KafkaError | None
     offset = message.offset()
     if error is not None or (offset is not None and offset >= 0):
         return error
+    from confluent_kafka import KafkaError  # noqa: PLC0415 - schemas load no client
+
     return KafkaError(KafkaError._FAIL, "the broker confirmed a later record of the partition, but not this one")

@@ -97,6 +97,12 @@ def main(arguments: list[str]) -> int:
             _show(file, before, after)
             if not dry_run and before != after:
                 _write(file, before, after, keep=bool(command and AGENTS[agent].events))
+                print(f"haltline: hook: {file}: {'written' if after is not None else 'deleted'}", file=sys.stderr)
+        if command and not dry_run:
+            which = [] if agent == hook_client.CLAUDE_CODE else ["--for", agent]
+            which += ["--settings", settings] if settings else []
+            back = shlex.join(["haltline", "hook", "uninstall", *which])
+            print(f"haltline: hook: sessions that begin from now on are guarded; {back} ends that", file=sys.stderr)
         if command and AGENTS[agent].then and not dry_run:
             print(f"haltline: hook: {AGENTS[agent].then}", file=sys.stderr)
     except (BadSettings, OSError) as error:

@@ -19,15 +19,16 @@ Notify = Callable[[str, str], object]
 
 
 def main(arguments: list[str]) -> int:
-    """Run until interrupted. Returns the exit code: 0, or 2 for a wrong configuration."""
+    """Run until interrupted. Returns the exit code: 0; 2 for a wrong configuration; 3 if no broker answers."""
     parser = argparse.ArgumentParser(
         prog="haltline watch",
         usage="haltline watch --all [options]",
         description="Print, one line each, findings in the histories that the agents on this machine write now: "
         "what `haltline scan` would find. Nothing is stopped; `haltline hook install --local` does that.",
-        epilog="Exit codes: 0 interrupted; 2 wrong configuration. Example: haltline watch --all --notify desktop",
+        epilog="Exit codes: 0 interrupted; 2 wrong configuration; 3 no broker answers. "
+        "Example: haltline watch --all --notify desktop",
     )
-    parser.add_argument("--all", action="store_true", required=True)
+    parser.add_argument("--all", action="store_true", required=True, help="every agent on this machine")
     parser.add_argument("--notify", choices=("terminal", "desktop"), default="terminal",
                         help="desktop: also a desktop notification, by notify-send or osascript")  # fmt: skip
     parser.add_argument(
@@ -36,25 +37,36 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--bootstrap", metavar="HOST:PORT",
                         help="also publish what the agents do to Kafka, for workers and the console")  # fmt: skip
     options = parser.parse_args(arguments)
+    import typer
+
+    from haltline.cli.common import Exit
     from haltline.cli.policy_option import read_policy
     from haltline.interventions.agent.integrations.publishing import Publisher
     from haltline.interventions.agent.settings import GuardSettings
     from haltline.streams.importing.reading import shown
+    from haltline.streams.kafka.log_reader import Unreachable, open_consumer
     from haltline.streams.scan.following import Following
 
     notify = _desktop() if options.notify == "desktop" else None
     if options.notify == "desktop" and notify is None:
         parser.error("--notify desktop: expected notify-send or osascript, got neither")
     publisher: Publisher | None = None
-    if options.bootstrap:
-        publisher = Publisher(GuardSettings.from_env(bootstrap=options.bootstrap))
+    try:
+        policy = read_policy(options.policy)
+        if options.bootstrap:
+            settings = GuardSettings.from_env(bootstrap=options.bootstrap)
+            open_consumer(options.bootstrap, client=settings.kafka).close()
+            publisher = Publisher(settings)
+    except typer.Exit as ended:
+        return ended.exit_code
+    except (Unreachable, ValueError, OSError) as error:
+        print(f"haltline: watch: {error}", file=sys.stderr)
+        return Exit.UNREACHABLE if isinstance(error, Unreachable) else Exit.USAGE
     since_ms = int(time.time() * 1000)
-    following = Following(
-        read_policy(options.policy),
-        on_event=lambda event: publisher and publisher.publish([event]),
-        since_ms=since_ms,
-    )
-    print(f"haltline: watch: {following.start()} histories; Ctrl-C ends", file=sys.stderr, flush=True)
+    following = Following(policy, on_event=lambda event: publisher and publisher.publish([event]), since_ms=since_ms)
+    count = following.start()
+    what = f"{count} histor{'y' if count == 1 else 'ies'}, and new ones" if count else "no histories yet, but new ones"
+    print(f"haltline: watch: {what}; Ctrl-C ends", file=sys.stderr, flush=True)
     with suppress(KeyboardInterrupt):
         while True:
             for trip in following.poll():

@@ -39,8 +39,9 @@ def guarded_javascript(text: str, framework: Framework, change: WrapArgument, ag
     for of, module, _, _ in imports:
         if module in change.modules:
             names |= of
-    if unknown := [name for name in names.values() if name in change.unguarded]:
-        raise CannotEdit(f"expected no {unknown[0]}, which cannot be guarded, got one")
+    for name in names.values():
+        if name in change.unguarded:
+            raise CannotEdit(f"expected no {name}, got one: {change.unguarded[name]}")
     after = max((last for _, _, _, last in imports), default=-1) + 1
     taken = {token.text for token in tokens if token.kind in Name}
     if "guarded" in taken or "httpSession" in taken:

@@ -1,7 +1,8 @@
 """The parts of a framework's row: how a framework is recognised, and the changes that guard its agents."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 ADAPTERS: Final = "haltline.interventions.agent.integrations"
@@ -84,8 +85,8 @@ class WrapArgument:
     modules: tuple[str, ...]
     """The modules from which it is imported."""
     calls: tuple[str, ...]
-    unguarded: tuple[str, ...] = ()
-    """Names of these modules that create agents which cannot be guarded in this way."""
+    unguarded: Mapping[str, str] = field(default_factory=dict)
+    """Names of these modules that create agents which cannot be guarded in this way, with the reason."""
 
 
 Change = AddItem | SetKeyword | WrapKeyword | WrapCall | WithBlock | AddStatement

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from haltline.cli.audit_table import DEFAULT_TABLE, AuditTable, StorageOption, options_of
+from haltline.cli.audit_table import DEFAULT_TABLE, AuditGroup, AuditTable, StorageOption, options_of
 from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import AsJson, Exit, option_of, print_json
 from haltline.cli.tables import print_table
@@ -30,6 +30,7 @@ def doctor(
     intake: Annotated[str, option_of("doctor.intake", metavar="URL")] = "http://127.0.0.1:8765",
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
+    audit_group: AuditGroup = "",
     changelog_records: Annotated[
         int,
         typer.Option(
@@ -56,7 +57,7 @@ def doctor(
     of_machine = list(machine())
     checks = [
         *of_machine,
-        *cluster(at.bootstrap, at.topics, at.group, at.client_config, agent, changelog_records=changelog_records),
+        *cluster(at, agent, sinks=audit_group, changelog_records=changelog_records),
         *health(
             "worker", urls["worker"], needed=True, do="start one (haltline worker), or give its address (--worker)"
         ),

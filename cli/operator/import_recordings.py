@@ -67,12 +67,20 @@ def main(arguments: list[str]) -> int:
     start_ms = moment(options.start)
     if start_ms is None:
         parser.error(f"--start: expected a time such as 2025-01-01T00:00:00Z, got {options.start!r}")
-    skipped = 0
+    unreadable: list[OSError] = []
     try:
-        files = list(within(options.files))
+        files = list(within(options.files, unreadable.append))
     except OSError as error:
-        print(f"haltline: import: {error}", file=sys.stderr)
+        print(f"haltline: import: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
+    for one in unreadable:
+        print(f"haltline: import: {one.filename}: {one.strerror}", file=sys.stderr)
+    skipped = len(unreadable)
+    if not files:
+        print(
+            f"haltline: import: expected recordings in {', '.join(map(str, options.files))}, got none", file=sys.stderr
+        )
+        return 1
     for file in files:
         count = 0
         try:
@@ -80,7 +88,8 @@ def main(arguments: list[str]) -> int:
             for count, event in enumerate(imported.events(start_ms), start=1):  # noqa: B007  # printed below
                 sys.stdout.buffer.write(event.to_json() + b"\n")
         except (NotReadable, OSError) as error:
-            print(f"haltline: import: {error}", file=sys.stderr)
+            why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
+            print(f"haltline: import: {why}", file=sys.stderr)
             if file in options.files:
                 return 2
             skipped += 1  # the folder's other files may be recordings

@@ -14,6 +14,7 @@ from haltline.cli.settings_table import SECTIONS, SETTINGS, Setting
 
 KEYS: Final = "haltline-keys"
 """The folder of keys, beside haltline.toml."""
+_SIGNING: Final = "audit.pem"
 _EXAMPLES: Final = {
     "text": '"TEXT"',
     "file": '"FILE"',
@@ -68,7 +69,7 @@ def init(
 
     With --framework or FILE only the program is written, after its changes were shown and accepted; a program that
     cannot be edited safely is left as it is, and the lines to add are printed (exit code 1). FILE may also be a host's
-    JSON file with MCP servers: the proxy is put before each command. Without them, on a terminal, it offers the hook of
+    JSON file with MCP servers: the proxy is put before each. Without them, on a terminal, it offers the hook of
     the coding agents on this machine, then asks for the framework and for the settings of haltline.toml. The console's
     keys are printed once; the file has their digests.
 
@@ -103,11 +104,9 @@ def init(
     folder = file.parent / KEYS
     try:
         printed = _make_keys(folder, values.get("operator.name", "operator"))
-        values |= {
-            "console.keys": f"{KEYS}/console.yaml",
-            "audit.signing_key": f"{KEYS}/audit.pem",
-            "audit.public_key": f"{KEYS}/audit.pem.pub",
-        }
+        values["console.keys"] = f"{KEYS}/console.yaml"
+        if (folder / _SIGNING).exists():
+            values |= {"audit.signing_key": f"{KEYS}/{_SIGNING}", "audit.public_key": f"{KEYS}/{_SIGNING}.pub"}
         _write(file, values)
     except (OSError, BadSettings) as error:
         fail(error, Exit.USAGE)
@@ -168,17 +167,22 @@ def _question(text: str, given: str | None) -> str | None:
 def _make_keys(folder: Path, operator: str) -> list[str]:
     """Create missing keys; return the lines to print. Raises OSError."""
     from haltline.console.access.keys import Role, digest_of, new_key  # imports pydantic
-    from haltline.schemas.keys import make_keys  # cryptography is slow to import
 
     folder.mkdir(mode=0o700, exist_ok=True)
     (folder / ".gitignore").write_text("*\n", encoding="utf-8")  # keys must not be committed to a repository
     lines = []
-    signing = folder / "audit.pem"
+    signing = folder / _SIGNING
     try:
+        from haltline.schemas.keys import make_keys  # cryptography is slow to import
+
         make_keys(signing)
         lines.append(f"{signing}: the private key that signs the audit; audit.pem.pub proves it")
     except FileExistsError:
         lines.append(f"{signing}: kept, as it proves what it has signed")
+    except ModuleNotFoundError:
+        lines.append(
+            f"{signing}: not made, as it needs cryptography: pip install 'haltline[processor]'; haltline init --force"
+        )
     people = folder / "console.yaml"
     if people.exists():
         return [*lines, f"{people}: kept"]

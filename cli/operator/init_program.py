@@ -4,8 +4,12 @@ import ast
 import difflib
 import os
 import re
+import socket
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -165,14 +169,38 @@ def _write_servers(framework: "Framework", file: Path, text: str, *, yes: bool, 
     from haltline.cli.frameworks.source import CannotEdit
 
     try:
-        new = behind_proxy(text)
+        new, at_address = behind_proxy(text, _free_ports())
     except CannotEdit as error:
         _by_hand(framework, file, str(error))
-    if new == text:
+    left = [one for one in at_address if one.why]
+    for one in left:
+        say_error(
+            f"haltline: {file}: {one.name}: {one.why}. It is left as it is. By hand, in the file and on a terminal:"
+        )
+        typer.echo(f"    {one.member}\n    {one.command}")
+    if new == text and not left:
         say(f"{file}: each server is behind the proxy already; nothing to change")
-    elif agreed(file, text, new, yes=yes, dry_run=dry_run):
+    elif new != text and agreed(file, text, new, yes=yes, dry_run=dry_run):
         _write(file, new, was=text)
-        say(f"{file}: written. Next: haltline up, and a new start of the host with HALTLINE_BOOTSTRAP")
+        say(f"{file}: written; haltline init --undo {file} takes it back")
+        if started := [one.command for one in at_address if not one.why]:
+            say(
+                "These proxies must run beside the host (pip install 'haltline[mcp]'), which reaches no server without:"
+            )
+            typer.echo("\n".join(f"    {command}" for command in started))
+        say("Next: haltline up, and a new start of the host and of these with HALTLINE_BOOTSTRAP")
+    if left:
+        raise typer.Exit(Exit.NO)
+
+
+def _free_ports() -> Iterator[int]:
+    """Ports of this machine for proxies, from their default one."""
+    from haltline.cli.frameworks.mcp_servers import FIRST_PORT
+
+    for port in count(FIRST_PORT):
+        with suppress(OSError):
+            socket.create_server(("127.0.0.1", port)).close()
+            yield port
 
 
 def _by_hand(framework: "Framework", file: Path, why: str) -> NoReturn:

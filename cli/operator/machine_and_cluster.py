@@ -4,12 +4,12 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 
 from confluent_kafka.admin import AdminClient
 
-from haltline.cli.base_commands import PROCESSOR
-from haltline.cli.common import Client, group_of
+from haltline.cli.base_commands import missing_packages
+from haltline.cli.cluster import Cluster
+from haltline.cli.common import Client
 from haltline.cli.operator.topics import changelogs_of
 from haltline.cli.settings_file import files_in_use
 from haltline.schemas.topics import Topics
@@ -34,7 +34,7 @@ def machine() -> Iterator[Check]:
     """Python, packages, the configuration, and what a Kafka on this machine needs."""
     python = ".".join(map(str, sys.version_info[:3]))
     yield Check("python", Verdict.OK, python)  # pip refuses older versions
-    missing = sorted(_missing_packages())
+    missing = missing_packages()
     if missing:
         do = "pip install 'haltline[processor]'"
         yield Check("packages of the processor", Verdict.BAD, f"missing: {', '.join(missing)}", do)
@@ -53,22 +53,13 @@ def machine() -> Iterator[Check]:
         yield Check("a real Kafka on this machine", Verdict.OK, "Java and Kafka's jars (or Maven) are installed")
 
 
-def _missing_packages() -> Iterator[str]:
-    """Packages of haltline[processor] that cannot be imported here."""
-    for name in PROCESSOR:
-        if name == "uvloop" and sys.platform == "win32":
-            continue  # no release exists for it
-        if name not in sys.modules and find_spec(name) is None:
-            yield name
-
-
-def cluster(
-    bootstrap: str, topics: Topics, group: str, client: Client, agent: str, *, changelog_records: int
-) -> Iterator[Check]:
+def cluster(at: Cluster, agent: str, *, sinks: str, changelog_records: int) -> Iterator[Check]:
     """Check broker, topics, progress, changelogs, policies and permissions; only the broker if none answers.
 
-    `changelog_records` is the number of records to read of each partition of the changelogs; 0: none.
+    `sinks` is the audit sinks' consumer group, and `changelog_records` the number of records to read of each partition
+    of the changelogs; 0: none.
     """
+    bootstrap, topics, group, client = at.bootstrap, at.topics, at.group, at.client_config
     try:
         open_consumer(bootstrap, client=client, within_s=ANSWER_WITHIN_S).close()
     except Unreachable as error:
@@ -84,7 +75,6 @@ def cluster(
     yield check_progress("workers' progress", bootstrap, topics, group=group, do=do, client=client)
     yield shadow_progress(bootstrap, topics, group=group, client=client)
     do = f"haltline audit --bootstrap {bootstrap}"
-    sinks = f"{group_of(topics.prefix)}-audit"
     yield check_progress("sink's progress", bootstrap, topics, group=sinks, do=do, client=client)
     if changelog_records:
         yield check_changelogs(bootstrap, changelogs_of(topics, group), client, newest=changelog_records)

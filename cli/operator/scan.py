@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -14,7 +14,7 @@ from haltline.cli.policy_option import read_policy
 
 if TYPE_CHECKING:
     from haltline.streams.scan.report import Report
-    from haltline.streams.scan.scanning import ScannedFile
+    from haltline.streams.scan.results import ScannedFile
 
 _WORST: Final = 10
 _SKIPPED: Final = 5
@@ -61,36 +61,58 @@ def scan(
 
     Example: haltline scan --since -30d --html report.html
     """
-    from haltline.streams.replay.time_range import parse_moment
+    from haltline.schemas.policy import Policy
     from haltline.streams.scan.homes import histories, within
     from haltline.streams.scan.report import Report
-    from haltline.streams.scan.scanning import Known, scan, sessions_in
+    from haltline.streams.scan.results import Known, sessions_in
+    from haltline.streams.scan.scanning import scan
 
-    rules = read_policy(policy)
-    if html is not None and not html.parent.is_dir():
+    rules = Policy() if policy is None else read_policy(policy)  # to check it takes half a second
+    if html is not None and (html.is_dir() or not html.parent.is_dir()):
         fail(f"--html: expected a file in a folder that exists, got {html}", Exit.USAGE)
+    since_ms = _since_ms(since)
     try:
-        since_ms = parse_moment(since, int(time.time() * 1000)).time_ms
-        files = [("", path) for path in within(paths)] if paths else list(histories())
-    except (OSError, ValueError) as error:
+        files = [("", path) for path in within(paths, _say_unreadable)] if paths else list(histories())
+    except OSError as error:
         fail(error, Exit.USAGE)
     known = Known(cache_file(), rules, fresh=fresh)
     found: list[ScannedFile] = []
     with _progress(files) as step:
         found += scan(files, rules, known, step=step)
-    known.write()
+    try:
+        known.write()
+    except OSError as error:
+        say_error(f"haltline: scan: the next scan reads everything again: {error.filename}: {error.strerror}")
     report = Report(sessions_in(found, since_ms), found)
     if html is not None:
         from haltline.streams.scan.page import page_of
 
-        html.write_text(page_of(report), encoding="utf-8")
+        try:
+            html.write_text(page_of(report), encoding="utf-8")
+        except OSError as error:
+            fail(error, Exit.USAGE)
+    for why in report.skipped[:_SKIPPED]:
+        say_error(f"haltline: scan: {why}")
+    if len(report.skipped) > _SKIPPED:
+        say_error(f"haltline: scan: and {len(report.skipped) - _SKIPPED} more places that could not be read")
     if as_json:
         for line in report.lines():
             typer.echo(line.decode())
     else:
-        _print(report, html)
+        _print(report, found, html)
     if not report.sessions:
         raise typer.Exit(Exit.NO)
+
+
+def _since_ms(text: str) -> int | None:
+    from haltline.streams.replay.time_range import BadMoment, parse_moment
+
+    moment = None
+    with suppress(BadMoment):
+        moment = parse_moment(text, int(time.time() * 1000))
+    if moment is None or moment.offsets:
+        fail(f"--since: expected a time (2026-11-20T10:00:00Z) or how long ago (-90m, -30d), got {text!r}", Exit.USAGE)
+    return moment.time_ms
 
 
 def cache_file() -> Path:
@@ -111,15 +133,18 @@ def _progress(files: Sequence[tuple[str, Path]]) -> Iterator[Callable[[int], obj
         yield lambda size: bars.advance(task, size)
 
 
-def _print(report: "Report", html: Path | None) -> None:
+def _say_unreadable(error: OSError) -> None:
+    say_error(f"haltline: scan: {error.filename}: {error.strerror}")
+
+
+def _print(report: "Report", found: "Sequence[ScannedFile]", html: Path | None) -> None:
     from haltline.cli.tables import print_table
 
-    for why in report.skipped[:_SKIPPED]:
-        say_error(f"haltline: scan: {why}")
-    if len(report.skipped) > _SKIPPED:
-        say_error(f"haltline: scan: and {len(report.skipped) - _SKIPPED} more places that could not be read")
     if not report.sessions:
-        say("No session was found. Name files or folders with histories of agents: haltline scan PATH")
+        if any(file.sessions for file in found):
+            say("No session was active since then.")
+        else:
+            say("No session was found. Name files or folders with histories of agents: haltline scan PATH")
         return
     say(report.read_line(), style="bold")
     say(f"Models: {report.models_line()}")

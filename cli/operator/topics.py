@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from haltline.cli.audit_table import AuditGroup
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, Client, Exit, console, fail, group_of, print_json
+from haltline.cli.common import AsJson, Client, Exit, console, fail, print_json
 from haltline.cli.tables import print_table
 from haltline.schemas.topics import Topics
 
@@ -87,12 +88,7 @@ def acls(
     shadow: Annotated[
         str, typer.Option(help="Principal of the workers that run rules in shadow.", metavar="PRINCIPAL")
     ] = "User:shadow",
-    audit_group: Annotated[
-        str,
-        typer.Option(
-            help="The audit sinks' consumer group. Default: the workers' group with -audit appended.", metavar="NAME"
-        ),
-    ] = "",
+    audit_group: AuditGroup = "",
     carry_out: Annotated[
         bool, typer.Option("--apply", help="Create the permissions on the cluster, as its administrator.")
     ] = False,
@@ -113,9 +109,8 @@ def acls(
 
     principals = {Role.AGENT: agent, Role.WORKER: worker, Role.AUDIT: audit, Role.OPERATOR: operator}
     principals |= {Role.NOTIFIER: notifier, Role.OPINION: opinion, Role.SHADOW: shadow}
-    sinks = audit_group or f"{group_of(at.prefix)}-audit"
     expected = grants(
-        principals, at.topics, changelogs=changelogs_of(at.topics, at.group), group=at.group, audit_group=sinks
+        principals, at.topics, changelogs=changelogs_of(at.topics, at.group), group=at.group, audit_group=audit_group
     )
     if carry_out:
         open_consumer(at.bootstrap, client=at.client_config).close()  # fails at once if no broker answers

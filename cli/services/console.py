@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from haltline.cli.audit_table import StorageOption, options_of
+from haltline.cli.audit_table import AuditGroup, StorageOption, options_of
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, Exit, fail, group_of, option_of, print_json, say, token_in
+from haltline.cli.common import AsJson, Exit, fail, option_of, print_json, say, token_in
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -53,6 +53,7 @@ def serve(  # the options are the settings
         option_of("audit.table", help="The audit table to search, to verify and to test policies on. Default: none."),
     ] = None,
     storage_option: StorageOption = None,
+    audit_group: AuditGroup = "",
     audit_public_key: Annotated[Path | None, option_of("audit.public_key")] = None,
     by: Annotated[
         str, option_of("operator.name", help="User name of the printed sign-in link (role admin).", metavar="NAME")
@@ -107,7 +108,7 @@ def serve(  # the options are the settings
             topics=at.topics,
             group=f"{workers}-console",
             workers=workers,
-            sink=f"{group_of(at.prefix)}-audit",
+            sink=audit_group,
             client=at.client_config,
             rules=ruled,
             metrics_token=token,

@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from rich.text import Text
 
 from haltline.cli import settings_file
+from haltline.cli.audit_table import sinks_of
 from haltline.cli.common import DEFAULT_PREFIX, Client, Exit, console, fail, group_of, say
 from haltline.cli.operator.topics import changelogs_of
 from haltline.cli.services.other_runs import InUse, claimed, port_of
@@ -32,6 +33,7 @@ from haltline.streams.local.subprocesses import Child, ChildDied, Children, Time
 from haltline.streams.local.system import READY_WITHIN_S, health_url, start_audit, start_worker, wait_until_ready
 
 _LOOK_EVERY_S = 0.5
+_AUDIT_GROUP = "HALTLINE_AUDIT_GROUP"
 _SERVES = re.compile(r"http://\S+:\d+")
 _log = logging.getLogger(__name__)
 
@@ -65,8 +67,13 @@ class _Run:
     @property
     def instance(self) -> list[str]:
         """The static membership id. A real broker returns the partitions at once to a restarted member."""
-        which = hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:8]
-        return [] if self.broker.embedded else ["--instance-id", f"{socket.gethostname()}-up-{which}"]
+        return [] if self.broker.embedded else ["--instance-id", _instance(self.folder)]
+
+
+def _instance(folder: Path) -> str:
+    """The name of a run's folder among those of every machine."""
+    which = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]
+    return f"{socket.gethostname()}-up-{which}"
 
 
 _EMBEDDED = "in this process, its records end with it"
@@ -99,6 +106,10 @@ def run_system(
     new = f"up-{datetime.now(UTC):%Y%m%dT%H%M%S}"
     folder = (data / ("kafka" if kafka_port else "named" if kept else new)).absolute()
     table = settings.get("HALTLINE_AUDIT_TABLE", str(folder / "audit"))
+    if named is not None and "HALTLINE_AUDIT_TABLE" not in settings:
+        # Sinks of one group share the partitions: the run of another folder, whose table is another one, needs its own.
+        sinks = sinks_of(settings.get("HALTLINE_PREFIX", DEFAULT_PREFIX))
+        settings.setdefault(_AUDIT_GROUP, f"{sinks}-{_instance(folder)}")
     if not kept and "HALTLINE_AUDIT_TABLE" in settings and (Path(table) / "_delta_log").exists():
         fail(
             f"audit.table: expected a new folder for an embedded broker, which starts empty each time; got {table}, "
@@ -127,14 +138,15 @@ def run_system(
             urls = {name: wait_until_ready(children, worker) for name, worker in workers.items()}
             children.wait_until(lambda: health_url(sink), "the audit sink to serve", within_s=READY_WITHIN_S)
             urls["sink"] = health_url(sink) or ""
-            found.write(broker.bootstrap, broker.topics.prefix, table, urls | {"console": page.url})
+            audit = {"table": table} | ({"group": settings[_AUDIT_GROUP]} if _AUDIT_GROUP in settings else {})
+            found.write(broker.bootstrap, broker.topics.prefix, audit, urls | {"console": page.url})
             _show(run, workers, urls, page, found.file)
             while True:
                 children.require_running()
                 time.sleep(_LOOK_EVERY_S)
     except KeyboardInterrupt:
         say("Ended.")
-    except InUse as error:
+    except (InUse, PermissionError, FileExistsError, NotADirectoryError) as error:
         fail(error, Exit.USAGE)
     except (ChildDied, TimedOut, LocalKafkaError) as error:
         fail(error, Exit.NO)
@@ -281,11 +293,14 @@ class RunFile(AbstractContextManager["RunFile", None]):
         self.file = file.absolute()
         self._table = ""
 
-    def write(self, bootstrap: str, prefix: str, table: str, urls: Mapping[str, str]) -> None:
-        """Write the addresses; `urls` are those of `worker`, `sink` and `console`, for `haltline doctor`."""
-        self._table = table
+    def write(self, bootstrap: str, prefix: str, audit: Mapping[str, str], urls: Mapping[str, str]) -> None:
+        """Write broker, table and addresses; `urls` are those of `worker`, `sink` and `console`, for `haltline doctor`.
+
+        `audit` has the `table`, and the sinks' `group` if it is not the default.
+        """
+        self._table = audit["table"]
         looks = {name: urls[name] for name in ("worker", "sink", "console") if urls.get(name)}
-        self._put({"kafka": {"bootstrap": bootstrap, "prefix": prefix}, "audit": {"table": table}, "doctor": looks})
+        self._put({"kafka": {"bootstrap": bootstrap, "prefix": prefix}, "audit": audit, "doctor": looks})
 
     def __exit__(self, *_: object) -> None:
         if self._table:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from haltline.cli.audit_table import DEFAULT_TABLE, AuditTable, StorageOption, options_of
+from haltline.cli.audit_table import DEFAULT_TABLE, AuditTable, StorageOption, audit_group, options_of
 from haltline.cli.common import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_GROUP,
@@ -28,7 +28,6 @@ from haltline.cli.common import (
     Prefix,
     RulesName,
     fail,
-    group_of,
     option_of,
 )
 from haltline.cli.operator.audit import labels, maintenance, query, records
@@ -175,12 +174,7 @@ def audit(
     adopt: Annotated[
         bool, typer.Option("--adopt", help="Continue in a table that was filled from another cluster.")
     ] = False,
-    group: Annotated[
-        str,
-        typer.Option(
-            help="The sinks' consumer group. Default: the workers' group with -audit appended.", metavar="NAME"
-        ),
-    ] = "",
+    group: Annotated[str, audit_group("--group")] = "",
     instance_id: Annotated[
         str | None, typer.Option(help="Static name in the group, the same after a restart and unique.")
     ] = None,
@@ -232,7 +226,7 @@ def audit(
             storage_options=options_of(storage_option),
             sink=sink,
             adopt=adopt,
-            group=group or f"{group_of(prefix)}-audit",
+            group=group,
             instance_id=instance_id,
             flush_s=flush,
             signing_key=signing_key,

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from haltline.cli.base_commands import missing_packages, needs
 from haltline.cli.common import (
     KAFKA_PARTITIONS,
     KAFKA_PORT,
@@ -58,7 +59,9 @@ def up(
     """
     if rules == "shadow":
         fail("--rules: expected enforced or all, got shadow", Exit.USAGE)
-    read_policy(policy)  # here, not in a child's log
+    if missing := missing_packages():  # here, not in a child's log
+        fail(needs(missing[0]), Exit.USAGE)
+    read_policy(policy)  # as above
     from haltline.cli.services.local_system import run_system
     from haltline.streams.engine.groups import Runs
 

@@ -110,8 +110,15 @@ def token_of(request: Request) -> str | None:
     return request.cookies.get(_name(request))
 
 
-def set_cookie(request: Request, response: Response, token: str) -> None:
-    """Set the cookie: the browser sends it to this host only, and scripts cannot read it."""
+def start_session(request: Request, response: Response, who: Who) -> None:
+    """Start a session, in place of the one that the request has.
+
+    The browser sends its cookie to this host only, and scripts cannot read it.
+    """
+    sessions: BrowserSessions = request.app.state.sessions
+    if (old := token_of(request)) is not None:
+        sessions.end(old)
+    token = sessions.begin(who)
     response.set_cookie(
         _name(request), token, max_age=LASTS_S, path="/", secure=_is_secure(request), httponly=True, samesite="strict"
     )

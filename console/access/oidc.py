@@ -12,7 +12,7 @@ from httpx2 import HTTPError
 from joserfc.errors import JoseError
 from starlette.middleware.sessions import SessionMiddleware
 
-from haltline.console.access.browser_sessions import BrowserSessions, local_path, set_cookie, token_of
+from haltline.console.access.browser_sessions import local_path, start_session
 from haltline.console.access.provider import Provider
 
 _LOGIN_STATE_COOKIE: Final = "haltline-oidc"
@@ -76,10 +76,7 @@ def install_oidc(app: FastAPI, provider: Provider) -> None:
             return RedirectResponse("/sign-in?problem=person", 303)
         # Not a redirect: a browser does not send a strict cookie in a redirect that another site started.
         response = HTMLResponse(f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(next_page)}">')
-        sessions: BrowserSessions = request.app.state.sessions
-        if (old := token_of(request)) is not None:
-            sessions.end(old)
-        set_cookie(request, response, sessions.begin(who))
+        start_session(request, response, who)
         return response
 
     app.include_router(router)

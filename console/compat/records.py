@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from pydantic_core import from_json
 
+from haltline.console.http.paging import Page
 from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
 from haltline.schemas.payloads import Usd
 from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Text, rfc3339
@@ -83,30 +84,24 @@ class NewIntervention(BaseModel):
         context = dict(self.context or {})
         if self.remediation_payload is not None:
             context["remediation_payload"] = self.remediation_payload
+        of_record = {name: value for name, value in vars(self).items() if name != "remediation_payload"}
         return InterventionRecord(
-            id=f"int_{hashlib.sha256(name.encode()).hexdigest()[:32]}",
-            type=self.type,
-            outcome=self.outcome,
-            action_name=self.action_name,
-            description=self.description or self.action_name,
-            agent_id=self.agent_id or agent_id or "unknown",
-            run_id=run,
-            mission_id=self.mission_id,
-            task_id=self.task_id,
-            policy_id=self.policy_id or self.policy_name or "",
-            policy_name=self.policy_name or self.policy_id or "",
-            risk_level=self.risk_level,
-            estimated_cost_usd=self.estimated_cost_usd,
-            actual_cost_usd=self.actual_cost_usd,
-            cost_prevented_usd=self.estimated_cost_usd if self.outcome in _PREVENTED else 0.0,
-            blast_radius=radius if isinstance(radius, str) else json.dumps(radius)[:16_384],
-            reason=self.reason or "",
-            agent_intent=self.agent_intent or "",
-            original_inputs=self.original_inputs,
-            modified_inputs=self.modified_inputs,
-            context=context,
-            timestamp=self.timestamp or now_ms,
-            created_at=now_ms,
+            **of_record
+            | {
+                "id": f"int_{hashlib.sha256(name.encode()).hexdigest()[:32]}",
+                "description": self.description or self.action_name,
+                "agent_id": self.agent_id or agent_id or "unknown",
+                "run_id": run,
+                "policy_id": self.policy_id or self.policy_name or "",
+                "policy_name": self.policy_name or self.policy_id or "",
+                "cost_prevented_usd": self.estimated_cost_usd if self.outcome in _PREVENTED else 0.0,
+                "blast_radius": radius if isinstance(radius, str) else json.dumps(radius)[:16_384],
+                "reason": self.reason or "",
+                "agent_intent": self.agent_intent or "",
+                "context": context,
+                "timestamp": self.timestamp or now_ms,
+                "created_at": now_ms,
+            }
         )
 
 
@@ -147,15 +142,12 @@ _ABSENT: Final = dict.fromkeys(("mission_id", "task_id", "original_inputs", "mod
 """Fields that are left out unless known."""
 
 
-class InterventionList(BaseModel):
+class InterventionList(Page):
     """A page of records, the newest first."""
 
     interventions: list[Intervention]
-    total: int
     more: bool = False
     """A text search found more than `total`; narrow it to reach the oldest."""
-    skip: int
-    limit: int
 
 
 class Statistics(BaseModel):

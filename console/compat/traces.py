@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import Engine, select
+from sqlalchemy import Connection, Engine, Row, select
 
 from haltline.console.compat.ledger import CLEANING
 from haltline.console.read_model import tables
@@ -210,10 +210,7 @@ def news(engine: Engine, after: Mapping[int, int]) -> tuple[list[str], dict[int,
     seen = dict(after)
     ids: list[str] = []
     with engine.connect() as connection:
-        places = connection.execute(
-            select(tables.offsets.c.partition, tables.offsets.c.next).where(tables.offsets.c.topic == "interventions")
-        ).all()
-        for partition, following in places:
+        for partition, following in _ends(connection):
             first = seen.get(partition, 0)
             if following > first:
                 statement = select(table.event_id).where(
@@ -229,11 +226,8 @@ def offsets_at(engine: Engine, since_ms: int) -> dict[int, int]:
     """By partition, the offset of the first decision at or after this event time (epoch ms), or the end."""
     table = tables.records.c
     with engine.connect() as connection:
-        ends = connection.execute(
-            select(tables.offsets.c.partition, tables.offsets.c.next).where(tables.offsets.c.topic == "interventions")
-        ).all()
         at: dict[int, int] = {}
-        for partition, end in ends:
+        for partition, end in _ends(connection):
             recent = (
                 select(table.offset)
                 .where(table.topic == "interventions", table.partition == partition, table.offset >= end - 1000)
@@ -244,6 +238,12 @@ def offsets_at(engine: Engine, since_ms: int) -> dict[int, int]:
             first = connection.execute(recent).scalar()
             at[partition] = end if first is None else first
         return at
+
+
+def _ends(connection: Connection) -> Sequence[Row[int, int]]:
+    """The end of the decisions in each partition."""
+    place = tables.offsets.c
+    return connection.execute(select(place.partition, place.next).where(place.topic == "interventions")).all()
 
 
 def _bodies(engine: Engine, ids: Sequence[str]) -> list[tuple[str, bytes]]:

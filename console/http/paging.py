@@ -1,10 +1,10 @@
-"""Parameters of the routes that list: page and time range."""
+"""Parameters of the routes that list: page and time range; and the common fields of their pages."""
 
 from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import Query
-from pydantic import GetPydanticSchema
+from pydantic import BaseModel, GetPydanticSchema
 from pydantic_core.core_schema import no_info_after_validator_function
 
 
@@ -23,3 +23,11 @@ From = Annotated[int | None, _OF_MOMENT, Query(alias="start_date", description="
 """In epoch milliseconds."""
 Until = Annotated[int | None, _OF_MOMENT, Query(alias="end_date", description="Up to this moment, ISO 8601.")]
 """In epoch milliseconds, inclusive."""
+
+
+class Page(BaseModel):
+    """The place of a page in a list."""
+
+    total: int
+    skip: int
+    limit: int

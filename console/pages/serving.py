@@ -11,13 +11,14 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Redirect
 from fastapi.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from haltline.console import live
 from haltline.console.access.browser_sessions import (
     BrowserSessions,
     clear_cookie,
     local_path,
     require_same_origin,
     session_of,
-    set_cookie,
+    start_session,
     token_of,
 )
 from haltline.console.access.keys import May
@@ -25,7 +26,7 @@ from haltline.console.context import ContextDep
 from haltline.console.http.middleware import CompressPathsMiddleware, ResponseHeadersMiddleware
 from haltline.console.lag import LagWatch
 from haltline.console.pages.errors import install_errors
-from haltline.console.routes import audits, events, fleet, labels, session_steps, whatif
+from haltline.console.routes import audits, fleet, labels, session_steps, whatif
 from haltline.streams.notify.links import OPENS_AT, BadLink
 
 _FOLDER: Final = Path(__file__).parent
@@ -54,7 +55,7 @@ def install(app: FastAPI, refusals: Mapping[int | str, dict[str, Any]]) -> None:
     """Add the pages and their routes; `refusals` are the error responses of every route."""
     app.state.sessions = BrowserSessions()
     app.state.lag = LagWatch()
-    for routes in (audits, events, fleet, labels, session_steps, whatif):
+    for routes in (audits, live, fleet, labels, session_steps, whatif):
         app.include_router(routes.router, responses=dict(refusals))
     for name in PAGES:
         router_path = f"/{name}"
@@ -144,10 +145,7 @@ async def sign_in(request: Request, here: ContextDep) -> Response:
         problem = "role" if who is not None else "link" if token else "key"
         return RedirectResponse(f"/sign-in?problem={problem}&next={quote(local_path(next_page), safe='/')}", 303)
     response = RedirectResponse(local_path(next_page), 303)
-    sessions: BrowserSessions = request.app.state.sessions
-    if (old := token_of(request)) is not None:
-        sessions.end(old)
-    set_cookie(request, response, sessions.begin(who))
+    start_session(request, response, who)
     return response
 
 

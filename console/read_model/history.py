@@ -1,12 +1,13 @@
 """Past sessions and the policy in force, from the read model, as input of replays and what-ifs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Engine, func, select
 
 from haltline.console.read_model import tables
+from haltline.console.read_model.store import parts, values
 from haltline.console.settings import ConsoleSettings
 from haltline.interventions.hint_effectiveness import Helped, by_rule, is_hint
 from haltline.schemas import wire
@@ -22,8 +23,6 @@ from haltline.streams.policy.source import DEFAULT_NAME, current
 
 _MAX_EVENTS = 5000
 """The most events read of a session to judge whether a hint helped."""
-_MAX_IDS_PER_QUERY = 400
-"""The most ids in one query: SQLite bounds the number of parameters."""
 
 
 def published_policy(settings: ConsoleSettings) -> Policy:
@@ -54,25 +53,21 @@ def events_of(engine: Engine, session_id: str, limit: int) -> list[ActionEvent]:
         .order_by(table.partition, table.offset)
         .limit(limit)
     )
-    with engine.connect() as connection:
-        return list(_read(connection.execute(statement).scalars()))
+    return list(_read(values(engine, statement)))
 
 
 def sessions_since(engine: Engine, since_ms: int, limit: int) -> list[str]:
     """The sessions active since then (epoch ms), the latest first."""
     table = tables.sessions.c
     statement = select(table.session_id).where(table.last_ms >= since_ms, table.events > 0)
-    with engine.connect() as connection:
-        return list(
-            connection.execute(statement.order_by(table.last_ms.desc(), table.session_id).limit(limit)).scalars()
-        )
+    return values(engine, statement.order_by(table.last_ms.desc(), table.session_id).limit(limit))
 
 
 def count_since(engine: Engine, since_ms: int) -> int:
     """The number of sessions active since then."""
     table = tables.sessions.c
-    with engine.connect() as connection:
-        return connection.execute(select(func.count()).where(table.last_ms >= since_ms, table.events > 0)).scalar_one()
+    (count,) = values(engine, select(func.count()).where(table.last_ms >= since_ms, table.events > 0))
+    return int(count)
 
 
 def reevaluated_session(core: Core, events: Sequence[ActionEvent]) -> Iterator[dict[str, Any]]:
@@ -101,9 +96,8 @@ def labels_of(engine: Engine) -> list[Command]:
     """Operators' labels of decisions and sessions, in order."""
     table = tables.records.c
     statement = select(table.body).where(tables.of_topic("commands"), table.kind == CommandKind.LABEL.value)
-    with engine.connect() as connection:
-        bodies = connection.execute(statement.order_by(table.time_ms, table.partition, table.offset)).scalars()
-        return [wire.decode(Command, body.encode()) for body in bodies]
+    bodies = values(engine, statement.order_by(table.time_ms, table.partition, table.offset))
+    return [wire.decode(Command, body.encode()) for body in bodies]
 
 
 def hint_effectiveness(engine: Engine, most: int) -> list[Helped]:
@@ -115,8 +109,7 @@ def hint_effectiveness(engine: Engine, most: int) -> list[Helped]:
         decisions = [wire.decode(Decision, body.encode()) for body in connection.execute(statement).scalars()]
         sessions = sorted({decision.session_id for decision in decisions if is_hint(decision)})
         found: list[Detection] = []
-        for first in range(0, len(sessions), _MAX_IDS_PER_QUERY):
-            part = sessions[first : first + _MAX_IDS_PER_QUERY]
+        for part in parts(sessions):
             of_them = select(table.body).where(tables.of_topic("detections"), table.session_id.in_(part))
             found += [wire.decode(Detection, body.encode()) for body in connection.execute(of_them).scalars()]
     return by_rule(decisions, found, {name: events_of(engine, name, _MAX_EVENTS) for name in sessions})
@@ -126,8 +119,7 @@ def decisions_of(engine: Engine, ids: Sequence[str]) -> list[Decision]:
     """The decisions with these ids in the read model."""
     table, found = tables.records.c, dict[str, Decision]()
     with engine.connect() as connection:
-        for first in range(0, len(ids), _MAX_IDS_PER_QUERY):
-            part = ids[first : first + _MAX_IDS_PER_QUERY]
+        for part in parts(ids):
             statement = select(table.body).where(table.topic == "interventions", table.decision_id.in_(part))
             for body in connection.execute(statement).scalars():
                 decision = wire.decode(Decision, body.encode())
@@ -135,7 +127,7 @@ def decisions_of(engine: Engine, ids: Sequence[str]) -> list[Decision]:
     return list(found.values())
 
 
-def _read(bodies: Iterator[str]) -> Iterator[ActionEvent]:
+def _read(bodies: Iterable[str]) -> Iterator[ActionEvent]:
     for body in bodies:
         try:
             yield wire.decode_event(body.encode())

@@ -11,15 +11,18 @@ from sqlalchemy import ColumnElement, Connection, Engine, and_, func, or_, selec
 
 from haltline.console.http.paging import From, Until
 from haltline.console.read_model import tables
-from haltline.console.read_model.store import insert_of, parts
+from haltline.console.read_model.store import insert_of, parts, values
 from haltline.console.read_model.text_search import words_of
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
+from haltline.streams.operator.incidents import last_revisions
 
 _I: Final = tables.incidents.c
 _R: Final = tables.records.c
 _OPEN: Final = (IncidentState.OPEN.value, IncidentState.ACKNOWLEDGED.value)
+_SAME: Final = {*_I.keys()} & {*IncidentRecord.model_fields} - {"level", "severity"}
+"""The columns that are as in the record."""
 _MAX_TARGETS: Final = 8
 _MAX_TARGET_CHARS: Final = 200
 
@@ -69,11 +72,7 @@ class IncidentFilter:
 
 def put_incidents(connection: Connection, records: Iterable[IncidentRecord]) -> None:
     """Store revisions, in any order, also repeatedly: the highest is current, and resolved ones stay resolved."""
-    last: dict[str, IncidentRecord] = {}
-    for record in records:
-        known = last.get(record.incident_id)
-        if record.stands_over(known):
-            last[record.incident_id] = record
+    last = last_revisions(records)
     if last:
         connection.execute(_put(connection.dialect.name), [_row(record) for record in last.values()])
 
@@ -117,21 +116,18 @@ def page(engine: Engine, filters: IncidentFilter, skip: int, limit: int) -> tupl
 
 def find(engine: Engine, name: str) -> list[IncidentRecord]:
     """The incidents with this id or prefix, two at most. The id of a stop's report is found too."""
-    with engine.connect() as connection:
-        statement = select(_I.body).where(_I.incident_id.startswith(name, autoescape=True)).limit(2)
-        bodies = list(connection.execute(statement).scalars())
-        if not bodies:
-            of_report = select(_R.decision_id).where(_R.incident_id == name)
-            bodies = list(connection.execute(select(_I.body).where(_I.decision_id.in_(of_report)).limit(1)).scalars())
+    bodies = values(engine, select(_I.body).where(_I.incident_id.startswith(name, autoescape=True)).limit(2))
+    if not bodies:
+        of_report = select(_R.decision_id).where(_R.incident_id == name)
+        bodies = values(engine, select(_I.body).where(_I.decision_id.in_(of_report)).limit(1))
     return [IncidentRecord.model_validate_json(body) for body in bodies]
 
 
 def history(engine: Engine, incident_id: str) -> list[IncidentRecord]:
     """All published revisions in order, each once."""
     statement = select(_R.body).where(_R.topic == "incidents", _R.event_id == incident_id)
-    with engine.connect() as connection:
-        revisions = (IncidentRecord.model_validate_json(body) for body in connection.execute(statement).scalars())
-        by_revision = {record.revision: record for record in revisions}
+    revisions = (IncidentRecord.model_validate_json(body) for body in values(engine, statement))
+    by_revision = {record.revision: record for record in revisions}
     return [record for _, record in sorted(by_revision.items())]
 
 
@@ -176,22 +172,11 @@ def _acts_on(event: Mapping[str, Any]) -> list[str]:
 
 def _row(record: IncidentRecord) -> dict[str, Any]:
     return {
-        "incident_id": record.incident_id,
-        "revision": record.revision,
+        **record.model_dump(mode="json", include=_SAME),
         "open": record.state is not IncidentState.RESOLVED,
-        "state": record.state.value,
-        "scope": record.scope.value,
-        "scope_id": record.scope_id,
-        "cause": record.cause,
-        "session_id": record.session_id,
-        "agent_id": record.agent_id,
         "level": record.level.rank,
         "severity": -1 if record.severity is None else record.severity.rank,
-        "count": record.count,
         "last_ms": record.last_at,
-        "assignee": record.assignee,
-        "decision_id": record.decision_id,
-        "request_id": record.request_id,
         "words": words_of(
             record.incident_id, record.cause, record.scope_id, record.target, record.summary, record.session_id,
             record.agent_id,

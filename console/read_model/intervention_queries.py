@@ -12,6 +12,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, and_, cast
 
 from haltline.console.http.paging import From, Until
 from haltline.console.read_model import tables
+from haltline.console.read_model.store import values
 from haltline.console.read_model.tallies import MS_PER_DAY, MS_PER_HOUR
 from haltline.console.read_model.text_search import matching
 from haltline.schemas.intervention_records import RecordOutcome, RecordType, RiskLevel
@@ -84,6 +85,22 @@ class InterventionFilter:
             held.append(_I.n.in_(matching(dialect, tables.interventions, self.search)))
         return and_(*held)
 
+    def units(self, unit_ms: int) -> "tuple[int | None, int | None, list[InterventionFilter]]":
+        """The first and the last whole unit of time that it covers, and the filters of the rest before and after them.
+
+        The filter itself is the only rest if it covers no whole unit.
+        """
+        first = None if self.start_ms is None else -(-self.start_ms // unit_ms)
+        last = None if self.end_ms is None else (self.end_ms + 1) // unit_ms - 1
+        if first is not None and last is not None and first > last:
+            return None, None, [self]
+        rest: list[InterventionFilter] = []
+        if first is not None and self.start_ms != first * unit_ms:
+            rest.append(replace(self, end_ms=first * unit_ms - 1))
+        if last is not None and self.end_ms != (last + 1) * unit_ms - 1:
+            rest.append(replace(self, start_ms=(last + 1) * unit_ms))
+        return first, last, rest
+
     def of_days(self, first: int | None, last: int | None) -> ColumnElement[bool]:
         """The same filter for the counts of whole days, the first and the last included."""
         return and_(true(), *self._alike(_T), *tables.between(_T.day, first, last))
@@ -150,8 +167,7 @@ def page(engine: Engine, filters: InterventionFilter, skip: int, limit: int) -> 
 
 def one(engine: Engine, record_id: str) -> str | None:
     """A record as JSON; None: the id is unknown, or the record is hidden."""
-    with engine.connect() as connection:
-        return connection.execute(select(_I.body).where(_I.id == record_id, _I.hidden.is_(False))).scalar()
+    return next(iter(values(engine, select(_I.body).where(_I.id == record_id, _I.hidden.is_(False)))), None)
 
 
 def statistics(engine: Engine, filters: InterventionFilter) -> dict[str, Any]:
@@ -223,26 +239,18 @@ def _by_level(
         counts = _counts(connection, filters, ("day" if kind == "all" else "agent_id", "level"))
         return [(of, level, count) for of, level, count, _usd in counts]
     hours, *finer = units
-    unit_ms = hours * MS_PER_HOUR
-    first = None if filters.start_ms is None else -(-filters.start_ms // unit_ms)
-    last = None if filters.end_ms is None else (filters.end_ms + 1) // unit_ms - 1
-    if first is not None and last is not None and first > last:
-        return _by_level(connection, filters, kind, finer)
+    first, last, rest = filters.units(hours * MS_PER_HOUR)
+    found: list[tuple[Any, str, int]] = []
+    for part in rest:
+        found += _by_level(connection, part, kind, finer)
+    if rest == [filters]:
+        return found
     of = _L.slot * hours // 24 if kind == "all" else _L.name
-    held = [_L.kind == kind, _L.hours == hours]
-    if first is not None:
-        held.append(_L.slot >= first)
-    if last is not None:
-        held.append(_L.slot <= last)
+    held = [_L.kind == kind, _L.hours == hours, *tables.between(_L.slot, first, last)]
     if filters.trips_only:
         held.append(_L.tripped)
     counted = select(of, _L.level, cast(func.sum(_L["count"]), BigInteger)).where(*held).group_by(of, _L.level)
-    found = [(name, level, count) for name, level, count in connection.execute(counted)]
-    if first is not None and filters.start_ms != first * unit_ms:
-        found += _by_level(connection, replace(filters, end_ms=first * unit_ms - 1), kind, finer)
-    if last is not None and filters.end_ms != (last + 1) * unit_ms - 1:
-        found += _by_level(connection, replace(filters, start_ms=(last + 1) * unit_ms), kind, finer)
-    return found
+    return found + [(name, level, count) for name, level, count in connection.execute(counted)]
 
 
 def _top(counts: Counter[Any]) -> list[tuple[Any, int]]:
@@ -254,21 +262,15 @@ def _counts(connection: Connection, filters: InterventionFilter, by: Sequence[st
     if not filters.is_of_tallies or "agent_id" in by:
         return _counted(connection, filters, by)
     # Whole days from the stored counts, and the rest of the first and the last day from the rows.
-    first = None if filters.start_ms is None else -(-filters.start_ms // MS_PER_DAY)
-    last = None if filters.end_ms is None else (filters.end_ms + 1) // MS_PER_DAY - 1
-    if first is not None and last is not None and first > last:
-        return _counted(connection, filters, by)
+    first, last, rest = filters.units(MS_PER_DAY)
+    found = [group for part in rest for group in _counted(connection, part, by)]
+    if rest == [filters]:
+        return found
     columns = [_T[name] for name in by]
     # In PostgreSQL, a sum of long integers is a decimal number.
     sums = (cast(func.coalesce(func.sum(_T["count"]), 0), BigInteger), func.coalesce(func.sum(_T.prevented_usd), 0.0))
-    found = list(
-        connection.execute(select(*columns, *sums).where(filters.of_days(first, last)).group_by(*columns)).all()
-    )
-    if first is not None and filters.start_ms != first * MS_PER_DAY:
-        found += _counted(connection, replace(filters, end_ms=first * MS_PER_DAY - 1), by)
-    if last is not None and filters.end_ms != (last + 1) * MS_PER_DAY - 1:
-        found += _counted(connection, replace(filters, start_ms=(last + 1) * MS_PER_DAY), by)
-    return found
+    counted = select(*columns, *sums).where(filters.of_days(first, last)).group_by(*columns)
+    return [*found, *connection.execute(counted).all()]
 
 
 def _counted(connection: Connection, filters: InterventionFilter, by: Sequence[str]) -> list[Any]:

@@ -87,23 +87,9 @@ def _is_of_before(decision: Decision) -> bool:
 
 
 def _record(row: Row) -> dict[str, Any]:
-    raw = row.get("raw") or b""
-    return {
-        "topic": row["topic"],
-        "partition": row["partition"],
-        "offset": row["offset"],
-        "kind": row["kind"],
+    return {name: row.get(name) for name in _R.keys()} | {  # noqa: SIM118  # a collection of columns, not a mapping
         "time_ms": row.get("event_time") or row.get("timestamp_ms") or 0,
-        "session_id": row.get("session_id"),
-        "agent_id": row.get("agent_id"),
-        "event_id": row.get("event_id"),
-        "decision_id": row.get("decision_id"),
-        "detector": row.get("detector"),
-        "severity": row.get("severity"),
-        "incident_id": row.get("incident_id"),
-        "subject": row.get("subject"),
-        "summary": row["summary"],
-        "body": raw.decode(errors="backslashreplace"),
+        "body": (row.get("raw") or b"").decode(errors="backslashreplace"),
     }
 
 

@@ -1,6 +1,6 @@
 """The tables of the read model, from which the API answers. They can be rebuilt from topics and audit."""
 
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -17,6 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
     literal_column,
 )
+from sqlalchemy.types import TypeEngine
 
 from haltline.console.read_model import text_search
 
@@ -39,6 +40,16 @@ def between(column: ColumnElement[int], first: int | None, last: int | None) -> 
     return [*([column >= first] if first is not None else ()), *([column <= last] if last is not None else ())]
 
 
+def _key(**types: type[TypeEngine[Any]]) -> list[Column[Any]]:
+    """The columns of the primary key, with their types."""
+    return [Column(name, kind, primary_key=True) for name, kind in types.items()]
+
+
+def _needed(**types: type[TypeEngine[Any]]) -> list[Column[Any]]:
+    """Columns without NULL, with their types."""
+    return [Column(name, kind, nullable=False) for name, kind in types.items()]
+
+
 def _numbered() -> Column[int]:
     """The order of arrival, by which the text search refers to rows."""
     # PostgreSQL uses a number for each attempt; SQLite numbers rows by a column of exactly this type.
@@ -55,8 +66,7 @@ versions = Table("haltline_version", metadata, Column("version", Integer, primar
 offsets = Table(
     "offsets",
     metadata,
-    Column("topic", String, primary_key=True),
-    Column("partition", Integer, primary_key=True),
+    *_key(topic=String, partition=Integer),
     Column("next", BigInteger, nullable=False),
 )
 """The next offset of each partition; written in the transaction of the rows."""
@@ -64,9 +74,7 @@ offsets = Table(
 gaps = Table(
     "gaps",
     metadata,
-    Column("topic", String, primary_key=True),
-    Column("partition", Integer, primary_key=True),
-    Column("first", BigInteger, primary_key=True),
+    *_key(topic=String, partition=Integer, first=BigInteger),
     Column("after", BigInteger, nullable=False),
 )
 """Ranges of offsets (end exclusive) whose records the broker deleted before they were read."""
@@ -82,21 +90,12 @@ topic_ids = Table(
 records = Table(
     "records",
     metadata,
-    Column("topic", String, primary_key=True),
-    Column("partition", Integer, primary_key=True),
-    Column("offset", BigInteger, primary_key=True),
-    Column("kind", String, nullable=False),
-    Column("time_ms", BigInteger, nullable=False),
-    Column("session_id", String),
-    Column("agent_id", String),
-    Column("event_id", String),
-    Column("decision_id", String),
-    Column("detector", String),
-    Column("severity", String),
+    *_key(topic=String, partition=Integer, offset=BigInteger),
+    *_needed(kind=String, time_ms=BigInteger),
+    *(Column(name, String) for name in ("session_id", "agent_id", "event_id", "decision_id", "detector", "severity")),
     Column("incident_id", String),  # for a decision with the report of its stop
     Column("subject", String),  # the approval request of a decision or a command; the record that a command refers to
-    Column("summary", Text, nullable=False),
-    Column("body", Text, nullable=False),
+    *_needed(summary=Text, body=Text),
     Index("records_session", "session_id", "time_ms"),
     Index("records_event", "topic", "event_id"),
 )
@@ -158,15 +157,9 @@ interventions = Table(
     Column("agent_id", String, nullable=False),
     Column("event_id", String, index=True),
     Column("request_id", String, index=True),
-    Column("type", String, nullable=False),
-    Column("outcome", String, nullable=False),
-    Column("action_name", String, nullable=False),
-    Column("policy_id", String, nullable=False),
-    Column("policy_name", String, nullable=False),
-    Column("risk_level", String, nullable=False),
+    *_needed(type=String, outcome=String, action_name=String, policy_id=String, policy_name=String, risk_level=String),
     Column("level", String, nullable=False),  # empty: the record of another guard, which has no levels
-    Column("cost_prevented_usd", Float, nullable=False),
-    Column("time_ms", BigInteger, nullable=False),
+    *_needed(cost_prevented_usd=Float, time_ms=BigInteger),
     Column("hidden", Boolean, nullable=False, default=False),
     _words(),
     Column("body", Text, nullable=False),
@@ -193,9 +186,8 @@ tallies = Table(
     metadata,
     Column("key", String, primary_key=True),  # a digest of the day and the columns in TALLIED
     Column("day", Integer, nullable=False, index=True),  # days since 1970 in UTC
-    *(Column(name, String, nullable=False) for name in TALLIED),
-    Column("count", BigInteger, nullable=False),
-    Column("prevented_usd", Float, nullable=False),
+    *_needed(**dict.fromkeys(TALLIED, String)),
+    *_needed(count=BigInteger, prevented_usd=Float),
 )
 """The number of interventions of a day with equal columns, without hidden ones, so that statistics need not read all
 of them."""
@@ -206,8 +198,7 @@ level_counts = Table(
     Column("kind", String, primary_key=True),  # of `name`: agent or tool; `all`: the total, `name` is empty
     Column("hours", Integer, primary_key=True),  # the length of a slot in hours: 1 or 24
     Column("slot", Integer, primary_key=True),  # the number of slots since 1970 in UTC
-    Column("name", String, primary_key=True),
-    Column("level", String, primary_key=True),
+    *_key(name=String, level=String),
     Column("tripped", Boolean, primary_key=True),  # the level is above a warning
     Column("count", BigInteger, nullable=False),
     sqlite_with_rowid=False,
@@ -231,12 +222,9 @@ approvals = Table(
     Column("session_id", String, nullable=False),
     Column("agent_id", String, nullable=False, index=True),
     Column("state", String, nullable=False, index=True),
-    Column("priority", String, nullable=False),
-    Column("since_ms", BigInteger, nullable=False),
-    Column("expires_ms", BigInteger, nullable=False),
+    *_needed(priority=String, since_ms=BigInteger, expires_ms=BigInteger),
     Column("said_ms", BigInteger, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("body", Text, nullable=False),
+    *_needed(reason=Text, body=Text),
 )
 """The last decision on each request."""
 
@@ -245,12 +233,7 @@ incidents = Table(
     metadata,
     _numbered(),
     Column("incident_id", String, nullable=False, unique=True),
-    Column("revision", Integer, nullable=False),
-    Column("open", Boolean, nullable=False),
-    Column("state", String, nullable=False),
-    Column("scope", String, nullable=False),
-    Column("scope_id", String, nullable=False),
-    Column("cause", String, nullable=False),
+    *_needed(revision=Integer, open=Boolean, state=String, scope=String, scope_id=String, cause=String),
     Column("session_id", String, index=True),
     Column("agent_id", String, nullable=False),
     Column("level", Integer, nullable=False),  # rank of the highest level
@@ -272,9 +255,7 @@ names = Table(
     "names",
     metadata,
     _numbered(),
-    Column("kind", String, nullable=False),
-    Column("name", String, nullable=False),
-    Column("last_ms", BigInteger, nullable=False),
+    *_needed(kind=String, name=String, last_ms=BigInteger),
     _words(),
     UniqueConstraint("kind", "name"),
     info=known_by("kind", "name"),
@@ -286,11 +267,7 @@ control = Table(
     "control",
     metadata,
     Column("key", String, primary_key=True),
-    Column("scope", String, nullable=False),
-    Column("id", String, nullable=False),
-    Column("state", String, nullable=False),
-    Column("since_ms", BigInteger, nullable=False),
-    Column("body", Text, nullable=False),
+    *_needed(scope=String, id=String, state=String, since_ms=BigInteger, body=Text),
 )
 """The restrictions in force."""
 
@@ -302,9 +279,7 @@ spending = Table(
     Column("time_ms", BigInteger, nullable=False, index=True),
     Column("session_id", String, nullable=False, index=True),
     Column("group_id", String, nullable=False, default=""),
-    Column("action", String, nullable=False),
-    Column("cost_usd", Float, nullable=False),
-    Column("until_ms", BigInteger, nullable=False),
+    *_needed(action=String, cost_usd=Float, until_ms=BigInteger),
 )
 """Amounts spent (`until_ms` 0), and reservations for future calls until they are spent or expire at that time."""
 
@@ -322,9 +297,7 @@ taken = Table(
 tools = Table(
     "tools",
     kept,
-    Column("agent_id", String, primary_key=True),
-    Column("name", String, primary_key=True),
-    Column("body", Text, nullable=False),
-    Column("since_ms", BigInteger, nullable=False),
+    *_key(agent_id=String, name=String),
+    *_needed(body=Text, since_ms=BigInteger),
 )
 """The tools that agents have registered."""

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, select
 from haltline.console.context import AgentClient, ContextDep, Viewer
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import tables
-from haltline.console.read_model.store import put
+from haltline.console.read_model.store import put, values
 from haltline.interventions.agent.redaction.secrets import redact
 from haltline.schemas.record import Id
 
@@ -74,8 +74,7 @@ def tools(here: ContextDep, _: Viewer, agent_id: str | None = None) -> list[Know
 
 def known(engine: Engine) -> frozenset[str]:
     """The names of all tools."""
-    with engine.connect() as connection:
-        return frozenset(connection.execute(select(tables.tools.c.name).distinct()).scalars())
+    return frozenset(values(engine, select(tables.tools.c.name).distinct()))
 
 
 def _json(tool: Tool) -> str:

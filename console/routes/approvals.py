@@ -8,16 +8,18 @@ from pydantic import BaseModel, Field
 from sqlalchemy import func, select
 
 from haltline.console.context import ContextDep, OperatorClient, Viewer
-from haltline.console.http.paging import Limit, Skip
+from haltline.console.http.json_response import NO_SUCH_ID
+from haltline.console.http.paging import Limit, Page, Skip
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import beginning
 from haltline.console.read_model import tables
+from haltline.console.read_model.store import values
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import Approval, ApprovalState, Decision
 from haltline.schemas.findings import Severity
 from haltline.schemas.record import rfc3339
 from haltline.streams.operator import approval_client
-from haltline.streams.operator.command_factory import NotAllowed
+from haltline.streams.operator.command_factory import NotAllowed, now_ms
 from haltline.streams.operator.ids import NotFound, resolve
 
 router = APIRouter(prefix="/api/v1/approvals", tags=["approvals"], route_class=StrictRoute)
@@ -55,13 +57,10 @@ class Request(BaseModel):
     expires_at: str
 
 
-class RequestList(BaseModel):
+class RequestList(Page):
     """A page of requests, the most urgent first; of one priority those that expire first."""
 
     approvals: list[Request]
-    total: int
-    skip: int
-    limit: int
 
 
 class Reason(BaseModel):
@@ -79,15 +78,15 @@ class ApprovalsAnswered(BaseModel):
     """The answered requests, in their newest known state."""
 
 
-def _shown(body: str, now_ms: int) -> Request:
+def _shown(body: str, at_ms: int) -> Request:
     decision = Decision.model_validate_json(body)
     if decision.approval is None:
         raise TypeError(f"decision {decision.decision_id}: expected one with an approval request")
-    return _request(decision.approval, decision, now_ms)
+    return _request(decision.approval, decision, at_ms)
 
 
-def _request(approval: Approval, of: Decision | approval_client.Request, now_ms: int) -> Request:
-    late = approval.state.value in _OPEN and now_ms >= approval.expires
+def _request(approval: Approval, of: Decision | approval_client.Request, at_ms: int) -> Request:
+    late = approval.state.value in _OPEN and at_ms >= approval.expires
     return Request(
         **approval.model_dump()
         | {
@@ -117,10 +116,10 @@ def list_approvals(
     limit: Limit = 50,
 ) -> RequestList:
     """The requests that match every filter."""
-    table, now_ms = tables.approvals.c, _now_ms()
+    table, at_ms = tables.approvals.c, now_ms()
     held = [] if priority is None else [table.priority == priority.value]
-    is_open = table.state.in_(_OPEN) & (table.expires_ms > now_ms)
-    is_over = (table.state == ApprovalState.EXPIRED.value) | (table.state.in_(_OPEN) & (table.expires_ms <= now_ms))
+    is_open = table.state.in_(_OPEN) & (table.expires_ms > at_ms)
+    is_over = (table.state == ApprovalState.EXPIRED.value) | (table.state.in_(_OPEN) & (table.expires_ms <= at_ms))
     if status is ApprovalState.EXPIRED:
         held.append(is_over)
     elif status is not None:
@@ -137,7 +136,7 @@ def list_approvals(
             select(table.body, table.priority).where(*held).order_by(table.expires_ms, table.since_ms)
         ).all()
     rows = sorted(rows, key=lambda row: -Severity(row[1]).rank)[skip : skip + limit]
-    return RequestList(approvals=[_shown(body, now_ms) for body, _ in rows], total=total, skip=skip, limit=limit)
+    return RequestList(approvals=[_shown(body, at_ms) for body, _ in rows], total=total, skip=skip, limit=limit)
 
 
 @router.get("/pending")
@@ -146,14 +145,13 @@ def pending(here: ContextDep, who: Viewer, limit: Limit = 50) -> RequestList:
     return list_approvals(here, who, open_only=True, limit=limit)
 
 
-@router.get("/{request_id}", responses={404: {"description": "There is none of this id."}})
+@router.get("/{request_id}", responses=NO_SUCH_ID)
 def approval(here: ContextDep, _: Viewer, request_id: str) -> Request:
     """One request in its present state. The id may be shortened."""
     table = tables.approvals.c
     request_id = resolve("request", request_id, beginning(here.engine, table.request_id, request_id))
-    with here.engine.connect() as connection:
-        body = connection.execute(select(table.body).where(table.request_id == request_id)).scalar_one()
-    return _shown(body, _now_ms())
+    (body,) = values(here.engine, select(table.body).where(table.request_id == request_id))
+    return _shown(body, now_ms())
 
 
 class Batch(Reason):
@@ -185,7 +183,7 @@ def answer_all(here: ContextDep, who: OperatorClient, batch: Batch) -> BatchAnsw
     )
 
 
-@router.post("/{request_id}/{word}", responses={404: {"description": "There is none of this id."}})
+@router.post("/{request_id}/{word}", responses=NO_SUCH_ID)
 def answer(
     here: ContextDep,
     who: OperatorClient,
@@ -216,9 +214,5 @@ def answer(
     last = [one.after or one.before for one in answers]
     return ApprovalsAnswered(
         answered=all(one.after is not None for one in answers),
-        approvals=[_request(one.approval, one, _now_ms()) for one in last],
+        approvals=[_request(one.approval, one, now_ms()) for one in last],
     )
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -11,6 +11,7 @@ from haltline.console.context import AgentClient, ContextDep, OperatorClient, Vi
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import whole
 from haltline.console.read_model import tables
+from haltline.console.read_model.store import values
 from haltline.schemas.acts import ON_SCOPES, Act
 from haltline.schemas.acts import Field as ActField
 from haltline.schemas.control import CommandKind, ControlRecord, ControlState, control_key
@@ -97,11 +98,10 @@ def check(
     keys = [control_key(_SCOPES[target_type], target_id), control_key(ScopeKind.FLEET, "*")]
     table = tables.control.c
     killed = select(table.body).where(table.key.in_(keys), table.state == ControlState.KILLED.value)
-    with here.engine.connect() as connection:
-        body = connection.execute(killed).scalar()
-    if body is None:
+    bodies = values(here.engine, killed)
+    if not bodies:
         return KillSwitch(is_killed=False, target_type=target_type, target_id=target_id)
-    document = orjson.loads(body)
+    document = orjson.loads(bodies[0])
     return KillSwitch(
         is_killed=True,
         target_type=target_type,
@@ -116,9 +116,7 @@ def check(
 def standing(here: ContextDep, _: Viewer) -> list[Standing]:
     """All that is killed, frozen, contained or on probation, the oldest entry first."""
     table = tables.control.c
-    with here.engine.connect() as connection:
-        bodies = connection.execute(select(table.body).order_by(table.since_ms, table.key)).scalars().all()
-    return [orjson.loads(body) for body in bodies]
+    return [orjson.loads(body) for body in values(here.engine, select(table.body).order_by(table.since_ms, table.key))]
 
 
 def _add(act: Act) -> None:

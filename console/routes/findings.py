@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field
+from pydantic import Field
 from sqlalchemy import ColumnElement, Engine, and_, func, select
 
 from haltline.console.context import ContextDep, Viewer
-from haltline.console.http.paging import From, Limit, Skip, Until
+from haltline.console.http.paging import From, Limit, Page, Skip, Until
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import tables
 from haltline.schemas.findings import Severity
@@ -40,13 +40,10 @@ _EXAMPLE: dict[str, Any] = {
 }
 
 
-class DetectionList(BaseModel):
+class DetectionList(Page):
     """A page of findings as they are on the topic, the newest first."""
 
     detections: list[Annotated[dict[str, Any], Field(examples=[_EXAMPLE])]]
-    total: int
-    skip: int
-    limit: int
 
 
 @router.get("/detections")

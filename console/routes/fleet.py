@@ -1,6 +1,5 @@
 """The whole fleet: live sessions, restrictions in force, workers' lag; and the sessions that a kill would affect."""
 
-import time
 from datetime import timedelta
 from typing import Annotated, Literal
 
@@ -17,6 +16,7 @@ from haltline.console.read_model import fleet
 from haltline.console.read_model.history import published_policy
 from haltline.schemas.decisions import ScopeKind
 from haltline.streams.operator.blast_radius import preview
+from haltline.streams.operator.command_factory import now_ms
 from haltline.streams.operator.ids import NotFound
 
 router = APIRouter(prefix="/api/v1", tags=["fleet"], route_class=StrictRoute)
@@ -190,31 +190,31 @@ class Stop(BaseModel):
 @router.get("/fleet")
 def overview(here: ContextDep, _: Viewer) -> Overview:
     """Counts of live sessions, restrictions and pending approvals, and the trips of the last day by hour."""
-    return Overview(**fleet.overview(here.engine, _now_ms()))
+    return Overview(**fleet.overview(here.engine, now_ms()))
 
 
 @router.get("/fleet/trips")
 def trips(here: ContextDep, _: Viewer, hours: Hours = "24") -> Trips:
     """Trips over time by level: by minute for one hour, by quarter of an hour for a day, by hour for a week."""
-    return Trips(**fleet.trips(here.engine, _now_ms(), int(hours)))
+    return Trips(**fleet.trips(here.engine, now_ms(), int(hours)))
 
 
 @router.get("/fleet/top")
 def top(here: ContextDep, _: Viewer, hours: Hours = "24", limit: Annotated[int, Query(ge=1, le=100)] = 8) -> Top:
     """The agents and the tools with the most trips."""
-    return Top(**fleet.top(here.engine, _now_ms(), int(hours), limit))
+    return Top(**fleet.top(here.engine, now_ms(), int(hours), limit))
 
 
 @router.get("/fleet/spending")
 def spending(here: ContextDep, _: Viewer) -> Spending:
     """The amount spent in each minute of the last hour, as sessions reported it."""
-    return Spending(**fleet.spending(here.engine, _now_ms()))
+    return Spending(**fleet.spending(here.engine, now_ms()))
 
 
 @router.get("/fleet/live")
 def live(here: ContextDep, _: Viewer, limit: Limit = 300) -> Live:
     """The live sessions, the worst first, grouped by the cause of their worst incident."""
-    return Live(**fleet.live(here.engine, _now_ms(), limit))
+    return Live(**fleet.live(here.engine, now_ms(), limit))
 
 
 @router.get("/limits")
@@ -226,7 +226,7 @@ def limits(
 ) -> PolicyLimits:
     """The published policy's limits on the use of resources, for any session, or with the overrides that match one."""
     policy = published_policy(here.settings)
-    found = limits_of(policy, agent_id, session_id, _now_ms())
+    found = limits_of(policy, agent_id, session_id, now_ms())
     shown = [PolicyLimit(**limit._asdict()) for limit in found]
     return PolicyLimits(policy=policy.name, version=policy.version, limits=shown)
 
@@ -278,7 +278,3 @@ def whom(
 def stops(here: ContextDep, _: Viewer, decision_id: Annotated[str, Query(min_length=1, max_length=256)]) -> list[Stop]:
     """The sessions that have acknowledged the stop because of a decision."""
     return [Stop(**one) for one in fleet.stops_of(here.engine, decision_id)]
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -6,7 +6,8 @@ from fastapi import APIRouter, Depends, HTTPException, Path
 from pydantic import BaseModel, Field
 
 from haltline.console.context import TAKEN_IN_WITHIN_S, ContextDep, OperatorClient, Viewer
-from haltline.console.http.paging import Limit, Skip
+from haltline.console.http.json_response import NO_SUCH_ID
+from haltline.console.http.paging import Limit, Page, Skip
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import incidents as kept
 from haltline.schemas.control import CommandKind
@@ -18,8 +19,6 @@ from haltline.schemas.record import rfc3339
 _REPORT = {"incident_id": "inc_9f3c0a77", "summary": "The same asset was deleted three times.", "severity": "critical"}
 
 router = APIRouter(prefix="/api/v1/incidents", tags=["incidents"], route_class=StrictRoute)
-
-_NONE: dict[int | str, dict[str, Any]] = {404: {"description": "There is none of this id."}}
 
 IncidentId = Annotated[
     str, Path(min_length=1, max_length=256, description="The incident's id or its beginning, or the id of its report.")
@@ -70,13 +69,10 @@ class Incident(BaseModel):
     revision: int
 
 
-class IncidentList(BaseModel):
+class IncidentList(Page):
     """A page of incidents, the worst first: what is open, then by severity, level and the last decision."""
 
     incidents: list[Incident]
-    total: int
-    skip: int
-    limit: int
 
 
 class Change(BaseModel):
@@ -128,13 +124,13 @@ def incidents(
     return IncidentList(incidents=_shown(here, found), total=total, skip=skip, limit=limit)
 
 
-@router.get("/{incident_id}", responses=_NONE)
+@router.get("/{incident_id}", responses=NO_SUCH_ID)
 def incident(here: ContextDep, _: Viewer, incident_id: IncidentId) -> Incident:
     """The current state of one incident."""
     return _shown(here, [_one(here, incident_id)])[0]
 
 
-@router.get("/{incident_id}/history", responses=_NONE)
+@router.get("/{incident_id}/history", responses=NO_SUCH_ID)
 def history(here: ContextDep, _: Viewer, incident_id: IncidentId) -> list[Change]:
     """Every change of the incident in order, with time and author; of more than a hundred similar ones, only some."""
     found = _one(here, incident_id)
@@ -144,7 +140,7 @@ def history(here: ContextDep, _: Viewer, incident_id: IncidentId) -> list[Change
     ]
 
 
-@router.post("/{incident_id}/{word}", responses=_NONE)
+@router.post("/{incident_id}/{word}", responses=NO_SUCH_ID)
 def act(
     here: ContextDep,
     who: OperatorClient,

@@ -14,7 +14,7 @@ from haltline.console.compat.records import (
     shown,
 )
 from haltline.console.context import AgentClient, ContextDep, PolicyAdmin, Viewer
-from haltline.console.http.json_response import answer
+from haltline.console.http.json_response import NO_SUCH_ID, answer
 from haltline.console.http.paging import Limit, Skip
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import intervention_queries
@@ -83,7 +83,7 @@ def breakdown(here: ContextDep, _: Viewer, filters: Filters) -> Breakdown:
     return Breakdown(**intervention_queries.breakdown(here.engine, filters))
 
 
-@router.get("/{record_id}", responses={404: {"description": "There is none of this id."}})
+@router.get("/{record_id}", responses=NO_SUCH_ID)
 def intervention(here: ContextDep, _: Viewer, record_id: str) -> Intervention:
     """One intervention."""
     body = intervention_queries.one(here.engine, record_id)
@@ -111,7 +111,7 @@ def create(
     return answer(fields_of(record.to_json().decode()), 201)
 
 
-@router.delete("/{record_id}", status_code=204, responses={404: {"description": "There is none of this id."}})
+@router.delete("/{record_id}", status_code=204, responses=NO_SUCH_ID)
 def hide(
     here: ContextDep,
     who: PolicyAdmin,

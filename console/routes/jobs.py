@@ -6,6 +6,7 @@ from fastapi import APIRouter, HTTPException, Response
 from pydantic import BaseModel, Field
 
 from haltline.console.context import ContextDep, OperatorClient, Viewer
+from haltline.console.http.json_response import NO_SUCH_ID
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.jobs import Job, JobKind, JobState, TooMany
 from haltline.console.routes.policies import read_document
@@ -14,7 +15,6 @@ from haltline.streams.replay.time_range import BadMoment, parse_range
 
 router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"], route_class=StrictRoute)
 
-_NONE: dict[int | str, dict[str, Any]] = {404: {"description": "There is none of this id."}}
 Moment = Annotated[str, Field(max_length=64, examples=["-1d", "2026-01-01T10:00:00Z"])]
 Doc = Annotated[str | JsonObject | None, Field(examples=["rules:\n  destructive_repeat:\n    mode: warn\n"])]
 
@@ -83,13 +83,13 @@ def jobs(here: ContextDep, _: Viewer) -> list[JobStatus]:
     return [_shown(job).model_copy(update={"result": None}) for job in here.jobs.all()]
 
 
-@router.get("/{job_id}", responses=_NONE)
+@router.get("/{job_id}", responses=NO_SUCH_ID)
 def job(here: ContextDep, _: Viewer, job_id: str) -> JobStatus:
     """One job."""
     return _shown(_find(here, job_id))
 
 
-@router.delete("/{job_id}", responses=_NONE)
+@router.delete("/{job_id}", responses=NO_SUCH_ID)
 def cancel(here: ContextDep, _: OperatorClient, job_id: str) -> JobStatus:
     """Cancels a waiting or running job."""
     found = _find(here, job_id)

@@ -6,6 +6,7 @@ from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, Field
 
 from haltline.console.context import ContextDep, OperatorClient, Viewer
+from haltline.console.http.json_response import NO_SUCH_ID
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import decision_in, whole
 from haltline.console.read_model.history import decisions_of, hint_effectiveness, labels_of
@@ -122,7 +123,7 @@ def precision(here: ContextDep, _: Viewer) -> Precision:
     )
 
 
-@router.post("/decisions/{decision_id}/label", responses={404: {"description": "There is none of this id."}})
+@router.post("/decisions/{decision_id}/label", responses=NO_SUCH_ID)
 def label(here: ContextDep, who: OperatorClient, decision_id: str, body: LabelRequest) -> LabelResult:
     """Labels whether a rule's decision was right, without changing it. An operator's own kill has no rule: 409."""
     decision = decision_in(here.engine, decision_id)

@@ -9,6 +9,7 @@ from fastapi import APIRouter, HTTPException, Response
 from pydantic import BaseModel, Field
 
 from haltline.console.context import AgentClient, Context, ContextDep, PolicyAdmin, Viewer
+from haltline.console.http.json_response import UNUSABLE
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.routes.actions import known
 from haltline.schemas.policy import Policy
@@ -85,9 +86,6 @@ class PolicyPublished(PolicyCheck):
     offset: int
 
 
-_BAD: dict[int | str, dict[str, Any]] = {400: {"description": "It cannot be used: where, what was expected, what got."}}
-
-
 @router.get("/sync")
 def sync(here: ContextDep, _: AgentClient, agent_id: str | None = None, run_id: str | None = None) -> SyncedPolicies:
     """The author's rules for an agent's SDK, which enforces them in its own process. The same for each agent."""
@@ -122,14 +120,14 @@ def policy(here: ContextDep, _: Viewer, name: str) -> PublishedDocument:
     return document
 
 
-@router.post("/check", responses=_BAD)
+@router.post("/check", responses=UNUSABLE)
 def check(_: Viewer, body: Document) -> PolicyCheck:
     """Checks whether a worker could use a document."""
     found = read_document(body.document)
     return PolicyCheck(name=found.name, version=found.version, in_vain=in_vain(found, installed()))
 
 
-@router.post("", status_code=201, responses=_BAD)
+@router.post("", status_code=201, responses=UNUSABLE)
 def put_in_force(here: ContextDep, who: PolicyAdmin, body: Publication) -> PolicyPublished:
     """Puts a document in force in every worker that follows its name, without a restart."""
     found = read_document(body.document)

@@ -4,7 +4,6 @@ The client that made a request may poll it, withdraw it, and answer a question a
 requested call: its client receives it once, and thereby uses it.
 """
 
-import time
 import uuid
 from typing import Annotated, Any
 
@@ -16,7 +15,7 @@ from haltline.console.access.keys import May, Who
 from haltline.console.context import AgentClient, Context, ContextDep
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import tables
-from haltline.console.read_model.store import insert_of
+from haltline.console.read_model.store import insert_of, values
 from haltline.interventions.agent.redaction.payload_encoding import plain, plain_text
 from haltline.interventions.control.request_queue import MAX_TICKETS
 from haltline.schemas import wire
@@ -27,7 +26,7 @@ from haltline.schemas.findings import Severity
 from haltline.schemas.record import Id, JsonObject, Text, rfc3339
 from haltline.streams.kafka.log_reader import Unreachable
 from haltline.streams.operator.approval_client import LONGEST_S
-from haltline.streams.operator.command_factory import NotAllowed, make_command
+from haltline.streams.operator.command_factory import NotAllowed, make_command, now_ms
 
 router = APIRouter(prefix="/api/v1/approvals", tags=["agents"], route_class=StrictRoute)
 
@@ -195,10 +194,10 @@ def respond(here: ContextDep, who: AgentClient, request_id: str, body: ApprovalA
 
 def _take(here: Context, request_id: str) -> bool:
     """Mark an approval as received. Returns whether it was not received before, in any process of this console."""
-    now_ms = _now_ms()
-    row = insert_of(here.engine.dialect.name, tables.taken).values(request_id=request_id, time_ms=now_ms)
+    at_ms = now_ms()
+    row = insert_of(here.engine.dialect.name, tables.taken).values(request_id=request_id, time_ms=at_ms)
     with here.engine.begin() as connection:
-        connection.execute(delete(tables.taken).where(tables.taken.c.time_ms < now_ms - 2 * LONGEST_S * 1000))
+        connection.execute(delete(tables.taken).where(tables.taken.c.time_ms < at_ms - 2 * LONGEST_S * 1000))
         return bool(connection.execute(row.on_conflict_do_nothing(index_elements=["request_id"])).rowcount)
 
 
@@ -224,17 +223,15 @@ def _say(here: Context, who: Who, kind: CommandKind, decision: Decision, approva
 def _require_room(here: Context, session_id: str) -> None:
     """Raises NotAllowed if a session has too many open requests: more would displace pending ones."""
     table = tables.approvals.c
-    held = (table.session_id == session_id, table.expires_ms > _now_ms(), table.state.in_(_OPEN))
-    with here.engine.connect() as connection:
-        waiting = connection.execute(select(func.count()).select_from(tables.approvals).where(*held)).scalar_one()
+    held = (table.session_id == session_id, table.expires_ms > now_ms(), table.state.in_(_OPEN))
+    (waiting,) = values(here.engine, select(func.count()).select_from(tables.approvals).where(*held))
     if waiting >= MAX_TICKETS - 1:
         raise NotAllowed(f"run {session_id}: expected fewer than {MAX_TICKETS - 1} requests that wait, got one more")
 
 
 def _find(here: Context, who: Who, request_id: str) -> tuple[Decision, Approval]:
     table = tables.approvals.c
-    with here.engine.connect() as connection:
-        body = connection.execute(select(table.body).where(table.request_id == request_id)).scalar()
+    body = next(iter(values(here.engine, select(table.body).where(table.request_id == request_id))), None)
     decision = None if body is None else wire.decode(Decision, body.encode())
     approval = None if decision is None else decision.approval
     if decision is None or approval is None or not (approval.asked_by == who.name or who.may(May.LOOK)):
@@ -245,7 +242,7 @@ def _find(here: Context, who: Who, request_id: str) -> tuple[Decision, Approval]
 def _wait(here: Context, decision: Decision, approval: Approval) -> ApprovalStatusResponse:
     by = approval.rejected_by if approval.state is ApprovalState.REJECTED else approval.approved_by
     state = approval.state
-    if _now_ms() >= approval.expires and state not in {ApprovalState.REJECTED, ApprovalState.CANCELLED}:
+    if now_ms() >= approval.expires and state not in {ApprovalState.REJECTED, ApprovalState.CANCELLED}:
         state = ApprovalState.EXPIRED
     decided = state in {ApprovalState.APPROVED, ApprovalState.REJECTED}
     stands = ApprovalStatusResponse(
@@ -274,15 +271,9 @@ def _notes(here: Context, session_id: str, request_id: str) -> str | None:
         .order_by(table.time_ms.desc())
         .limit(MAX_TICKETS * 2)
     )
-    with here.engine.connect() as connection:
-        bodies: list[Any] = list(connection.execute(statement).scalars())
-    commands = (wire.decode(Command, body.encode()) for body in bodies)
+    commands = (wire.decode(Command, body.encode()) for body in values(here.engine, statement))
     return next((command.reason for command in commands if command.request_id == request_id), None)
 
 
 def _is_open(approval: Approval) -> bool:
-    return approval.state in _OPEN and _now_ms() < approval.expires
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return approval.state in _OPEN and now_ms() < approval.expires

@@ -11,6 +11,8 @@ from sqlalchemy import select
 from haltline.console.context import AgentClient, ContextDep, Viewer
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import tables
+from haltline.console.read_model.history import events_of
+from haltline.console.read_model.store import values
 from haltline.interventions.agent.redaction.secrets import redact
 from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind, Replayed
@@ -64,23 +66,15 @@ class StoredReplay(BaseModel):
 @router.get("/{run_id}/bundle", responses={404: {"description": "Nothing is known of this run."}})
 def bundle(here: ContextDep, _: AgentClient, run_id: Id) -> Bundle:
     """A session's calls with their recorded outputs."""
-    table = tables.records.c
-    statement = (
-        select(table.body)
-        .where(table.topic == "actions", table.session_id == run_id)
-        .order_by(table.time_ms, table.offset)
-        .limit(MAX_EVENTS)
-    )
-    with here.engine.connect() as connection:
-        bodies = connection.execute(statement).scalars().all()
-    events = [event for event in map(_event, bodies) if event is not None]
+    found = events_of(here.engine, run_id, MAX_EVENTS + 1)
+    events = sorted(found[:MAX_EVENTS], key=lambda event: event.time)
     if not events:
         raise HTTPException(404, f"run {run_id}: expected one that is there, got none of this id")
     proposed = {event.call_id: event for event in events if event.kind is Kind.PROPOSED and event.call_id}
     done = [event for event in events if event.kind is Kind.COMPLETED and event.outcome in _OUTCOMES]
     agent_id = next((event.agent_id for event in reversed(events) if event.agent_id != "unknown"), "unknown")
     entries = [_entry(proposed[event.call_id], event) for event in done if event.call_id in proposed]
-    return Bundle(run_id=run_id, agent_id=agent_id, entries=entries, complete=len(bodies) < MAX_EVENTS)
+    return Bundle(run_id=run_id, agent_id=agent_id, entries=entries, complete=len(found) <= MAX_EVENTS)
 
 
 @router.post("/{run_id}/results", status_code=201)
@@ -105,16 +99,8 @@ def results(here: ContextDep, _: Viewer, run_id: Id) -> list[StoredReplay]:
         .order_by(table.time_ms.desc(), table.offset.desc())
         .limit(100)
     )
-    with here.engine.connect() as connection:
-        commands = [wire.decode(Command, body.encode()) for body in connection.execute(statement).scalars()]
+    commands = [wire.decode(Command, body.encode()) for body in values(here.engine, statement)]
     return [_kept(command, command.replayed) for command in commands if command.replayed is not None]
-
-
-def _event(body: str) -> ActionEvent | None:
-    try:
-        return wire.decode_event(body.encode())
-    except wire.InvalidRecord:
-        return None
 
 
 def _entry(call: ActionEvent, done: ActionEvent) -> dict[str, Any]:

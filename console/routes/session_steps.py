@@ -6,6 +6,7 @@ from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel
 
 from haltline.console.context import ContextDep, Viewer
+from haltline.console.http.json_response import NO_SUCH_ID
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model.history import core_of, events_of, published_policy, reevaluated_session
 from haltline.interventions.control.rule_causes import cause_of_rule
@@ -41,7 +42,7 @@ class Frames(BaseModel):
     frames: list[Frame]
 
 
-@router.get("/replay", responses={404: {"description": "There is none of this id."}})
+@router.get("/replay", responses=NO_SUCH_ID)
 def replay(
     here: ContextDep,
     _: Viewer,

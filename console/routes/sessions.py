@@ -8,8 +8,8 @@ from pydantic import BaseModel
 from sqlalchemy import case, func, select
 
 from haltline.console.context import ContextDep, Viewer
-from haltline.console.http.json_response import answer
-from haltline.console.http.paging import Limit, Skip
+from haltline.console.http.json_response import NO_SUCH_ID, answer
+from haltline.console.http.paging import Limit, Page, Skip
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import session_in
 from haltline.console.read_model import tables
@@ -55,13 +55,10 @@ class Session(BaseModel):
     others are not; null: all are found."""
 
 
-class SessionList(BaseModel):
+class SessionList(Page):
     """A page of sessions, the latest first."""
 
     sessions: list[Session]
-    total: int
-    skip: int
-    limit: int
 
 
 class Step(BaseModel):
@@ -77,14 +74,11 @@ class Step(BaseModel):
     """The record; a text if it could not be parsed."""
 
 
-class Story(BaseModel):
+class Story(Page):
     """A session with all its records, in order."""
 
     session: Session
     steps: list[Step]
-    total: int
-    skip: int
-    limit: int
 
 
 def _columns() -> Any:
@@ -140,7 +134,7 @@ def list_sessions(
     return answer(SessionList(sessions=found, total=total, skip=skip, limit=limit))
 
 
-@router.get("/{session_id:path}", response_model=Story, responses={404: {"description": "There is none of this id."}})
+@router.get("/{session_id:path}", response_model=Story, responses=NO_SUCH_ID)
 def story(
     here: ContextDep,
     _: Viewer,

@@ -9,22 +9,20 @@ from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, Field
 
 from haltline.console.context import ContextDep, Viewer
+from haltline.console.http.json_response import UNUSABLE
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.policy_comparison import as_json, compare, of_audit, of_read_model
 from haltline.console.read_model.history import published_policy
-from haltline.schemas.policy import Policy
+from haltline.console.routes.policies import read_document
 from haltline.schemas.record import rfc3339
 from haltline.streams.audit.query import QueryFailed
 from haltline.streams.engine.plugins import installed
-from haltline.streams.policy.loader import BadPolicy, parse_policy
+from haltline.streams.policy.loader import BadPolicy
 from haltline.streams.policy.source import DEFAULT_NAME, current
 from haltline.streams.replay.whatif import Sweep
 
 router = APIRouter(prefix="/api/v1/policy", tags=["policies"], route_class=StrictRoute)
 
-_BAD: Final[dict[int | str, dict[str, Any]]] = {
-    400: {"description": "It cannot be used: where, what was expected, what got."}
-}
 _MAX: Final = 500
 """Sessions of one what-if."""
 _LONGEST_S: Final = 366 * 86_400
@@ -129,10 +127,10 @@ def standing(here: ContextDep, _: Viewer, name: str = DEFAULT_NAME) -> PolicyInF
     )
 
 
-@router.post("/what-if", responses=_BAD)
+@router.post("/what-if", responses=UNUSABLE)
 def what_if(here: ContextDep, _: Viewer, body: WhatIfRequest) -> WhatIfResult:
     """The results of past sessions under another policy, beside those under the one in force. Changes nothing."""
-    policy = None if body.document is None else _parsed(body.document)
+    policy = None if body.document is None else read_document(body.document)
     before = published_policy(here.settings)
     after = policy or before
     if body.move is not None:
@@ -174,13 +172,6 @@ def what_if(here: ContextDep, _: Viewer, body: WhatIfRequest) -> WhatIfResult:
             for old, new, change in found.changed
         ],
     )
-
-
-def _parsed(document: str) -> Policy:
-    try:
-        return parse_policy(document, "document", installed())
-    except BadPolicy as error:
-        raise HTTPException(400, str(error)) from None
 
 
 def _whole(value: float | bool | str) -> Any:

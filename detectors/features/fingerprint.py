@@ -66,9 +66,11 @@ _SLEEPS_IN = re.compile(r"sleep\s+[\d.]+[smh]?")
 _QUERIES_IN = re.compile(r"[?&](?:_|t|ts|time|timestamp|nonce|cb|rand|seed|request_?id|trace_?id)=[^&\s'\"]+")
 _HEADERS_IN = re.compile(r"-[Ii][Dd]: ?[\w-]{8,}")
 _COMMENTS_IN = re.compile(r"#(?<![^\s]#)(?!!)[^\n]*")
-_CLOCKS_IN = re.compile(r"\b\d\d?:\d\d:\d\d(?:[.,]\d+)?")
-_DURATIONS_IN = re.compile(r"\b\d+(?:\.\d+)? ?(?:[mnuµ]?s|secs?|seconds?|min|minutes?|hours?)\b")
-_IDS_IN = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|\b0x[0-9a-fA-F]+\b")
+# Python searches for a first character of a set in a third of the time that it takes for `\b`.
+_CLOCKS_IN = re.compile(r"\d(?<!\w\d)\d?:\d\d:\d\d(?:[.,]\d+)?")
+_DURATIONS_IN = re.compile(r"\d(?<!\w\d)\d*(?:\.\d+)? ?(?:[mnuµ]?s|secs?|seconds?|min|minutes?|hours?)\b")
+_IDS_IN = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_NUMBERS_IN = re.compile(r"0(?<!\w0)x[0-9a-fA-F]+\b")
 _NAMED_IN = re.compile(
     r"(?i)(\b(?:pid|elapsed|duration|uptime|latency|took|timestamp|request_?id|trace_?id)\w*\"?\W{1,4})[\w.-]+"
 )
@@ -210,7 +212,9 @@ def clean_result(text: str) -> str:
     if "1" in text:
         text = _EPOCHS_IN.sub("<time>", text)
     text = _DURATIONS_IN.sub("<duration>", text)
-    if "-" in text or "0x" in text:
+    if "0x" in text:
+        text = _NUMBERS_IN.sub("<id>", text)
+    if text.count("-") > 3:
         text = _IDS_IN.sub("<id>", text)
     low = text.lower()
     if not text.isascii() or any(name in low for name in _NAMES):

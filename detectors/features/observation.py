@@ -24,6 +24,7 @@ from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.schemas.findings import Evidence, Finding
+from haltline.schemas.record import trusting
 
 __all__ = ["Call", "CallTracker", "Observation", "Phase", "Trait"]
 
@@ -31,6 +32,7 @@ _HEAD_CHARS = 240
 """Characters of a command line or program that are stored until its result arrives."""
 _SIZE_BYTES = 4
 """Tolerance for the sizes of two answers with the same beginning, since addresses and timings vary."""
+_evidence = trusting(Evidence)
 _SHORT_NAME = 3
 """Names of tools up to this length may also be ordinary words in a message."""
 
@@ -493,5 +495,6 @@ class Observation(_Given):
     def evidence_of(self, event_id: str, offset: int) -> Evidence:
         """An earlier event of the same session as evidence: all are in the same topic partition."""
         if not self.topic:
-            return Evidence(event_id=event_id)
-        return Evidence(event_id=event_id, topic=self.topic, partition=self.partition, offset=offset)
+            return _evidence({"event_id": event_id, "topic": None, "partition": None, "offset": None})
+        place = {"topic": self.topic, "partition": self.partition, "offset": offset}
+        return _evidence({"event_id": event_id, **place})

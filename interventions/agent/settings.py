@@ -7,12 +7,13 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict, Unpack
 
-from pydantic import ConfigDict, Field, SkipValidation
+from pydantic import ConfigDict, Field, SkipValidation, ValidationError
 from pydantic.dataclasses import dataclass
 
 from haltline.interventions.agent.rules.settings import ClientRules
 from haltline.schemas.events import Effect, Task
 from haltline.schemas.policy import PolicyDocument
+from haltline.schemas.problems import problem_of
 from haltline.schemas.record import Id
 
 CallMode = Literal["async", "blocking", "local"]
@@ -183,7 +184,8 @@ class GuardSettings:
         if self.bootstrap is None and self.mode != "local":
             raise ValueError(
                 f"bootstrap: expected Kafka's address (host:port) for mode {self.mode!r}, got none; "
-                f"only mode 'local' works without. {_PREFIX}BOOTSTRAP is read by GuardSettings.from_env()"
+                "only mode 'local' works without. GuardSettings.from_env() and the commands read "
+                f"{_PREFIX}BOOTSTRAP and {_PREFIX}MODE"
             )
 
         if self.redact_pii and not self.digest_key:
@@ -212,7 +214,10 @@ class GuardSettings:
         rules = ClientRules.from_env(variables)
         if rules is not None:
             options["rules"] = rules
-        return cls(**(options | changes))
+        try:
+            return cls(**(options | changes))
+        except ValidationError as error:
+            raise ValueError(str(problem_of(error)).removeprefix("the record: ")) from error
 
     def changed(self, **changes: Unpack["GuardOptions"]) -> "GuardSettings":
         """Return the settings with these changes."""

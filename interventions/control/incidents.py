@@ -127,14 +127,10 @@ def on_answers(
     `next_request`: returns the request of a cause that is open now, if any.
     """
     records: list[IncidentRecord] = []
-    last = {d.approval.request_id: d for d in decisions if d.approval is not None}
-    for request_id, decision in last.items():
-        approval = decision.approval
-        for incident in [i for i in incidents.values() if approval is not None and i.request_id == request_id]:
-            if approval is None:  # never: `last` holds decisions with one
-                continue
-            waits = approval.state in _WAITS
-            if not waits:
+    last = {d.approval.request_id: (d.approval, d.time) for d in decisions if d.approval is not None}
+    for request_id, (approval, time_ms) in last.items():
+        for incident in [i for i in incidents.values() if i.request_id == request_id]:
+            if approval.state not in _WAITS:
                 incident.request_id = next_request(incident.cause)
             by = (approval.rejected_by if approval.state is ApprovalState.REJECTED else approval.approved_by)[-1:]
             records.append(
@@ -142,14 +138,14 @@ def on_answers(
                     IncidentChange.APPROVAL,
                     about.scope,
                     about.id,
-                    decision.time,
+                    time_ms,
                     by=by[0] if by else None,
                     approval=approval.state,
                 )
             )
             if incident.cause == REQUESTED and incident.request_id is None:
                 # The incident was about this request only, which is answered or no longer needed.
-                records += close(incidents, about, f"approval_{approval.state}", decision.time, causes=[REQUESTED])
+                records += close(incidents, about, f"approval_{approval.state}", time_ms, causes=[REQUESTED])
     return records
 
 

@@ -14,11 +14,12 @@ from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
 from haltline.interventions.control import approvals, declared_batches, freeze, probation, session_incidents
 from haltline.interventions.control.second_opinion import SecondOpinions
 from haltline.interventions.decide.activity_after_kill import activity_after_kill
-from haltline.interventions.decide.controller import Controller, Kill, SessionControl, digest
+from haltline.interventions.decide.controller import Controller, Kill, SessionControl
 from haltline.interventions.levels.plugins import INTERVENTIONS, STRATEGIES, Extensions
 from haltline.interventions.payloads import rollback
 from haltline.interventions.state.context import Context, note_of
 from haltline.interventions.state.control_record import control_record
+from haltline.interventions.state.decision_fields import detection
 from haltline.interventions.state.effects import ControlEffects
 from haltline.interventions.state.intervention_history import Checkpoints
 from haltline.interventions.state.session_control import DeclaredBatch, Freeze
@@ -337,18 +338,9 @@ class Core:
         self, event: ActionEvent, finding: Finding, watch: RuleSet, decisions: Sequence[Decision]
     ) -> Detection:
         led_to = next((one.decision_id for one in decisions if one.detector == finding.detector), None)
-        return Detection(
-            detection_id=digest("detection", finding.detector, finding.code, event.session_id, event.event_id),
-            session_id=event.session_id,
-            agent_id=event.agent_id,
-            event_id=event.event_id,
-            time=event.time,
-            finding=finding,
-            mode=(watch.rules.get(finding.detector) or Rule()).mode,
-            decision_id=led_to,
-            policy=self.policy.name,
-            policy_version=self.policy.version,
-        )
+        mode = (watch.rules.get(finding.detector) or Rule()).mode
+        own = {"session_id": event.session_id, "mode": mode, "decision_id": led_to}
+        return detection(self.policy, finding, event, event.session_id, event.event_id, **own)
 
 
 def _is_stopped(killed: Kill | None, held: Freeze | None) -> bool:

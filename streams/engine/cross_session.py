@@ -18,6 +18,7 @@ from haltline.interventions.control import incidents, scope_commands
 from haltline.interventions.control.incidents import About
 from haltline.interventions.decide.activity_after_kill import finding_after_kill
 from haltline.interventions.decide.cross_session import Measures, ScopeControl, ScopeStatus, decide, kill_of
+from haltline.interventions.state.decision_fields import detection
 from haltline.interventions.state.effects import NOTHING, ControlEffects
 from haltline.interventions.state.session_control import digest
 from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
@@ -221,20 +222,14 @@ class CrossSessionCore:
     def _detection(
         self, signal: Signal, finding: Finding, measure: Measures | None, rules: Mapping[str, Rule]
     ) -> Detection:
-        return Detection(
-            detection_id=digest("detection", finding.detector, finding.code, signal.scope, signal.id, signal.event_id),
-            session_id=finding.session_id or signal.session_id,
-            agent_id=signal.agent_id,
-            event_id=signal.event_id,
-            time=signal.time,
-            finding=finding,
-            mode=(rules.get(finding.detector) or Rule()).mode,
-            decision_id=measure.decision.decision_id if measure is not None else None,
-            scope=signal.scope,
-            scope_id=signal.id,
-            policy=self._policy.name,
-            policy_version=self._policy.version,
-        )
+        own = {
+            "session_id": finding.session_id or signal.session_id,
+            "mode": (rules.get(finding.detector) or Rule()).mode,
+            "decision_id": measure.decision.decision_id if measure is not None else None,
+            "scope": signal.scope,
+            "scope_id": signal.id,
+        }
+        return detection(self._policy, finding, signal, signal.scope, signal.id, signal.event_id, **own)
 
     def _watch_at(self, scope: SignalScope, signal: Signal) -> _Watch:
         agent = signal.agent_id if scope is SignalScope.AGENT else ""

@@ -29,7 +29,7 @@ class Fleet:
         """Apply an event and everything that follows: first its own effects, then those of its signals and kills."""
         outcome = self._core.on_event(self.sessions.get(event.session_id), event, at)
         self.sessions[event.session_id] = outcome.state
-        return [outcome, *self._follow(outcome)]
+        return [outcome, *self._follow(outcome)] if outcome.signals else [outcome]
 
     def command(self, command: Command) -> list[Followed]:
         """Apply an operator's command to a session or a larger scope, and everything that follows."""

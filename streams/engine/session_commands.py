@@ -6,12 +6,12 @@ from haltline.detectors.features.observation import CallTracker
 from haltline.interventions.control import declared_batches, session_incidents
 from haltline.interventions.control.command_handler import CommandHandler
 from haltline.interventions.control.incidents import ACTS
-from haltline.interventions.decide.controller import Controller, SessionControl, digest
+from haltline.interventions.decide.controller import Controller, SessionControl
 from haltline.interventions.state.control_record import control_record
+from haltline.interventions.state.decision_fields import detection
 from haltline.interventions.state.effects import ControlEffects
 from haltline.schemas.control import Command, CommandKind, Feedback, Stage
-from haltline.schemas.decisions import Decision
-from haltline.schemas.findings import Detection, Finding
+from haltline.schemas.findings import Detection
 from haltline.schemas.policy import Policy
 from haltline.schemas.signals import SignalKind
 from haltline.streams.engine.session_state import Effects, SessionState
@@ -107,27 +107,17 @@ class SessionCommands:
     def _outcome(self, state: SessionState, effects: ControlEffects) -> Effects:
         state.due_ms = self.due_ms(state.standing)
         first, *others = effects.decisions or (None,)
-        incident = effects.incident
+        detections: tuple[Detection, ...] = ()
+        if first is not None and (finding := effects.incident) is not None:
+            own = {"session_id": state.session_id, "decision_id": first.decision_id}
+            detections = (detection(self._policy, finding, first, state.session_id, first.decision_id, **own),)
         return Effects(
             state,
-            detections=() if incident is None or first is None else (self._incident(state, incident, first),),
+            detections=detections,
             decision=first,
             also=tuple(decision for decision in others if decision is not None),
             control=effects.control,
             released=effects.released,
             followup=effects.followup,
             incidents=effects.incidents,
-        )
-
-    def _incident(self, state: SessionState, finding: Finding, decision: Decision) -> Detection:
-        return Detection(
-            detection_id=digest("detection", finding.detector, finding.code, state.session_id, decision.decision_id),
-            session_id=state.session_id,
-            agent_id=state.agent_id,
-            event_id=decision.event_id,
-            time=decision.time,
-            finding=finding,
-            decision_id=decision.decision_id,
-            policy=self._policy.name,
-            policy_version=self._policy.version,
         )

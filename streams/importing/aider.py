@@ -41,15 +41,14 @@ def parts(path: Path) -> Iterator[Part]:
 
 def _steps(lines: Iterable[str], began_ms: int | None) -> Iterator[Step]:
     """The steps; only the first has a time, which is that of the machine, taken for UTC."""
-    prompts, calls, model, is_prompt = 0, 0, "", False
+    calls, model, is_prompt = 0, "", False
     written: list[str] = []
     answer = ""
     time_ms = began_ms
     for line in lines:
         if line.startswith(_PROMPT):
             if not is_prompt:
-                prompts += 1
-                yield from prompted(prompts, time_ms)
+                yield prompted(time_ms)
             is_prompt = True
             continue
         is_prompt = False

@@ -25,12 +25,11 @@ def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
     """The thread."""
     for whole in lines:
         named = whole.get("id")
-        yield Part(named if isinstance(named, str) else None, _steps(whole))
+        yield Part(named, _steps(whole))
 
 
 def _steps(whole: dict[str, Any]) -> Iterator[Step]:
     """Only the user's prompts and the turns have a time; a result has that of its turn."""
-    prompts = 0
     time_ms = moment_of_ms(whole.get("created"))
     for message in objects(whole.get("messages")):
         sent, used = inside(message, "meta", "sentAt"), message.get("usage")
@@ -40,8 +39,7 @@ def _steps(whole: dict[str, Any]) -> Iterator[Step]:
             for result in results:
                 yield _end(result, time_ms)
             if not results and text_of(message.get("content")):
-                prompts += 1
-                yield from prompted(prompts, time_ms)
+                yield prompted(time_ms)
         elif message.get("role") == "assistant":
             cached = count(inside(used, "cacheReadInputTokens"))
             new = count(inside(used, "inputTokens")) + count(inside(used, "cacheCreationInputTokens"))
@@ -59,7 +57,7 @@ def _end(block: dict[str, Any], time_ms: int | None) -> Step:
     output = inside(result, "output") if isinstance(inside(result, "output"), str) else text_of_blocks(result)
     if status == "error":
         output = inside(run, "error", "message") or inside(run, "error") or output
-    done = ended(call_id if isinstance(call_id, str) else None, output, time_ms, failed=failed)
+    done = ended(call_id, output, time_ms, failed=failed)
     if str(status) in _REFUSED:
         done.outcome, done.error = Outcome.REFUSED, None
     return done

@@ -11,7 +11,7 @@ from haltline.interventions.agent.integrations.claude_code.messages import (
     tools_of,
 )
 from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn
-from haltline.streams.importing.values import inside, moment
+from haltline.streams.importing.values import inside, moment, text
 
 _MESSAGES = ("assistant", "user")
 """Lines of other types can repeat a message: a request to the model has the results of the turn before."""
@@ -31,12 +31,10 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
     times_ms: dict[str | None, int | None] = {}
     texts: dict[str | None, list[str]] = {}
     models: dict[str | None, str] = {}
-    prompts = 0
     for line in lines:
         if line.get("type") not in _MESSAGES:
             continue
-        below = subagent_of(line) or line.get("agentId") or ("sidechain" if line.get("isSidechain") else None)
-        below = below if isinstance(below, str) else None
+        below = text(subagent_of(line) or line.get("agentId") or ("sidechain" if line.get("isSidechain") else None))
         time_ms = moment(line.get("timestamp"))
         counted = turns.setdefault(below, Turns())
         tools = list(tools_of(line))
@@ -46,12 +44,11 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
             yield from turn(usage, models.get(below), "\n".join(texts.pop(below, [])), time_ms, below=below)
         if isinstance(model := inside(line, "message", "model"), str):
             models[below] = model
-        if line.get("type") == "assistant" and (text := text_of(line)):
-            texts.setdefault(below, []).append(text)
+        if line.get("type") == "assistant" and (answer := text_of(line)):
+            texts.setdefault(below, []).append(answer)
         times_ms[below] = time_ms or times_ms.get(below)
         if is_prompt:
-            prompts += 1
-            yield from prompted(prompts, time_ms)
+            yield prompted(time_ms)
         for tool in tools:
             if isinstance(tool, ToolUse):
                 yield proposed(tool.call_id, tool.name, tool.args, time_ms, below=below)

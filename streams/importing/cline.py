@@ -65,7 +65,6 @@ def _is_of_command_line(value: object) -> bool:
 
 
 def _of_command_line(messages: list[dict[str, Any]]) -> Iterator[Step]:
-    prompts = 0
     for message in messages:
         content, time_ms, used = message.get("content"), moment_of_ms(message.get("ts")), message.get("metrics")
         results = [block for block in objects(content) if block.get("type") == "tool_result"]
@@ -77,14 +76,13 @@ def _of_command_line(messages: list[dict[str, Any]]) -> Iterator[Step]:
             for call in proposals(content):
                 yield proposed(call.call_id, call.name, call.args, time_ms)
         elif not results:
-            prompts += 1
-            yield from prompted(prompts, time_ms)
+            yield prompted(time_ms)
         for block in results:
             output, call_id = block.get("content"), block.get("tool_use_id")
             texts = [str(one.get("result") or one.get("error") or "") for one in objects(output) if "success" in one]
             failed = any(one.get("success") is False for one in objects(output))
             text = "\n".join(texts) if texts else text_of_blocks(output)
-            yield ended(call_id if isinstance(call_id, str) else None, text, time_ms, failed=failed)
+            yield ended(call_id, text, time_ms, failed=failed)
 
 
 def _beside(path: Path, name: str) -> object:
@@ -97,7 +95,7 @@ def _beside(path: Path, name: str) -> object:
 
 
 def _steps(lines: Iterable[dict[str, Any]], requests: list[dict[str, Any]], model: str) -> Iterator[Step]:
-    prompts, turns = 0, 0
+    turns = 0
     waiting: list[str] = []
     time_ms: int | None = None
     for line in lines:
@@ -122,8 +120,7 @@ def _steps(lines: Iterable[dict[str, Any]], requests: list[dict[str, Any]], mode
                 model = found[1]
             yield from _results(line.get("content"), waiting, time_ms)
             if _PROMPT.search(text):
-                prompts += 1
-                yield from prompted(prompts, time_ms)
+                yield prompted(time_ms)
 
 
 def _calls(content: object, text: str) -> Iterator[Proposal]:

@@ -10,7 +10,7 @@ from haltline.streams.importing.messages import args_of, parsed, text_of
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
-from haltline.streams.importing.values import inside, moment
+from haltline.streams.importing.values import inside, moment, text
 
 _LINES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context"})
 _CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
@@ -32,15 +32,14 @@ def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
 
 
 def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
-    model, prompts, counted = "", 0, None
+    model, counted = "", None
     texts: list[str] = []
     failed: dict[str, bool] = {}
     for line in lines:
         payload, time_ms = line.get("payload"), moment(line.get("timestamp"))
         if not isinstance(payload, dict):
             continue
-        kind, call_id = payload.get("type"), payload.get("call_id") or payload.get("id")
-        call_id = call_id if isinstance(call_id, str) else None
+        kind, call_id = payload.get("type"), text(payload.get("call_id") or payload.get("id"))
         if line.get("type") == "turn_context" and isinstance(payload.get("model"), str):
             model = payload["model"]
         elif line.get("type") == "response_item":
@@ -54,8 +53,7 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
                 texts.append(text_of(payload.get("content")))
         elif line.get("type") == "event_msg":
             if kind == "user_message":
-                prompts += 1
-                yield from prompted(prompts, time_ms)
+                yield prompted(time_ms)
             elif (
                 kind == "token_count" and (info := payload.get("info")) and inside(info, "total_token_usage") != counted
             ):

@@ -8,7 +8,7 @@ from haltline.streams.importing.messages import args_of, parsed
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
-from haltline.streams.importing.values import inside, moment
+from haltline.streams.importing.values import inside, moment, text
 
 
 def shows(content: Content) -> bool:
@@ -27,19 +27,16 @@ def parts(lines: Iterable[dict[str, Any]], path: Path) -> Iterator[Part]:
 
 def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
     """Of a turn only what the model wrote is counted: what it read is told for the whole session, at its end."""
-    prompts, model = 0, ""
+    model = ""
     for line in lines:
         data, kind, time_ms = line.get("data"), line.get("type"), moment(line.get("timestamp"))
         if not isinstance(data, dict):
             continue
         named = data.get("newModel") or data.get("selectedModel") or data.get("model") or data.get("currentModel")
         model = named if isinstance(named, str) else model
-        call_id, parent = data.get("toolCallId"), data.get("parentToolCallId")
-        call_id = call_id if isinstance(call_id, str) else None
-        below = parent if isinstance(parent, str) and parent else None
+        call_id, below = data.get("toolCallId"), text(data.get("parentToolCallId")) or None
         if kind == "user.message":
-            prompts += 1
-            yield from prompted(prompts, time_ms)
+            yield prompted(time_ms)
         elif kind == "assistant.message":
             usage, answer = usage_of(0, data.get("outputTokens")), data.get("content")
             yield from turn(usage, model, answer, time_ms, below=below)
@@ -50,6 +47,4 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
             result = data.get("error") if failed and data.get("error") else data.get("result")
             whole = parsed(result)
             output = next((whole[n] for n in ("content", "message") if isinstance(whole, dict) and n in whole), result)
-            done = ended(call_id, output, time_ms, failed=failed)
-            done.below = below
-            yield done
+            yield ended(call_id, output, time_ms, failed=failed, below=below)

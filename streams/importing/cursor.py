@@ -38,12 +38,10 @@ def _messages(path: Path, name: str, conversation: dict[str, Any]) -> Iterator[d
 
 
 def _steps(messages: Iterator[dict[str, Any]]) -> Iterator[Step]:
-    prompts = 0
     for message in messages:
         time_ms = _time(message.get("createdAt"))
         if message.get("type") == _USER:
-            prompts += 1
-            yield from prompted(prompts, time_ms)
+            yield prompted(time_ms)
             continue
         used, model = message.get("tokenCount"), inside(message, "modelInfo", "modelName")
         usage = usage_of(inside(used, "inputTokens"), inside(used, "outputTokens"))
@@ -59,7 +57,7 @@ def _call(call: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
     if status in _ENDED:
         failed = _ENDED[status]
         output = (call.get("error") if failed else None) or call.get("result")
-        yield ended(call_id if isinstance(call_id, str) else None, output, time_ms, failed=failed)
+        yield ended(call_id, output, time_ms, failed=failed)
 
 
 def _json(raw: object) -> Any:

@@ -25,10 +25,10 @@ from haltline.streams.importing.detection import (
     records_in,
     spans_of,
 )
-from haltline.streams.importing.reading import Content, NotReadable, content_of, shape, shown
+from haltline.streams.importing.reading import Content, NotReadable, content_of, got_instead, shape, shown
 from haltline.streams.importing.spans import Part, Span, parts
 from haltline.streams.importing.steps import Pricing, Recording, Step
-from haltline.streams.importing.values import inside, objects
+from haltline.streams.importing.values import id_of, inside, objects
 
 FORMATS: Final = tuple(sorted({*DETECTORS, *DATABASES, "aider"}))
 START_MS: Final = 1_735_689_600_000
@@ -85,7 +85,7 @@ class Imported:
             yield from self._traces()
         else:
             for number, part in enumerate(self._parts()):
-                session_id = self._session_id or _name(part.session_id) or self._path.name.split(".")[0] or "recording"
+                session_id = self._session_id or id_of(part.session_id) or self._path.name.split(".")[0] or "recording"
                 if self._session_id is not None and number:  # one name for several sessions would make them one
                     session_id = f"{self._session_id}-{number + 1}"
                 recording = Recording(session_id, self._agent_id or self.form or "", part.steps, price=self._price)
@@ -134,7 +134,9 @@ class Imported:
                 try:
                     sample = readable(packed.unpacked(name))
                 except (archive.NotUnpacked, ValueError) as why:
-                    reason = str(why) if isinstance(why, archive.NotUnpacked) else f"expected JSON, got {why}"
+                    reason = (
+                        str(why) if isinstance(why, archive.NotUnpacked) else f"expected JSON, got {got_instead(why)}"
+                    )
                     self.skipped.append(f"{shown(name)}: {reason}")
                     continue
                 yield from self._objects(shown(name), [sample])
@@ -227,7 +229,3 @@ def _opened(path: Path) -> archive.Archive:
         return archive.Archive(path)
     except archive.NotUnpacked as why:
         raise NotReadable(f"{path}: {why}") from None
-
-
-def _name(named: object) -> str | None:
-    return named[:200] if isinstance(named, str) and named else None

@@ -33,7 +33,7 @@ def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
             continue
         elif "type" in line:
             messages[_key(line, len(messages))] = line
-    yield Part(named if isinstance(named, str) else None, _steps(messages.values()))
+    yield Part(named, _steps(messages.values()))
 
 
 def _key(message: dict[str, Any], number: int) -> object:
@@ -41,12 +41,10 @@ def _key(message: dict[str, Any], number: int) -> object:
 
 
 def _steps(messages: Iterable[dict[str, Any]]) -> Iterator[Step]:
-    prompts = 0
     for message in messages:
         time_ms = moment(message.get("timestamp"))
         if message.get("type") == "user" and text_of(message.get("content")):
-            prompts += 1
-            yield from prompted(prompts, time_ms)
+            yield prompted(time_ms)
         elif message.get("type") == "gemini":
             used, model = message.get("tokens"), message.get("model")
             out = count(inside(used, "output")) + count(inside(used, "thoughts"))
@@ -58,7 +56,6 @@ def _steps(messages: Iterable[dict[str, Any]]) -> Iterator[Step]:
 
 def _call(call: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
     call_id, args, status = call.get("id"), call.get("args"), call.get("status")
-    call_id = call_id if isinstance(call_id, str) else None
     yield proposed(call_id, call.get("name"), args, time_ms)
     if status not in ("success", "error", "cancelled"):
         return

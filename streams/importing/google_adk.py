@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from haltline.schemas.events import Kind, Outcome, Usage
-from haltline.streams.importing.steps import Step, usage_of
-from haltline.streams.importing.values import count, inside, instant, objects
+from haltline.schemas.events import Usage
+from haltline.streams.importing.steps import Step, ended, proposed, turn, usage_of
+from haltline.streams.importing.values import count, inside, moment, objects
 
 EXPECTED = "an event of an ADK session"
 
@@ -21,29 +21,21 @@ def steps(events: list[dict[str, Any]]) -> Iterator[Step]:
     """What each event has; agents that hand over to each other are one session."""
     for event in events:
         seconds = event.get("timestamp")
-        time_ms = instant(seconds) if isinstance(seconds, int | float) else None
-        whole_ms = None if time_ms is None else round(time_ms)
+        time_ms = moment(seconds) if isinstance(seconds, int | float) else None
         parts = objects(inside(event, "content", "parts"))
         usage = _usage(event.get("usageMetadata", event.get("usage_metadata")))
         if usage is not None and event.get("partial") is not True:
             texts = [p["text"] for p in parts if isinstance(p.get("text"), str) and p.get("thought") is not True]
-            yield Step(kind=Kind.MODEL_TURN, usage=usage, output="\n".join(texts) or None, time_ms=whole_ms)
+            yield from turn(usage, None, "\n".join(texts), time_ms)
         for part in parts:
             if event.get("partial") is True:
                 continue
             call = part.get("functionCall", part.get("function_call"))
             response = part.get("functionResponse", part.get("function_response"))
             if isinstance(call, dict):
-                args = call.get("args")
-                yield Step(
-                    kind=Kind.PROPOSED,
-                    call_id=_call_id(call, event),
-                    action=str(call.get("name") or "unknown"),
-                    args=args if isinstance(args, dict) else None,
-                    time_ms=whole_ms,
-                )
+                yield proposed(_call_id(call, event), call.get("name"), call.get("args"), time_ms)
             elif isinstance(response, dict):
-                yield _end(response, event, whole_ms)
+                yield _end(response, event, time_ms)
 
 
 def _end(response: dict[str, Any], event: dict[str, Any], time_ms: int | None) -> Step:
@@ -51,15 +43,10 @@ def _end(response: dict[str, Any], event: dict[str, Any], time_ms: int | None) -
     answer = response.get("response")
     error = inside(answer, "error")
     output = answer["result"] if isinstance(answer, dict) and set(answer) == {"result"} else answer
-    return Step(
-        kind=Kind.COMPLETED,
-        call_id=_call_id(response, event),
-        action=str(response.get("name") or "unknown"),
-        outcome=Outcome.ERROR if error else Outcome.OK,
-        error=str(error)[:2000] if error else None,
-        output=output,
-        time_ms=time_ms,
-    )
+    done = ended(_call_id(response, event), output, time_ms, failed=bool(error))
+    done.action = str(response.get("name") or "unknown")
+    done.error = str(error)[:2000] if error else None
+    return done
 
 
 def _call_id(part: dict[str, Any], event: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """goose: sessions as rows of a database, before October 2025 as JSON lines."""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from haltline.streams.importing.database import rows, tables, value_in
 from haltline.streams.importing.messages import text_of
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, prompted, proposed, usage_of
+from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
 from haltline.streams.importing.values import count, inside, moment, objects
 
 TABLES: Final = frozenset({"sessions", "messages"})
@@ -43,17 +44,16 @@ def parts_of_database(path: Path) -> Iterator[Part]:
     for (session_id,) in list(rows(path, "SELECT id FROM sessions ORDER BY id")):
         name = str(session_id)
         messages = ((role, value_in(content), at) for role, content, at in rows(path, _MESSAGES, name))
-        turns = map(_turn, rows(path, _TURNS, name)) if has_turns else iter(())
-        steps = [*_steps(messages), *(turn for turn in turns if turn is not None)]
+        turns = chain.from_iterable(map(_turn, rows(path, _TURNS, name))) if has_turns else ()
+        steps = [*_steps(messages), *turns]
         yield Part(name, sorted(steps, key=lambda step: (step.time_ms or 0, step.kind is Kind.MODEL_TURN)))
 
 
 def _steps(messages: Iterable[tuple[object, object, object]]) -> Iterator[Step]:
-    prompts = 0
     for role, content, at in messages:
         time_ms = _time(at)
         for block in objects(content):
-            call_id = block["id"] if isinstance(block.get("id"), str) else None
+            call_id = block.get("id")
             if block.get("type") == "toolRequest":
                 call = _inner(block, "toolCall", "tool_call")
                 value = inside(call, "value")
@@ -61,15 +61,14 @@ def _steps(messages: Iterable[tuple[object, object, object]]) -> Iterator[Step]:
             elif block.get("type") == "toolResponse":
                 yield _end(call_id, _inner(block, "toolResult", "tool_result"), time_ms)
         if role == "user" and not any("tool" in str(one.get("type")) for one in objects(content)) and text_of(content):
-            prompts += 1
-            yield from prompted(prompts, time_ms)
+            yield prompted(time_ms)
 
 
 def _inner(block: dict[str, Any], *names: str) -> object:
     return next((block[name] for name in names if name in block), None)
 
 
-def _end(call_id: str | None, result: object, time_ms: int | None) -> Step:
+def _end(call_id: object, result: object, time_ms: int | None) -> Step:
     value = inside(result, "value")
     failed = inside(result, "status") == "error" or inside(value, "isError") is True
     content = inside(value, "content") if isinstance(value, dict) else value
@@ -77,12 +76,9 @@ def _end(call_id: str | None, result: object, time_ms: int | None) -> Step:
     return ended(call_id, output, time_ms, failed=failed)
 
 
-def _turn(row: tuple[Any, ...]) -> Step | None:
+def _turn(row: tuple[Any, ...]) -> Iterator[Step]:
     at, model, whole, out, cached, cost = row
-    usage = usage_of(whole, out, cached=cached, cost=cost)
-    if usage is None:
-        return None
-    return Step(kind=Kind.MODEL_TURN, usage=usage, model=model if isinstance(model, str) else "", time_ms=_time(at))
+    return turn(usage_of(whole, out, cached=cached, cost=cost), model, None, _time(at))
 
 
 def _time(value: object) -> int | None:

@@ -8,7 +8,7 @@ from haltline.schemas.events import Outcome, Usage
 from haltline.streams.importing.messages import Proposal, args_of, text_of
 from haltline.streams.importing.spans import MODEL, TOOL, Part, Span, parts
 from haltline.streams.importing.steps import usage_of
-from haltline.streams.importing.values import count, inside, instant, objects
+from haltline.streams.importing.values import count, inside, instant, objects, text
 
 _ATTACHED = "attachment://"
 _MAX_DEPTH = 40
@@ -33,14 +33,13 @@ def sample_parts(sample: dict[str, Any]) -> Iterator[Part]:
 
 def _spans(events: list[dict[str, Any]], attached: dict[str, Any]) -> Iterator[Span]:
     for number, event in enumerate(events):
-        kind, parent = event.get("event"), event.get("span_id")
-        parent = parent if isinstance(parent, str) else None
+        kind, parent = event.get("event"), text(event.get("span_id"))
         start_ms, end_ms = instant(event.get("timestamp")), instant(event.get("completed"))
         span = partial(Span, id=f"event {number}", parent=parent, trace="", start_ms=start_ms, end_ms=end_ms)
         if kind == "span_begin" and isinstance(event.get("id"), str):
-            above = event.get("parent_id")
-            above = above if isinstance(above, str) else None
-            yield Span(id=event["id"], parent=above, trace="", is_gate=event.get("type") == "tool")
+            yield Span(
+                id=event["id"], parent=text(event.get("parent_id")), trace="", is_gate=event.get("type") == "tool"
+            )
         elif kind == "model" and event.get("pending") is not True:
             yield _turn(span, event, attached)
         elif kind == "tool":
@@ -72,7 +71,7 @@ def _tool(span: Callable[..., Span], event: dict[str, Any], attached: dict[str, 
         kind=TOOL,
         name=str(event.get("function") or "unknown"),
         args=args_of(_whole(event.get("arguments"), attached)),
-        call_id=event["id"] if isinstance(event.get("id"), str) else None,
+        call_id=text(event.get("id")),
         outcome=_OUTCOMES.get(kind) if error else None,
         error=f"{kind}: {inside(error, 'message')}" if error else None,
         output=_whole(event.get("result"), attached) if event.get("pending") is not True else None,

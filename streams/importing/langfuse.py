@@ -3,10 +3,10 @@
 from typing import Any
 
 from haltline.schemas.events import Usage
-from haltline.streams.importing.messages import args_of, parsed, proposals, returned, text_of
-from haltline.streams.importing.spans import MODEL, TOOL, Span
+from haltline.streams.importing.messages import args_of, parsed, returned
+from haltline.streams.importing.spans import Span
 from haltline.streams.importing.steps import usage_of
-from haltline.streams.importing.values import count, inside, instant
+from haltline.streams.importing.values import count, inside, instant, text
 
 EXPECTED = "an observation of Langfuse"
 _TYPES = frozenset(
@@ -29,12 +29,11 @@ def span_of(record: dict[str, Any]) -> Span:
     span_id, trace = record.get("id"), _get(record, "traceId")
     if not isinstance(span_id, str) or not isinstance(trace, str):
         raise ValueError(f"expected id and traceId, got {span_id!r:.40} and {trace!r:.40}")
-    parent, session = _get(record, "parentObservationId"), _get(record, "sessionId")
     span = Span(
         id=span_id,
-        parent=parent if isinstance(parent, str) else None,
+        parent=text(_get(record, "parentObservationId")),
         trace=trace,
-        session=session if isinstance(session, str) and session else None,
+        session=text(_get(record, "sessionId")) or None,
         start_ms=instant(_get(record, "startTime")),
         end_ms=instant(_get(record, "endTime")),
     )
@@ -42,16 +41,10 @@ def span_of(record: dict[str, Any]) -> Span:
         span.error = str(_get(record, "statusMessage") or "error")
     kind, output = record.get("type"), record.get("output")
     if kind == "GENERATION":
-        output = parsed(output)
-        span.kind, span.usage = MODEL, _usage(record)
-        span.output = text_of(output) or None
-        span.proposals = list(proposals(output))
+        span.is_turn(parsed(output), _usage(record))
     elif kind == "TOOL":
-        result = returned(output)
-        span.kind, span.name = TOOL, str(record.get("name") or "unknown")
-        span.args, span.output, span.call_id = _args(record.get("input")), result.content, result.call_id
-        if result.is_error:
-            span.error = span.error or str(result.content)
+        span.is_call(record.get("name"), returned(output))
+        span.args = _args(record.get("input"))
     return span
 
 

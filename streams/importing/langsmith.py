@@ -3,10 +3,10 @@
 from typing import Any
 
 from haltline.schemas.events import Usage
-from haltline.streams.importing.messages import args_of, proposals, returned, text_of
-from haltline.streams.importing.spans import MODEL, TOOL, Span
+from haltline.streams.importing.messages import args_of, returned
+from haltline.streams.importing.spans import Span
 from haltline.streams.importing.steps import usage_of
-from haltline.streams.importing.values import inside, instant, objects
+from haltline.streams.importing.values import inside, instant, objects, text
 
 EXPECTED = "a run of LangSmith"
 _SESSIONS = ("thread_id", "session_id", "conversation_id")
@@ -32,7 +32,7 @@ def span_of(record: dict[str, Any]) -> Span:
     named = (inside(metadata, name) for name in _SESSIONS)
     span = Span(
         id=run_id,
-        parent=record["parent_run_id"] if isinstance(record.get("parent_run_id"), str) else None,
+        parent=text(record.get("parent_run_id")),
         trace=record["trace_id"] if isinstance(record.get("trace_id"), str) else run_id,
         session=next((name for name in named if isinstance(name, str) and name), None),
         start_ms=instant(record.get("start_time")),
@@ -42,15 +42,9 @@ def span_of(record: dict[str, Any]) -> Span:
     # LangChain has the stack behind the error
     span.error = (str(error).partition("Traceback (most recent call last)")[0].strip() or str(error)) if error else None
     if record["run_type"] == "llm":
-        span.kind, span.usage = MODEL, _usage(record)
-        span.output = text_of(outputs) or None
-        span.proposals = list(proposals(outputs))
+        span.is_turn(outputs, _usage(record))
     elif record["run_type"] == "tool":
-        result = returned(outputs or None)
-        span.kind, span.name = TOOL, str(record.get("name") or "unknown")
-        span.output, span.call_id = result.content, result.call_id
-        if result.is_error:
-            span.error = span.error or str(result.content)
+        span.is_call(record.get("name"), returned(outputs or None))
         inputs = record.get("inputs")
         # tools that are called with a text have it as `input`: their arguments are in the model's turn
         only_text = isinstance(inputs, dict) and set(inputs) == {"input"} and isinstance(inputs["input"], str)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from haltline.interventions.agent.integrations.any_json import text_of_blocks
-from haltline.streams.importing.values import inside, objects
+from haltline.streams.importing.values import id_of, inside, objects
 
 _MAX_DEPTH = 12
 _WRAPPERS = ("generations", "choices", "message", "kwargs", "data", "update", "messages", "output", "content")
@@ -92,18 +92,14 @@ def proposals(value: object, depth: int = 0) -> Iterator[Proposal]:
     elif isinstance(value, dict):
         if value.get("type") in ("function_call", "tool_use") and isinstance(value.get("name"), str):
             args = value.get("arguments", value.get("input"))
-            yield Proposal(_id(value.get("call_id") or value.get("id")), value["name"], args_of(args))
+            yield Proposal(id_of(value.get("call_id") or value.get("id")), value["name"], args_of(args))
             return
         listed = objects(value.get("tool_calls"))
         for call in listed:
             name = inside(call, "function", "name") or call.get("name")
             args = inside(call, "function", "arguments") if "function" in call else call.get("args")
             if isinstance(name, str) and name:
-                yield Proposal(_id(call.get("id")), name, args_of(args))
+                yield Proposal(id_of(call.get("id")), name, args_of(args))
         if not listed:
             found = next((value[name] for name in _WRAPPERS if value.get(name) is not None), None)
             yield from proposals(found, depth + 1)
-
-
-def _id(value: object) -> str | None:
-    return value[:200] if isinstance(value, str) and value else None

@@ -3,10 +3,10 @@
 from typing import Any
 
 from haltline.schemas.events import Usage
-from haltline.streams.importing.messages import args_of, proposals, text_of
-from haltline.streams.importing.spans import MODEL, TOOL, Span
+from haltline.streams.importing.messages import args_of
+from haltline.streams.importing.spans import TOOL, Span
 from haltline.streams.importing.steps import usage_of
-from haltline.streams.importing.values import inside, instant
+from haltline.streams.importing.values import inside, instant, text
 
 EXPECTED = "a trace or a span of the OpenAI Agents SDK"
 _MODELS = ("generation", "response")  # not a set: a record may have anything
@@ -29,19 +29,15 @@ def span_of(record: dict[str, Any]) -> Span:
     trace = record.get("id") if record.get("object") == "trace" else record.get("trace_id")
     if not isinstance(record.get("id"), str) or not isinstance(trace, str):
         raise ValueError(f"expected id and trace_id, got {record.get('id')!r:.40} and {trace!r:.40}")
-    group = record.get("group_id")
-    span = Span(id=record["id"], trace=trace, session=group if isinstance(group, str) and group else None)
+    span = Span(id=record["id"], trace=trace, session=text(record.get("group_id")) or None)
     data = record.get("span_data")
     if not isinstance(data, dict):
         return span
-    parent = record.get("parent_id")
-    span.parent = parent if isinstance(parent, str) else None
+    span.parent = text(record.get("parent_id"))
     span.start_ms, span.end_ms = instant(record.get("started_at")), instant(record.get("ended_at"))
     span.error = _error(record.get("error"))
     if data.get("type") in _MODELS:
-        span.kind, span.usage = MODEL, _usage(data.get("usage"))
-        span.output = text_of(data.get("output")) or None
-        span.proposals = list(proposals(data.get("output")))
+        span.is_turn(data.get("output"), _usage(data.get("usage")))
     elif data.get("type") == "function":
         span.kind, span.name = TOOL, str(data.get("name") or "unknown")
         span.args, span.output = args_of(data.get("input")), data.get("output")

@@ -30,13 +30,13 @@ def parts(lines: Iterable[dict[str, Any]], path: Path) -> Iterator[Part]:
         messages = _files(storage / "message" / path.stem)
         of_message = ((message, _files(storage / "part" / name)) for name, message in messages)
         found = ((message, [part for _, part in listed]) for message, listed in of_message)
-        yield Part(named if isinstance(named, str) else None, _steps(found))
+        yield Part(named, _steps(found))
 
 
 def parts_of_database(path: Path) -> Iterator[Part]:
     """The sessions of a database. Raises NotReadable when it is damaged."""
     for (session_id,) in list(rows(path, "SELECT id FROM session ORDER BY id")):
-        yield Part(session_id if isinstance(session_id, str) else None, _steps(_stored(path, str(session_id))))
+        yield Part(session_id, _steps(_stored(path, str(session_id))))
 
 
 def _stored(path: Path, session_id: str) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
@@ -60,13 +60,11 @@ def _files(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _steps(messages: Iterable[tuple[dict[str, Any], list[dict[str, Any]]]]) -> Iterator[Step]:
-    prompts = 0
     for message, found in messages:
         time_ms = moment_of_ms(inside(message, "time", "created"))
         written = [one for one in found if one.get("type") == "text" and one.get("synthetic") is not True]
         if message.get("role") == "user" and written:
-            prompts += 1
-            yield from prompted(prompts, time_ms)
+            yield prompted(time_ms)
         elif message.get("role") == "assistant":
             text = "\n".join(str(one.get("text")) for one in written)
             yield from _turn(message, text, time_ms)
@@ -87,7 +85,7 @@ def _turn(message: dict[str, Any], text: str, time_ms: int | None) -> Iterator[S
 def _call(part: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
     state = part.get("state")
     args, status = inside(state, "input"), inside(state, "status")
-    call_id = part["callID"] if isinstance(part.get("callID"), str) else None
+    call_id = part.get("callID")
     began_ms = moment_of_ms(inside(state, "time", "start")) or time_ms
     yield proposed(call_id, part.get("tool"), args, began_ms)
     if status in ("completed", "error"):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from haltline.schemas.events import Kind, Outcome
-from haltline.streams.importing.steps import Step, ended, tokens
+from haltline.streams.importing.steps import Step, ended, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, objects
 
 _TALK = frozenset(
@@ -42,20 +42,12 @@ def steps(events: list[dict[str, Any]]) -> Iterator[Step]:
         usage = tokens(inside(response, "usage"))
         if usage is not None and response_id not in seen:
             seen.add(response_id)
-            yield Step(kind=Kind.MODEL_TURN, usage=usage, time_ms=time_ms)
+            yield from turn(usage, None, None, time_ms)
         if "kind" in event:
             yield from _typed(event, time_ms)
         elif "action" in event and event.get("source") == "agent" and str(event["action"]) not in _TALK:
-            args = event.get("args")
-            yield Step(
-                kind=Kind.PROPOSED,
-                call_id=f"{event.get('id')}",
-                action=str(event["action"]),
-                args={n: v for n, v in args.items() if n not in {"thought", "security_risk"}}
-                if isinstance(args, dict)
-                else None,
-                time_ms=time_ms,
-            )
+            args = _without(event.get("args"), "thought", "security_risk")
+            yield proposed(f"{event.get('id')}", event["action"], args, time_ms)
         elif "observation" in event and event.get("cause") is not None and str(event["observation"]) not in _TALK:
             code = inside(event, "extras", "metadata", "exit_code") or inside(event, "extras", "exit_code")
             failed = event["observation"] == "error" or code not in (None, 0)
@@ -67,15 +59,7 @@ def _typed(event: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
     if not isinstance(call_id, str):
         return
     if kind == "ActionEvent" and event.get("tool_name") not in ("think", "finish"):
-        args = event.get("action")
-        fields = {n: v for n, v in args.items() if n != "kind"} if isinstance(args, dict) else None
-        yield Step(
-            kind=Kind.PROPOSED,
-            call_id=call_id,
-            action=str(event.get("tool_name") or "unknown"),
-            args=fields,
-            time_ms=time_ms,
-        )
+        yield proposed(call_id, event.get("tool_name"), _without(event.get("action"), "kind"), time_ms)
     elif kind == "ObservationEvent" and event.get("tool_name") not in ("think", "finish"):
         seen = event.get("observation")
         failed = inside(seen, "is_error") is True or inside(seen, "exit_code") not in (None, 0)
@@ -84,3 +68,7 @@ def _typed(event: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
         yield ended(call_id, event.get("error"), time_ms, failed=True)
     elif kind == "UserRejectObservation":
         yield Step(kind=Kind.COMPLETED, call_id=call_id, outcome=Outcome.REFUSED, time_ms=time_ms)
+
+
+def _without(args: object, *names: str) -> dict[str, Any] | None:
+    return {name: value for name, value in args.items() if name not in names} if isinstance(args, dict) else None

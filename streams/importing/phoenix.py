@@ -6,9 +6,9 @@ import orjson
 
 from haltline.schemas.events import Usage
 from haltline.streams.importing.messages import args_of, proposals, returned, text_of
-from haltline.streams.importing.spans import MODEL, TOOL, Span
+from haltline.streams.importing.spans import MODEL, Span
 from haltline.streams.importing.steps import usage_of
-from haltline.streams.importing.values import inside, instant, objects
+from haltline.streams.importing.values import inside, instant, objects, text
 
 EXPECTED = "a span of OpenInference"
 KIND = "openinference.span.kind"
@@ -44,12 +44,11 @@ def span_of(record: dict[str, Any]) -> Span:
     trace = inside(record, "context", "trace_id") or record.get("context.trace_id") or record.get("traceId")
     if not isinstance(span_id, str) or not isinstance(trace, str):
         raise ValueError(f"expected the ids of a span and of its trace, got {span_id!r:.40} and {trace!r:.40}")
-    parent, session = record.get("parent_id", record.get("parentSpanId")), get("session.id")
     span = Span(
         id=span_id,
-        parent=parent if isinstance(parent, str) else None,
+        parent=text(record.get("parent_id", record.get("parentSpanId"))),
         trace=trace,
-        session=session if isinstance(session, str) and session else None,
+        session=text(get("session.id")) or None,
         start_ms=_time(record.get("start_time", record.get("startTimeUnixNano"))),
         end_ms=_time(record.get("end_time", record.get("endTimeUnixNano"))),
     )
@@ -61,17 +60,13 @@ def span_of(record: dict[str, Any]) -> Span:
         messages = _messages(get)
         span.kind, span.usage = MODEL, _usage(get)
         read = args_of(output)
-        span.output = text_of(messages) or text_of(read) or (output if isinstance(output, str) else None)
+        span.output = text_of(messages) or text_of(read) or text(output)
         span.proposals = list(proposals(messages)) or list(proposals(read))
     elif kind == "TOOL":
-        result = returned(output)
-        span.kind, span.name = TOOL, str(get("tool.name") or record.get("name") or "unknown")
+        span.is_call(get("tool.name") or record.get("name"), returned(output))
         # of a tool with one argument the instrumentation has only its value: the model's turn has its name
         span.args = args_of(get("tool.parameters")) or args_of(get("input.value"))
-        call_id = get("tool_call.id") or get("tool.id") or result.call_id
-        span.output, span.call_id = result.content, call_id if isinstance(call_id, str) else None
-        if result.is_error:
-            span.error = span.error or str(result.content)
+        span.call_id = text(get("tool_call.id") or get("tool.id") or span.call_id)
     return span
 
 

@@ -20,19 +20,17 @@ def shows(content: Content) -> bool:
 def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
     """The session."""
     named = next((line.get("id") for line in lines if line.get("type") == "session"), None)
-    yield Part(named if isinstance(named, str) else None, _steps(lines))
+    yield Part(named, _steps(lines))
 
 
 def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
-    prompts = 0
     for line in lines:
         message, time_ms = line.get("message"), moment(line.get("timestamp"))
         if line.get("type") != "message" or not isinstance(message, dict):
             continue
         role, call_id = message.get("role"), message.get("toolCallId")
         if role == "user":
-            prompts += 1
-            yield from prompted(prompts, time_ms)
+            yield prompted(time_ms)
         elif role == "assistant":
             yield from _turn(message, time_ms)
         elif role == "toolResult" and isinstance(call_id, str):

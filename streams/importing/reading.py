@@ -1,6 +1,7 @@
 """A file of one JSON value, or of one on each line, packed with gzip or not; lines are read one after the other."""
 
 import gzip
+import json
 import zlib
 from collections.abc import Iterator
 from itertools import islice
@@ -86,7 +87,7 @@ def content_of(path: Path, skipped: list[str]) -> Content:
         lines = Lines(path, skipped)
         head = lines.head()
         if len(skipped) > len(head):
-            raise NotReadable(f"{path}: expected JSON, or JSON lines, got something else: {skipped[0]}")
+            raise NotReadable(f"{path}: expected JSON, or JSON lines; {skipped[0]}")
         return Content(None, lines, head)
     with opened(path) as file:
         raw = _read(file, path)
@@ -95,7 +96,7 @@ def content_of(path: Path, skipped: list[str]) -> Content:
     except ValueError as whole:
         found = _of_lines(raw, skipped)
         if len(skipped) > len(found):
-            raise NotReadable(f"{path}: expected JSON, or JSON lines, got something else: {whole}") from None
+            raise NotReadable(f"{path}: expected JSON, or JSON lines, got {got_instead(whole)}") from None
         return Content(None, found, found)
     found = objects(value if isinstance(value, list) else [value])
     return Content(value, found, found)
@@ -123,6 +124,19 @@ def shape(value: object) -> str:
     return f"{value!r:.40}"
 
 
+def got_instead(error: ValueError) -> str:
+    """What was read in place of JSON; no part of it."""
+    match error:
+        case UnicodeDecodeError():
+            return f"bytes that are not UTF-8, from the one at {error.start}"
+        case json.JSONDecodeError() if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated"):
+            return "a text that is cut off"
+        case json.JSONDecodeError():
+            return f"something else from column {error.colno} of line {error.lineno}: {error.msg}"
+        case _:
+            return str(error)
+
+
 def _bounded_lines(file: IO[bytes], path: Path) -> Iterator[bytes | None]:
     """Each line, None for one beyond the bound."""
     try:
@@ -145,7 +159,7 @@ def _object_of(line: bytes | None) -> tuple[dict[str, Any] | None, str | None]:
     try:
         value = readable(line)
     except ValueError as error:
-        return None, f"expected JSON, got {error}"
+        return None, f"expected JSON, got {got_instead(error)}"
     return (value, None) if isinstance(value, dict) else (None, f"expected an object, got {shape(value)}")
 
 

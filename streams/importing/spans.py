@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
 
 from haltline.schemas.events import Kind, Outcome, Usage
-from haltline.streams.importing.messages import Proposal
+from haltline.streams.importing.messages import Proposal, Returned, proposals, text_of
 from haltline.streams.importing.steps import Step
 
 TOOL: Final = "tool"
@@ -44,6 +44,19 @@ class Span:
     is_gate: bool = False
     """Stands for the call of a tool whose own span is another one: what lies below can be a subagent's."""
 
+    def is_turn(self, output: object, usage: Usage | None) -> None:
+        """Make it the turn of a model with this output."""
+        self.kind, self.usage = MODEL, usage
+        self.output = text_of(output) or None
+        self.proposals = list(proposals(output))
+
+    def is_call(self, name: object, result: Returned) -> None:
+        """Make it the call of a tool with this result."""
+        self.kind, self.name = TOOL, str(name or "unknown")
+        self.output, self.call_id = result.content, result.call_id
+        if result.is_error:
+            self.error = self.error or str(result.content)
+
     def merge(self, later: "Span") -> None:
         """Adds what a later record of the same span has."""
         for one in fields(self):
@@ -55,7 +68,8 @@ class Span:
 class Part(NamedTuple):
     """The recording of one session."""
 
-    session_id: str | None
+    session_id: object
+    """Its name; what is no text is none."""
     steps: Iterable[Step]
 
 

@@ -28,7 +28,7 @@ _used = trusting(Usage)  # the checks of a copy take as long as all else of a tu
 
 @dataclass(kw_only=True, slots=True)
 class Step:
-    """A call, the result of one, a turn of the model, or another prompt of the user."""
+    """A call, the result of one, a turn of the model, or a prompt of the user (`SESSION_STARTED`)."""
 
     kind: Kind
     call_id: str | None = None
@@ -43,8 +43,6 @@ class Step:
     duration_ms: float | None = None
     time_ms: int | None = None
     """None: the recording does not tell."""
-    prompts: int = 0
-    """How many prompts the user has given by now, where this is another one: a session that is started anew."""
     below: str | None = None
     """Of a subagent: what tells it from others; of a subagent's subagent both, with a slash between them."""
 
@@ -74,8 +72,12 @@ class Recording:
         seqs: dict[str, int] = {}
         calls: dict[str, _Call] = {}
         seen = SeenBySession()
-        now_ms = start_ms
+        now_ms, prompts = start_ms, 0
         for step in self.steps:
+            if step.kind is Kind.SESSION_STARTED:
+                prompts += 1
+                if prompts == 1:  # the session was started for it
+                    continue
             if step.time_ms is None:
                 self.untimed += 1
             now_ms = step.time_ms if step.time_ms is not None else now_ms + STEP_MS
@@ -112,7 +114,7 @@ class Recording:
                     "error": None if step.error is None else cleaned_error(step.error, _SETTINGS),
                     "duration_ms": step.duration_ms,
                     "usage": self._priced(step, now_ms),
-                    "task": Task(prompts=step.prompts) if step.prompts else None,
+                    "task": Task(prompts=prompts) if step.kind is Kind.SESSION_STARTED else None,
                     **call.described,
                     **output,
                 }
@@ -134,10 +136,9 @@ def _shortened(name: str) -> str:
     return f"{name[: _MAX_ID_CHARS - len(digest) - 1]}-{digest}"
 
 
-def prompted(prompts: int, time_ms: int | None) -> Iterator[Step]:
-    """The user's prompt, of which this is the so many-th: the session was started for the first."""
-    if prompts > 1:
-        yield Step(kind=Kind.SESSION_STARTED, prompts=prompts, time_ms=time_ms)
+def prompted(time_ms: int | None) -> Step:
+    """A prompt of the user: each but the first starts the session anew."""
+    return Step(kind=Kind.SESSION_STARTED, time_ms=time_ms)
 
 
 def turn(
@@ -161,13 +162,11 @@ def proposed(call_id: object, name: object, args: object, time_ms: int | None, *
     )
 
 
-def ended(
-    call_id: str | None, output: Any, time_ms: int | None, *, failed: bool | None, below: str | None = None
-) -> Step:
-    """The end of a call; `failed`: None where the recording does not tell."""
+def ended(call_id: object, output: Any, time_ms: int | None, *, failed: bool | None, below: str | None = None) -> Step:
+    """The end of a call; what is no id is left out. `failed`: None where the recording does not tell."""
     return Step(
         kind=Kind.COMPLETED,
-        call_id=call_id,
+        call_id=call_id if isinstance(call_id, str) else None,
         outcome=Outcome.UNKNOWN if failed is None else Outcome.ERROR if failed else Outcome.OK,
         error=str(output)[:2000] if failed else None,
         output=output,

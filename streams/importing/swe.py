@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from haltline.schemas.events import Kind, Outcome
-from haltline.streams.importing.steps import Step, tokens
+from haltline.streams.importing.steps import Step, ended, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, objects
 
 _FENCE = re.compile(r"```(?:bash|mswea_bash_command)\s*\n(.*?)\n```", re.DOTALL)
@@ -18,15 +17,10 @@ def swe_agent(recording: dict[str, Any]) -> Iterator[Step]:
         command = entry.get("action")
         if not isinstance(command, str) or not command.strip():
             continue
-        yield Step(kind=Kind.PROPOSED, call_id=f"c{number}", action="bash", args={"command": command})
-        duration = entry.get("execution_time")
-        yield Step(
-            kind=Kind.COMPLETED,
-            call_id=f"c{number}",
-            outcome=Outcome.UNKNOWN,
-            output=entry.get("observation"),
-            duration_ms=duration * 1000 if isinstance(duration, int | float) and 0 <= duration < 1e9 else None,
-        )
+        yield proposed(f"c{number}", "bash", {"command": command}, None)
+        done, duration = ended(f"c{number}", entry.get("observation"), None, failed=None), entry.get("execution_time")
+        done.duration_ms = duration * 1000 if isinstance(duration, int | float) and 0 <= duration < 1e9 else None
+        yield done
 
 
 def mini_swe_agent(recording: dict[str, Any]) -> Iterator[Step]:
@@ -37,14 +31,10 @@ def mini_swe_agent(recording: dict[str, Any]) -> Iterator[Step]:
         extra = message.get("extra")
         time_ms = moment(inside(extra, "timestamp") or inside(extra, "response", "created"))
         if message.get("role") == "assistant":
-            usage = tokens(inside(extra, "response", "usage"))
-            if usage is not None:
-                yield Step(kind=Kind.MODEL_TURN, usage=usage, time_ms=time_ms)
+            yield from turn(tokens(inside(extra, "response", "usage")), None, None, time_ms)
             for command in _commands(message):
                 waiting.append(f"c{calls}")
-                yield Step(
-                    kind=Kind.PROPOSED, call_id=f"c{calls}", action="bash", args={"command": command}, time_ms=time_ms
-                )
+                yield proposed(f"c{calls}", "bash", {"command": command}, time_ms)
                 calls += 1
         elif waiting and message.get("role") in ("user", "tool"):
             yield _end(waiting.pop(0), message, time_ms)
@@ -65,8 +55,8 @@ def _end(call_id: str, message: dict[str, Any], time_ms: int | None) -> Step:
     code: Any = inside(message, "extra", "returncode")
     if code is None and (found := _CODE.search(text)):
         code = int(found[1])
-    outcome = Outcome.UNKNOWN if code is None else Outcome.OK if code == 0 else Outcome.ERROR
     output = inside(message, "extra", "raw_output")
     output = output if isinstance(output, str) else text
-    error = f"exit code {code}: {output[-1500:]}" if outcome is Outcome.ERROR else None
-    return Step(kind=Kind.COMPLETED, call_id=call_id, outcome=outcome, error=error, output=output, time_ms=time_ms)
+    done = ended(call_id, output, time_ms, failed=None if code is None else code != 0)
+    done.error = f"exit code {code}: {output[-1500:]}" if done.error is not None else None
+    return done

@@ -31,11 +31,11 @@ def _steps(whole: dict[str, Any]) -> Iterator[Step]:
             yield from turns[done][1]
             done += 1
         for call in objects(step.get("tool_calls")):
-            yield proposed(_id(call), call.get("name"), args_of(call.get("arguments")), time_ms)
+            yield proposed(call.get("call_id"), call.get("name"), args_of(call.get("arguments")), time_ms)
         for result in objects(step.get("tool_results")):
             failed = result.get("success") is not True
             output = (result.get("error") or result.get("result")) if failed else result.get("result")
-            yield ended(_id(result), output, time_ms, failed=failed)
+            yield ended(result.get("call_id"), output, time_ms, failed=failed)
     for _, rest in turns[done:]:
         yield from rest
 
@@ -48,7 +48,3 @@ def _turn(one: dict[str, Any]) -> Iterator[Step]:
         whole += read + count(inside(used, "cache_creation_input_tokens"))
     usage = usage_of(whole, inside(used, "output_tokens"), cached=read)
     yield from turn(usage, model, inside(one, "response", "content"), moment(one.get("timestamp")))
-
-
-def _id(call: dict[str, Any]) -> str | None:
-    return call["call_id"] if isinstance(call.get("call_id"), str) else None

@@ -38,6 +38,16 @@ def count(value: object) -> int:
     return min(value, 2**53) if type(value) is int and value > 0 else 0
 
 
+def text(value: object) -> str | None:
+    """The text itself."""
+    return value if isinstance(value, str) else None
+
+
+def id_of(value: object) -> str | None:
+    """A text that is not empty, cut where it is long for an id."""
+    return value[:200] if isinstance(value, str) and value else None
+
+
 def objects(values: object) -> list[dict[str, Any]]:
     """Those of a list that are objects."""
     return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []

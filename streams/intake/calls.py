@@ -15,7 +15,7 @@ from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Kind, Novelty, Outcome, SentSecret, Usage
 from haltline.streams.intake.problems import Bad, bad_values
 from haltline.streams.intake.repeated import Reply
-from haltline.streams.intake.requests import text_of
+from haltline.streams.intake.requests import object_of, text_of
 from haltline.streams.intake.sessions import Sessions
 from haltline.streams.runtime.metrics import Children
 
@@ -89,9 +89,7 @@ class Calls:
         if fields.get("kind") == Kind.MODEL_TURN:
             return await self._turn_verdict(fields)
         name = text_of(fields, "action")
-        args = fields.get("args")
-        if args is not None and not isinstance(args, dict):
-            raise Bad(400, f"args: expected an object, got {type(args).__name__}")
+        args = None if fields.get("args") is None else object_of(fields["args"], "args")
         targets = fields.get("targets", [])
         if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
             raise Bad(400, "targets: expected a list of texts, got something else")
@@ -147,9 +145,8 @@ class Calls:
 
     async def _turn(self, fields: dict[str, Any]) -> Reply:
         """Report a turn of the model."""
-        usage, output = fields.get("usage"), _text_or_none(fields, "output")
-        if usage is not None and not isinstance(usage, dict):
-            raise Bad(400, f"usage: expected an object, got {type(usage).__name__}")
+        usage = None if fields.get("usage") is None else object_of(fields["usage"], "usage")
+        output = _text_or_none(fields, "output")
         if unknown := sorted(map(str, (usage or {}).keys() - Usage.model_fields.keys())):
             known = ", ".join(Usage.model_fields)
             raise Bad(400, f"usage: expected fields of {known}, got {', '.join(unknown)!r:.80}")
@@ -221,21 +218,17 @@ def _secrets_sent_of(fields: Mapping[str, Any]) -> list[SentSecret]:
 
 def _novelty_of(fields: Mapping[str, Any]) -> Novelty | None:
     """Return the client's counts of new words in a result that only it has completely; None: absent."""
-    given = fields.get("novelty")
-    if given is None:
+    if fields.get("novelty") is None:
         return None
-    if not isinstance(given, dict):
-        raise Bad(400, f"novelty: expected an object, got {type(given).__name__}")
+    given = object_of(fields["novelty"], "novelty")
     return Novelty(**{name: _count(given.get(name), f"novelty.{name}") for name in Novelty.model_fields})
 
 
 def _described(fields: Mapping[str, Any], novelty: Novelty | None = None) -> DescribedOutput | None:
     """Return an output described by digest, size and beginning."""
-    described = fields.get("described")
-    if described is None:
+    if fields.get("described") is None:
         return None
-    if not isinstance(described, dict):
-        raise Bad(400, f"described: expected an object, got {type(described).__name__}")
+    described = object_of(fields["described"], "described")
     digest = described.get("digest")
     return DescribedOutput(
         None if digest is None else _digest(digest, "described.digest"),

@@ -124,10 +124,10 @@ def loaded(body: bytes) -> Any:
         raise Bad(400, f"the body: expected JSON, got {error}") from None
 
 
-def object_of(value: Any) -> dict[str, Any]:
+def object_of(value: Any, what: str = "the body") -> dict[str, Any]:
     """Return the value if it is an object. Raises Bad."""
     if not isinstance(value, dict):
-        raise Bad(400, f"the body: expected an object, got {type(value).__name__}")
+        raise Bad(400, f"{what}: expected an object, got {type(value).__name__}")
     return value
 
 

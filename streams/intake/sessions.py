@@ -15,7 +15,7 @@ from haltline.interventions.agent.transport.transport import Decider
 from haltline.interventions.agent.transport.transport_factory import with_policy_read
 from haltline.schemas.events import Task
 from haltline.streams.intake.problems import Bad, bad_values
-from haltline.streams.intake.requests import text_of
+from haltline.streams.intake.requests import object_of, text_of
 
 MakeGuard: TypeAlias = Callable[[GuardSettings], Guard]
 
@@ -171,10 +171,9 @@ class Sessions:
 
 
 def _task(value: Any) -> Task:
-    if not isinstance(value, dict):
-        raise Bad(400, f"task: expected an object, got {type(value).__name__}")
+    fields = object_of(value, "task")
     try:
-        return Task(**{name: value[name] for name in Task.model_fields if name in value})
+        return Task(**{name: fields[name] for name in Task.model_fields if name in fields})
     except ValueError as error:
         raise bad_values(error, "task.") from None
 

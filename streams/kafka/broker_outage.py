@@ -33,6 +33,11 @@ class BrokerOutage:
         self._suspect = True
         return True
 
+    def require_temporary(self, error: KafkaError) -> None:
+        """Raise KafkaException for an error after which the client does not continue by itself."""
+        if error.fatal() or not (error.retriable() or self.is_outage(error)):
+            raise KafkaException(error)
+
     def look(self, consumer: Consumer, topic: str) -> None:
         """Request the metadata of a topic during an outage. Call it in the reader's loop."""
         if not self._suspect:

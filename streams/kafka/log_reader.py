@@ -83,7 +83,7 @@ def open_consumer(
         # A rejection of our certificate by the broker arrives as a closed connection.
         if error.code() in _REFUSALS or "SSL routines" in error.str():
             refusal = reason
-        else:
+        elif error.code() != KafkaError._ALL_BROKERS_DOWN:  # which follows the reason
             complaint = reason
 
     consumer = system.consumer(
@@ -113,7 +113,7 @@ def open_consumer(
             if waited_s < within_s and not (refusal and waited_s >= refused_after_s):
                 continue
             consumer.close()
-            got = refusal or _reason_of(failed) + (f" ({complaint})" if complaint else "")
+            got = refusal or complaint or _reason_of(failed)
             raise Unreachable(f"broker {bootstrap}: expected an answer within {within_s:g} s, got {got}") from None
         return consumer
 
@@ -161,7 +161,8 @@ def bounds(consumer: Consumer, partition: TopicPartition, *, system: System = RE
 class LogReader(AbstractContextManager["LogReader", None]):
     """A reader of every partition of some topics, from the beginning or from now on. Use it in a `with` block.
 
-    `since_ms` skips older records, by their own times; the embedded broker cannot do that, and returns all.
+    `since_ms` skips older records, by their own times; the embedded broker cannot do that, and returns all. With
+    `partition`, only that partition of each topic is read.
 
     Raises Unreachable or NoSuchTopic in the constructor.
     """
@@ -173,12 +174,14 @@ class LogReader(AbstractContextManager["LogReader", None]):
         *,
         from_beginning: bool = True,
         since_ms: int | None = None,
+        partition: int | None = None,
         client: Mapping[str, ClientSetting] | None = None,
         fetch_wait_ms: int = SHORT_WAIT_MS,
     ) -> None:
         self._consumer = open_consumer(bootstrap, client=client, fetch_wait_ms=fetch_wait_ms)
         try:
-            partitions = [tp for topic in topics for tp in partitions_of(self._consumer, topic)]
+            places = [tp for topic in topics for tp in partitions_of(self._consumer, topic)]
+            partitions = [tp for tp in places if partition in (None, tp.partition)]
             ends = {(tp.topic, tp.partition): bounds(self._consumer, tp) for tp in partitions}
             starts = {} if since_ms is None else _offsets_since(self._consumer, partitions, since_ms)
             # -1 if all are older.
@@ -201,8 +204,10 @@ class LogReader(AbstractContextManager["LogReader", None]):
             raise
         self._behind = {place: end for place, (low, end) in ends.items() if from_beginning and low < end}
 
-    def to_end(self, *, within_s: float = 60.0) -> Iterator[Message]:
+    def to_end(self, *, within_s: float = 60.0, each: bool = False) -> Iterator[Message]:
         """Yield the records up to the ends at the time when this reader was made.
+
+        `within_s` is the time limit for all of them; with `each`, for each of them.
 
         Raises:
             Unreachable: not all of them arrived in time.
@@ -212,6 +217,8 @@ class LogReader(AbstractContextManager["LogReader", None]):
         while self._behind:
             if (message := self.poll(_POLL_S)) is not None:
                 yield message
+                if each:
+                    deadline = time.monotonic() + within_s
             if time.monotonic() > deadline:
                 raise Unreachable(
                     f"topics {sorted({topic for topic, _ in self._behind})}: expected every record up to the end "

@@ -22,7 +22,7 @@ from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision
 from haltline.streams.learning.spans import Span
 from haltline.streams.replay.backtest import Recorded
-from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM, MISSED
+from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM, MISSED, last_labels
 
 LOOPS = NO_PROGRESS - {"invented_data", "monologue"} | {"stagnation_candidate"}
 """Rules about steps without new results."""
@@ -88,22 +88,15 @@ class Lesson:
 
 def labels_by_session(labels: Iterable[Command], decisions: Iterable[Decision]) -> dict[str, SessionLabel]:
     """Return labels by session; a decision's last label counts."""
-    known = {decision.decision_id: decision for decision in decisions}
+    missed, labelled = last_labels(labels, decisions)
     found: dict[str, SessionLabel] = {}
-    last: dict[str, str] = {}
-    for label in labels:
-        if label.label == MISSED and label.code:
-            label_of = found.setdefault(label.id, SessionLabel())
-            if label.code in LOOPS:
-                label_of.missed = True
-            else:
-                label_of.otherwise = True
-        elif label.decision_id is not None and label.label is not None:
-            last[label.decision_id] = label.label
-    for decision_id, word in last.items():
-        decision = known.get(decision_id)
-        if decision is None or not decision.detector:
-            continue
+    for session_id, rule in missed:
+        label_of = found.setdefault(session_id, SessionLabel())
+        if rule in LOOPS:
+            label_of.missed = True
+        else:
+            label_of.otherwise = True
+    for decision, word in labelled:
         label_of = found.setdefault(decision.session_id, SessionLabel())
         if word == FALSE_ALARM:
             label_of.false_alarms.add(decision.detector)

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from types import TracebackType
 from typing import IO, Final, Self
 
 from confluent_kafka import KafkaException
@@ -170,12 +169,7 @@ class LocalKafka:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._java is not None:
             self.stop()
 

@@ -1,8 +1,8 @@
 """The configuration of a notifier: channels, routes, links. Errors name the line."""
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -14,11 +14,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.findings import Severity
 from haltline.schemas.problems import problem_of
-from haltline.schemas.topics import Topics
-from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.notify.hours import Hours, over_at
 from haltline.streams.notify.lengths import length_of_time
 from haltline.streams.policy import yaml_text
+from haltline.streams.runtime.service import GroupSettings
 
 _WEEK_MS: Final = 7 * 86_400_000
 
@@ -337,14 +336,9 @@ def _beside(content: Any, folder: Path) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NotifierSettings:
+class NotifierSettings(GroupSettings):
     """The settings of a notifier."""
 
-    bootstrap: str
-    topics: Topics = field(default_factory=Topics)
     group: str = "haltline-notify"
-    client: Mapping[str, ClientSetting] = field(default_factory=dict)
-    """librdkafka settings of every connection, for encryption and credentials."""
-    fetch_wait_ms: int = 500
     session_timeout_s: float = 10.0
     """A notifier without heartbeats for longer loses its partitions."""

@@ -17,7 +17,6 @@ from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.notifications import NotificationOutcome
 from haltline.schemas.wire import InvalidRecord, decode
 from haltline.streams.kafka.broker_outage import BrokerOutage
-from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import open_consumer, partitions_of
 from haltline.streams.notify.channels import sender_of
 from haltline.streams.notify.config import Config, NotifierSettings
@@ -90,7 +89,14 @@ class Notifier:
 
         """
         self._require_topics()
-        consumer = Consumer(self._consumer_settings(), logger=_log)
+        consumer = Consumer(
+            {
+                **self._settings.consumer(self._outage.is_outage),
+                "enable.auto.commit": False,
+                "session.timeout.ms": round(self._settings.session_timeout_s * 1000),
+            },
+            logger=_log,
+        )
         for channel in self._channels.values():
             channel.start()
         try:
@@ -141,20 +147,6 @@ class Notifier:
     def waiting(self) -> int:
         """The number of waiting changes, including digests and quiet hours."""
         return sum(self._measure(name) for name in self._channels)
-
-    def _consumer_settings(self) -> dict[str, ClientSetting]:
-        settings = self._settings
-        return {
-            **settings.client,
-            "bootstrap.servers": settings.bootstrap,
-            "group.id": settings.group,
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-            "fetch.wait.max.ms": settings.fetch_wait_ms,
-            "session.timeout.ms": round(settings.session_timeout_s * 1000),
-            "error_cb": self._outage.is_outage,  # type: ignore[dict-item]  # a callback among settings, as librdkafka has it
-        }
 
     def _require_topics(self) -> None:
         """Check the topics: a notification is in the partition of its incident, so both must have as many."""
@@ -223,8 +215,7 @@ class Notifier:
     def _take(self, message: Message) -> None:
         error = message.error()
         if error is not None:
-            if error.fatal() or not (error.retriable() or self._outage.is_outage(error)):
-                raise KafkaException(error)
+            self._outage.require_temporary(error)
             return
         owned = self._owned.get(int(message.partition() or 0))
         if owned is None:

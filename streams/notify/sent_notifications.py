@@ -3,16 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
-
 from haltline.schemas.incidents import IncidentRecord, IncidentState
 from haltline.schemas.notifications import NotificationOutcome, NotificationRecord
 from haltline.schemas.wire import InvalidRecord, decode
 from haltline.streams.kafka.client_settings import ClientSetting
-from haltline.streams.kafka.log_reader import Unreachable, bounds, open_consumer
+from haltline.streams.kafka.log_reader import LogReader
 
-_POLL_S: Final = 0.5
-_SILENT_POLLS: Final = 60
+_SILENT_S: Final = 30.0
 _KEPT_MS: Final = 31 * 86_400_000
 """As long as the topics' retention: older records cannot be read again."""
 _CLEAR_EVERY: Final = 10_000
@@ -105,34 +102,10 @@ def recalled(
 
     """
     owned = Owned(partition)
-    consumer = open_consumer(bootstrap, client=client, fetch_wait_ms=fetch_wait_ms)
-    try:
-        place = TopicPartition(topic, partition, OFFSET_BEGINNING)
-        low, end = bounds(consumer, place)
-        consumer.assign([place])
-        silent = 0
-        while low < end:
-            message = consumer.poll(_POLL_S)
-            if message is None:
-                silent += 1
-                if silent >= _SILENT_POLLS:
-                    raise Unreachable(
-                        f"topic {topic}, partition {partition}: expected records up to {end}, got no answer"
-                    )
-                continue
-            silent = 0
-            error = message.error()
-            if error is not None:
-                if error.code() == KafkaError._PARTITION_EOF:
-                    break
-                if error.fatal() or not error.retriable():
-                    raise KafkaException(error)
-                continue
-            low = int(message.offset() or 0) + 1
+    with LogReader(bootstrap, [topic], partition=partition, client=client, fetch_wait_ms=fetch_wait_ms) as reader:
+        for message in reader.to_end(within_s=_SILENT_S, each=True):
             try:
                 owned.recall(decode(NotificationRecord, message.value()))
             except InvalidRecord:  # only notifiers write here; other records contain nothing about sent messages
                 continue
-    finally:
-        consumer.close()
     return owned

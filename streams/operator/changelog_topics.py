@@ -22,11 +22,11 @@ from haltline.streams.kafka.log_reader import (
     partitions_of,
     passes,
 )
+from haltline.streams.kafka.log_record import LogRecord, record_of
 from haltline.streams.kafka.topics import NoAdminApiError
 from haltline.streams.operator.changelog_repair import DroppedState, Outcome, PartitionReading
 from haltline.streams.runtime.changelog import ID_BYTES, TOPIC_IDS_HEADER, Claim
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
-from haltline.streams.runtime.source_reader import Record, headers_of
 
 _BATCH: Final = 500
 _POLL_S: Final = 0.2
@@ -122,7 +122,7 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
             step()
         return reading
 
-    def _records(self, span: Span, until_s: float = float("inf")) -> Iterator[Record]:
+    def _records(self, span: Span, until_s: float = float("inf")) -> Iterator[LogRecord]:
         if span.begin >= span.end:
             return
         self._consumer.assign([TopicPartition(span.topic, span.partition, span.begin)])
@@ -131,7 +131,7 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
             messages = self._poll()
             for message in messages:
                 if _is_record(message):
-                    record = _record(message)
+                    record = record_of(message)
                     if record.offset < span.end:
                         yield record
                 if int(message.offset() or 0) + (message.error() is None) >= span.end:
@@ -213,15 +213,3 @@ def _is_record(message: Message) -> bool:
     if error is not None and error.code() != KafkaError._PARTITION_EOF and (error.fatal() or not passes(error)):
         raise KafkaException(error)
     return error is None
-
-
-def _record(message: Message) -> Record:
-    return Record(
-        str(message.topic()),
-        int(message.partition() or 0),
-        int(message.offset() or 0),
-        message.timestamp()[1],
-        message.key(),
-        message.value(),
-        headers_of(message),
-    )

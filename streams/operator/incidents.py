@@ -42,7 +42,7 @@ class Incidents(Operator):
         """Return all published revisions of an incident. Raises as `incident`."""
         with self._reader(self._topics.incidents) as reader:
             records = [record for message in reader.to_end() if (record := _read(message.value())) is not None]
-        found = one_of(worst_first(_last(records).values()), incident_id)
+        found = one_of(worst_first(last_revisions(records).values()), incident_id)
         by_revision = {record.revision: record for record in records if record.incident_id == found.incident_id}
         return [record for _, record in sorted(by_revision.items())]
 
@@ -91,7 +91,7 @@ def one_of(known: Iterable[IncidentRecord], name: str) -> IncidentRecord:
 
 def fold(values: Iterable[bytes | None]) -> dict[str, IncidentRecord]:
     """Return the latest revision of each incident by id, from encoded records in any order."""
-    return _last(record for value in values if (record := _read(value)) is not None)
+    return last_revisions(record for value in values if (record := _read(value)) is not None)
 
 
 def worst_first(records: Iterable[IncidentRecord]) -> list[IncidentRecord]:
@@ -105,7 +105,8 @@ def _how_bad(record: IncidentRecord) -> tuple[bool, int, int, int]:
     return record.state is not IncidentState.RESOLVED, rank, record.level.rank, record.last_at
 
 
-def _last(records: Iterable[IncidentRecord]) -> dict[str, IncidentRecord]:
+def last_revisions(records: Iterable[IncidentRecord]) -> dict[str, IncidentRecord]:
+    """Return the latest revision of each incident by id, from records in any order."""
     last: dict[str, IncidentRecord] = {}
     for record in records:
         known = last.get(record.incident_id)

@@ -8,9 +8,9 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -20,10 +20,8 @@ from haltline.interventions.state.session_control import digest
 from haltline.schemas.decisions import Decision
 from haltline.schemas.opinions import TELL_CHARS, WHY_CHARS, Opinion, OpinionOutcome, OpinionRules
 from haltline.schemas.partitioner import CONFIRMED
-from haltline.schemas.topics import Topics
 from haltline.schemas.wire import InvalidRecord, decode
 from haltline.streams.kafka.broker_outage import BrokerOutage
-from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import LogReader, Unreachable
 from haltline.streams.opinion.digest import Digest, digest_of
 from haltline.streams.opinion.judge import MAX_OUTPUT_TOKENS, Judge, NoVerdict, Usage
@@ -32,7 +30,7 @@ from haltline.streams.opinion.steps import last_events
 from haltline.streams.policy.source import PolicySource, Refusal
 from haltline.streams.runtime.health import Verdict
 from haltline.streams.runtime.metrics import Metrics
-from haltline.streams.runtime.service import verdict_of_loop
+from haltline.streams.runtime.service import GroupSettings, verdict_of_loop
 
 _log = logging.getLogger(__name__)
 
@@ -47,15 +45,10 @@ _EVENTS_A_STEP: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReviewerSettings:
+class ReviewerSettings(GroupSettings):
     """The settings of a reviewer."""
 
-    bootstrap: str
-    topics: Topics = field(default_factory=Topics)
     group: str = "haltline-opinion"
-    client: Mapping[str, ClientSetting] = field(default_factory=dict)
-    """librdkafka settings of every connection, for encryption and credentials."""
-    fetch_wait_ms: int = 500
     offset_reset: str = "latest"
     """The offset at which a new group begins: older requests have expired."""
 
@@ -100,7 +93,7 @@ class Reviewer:
     def run(self) -> None:
         """Run until `stop`. Raises NoSuchTopic, Unreachable, KafkaException, RuntimeError when it cannot continue."""
         self.recall()
-        consumer = Consumer(self._consumer_settings(), logger=_log)
+        consumer = Consumer(self._settings.consumer(self._outage.is_outage), logger=_log)
         pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="opinion")
         try:
             consumer.subscribe([self._settings.topics.interventions])
@@ -110,11 +103,11 @@ class Reviewer:
                 self._producer.poll(0)
                 self._outage.look(consumer, self._settings.topics.interventions)
                 self._renew()
-                error = None if message is None else message.error()
-                if error is not None and (error.fatal() or not (error.retriable() or self._outage.is_outage(error))):
-                    raise KafkaException(error)
-                value = None if message is None or error is not None else message.value()
-                if value is not None and _REQUESTED in value:
+                if message is None:
+                    continue
+                if (error := message.error()) is not None:
+                    self._outage.require_temporary(error)
+                elif _REQUESTED in (value := message.value() or b""):
                     pool.submit(self._answer, value).add_done_callback(self._done)
         finally:
             pool.shutdown(cancel_futures=True)
@@ -249,18 +242,6 @@ class Reviewer:
         for news in self._policies.take():
             if not isinstance(news, Refusal):
                 self._rules = news.policy.opinion or OpinionRules()
-
-    def _consumer_settings(self) -> dict[str, ClientSetting]:
-        settings = self._settings
-        return {
-            **settings.client,
-            "bootstrap.servers": settings.bootstrap,
-            "group.id": settings.group,
-            "auto.offset.reset": settings.offset_reset,
-            "isolation.level": "read_committed",
-            "fetch.wait.max.ms": settings.fetch_wait_ms,
-            "error_cb": self._outage.is_outage,  # type: ignore[dict-item]  # a callback among settings, as librdkafka has it
-        }
 
 
 def _left(ends_s: float) -> float:

@@ -9,9 +9,10 @@ from confluent_kafka import TopicPartition
 
 from haltline.schemas.policy import Policy, Published
 from haltline.streams.kafka.client_settings import ClientSetting
+from haltline.streams.kafka.log_record import LogRecord
 from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.policy.loader import BadPolicy
-from haltline.streams.policy.source import PolicyRecord, current
+from haltline.streams.policy.source import current
 
 BUILT_IN_VERSION = Policy().version
 """The version of a name without a document: the defaults."""
@@ -60,7 +61,7 @@ def encoded(policy: Policy) -> bytes:
     return _NOT_IN_YAML.sub(lambda sign: f"\\u{ord(sign[0]):04x}", policy.model_dump_json(exclude_unset=True)).encode()
 
 
-def version_of(record: PolicyRecord) -> int:
+def version_of(record: LogRecord) -> int:
     """Return the version of a document on the topic; 0 if it cannot be read."""
     try:
         document = orjson.loads(record.value or b"")

@@ -8,8 +8,8 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
@@ -23,6 +23,7 @@ from haltline.streams.engine.core import Core
 from haltline.streams.engine.groups import Runs
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import LogReader, NoSuchTopic, Unreachable
+from haltline.streams.kafka.log_record import LogRecord, record_of
 from haltline.streams.policy.loader import BadPolicy, in_vain, may_be_cut, parse_policy, read_file
 
 DEFAULT_NAME: Final = Policy().name
@@ -36,24 +37,11 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class PolicyRecord:
-    """A record of the policies topic; a `RawRecord`."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes]] = field(default=())
-
-
-@dataclass(frozen=True)
 class Refusal:
     """A refused document: where, what was expected, what was given."""
 
     detail: str
-    record: PolicyRecord | None = None
+    record: LogRecord | None = None
     """The record to keep; None for a file, which stays where it is."""
 
 
@@ -113,7 +101,7 @@ class _Followed:
             log.warning("policy: %s version %d: %s", policy.name, policy.version, line)
         return Core(policy, self._plugins, runs=self._runs)
 
-    def _refuse(self, detail: str, record: PolicyRecord | None = None) -> None:
+    def _refuse(self, detail: str, record: LogRecord | None = None) -> None:
         self._news.append(Refusal(detail, record))
         log.error("policy: refused, the previous one stays in force: %s", detail)
 
@@ -260,7 +248,7 @@ class PolicyTopic(_Followed):
         except BadPolicy as bad:
             self._refuse(str(bad), record)
 
-    def _parse(self, record: PolicyRecord) -> Policy:
+    def _parse(self, record: LogRecord) -> Policy:
         source = f"{record.topic} {record.partition}:{record.offset}"
         if record.value is None:  # removed
             return Policy(name=self._name)
@@ -273,11 +261,9 @@ class PolicyTopic(_Followed):
         return policy
 
 
-def current(
-    bootstrap: str, topic: str, *, client: Mapping[str, ClientSetting] | None = None
-) -> dict[str, PolicyRecord]:
+def current(bootstrap: str, topic: str, *, client: Mapping[str, ClientSetting] | None = None) -> dict[str, LogRecord]:
     """Return the last record of each name on the topic, without removed ones. Raises Unreachable, NoSuchTopic."""
-    found: dict[str, PolicyRecord] = {}
+    found: dict[str, LogRecord] = {}
     with LogReader(bootstrap, [topic], client=client) as reader:
         for message in reader.to_end():
             record = _record(message)
@@ -288,16 +274,9 @@ def current(
     return found
 
 
-def _record(message: Message) -> PolicyRecord:
+def _record(message: Message) -> LogRecord:
     error = message.error()
     if error is not None:
         raise KafkaException(error)
-    key, value = message.key(), message.value()
-    return PolicyRecord(
-        topic=str(message.topic()),
-        partition=int(message.partition() or 0),
-        offset=int(message.offset() or 0),
-        timestamp=int(message.timestamp()[1]) or time.time_ns() // 1_000_000,
-        key=key.encode() if isinstance(key, str) else key,
-        value=value.encode() if isinstance(value, str) else value,
-    )
+    record = record_of(message)
+    return record if record.timestamp else record._replace(timestamp=time.time_ns() // 1_000_000)

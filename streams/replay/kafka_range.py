@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +13,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import ANSWER_WITHIN_S, Gone, Unreachable, bounds, open_consumer, partitions_of
-from haltline.streams.replay.records import FrozenRange, LogRecord, Missing, Span, in_order
+from haltline.streams.kafka.log_record import LogRecord, record_of
+from haltline.streams.replay.records import FrozenRange, Missing, Span, in_order
 from haltline.streams.replay.time_range import OPEN, BadMoment, Moment
 
 _MAX_WAITING: Final = 5_000
@@ -211,7 +212,7 @@ class _Streams(AbstractContextManager["_Streams", None]):
             return
         if stream is None or stream.done:
             return
-        record = _record(message, place)
+        record = record_of(message)
         self._require_kept(place, stream, min(record.offset, stream.end))
         stream.next = record.offset + 1
         if record.offset < stream.end:
@@ -240,17 +241,3 @@ class _Streams(AbstractContextManager["_Streams", None]):
     def close(self) -> None:
         """Close the consumer."""
         self._consumer.close()
-
-
-def _record(message: Message, place: tuple[str, int]) -> LogRecord:
-    kind, timestamp = message.timestamp()
-    key, value = message.key(), message.value()
-    headers: Iterable[tuple[object, object]] = message.headers() or ()  # type: ignore[assignment]  # stubs: a producer's
-    return LogRecord(
-        *place,
-        int(message.offset() or 0),
-        int(timestamp) if kind else 0,
-        key.encode() if isinstance(key, str) else key,
-        value.encode() if isinstance(value, str) else value,
-        tuple((str(name), text if isinstance(text, bytes) else None) for name, text in headers),
-    )

@@ -91,24 +91,34 @@ class Suggestion:
         return f"rules: {{{self.rule}: {{settings: {{{self.setting}: {self.value:g}}}}}}}"
 
 
-def by_rule(labels: Iterable[Command], decisions: Iterable[Decision]) -> list[Labelled]:
-    """Return the labels of each rule, ordered by rule; a decision's last label counts."""
-    known = {decision.decision_id: decision for decision in decisions}
-    last: dict[str, Command] = {}
-    found: dict[str, Labelled] = {}
+def last_labels(
+    labels: Iterable[Command], decisions: Iterable[Decision]
+) -> tuple[list[tuple[str, str]], list[tuple[Decision, str]]]:
+    """Return the sessions in which a rule missed something, with the rule, and rules' decisions with the last label."""
+    known = {decision.decision_id: decision for decision in decisions if decision.detector}
+    missed: list[tuple[str, str]] = []
+    last: dict[str, str] = {}
     for label in labels:
         if label.label == MISSED and label.code:
-            found.setdefault(label.code, Labelled(label.code)).missed[label.id] = Level.NUDGE
-        elif label.decision_id is not None:
-            last[label.decision_id] = label
-    for decision_id, label in last.items():
-        decision = known.get(decision_id)
-        if decision is None or not decision.detector or label.label not in (CONFIRMED, FALSE_ALARM):
+            missed.append((label.id, label.code))
+        elif label.decision_id in known and label.label is not None:
+            last[label.decision_id] = label.label
+    return missed, [(known[decision_id], word) for decision_id, word in last.items()]
+
+
+def by_rule(labels: Iterable[Command], decisions: Iterable[Decision]) -> list[Labelled]:
+    """Return the labels of each rule, ordered by rule; a decision's last label counts."""
+    missed, labelled = last_labels(labels, decisions)
+    found: dict[str, Labelled] = {}
+    for session_id, rule in missed:
+        found.setdefault(rule, Labelled(rule)).missed[session_id] = Level.NUDGE
+    for decision, word in labelled:
+        if word not in (CONFIRMED, FALSE_ALARM):
             continue
         of = found.setdefault(decision.detector, Labelled(decision.detector))
-        of.decisions[label.label] += 1
+        of.decisions[word] += 1
         meant = decision.would or decision.level
-        sessions = of.confirmed if label.label == CONFIRMED else of.false_alarms
+        sessions = of.confirmed if word == CONFIRMED else of.false_alarms
         sessions[decision.session_id] = min(meant, sessions.get(decision.session_id, meant))
     return [found[rule] for rule in sorted(found)]
 

@@ -36,6 +36,7 @@ from typing import Final, NamedTuple
 
 from haltline.streams.runtime.changelog import PartitionState, RawRecord
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
+from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.runtime.owned_partitions import OwnedPartitions
 from haltline.streams.runtime.processor_api import Change, ProcessorFactory
 from haltline.streams.system import REAL, System
@@ -243,3 +244,31 @@ class _Work:
         """Return whether the loop should be yielded to others."""
         self._steps += 1
         return self._steps % _LOOK_EVERY == 0 and self._clock() - self._since >= _HOLD_LOOP_S
+
+
+class RuntimeMetrics:
+    """The metrics of the runtime, looked up once."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.events = metrics.children("events_processed_total")
+        self.rebalances = metrics.counter("rebalances_total")
+        self._seconds = metrics.histogram("checkpoint_duration_seconds")
+        self._state_bytes = metrics.counter("state_bytes_total")
+        self._states = metrics.counter("states_written_total")
+        self._sessions = metrics.gauge("sessions")
+        self._ready = metrics.gauge("ready")
+        self._assigned = metrics.gauge("assigned_partitions")
+        self._remaining = metrics.gauge("recovery_remaining_records")
+
+    def checkpointed(self, written: CheckpointResult) -> None:
+        """Update the metrics after a checkpoint."""
+        self._seconds.observe(written.seconds)
+        self._state_bytes.inc(written.state_bytes)
+        self._states.inc(written.states)
+
+    def recovery(self, ours: Collection[PartitionState], assigned: int, remaining: int) -> None:
+        """Update the metrics of recovery; called periodically."""
+        self._ready.set(bool(ours))
+        self._assigned.set(assigned)
+        self._remaining.set(0 if ours else remaining)
+        self._sessions.set(sum(len(part.values) for part in ours))

@@ -1,11 +1,14 @@
 """A process with one loop, which runs until a signal, with its metrics and health."""
 
 import logging
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
+from haltline.schemas.topics import Topics
+from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import NoSuchTopic, Unreachable
 from haltline.streams.runtime.health import HealthServer, Verdict
 from haltline.streams.runtime.metrics import Metrics
@@ -14,6 +17,32 @@ from haltline.streams.stop_signals import stopped_by_signals
 STUCK_AFTER_S: Final = 60.0
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupSettings:
+    """The settings of a service that reads a topic in a consumer group."""
+
+    bootstrap: str
+    topics: Topics = field(default_factory=Topics)
+    group: str
+    client: Mapping[str, ClientSetting] = field(default_factory=dict)
+    """librdkafka settings of every connection, for encryption and credentials."""
+    fetch_wait_ms: int = 500
+    offset_reset: str = "earliest"
+    """The offset at which a new group begins."""
+
+    def consumer(self, on_error: Callable[[KafkaError], object]) -> dict[str, Any]:
+        """Return librdkafka's settings of the group's consumer; `on_error` is called within a poll."""
+        return {
+            **self.client,
+            "bootstrap.servers": self.bootstrap,
+            "group.id": self.group,
+            "auto.offset.reset": self.offset_reset,
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": self.fetch_wait_ms,
+            "error_cb": on_error,
+        }
 
 
 class Service(Protocol):

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from haltline.streams.kafka.broker_outage import IS_AWAY
+from haltline.streams.kafka.log_record import LogRecord, headers_of
 from haltline.streams.runtime.changelog import RawRecord
 from haltline.streams.runtime.health import Partition
 from haltline.streams.runtime.worker_settings import WorkerSettings
@@ -42,18 +43,6 @@ _REFUSED: Final = frozenset(
 )
 
 log = logging.getLogger(__name__)
-
-
-class Record(NamedTuple):
-    """A record as the pipeline reads it: implements `RawRecord`."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
 
 
 class Fetched(NamedTuple):
@@ -296,7 +285,7 @@ class _TopicThread:
             error = message.error()
             partition, offset = message.partition(), message.offset()
             if error is None:
-                record = Record(
+                record = LogRecord(
                     topic, partition, offset, message.timestamp()[1],
                     message.key(), message.value(), headers_of(message),
                 )  # fmt: skip
@@ -327,16 +316,3 @@ class _TopicThread:
         elif reason != self._complaint:
             self._complaint = reason
             log.warning("topic %s: expected records, got %s", self._topic, reason)
-
-
-def headers_of(message: Any) -> Sequence[tuple[str, bytes | None]]:
-    """Return a record's headers; none if a header's name is not UTF-8.
-
-    A producer must not be able to crash the readers with such a record.
-    """
-    try:
-        return message.headers() or ()
-    except SystemError:  # raised by confluent-kafka in this case
-        log.warning("%s partition %d: headers at offset %d are not UTF-8, and left out",
-                    message.topic(), message.partition(), message.offset())  # fmt: skip
-        return ()

@@ -22,7 +22,7 @@ from typing import Final, NoReturn
 
 from haltline.streams.kafka.failure import KnownFailure
 from haltline.streams.runtime.changelog import ForeignWrite
-from haltline.streams.runtime.checkpoint import Checkpointer
+from haltline.streams.runtime.checkpoint import Checkpointer, RuntimeMetrics
 from haltline.streams.runtime.checkpoint_pace import CheckpointPace
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
 from haltline.streams.runtime.control_entries import ControlEntries
@@ -36,7 +36,6 @@ from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.runtime.owned_partitions import OwnedPartitions
 from haltline.streams.runtime.ownership import Ownership
 from haltline.streams.runtime.processor_api import ProcessorFactory
-from haltline.streams.runtime.runtime_metrics import RuntimeMetrics
 from haltline.streams.runtime.source_progress import SourceProgress
 from haltline.streams.runtime.source_reader import Fetched, SourceReader, open_consumer
 from haltline.streams.runtime.topic_incarnations import TopicIncarnations

@@ -16,9 +16,10 @@ from haltline.streams.engine.local_fleet import Fleet, decisions_of
 from haltline.streams.engine.plugins import installed
 from haltline.streams.importing.formats import Imported
 from haltline.streams.importing.reading import NotReadable
+from haltline.streams.scan.files import FORMS, project_of
 from haltline.streams.scan.homes import histories
 from haltline.streams.scan.prices import Prices
-from haltline.streams.scan.scanning import FORMS, project_of, stamp_of
+from haltline.streams.scan.results import stamp_of
 from haltline.streams.scan.waste import is_progress
 
 PACE: Final = 10

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -104,14 +104,17 @@ def histories(
                 break
 
 
-def within(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files that are named, and those of folders that look like histories or exports. Raises OSError for none."""
+def within(paths: Iterable[Path], on_error: Callable[[OSError], object] | None = None) -> Iterator[Path]:
+    """The files that are named, and those of folders that look like histories or exports. Raises OSError for none.
+
+    `on_error` is called for each folder that cannot be listed.
+    """
     for path in paths:
         if not path.is_dir():
             path.stat()
             yield path
             continue
-        for folder, below, names in os.walk(path):
+        for folder, below, names in os.walk(path, onerror=on_error):
             below[:] = sorted(set(below) - _PASSED_OVER)
             here = Path(folder)
             yield from (here / name for name in sorted(names) if any(Path(name).match(glob) for glob in IN_PROJECTS))

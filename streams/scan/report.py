@@ -9,8 +9,7 @@ from typing import Final
 
 import orjson
 
-from haltline.streams.scan.scanning import ScannedFile
-from haltline.streams.scan.waste import Scanned, Waste
+from haltline.streams.scan.results import Scanned, ScannedFile, Waste
 
 WORDS: Final = {
     "stagnation": "nothing new came back",
@@ -62,7 +61,7 @@ class Report:
         """`files` are those that were read, with what could not be."""
         self.sessions = sessions
         self._files = files
-        self.skipped = [why for file in files for why in file.skipped]
+        self.skipped = sorted(why for file in files for why in file.skipped)
         self.unpriced = sorted({model for one in sessions for model in one.unpriced})
         self.agents = [name for name, _ in Counter(one.agent for one in sessions).most_common()]
         self.wasteful = [one for one in sessions if one.waste]
@@ -122,10 +121,13 @@ class Report:
     def read_line(self) -> str:
         """What was read."""
         timed = [one for one in self.sessions if one.has_times]
-        when = f", {day(timed[0].began_ms)} to {day(max(one.ended_ms for one in timed))}" if timed else ""
-        size = sum(file.size for file in self._files if file.is_recording) / 2**20
+        days = list(dict.fromkeys((day(timed[0].began_ms), day(max(one.ended_ms for one in timed))) if timed else ()))
+        when = f", {' to '.join(days)}" if days else ""
+        size = sum(file.size for file in self._files if file.is_recording)
+        read = f"{size / 2**20:,.1f} MB" if size > 2**20 else f"{size / 2**10:,.0f} kB"
         events = sum(one.events for one in self.sessions)
-        return f"{len(self.sessions)} sessions of {listed(self.agents)}{when}: {events:,} events, {size:,.1f} MB"
+        count = f"{len(self.sessions)} session{'s' if len(self.sessions) != 1 else ''}"
+        return f"{count} of {listed(self.agents)}{when}: {events:,} events, {read}"
 
     def models_line(self) -> str:
         """The models, by their tokens."""
@@ -161,7 +163,9 @@ def amount(count: int) -> str:
 
 def dollars(cost: float) -> str:
     """US dollars; "-" for none."""
-    return f"${cost:,.2f}" if cost else "-"
+    if not cost:
+        return "-"
+    return f"${cost:,.2f}" if cost >= 0.005 else "<$0.01"
 
 
 def span(ms: int) -> str:

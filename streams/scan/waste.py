@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
@@ -14,6 +13,7 @@ from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.streams.engine.core import Core
 from haltline.streams.engine.local_fleet import Fleet, decisions_of
+from haltline.streams.scan.results import Scanned, Shown, Waste
 
 IDLE_MS: Final = 5 * 60 * 1000
 """Of a longer pause between two events only so much counts as time spent."""
@@ -21,76 +21,6 @@ NEW_WORDS: Final = 10
 """A result with so many new words, and more of them than old ones, is progress; see docs/quality.md."""
 _AROUND = 6
 _CHARS = 160
-
-
-@dataclass(frozen=True)
-class Shown:
-    """One step around a finding, redacted and cut, for people."""
-
-    number: int
-    time_ms: int
-    action: str
-    what: str
-    outcome: str
-
-
-@dataclass(frozen=True)
-class Waste:
-    """What would have been stopped, and what was spent from there to the next prompt or progress."""
-
-    detector: str
-    level: str
-    reason: str
-    number: int
-    """The event, from 1 on."""
-    time_ms: int
-    steps: int
-    """Calls and turns that came after it."""
-    tokens: int
-    cost_usd: float
-    ms: int
-    around: list[Shown]
-
-
-@dataclass
-class Scanned:
-    """One session of a history."""
-
-    session_id: str
-    agent: str
-    file: str
-    project: str
-    models: dict[str, int] = field(default_factory=dict)
-    """Tokens by model."""
-    unpriced: list[str] = field(default_factory=list)
-    """Models whose price is not known: their tokens are in no sum of costs."""
-    began_ms: int = 0
-    ended_ms: int = 0
-    events: int = 0
-    has_times: bool = True
-    tokens: int = 0
-    cost_usd: float = 0.0
-    ms: int = 0
-    waste: list[Waste] = field(default_factory=list)
-    asks: list[str] = field(default_factory=list)
-    """Acts that a person would have been asked about, in words."""
-    hints: dict[str, int] = field(default_factory=dict)
-    """What would have been told to the agent, by rule."""
-
-    @property
-    def wasted_tokens(self) -> int:
-        """Of all that is in `waste`."""
-        return sum(one.tokens for one in self.waste)
-
-    @property
-    def wasted_usd(self) -> float:
-        """As `wasted_tokens`, in US dollars."""
-        return sum(one.cost_usd for one in self.waste)
-
-    @property
-    def wasted_ms(self) -> int:
-        """As `wasted_tokens`, in milliseconds; idle time is cut."""
-        return sum(one.ms for one in self.waste)
 
 
 def judged(core: Core, classifier: Classifier, events: Sequence[ActionEvent], into: Scanned) -> Scanned:

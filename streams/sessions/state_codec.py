@@ -15,11 +15,13 @@ import zstandard
 
 from haltline.detectors import ALL
 from haltline.detectors.cross_session import ACROSS
+from haltline.detectors.features.novelty import template_of
 from haltline.streams.engine.core import SessionState
 from haltline.streams.engine.cross_session import ScopeState
-from haltline.streams.sessions import state_v1
 
 VERSION: Final = 2
+_VERSION_1: Final = 1
+"""JSON with the name of each field. Remove `_of_version_1` when no such state can be in a changelog."""
 
 State = SessionState | ScopeState
 
@@ -62,8 +64,10 @@ class _Zstandard(threading.local):
 _zstandard: Final = _Zstandard()
 _pack: Final = msgspec.msgpack.Encoder().encode
 _UNPACK: Final[dict[type, Any]] = {kind: msgspec.msgpack.Decoder(kind).decode for kind in (SessionState, ScopeState)}
-_MEMORIES: Final = {d.id: msgspec.msgpack.Decoder(type(d().start())).decode for d in (*ALL, *ACROSS)}
+_KINDS: Final[dict[str, type]] = {d.id: type(d().start()) for d in (*ALL, *ACROSS)}
+_MEMORIES: Final[dict[str, Any]] = {name: msgspec.msgpack.Decoder(kind).decode for name, kind in _KINDS.items()}
 """Decoders of detectors' states, by id. Within the whole state each stays encoded until its detector is known."""
+_CHECKSUMS: Final = ("calls", "exact_calls", "pairs", "results", "beginnings")
 _unpack_any: Final = msgspec.msgpack.Decoder().decode
 
 
@@ -141,8 +145,8 @@ def _decode(kind: type[_S], data: bytes) -> _S:
                 return _unpacked(kind, written.state)
         fields = orjson.loads(data)
         version = fields.get("v")
-        if version == state_v1.VERSION:
-            return state_v1.state_of(kind, fields)
+        if version == _VERSION_1:
+            return _of_version_1(kind, fields)
         problem = f"state version: expected {VERSION} or less, got {version!r} in {data[:80]!r}"
         raise CorruptState(problem) if type(version) is int and version != VERSION else UnreadableState(problem)
     except _DAMAGE as error:
@@ -156,4 +160,23 @@ def _unpacked(kind: type[_S], packed: bytes) -> _S:
     memories = state.detectors
     for name, memory in memories.items():
         memories[name] = _MEMORIES.get(name, _unpack_any)(memory)
+    return state
+
+
+def _of_version_1(kind: type[_S], fields: dict[str, Any]) -> _S:
+    """Return the state of these fields. Each key is read once, when a newer release first needs it."""
+    fields = fields | {"v": VERSION, "seen": bytes.fromhex(fields.get("seen", ""))}
+    novelty = fields.get("calls", {}).get("novelty")
+    if novelty is not None:
+        for name in _CHECKSUMS:
+            numbers = novelty.get(name, [])
+            novelty[name] = b"".join(int(number).to_bytes(4, "little") for number in numbers)
+        novelty["words"] = " ".join(novelty.get("words", ()))
+        templates = novelty.get("templates", {})
+        novelty["templates"] = {int(line): template_of(*parts) for line, parts in templates.items()}
+    memories = fields.pop("detectors", {})
+    state: _S = msgspec.convert(fields, kind, str_keys=True)
+    for name, memory in memories.items():
+        known = _KINDS.get(name)
+        state.detectors[name] = memory if known is None else msgspec.convert(memory, known, str_keys=True)
     return state

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,19 @@ def test_init_writes_a_file_that_reads_as_one_with_keys_that_open_and_sign(folde
     printed = [word for word in done.stdout.split() if word.startswith("hl_")]
     assert [Keys.read(people).who(key) for key in printed] == [Who("ada", Role.OPERATOR), Who("viewer", Role.VIEWER)]
     assert not [file for file in folder.rglob("*") if file.is_file() and printed[0] in file.read_text()]
+
+
+def test_without_cryptography_the_file_has_no_key_of_the_audit_until_it_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as base:
+        base.setitem(sys.modules, "haltline.schemas.keys", None)
+        done = haltline("init", "--yes")
+    assert done.exit_code == Exit.OK, done.output
+    assert "audit.pem: not made, as it needs cryptography: pip install 'haltline[processor]'" in done.stdout
+    assert settings_file.load(os.environ).keys() == {"HALTLINE_CONSOLE_KEYS"}
+    assert haltline("init", "--yes", "--force").exit_code == Exit.OK
+    assert "HALTLINE_AUDIT_KEY" in settings_file.load(os.environ)
 
 
 def test_each_setting_that_is_commented_out_would_be_one() -> None:

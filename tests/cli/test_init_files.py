@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,12 @@ SERVERS = """{
     "done":  {"command": "haltline", "args": ["mcp-proxy", "--", "x"], "env": {"A": "}"}}
   }, "other": [1,2]
 }
+"""
+AT_ADDRESSES = """{"mcpServers": {
+  "docs": {"type": "http", "url": "https://docs.example/v1/mcp?a=1", "headers": {"Authorization": "Bearer x"}},
+  "my own": {"httpUrl": "http://localhost:3845"},
+  "web": {"url": "https://x.example/mcp"}
+}}
 """
 
 
@@ -65,12 +72,40 @@ def test_the_servers_of_a_host_come_behind_the_proxy_and_all_else_stays() -> Non
     assert Path(".mcp.json").read_text() == SERVERS
 
 
+def test_servers_at_an_address_come_behind_proxies_of_their_own_and_what_is_left_is_printed() -> None:
+    Path(".mcp.json").write_text(AT_ADDRESSES)
+    done = init(".mcp.json", "--yes")
+    assert done.exit_code == 1, "one is left"
+    written = json.loads(Path(".mcp.json").read_text())["mcpServers"]
+    commands = {shlex.split(line)[3]: shlex.split(line) for line in done.stdout.splitlines() if "haltline mcp-" in line}
+    ports = {name: words[-1] for name, words in commands.items()}
+    assert len({*ports.values()}) == 3
+    assert written == {
+        "docs": {
+            "type": "http",
+            "url": f"http://127.0.0.1:{ports['docs']}/v1/mcp?haltline=docs",
+            "headers": {"Authorization": "Bearer x"},
+        },
+        "my own": {"httpUrl": f"http://127.0.0.1:{ports['my own']}/?haltline=my%20own"},
+        "web": {"url": "https://x.example/mcp"},
+    }
+    assert commands["docs"][4:-1] == ["--url", "https://docs.example/v1/mcp?a=1", "--port"]
+    assert f'"url": "http://127.0.0.1:{ports["web"]}/mcp?haltline=web"' in done.stdout
+    again = init(".mcp.json", "--yes")
+    assert (again.exit_code, "docs" in again.output, "web: expected headers" in again.stderr) == (1, False, True)
+    assert init("--undo", ".mcp.json", "--yes").exit_code == 0
+    assert Path(".mcp.json").read_text() == AT_ADDRESSES
+
+
 @cases(
     "text, problem",
     {
         "comments": ('{"mcpServers": {} // mine\n}', "expected JSON, got: "),
         "no servers": ('{"other": {}}', "expected servers under mcpServers or servers, got none"),
-        "an address": ('{"servers": {"web": {"url": "http://x"}}}', "web: expected a command with args"),
+        "neither a command nor an address": ('{"servers": {"web": {}}}', "web: expected a command with args, or an"),
+        "a log-in": ('{"servers": {"web": {"url": "https://x/mcp"}}}', "web: expected headers with a token, got none"),
+        "a variable": ('{"servers": {"web": {"url": "https://${X}/mcp"}}}', "web: expected http://... or https://..."),
+        "another transport": ('{"servers": {"web": {"type": "sse", "url": "http://[::1]/"}}}', "got another transport"),
     },
 )
 def test_a_host_s_file_of_another_shape_is_left_alone(text: str, problem: str) -> None:
@@ -150,6 +185,13 @@ const session = httpSession({ url: "http://127.0.0.1:8765", agentId: "a" });
             + "const session = /[)(]/g;\n"
             "const r = go(guarded({ prompt: `a ${x(`)`)} )`, stop: ')' }, haltlineSession));\nr.generateText(1, 2);\n",
         ),
+        "an agent of the Vercel AI SDK": (
+            "vercel-ai",
+            'import { ToolLoopAgent } from "ai";\nexport const agent = new ToolLoopAgent({ model, tools: { a } });\n',
+            'import { ToolLoopAgent } from "ai";\n'
+            + SETUP % "vercel"
+            + "export const agent = new ToolLoopAgent(guarded({ model, tools: { a } }, session));\n",
+        ),
         "an agent that is made, in TypeScript, with line ends of Windows": (
             "mastra",
             'import type { Tool } from "x";\r\nimport { Agent, type B } from "@mastra/core/agent";\r\n'
@@ -178,7 +220,7 @@ def test_a_program_is_put_behind_a_guard_and_taken_back(framework: str, program:
         "no call": (
             "vercel-ai",
             'import { tool } from "ai";\n',
-            "expected a call of generateText, streamText, imported",
+            "expected a call of generateText, streamText, ToolLoopAgent, imported",
         ),
         "another way to import": (
             "vercel-ai",
@@ -190,10 +232,10 @@ def test_a_program_is_put_behind_a_guard_and_taken_back(framework: str, program:
             'import { generateText } from "ai";\ngenerateText(a, b);\n',
             "line 2: expected a call with",
         ),
-        "a class of agents": (
+        "a class of an older release": (
             "vercel-ai",
-            'import { ToolLoopAgent } from "ai";\nnew ToolLoopAgent({});\n',
-            "expected no ToolLoopAgent",
+            'import { Experimental_Agent } from "ai";\nnew Experimental_Agent({});\n',
+            "expected no Experimental_Agent, got one: use ToolLoopAgent",
         ),
         "a name that is taken": (
             "mastra",

@@ -84,7 +84,9 @@ def test_what_a_history_says_cannot_end_the_script_of_the_page(home: Path) -> No
         pytest.param(["no/such/file"], Exit.USAGE, "No such file or directory", id="a path that is not there"),
         pytest.param(["--html", "no/such/report.html"], Exit.USAGE, "expected a file in a folder that exists",
                      id="a page in a folder that is not there"),
-        pytest.param(["--since", "yesterday"], Exit.USAGE, "'yesterday': expected", id="no moment"),
+        pytest.param(["--html", "."], Exit.USAGE, "expected a file in a folder that exists, got .", id="a folder"),
+        pytest.param(["--since", "yesterday"], Exit.USAGE, "how long ago (-90m, -30d), got 'yesterday'", id="a word"),
+        pytest.param(["--since", "0:12"], Exit.USAGE, "how long ago (-90m, -30d), got '0:12'", id="offsets"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_said(arguments: list[str], code: Exit, says: str, home: Path) -> None:
@@ -96,3 +98,26 @@ def test_what_cannot_be_done_is_said(arguments: list[str], code: Exit, says: str
 def test_a_home_without_histories_says_what_to_name(tmp_path: Path) -> None:
     done = scan(tmp_path)
     assert (done.exit_code, "No session was found." in done.stdout) == (Exit.NO, True)
+
+
+def test_sessions_that_are_all_older_are_not_called_missing(home: Path) -> None:
+    done = scan(home, "--since", "2099-01-01")
+    assert (done.exit_code, done.stdout) == (Exit.NO, "No session was active since then.\n")
+
+
+def test_what_cannot_be_read_or_kept_costs_a_line_also_as_json(home: Path) -> None:
+    whole = (home / ".claude" / "projects" / "-srv-shop" / "a.jsonl").read_bytes()
+    folder = home / "histories"
+    folder.mkdir()
+    (folder / "binary.jsonl").write_bytes(bytes(range(256)))
+    (folder / "half.jsonl").write_bytes(whole[: len(whole) // 2])
+    (folder / "latin.jsonl").write_bytes(whole.replace(b"mend the build", b"Ger\xfcst"))
+    (home / "cache").write_text("not a folder")
+    done = scan(home, "--json", folder)
+    assert done.exit_code == Exit.OK
+    assert len(done.stdout.splitlines()) == 3
+    kept, binary, half, latin = done.stderr.splitlines()
+    assert "the next scan reads everything again: " in kept
+    assert re.search(r"binary.jsonl: expected JSON, or JSON lines, got something else from column 1", binary)
+    assert re.search(r"half.jsonl: line \d+: expected JSON, got a text that is cut off$", half)
+    assert re.search(r"latin.jsonl: line 1: expected JSON, got bytes that are not UTF-8, from the one at \d+$", latin)

@@ -24,6 +24,7 @@ from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import StandIn
 from tests.interventions.test_vocabularies import decision
+from tests.programs import ended
 from tests.streams.scan.transcripts import stuck
 from tests.waiting import wait_until
 
@@ -108,6 +109,19 @@ def test_as_json_too(decided: EmbeddedBroker) -> None:
     values = [orjson.loads(line)["value"] for line in tail(decided, "--vocabulary", "tappass", "--json")]
     assert [value["decision"] for value in values] == ["deny", "allow", "deny", "deny"]
     assert values[0]["response_code"] == "session_killed_loop_guard"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "problem"),
+    [
+        (["--policy", "nowhere.yaml"], 2, "--policy: nowhere.yaml: expected a file that can be read"),
+        (["--bootstrap", "127.0.0.1:1"], 3, "broker 127.0.0.1:1: expected an answer"),
+    ],
+    ids=["a policy that is not there", "a broker that does not answer"],
+)
+def test_what_it_cannot_begin_with_ends_it(options: list[str], code: int, problem: str) -> None:
+    done = ended(sys.executable, "-m", "haltline.cli", "watch", "--all", *options)
+    assert (done.returncode, problem in done.stderr, "Traceback" in done.stderr) == (code, True, False), done.stderr
 
 
 def test_what_goes_wrong_is_printed_shown_on_the_desktop_and_published(

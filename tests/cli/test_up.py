@@ -3,9 +3,12 @@ import re
 import signal
 import socket
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
+import orjson
 import pytest
+from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from haltline.cli.app import app
@@ -13,6 +16,7 @@ from haltline.cli.operator.topics import changelogs_of
 from haltline.cli.services.local_system import RunFile
 from haltline.cli.services.other_runs import InUse, claimed, port_of
 from haltline.schemas.topics import Topics
+from haltline.streams.local.embedded_broker import PARTITIONS
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.kafka_jars import fetch
 from haltline.streams.local.subprocesses import ChildDied, Children, TimedOut
@@ -20,6 +24,7 @@ from tests.builders import cases
 from tests.cli.printing import DEADLINE_S, Printing, printing
 from tests.conftest import require_kafka
 from tests.mock_cluster import QuickBroker
+from tests.waiting import wait_until
 
 
 def up(tmp_path: Path, *options: str) -> AbstractContextManager[Printing]:
@@ -108,6 +113,35 @@ def test_up_uses_the_broker_that_the_folder_s_file_names_and_ends_with_the_messa
             assert "worker: expected it to run, got its end with exit code -9" in running.printed
 
 
+def is_whole(table: Path) -> bool:
+    """Whether a table has records of every partition of `actions`."""
+    query = "SELECT DISTINCT partition FROM audit WHERE topic = 'haltline.actions'"
+    done = CliRunner().invoke(app, ["audit", "query", query, "--table", str(table), "--json"])
+    return done.exit_code == 0 and len(orjson.loads(done.stdout)) == PARTITIONS
+
+
+def test_two_runs_on_one_named_broker_each_have_every_record_in_their_own_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    one, two = tmp_path / "one", tmp_path / "two"
+    with QuickBroker() as broker:
+        broker.ensure_topics(Topics(), changelogs=[name for one in "ab" for name in changelogs_of(Topics(), one)])
+        (tmp_path / "haltline.toml").write_text(f'[kafka]\nbootstrap = "{broker.bootstrap}"\n')
+        monkeypatch.setenv("HALTLINE_GROUP", "a")
+        with up(one, "--rules", "all") as first:
+            monkeypatch.setenv("HALTLINE_GROUP", "b")  # the workers do not wait for each other
+            with up(two, "--rules", "all") as second:
+                assert bootstrap_of(first) == bootstrap_of(second) == broker.bootstrap
+                producer = Producer({"bootstrap.servers": broker.bootstrap})
+                for partition in range(PARTITIONS):
+                    producer.produce(Topics().actions, b"{}", partition=partition)
+                assert producer.flush(DEADLINE_S) == 0
+                for folder in (one, two):
+                    table = folder / "data" / "named" / "audit"
+                    wait_until(partial(is_whole, table), f"every partition in {table}", deadline_s=DEADLINE_S)
+
+
 def test_a_run_is_known_to_others_until_it_ends_and_has_its_data_folder_for_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +152,7 @@ def test_a_run_is_known_to_others_until_it_ends_and_has_its_data_folder_for_itse
         with pytest.raises(InUse, match="it is still starting"), claimed(one):
             pass
         with RunFile(one / "up.toml") as file:
-            file.write("127.0.0.1:1", "haltline.", "audit", {"console": "http://127.0.0.1:2"})
+            file.write("127.0.0.1:1", "haltline.", {"table": "audit"}, {"console": "http://127.0.0.1:2"})
             with claimed(two) as beside:
                 assert beside == [f"{one}: broker 127.0.0.1:1, console http://127.0.0.1:2"]
     listed = tmp_path / "cache" / "haltline" / "up"

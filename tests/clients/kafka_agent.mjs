@@ -49,6 +49,14 @@ const does = {
     await does.after(verdict.callId, "done");
     return "executed";
   },
+  async replay(key) {
+    let made = 0;
+    for (let times = 0; times < 2; times++) {
+      const result = await sessions.own.run("send", {}, () => `sent ${++made}`, { key });
+      if (result !== "sent 1") throw new Error(`expected the first result, got ${result}`);
+    }
+    return made;
+  },
   beginRun: () => sessions.own.beginRun(),
   checkpoint: (id) => sessions.own.checkpoint(id),
   prompt: (text) => sessions.own.prompt(text),

@@ -114,7 +114,7 @@ class _TypeScriptSession:
             return f"{raised.code}: {raised.reason}"
 
     def replay(self, key: str) -> int:
-        raise NotImplementedError
+        return int(self._agent("replay", key))
 
     def spend(self, usd: float) -> None:
         self._agent("turn", {"costUsd": usd})
@@ -130,7 +130,7 @@ class _TypeScriptSession:
 
 
 class TypeScript:
-    LACKS = frozenset({"replays"})
+    LACKS = frozenset[str]()
 
     @contextmanager
     def session(self, bootstrap: str | None, work: Path | None = None, **options: Any) -> Iterator[Driven]:
@@ -290,8 +290,12 @@ def _(driver: Driver, _: MockCluster, __: Path) -> None:
 
 @case("replays", "a call with a key is made once, and its result returned again")
 def _(driver: Driver, cluster: MockCluster, _: Path) -> None:
-    with StandIn(cluster.bootstrap), driver.session(cluster.bootstrap) as session:
-        assert session.replay("k1") == 1
+    with StandIn(cluster.bootstrap) as worker:
+        with driver.session(cluster.bootstrap) as session:
+            assert session.replay("k1") == 1
+        wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the events have arrived")
+    ends = [(event.outcome, event.error) for event in worker.of(Kind.COMPLETED)]
+    assert ends == [(Outcome.OK, None), (Outcome.REFUSED, "idempotent_replay")]
 
 
 def table() -> str:

@@ -12,7 +12,7 @@ from haltline.console.access.keys import Role
 from haltline.console.protection import (
     Flight,
     Known,
-    Misfit,
+    Mismatch,
     Part,
     Problem,
     ProtectionLimits,
@@ -128,15 +128,17 @@ def test_a_read_model_that_is_behind_is_reported_and_says_nothing_of_canaries() 
 
 
 def test_offsets_that_do_not_fit_are_reported_a_gap_at_once_and_an_end_that_is_too_early_when_it_lasts() -> None:
-    gap = Misfit(topic="haltline.actions", partition=0, text="records are gone", is_gap=True)
-    ahead = [replace(gap, partition=n, text=f"partition {n} ends too early", is_gap=False) for n in range(5)]
+    gap = Mismatch(topic="haltline.actions", partition=0, reached=3, begins=7, ends=9)
+    ahead = [replace(gap, partition=n, reached=9, begins=0, ends=4 + n) for n in range(5)]
     known = compared(Known(looked_s=50.0), [gap, *ahead], 40.0)
     (first,) = problems_of(known, 50.0, LIMITS)
     assert (first.title, first.since_s) == ("The console misses records", 40.0)
     lasting = compared(replace(known, looked_s=65.0), ahead, 65.0)
     (problem,) = problems_of(lasting, 65.0, LIMITS)
     assert (problem.since_s, problem.partitions) == (40.0, {"haltline.actions": (0, 1, 2, 3, 4)})
-    assert "partition 2 ends too early. 2 more are alike." in problem.what
+    assert "ends at 6" in problem.what
+    assert "ends at 7" not in problem.what
+    assert "2 more are alike." in problem.what
     assert problems_of(compared(lasting, [], 66.0), 66.0, LIMITS) == []
 
 
@@ -148,9 +150,9 @@ def test_each_problem_names_a_page_of_the_runbooks_and_what_to_do_first() -> Non
     ]
     found += problems_of(away, 60.0, LIMITS)
     for yes in (True, False):
-        misfit = Misfit(topic="t", partition=0, text="", is_gap=yes)
+        mismatch = Mismatch(topic="t", partition=0, reached=5, begins=9 if yes else 0)
         flight = Flight(session_id="c", began_s=0.0, killed=yes, every_s=9)
-        found += problems_of(compared(Known(looked_s=0.0), [misfit], 0.0), 50.0, LIMITS)
+        found += problems_of(compared(Known(looked_s=0.0), [mismatch], 0.0), 50.0, LIMITS)
         found += problems_of(replace(away, away_since_s=None, flight=flight), 600.0, LIMITS)
     assert {problem.part for problem in found} == set(Part)
     for problem in found:

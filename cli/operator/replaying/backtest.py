@@ -111,7 +111,7 @@ def backtest(
 
 def read(sources: Sequence[str], where: Where, at: Cluster) -> "Iterator[Recorded]":
     """The sessions of files, of the running topic, or of the audit table; exits if one cannot be read."""
-    from haltline.streams.replay.traces import read_traces
+    from haltline.streams.replay.traces import UnreadableTrace, read_traces
 
     for source in sources:
         if source == KAFKA or is_table(source):
@@ -129,6 +129,8 @@ def read(sources: Sequence[str], where: Where, at: Cluster) -> "Iterator[Recorde
             yield from read_traces(Path(source))
         except OSError as error:
             fail(f"{source}: {error.strerror or error}", Exit.USAGE)
+        except UnreadableTrace as error:
+            fail(f"{error}. What agents write becomes events by: haltline import {source} > events.jsonl", Exit.USAGE)
 
 
 def register(app: typer.Typer) -> None:

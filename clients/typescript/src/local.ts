@@ -38,7 +38,7 @@ export async function localSession(options: LocalOptions & Omit<SessionOptions, 
   const key = JSON.stringify([command, policy, rules]);
   const intake = intakes.get(key) ?? new LocalIntake(key, { command, policy, rules, startBudgetMs }, options.onWarning);
   const transport = new LocalTransport(intake, await intake.joined());
-  return new Session(transport, others);
+  return new Session(transport, { ...others, keyTtlS: others.keyTtlS ?? rules?.idempotency_ttl_seconds });
 }
 
 /** One session's connection to the intake of its process. */

@@ -15,6 +15,8 @@ export interface Allowed {
   readonly changed: boolean;
   /** Hints for the model. `after` returns them as well: show them once. */
   readonly hints?: string;
+  /** Of a call with a key: the result of an earlier one. This one must not be made; `after` ignores it. */
+  readonly replayed?: { readonly value: unknown };
 }
 
 /** The call must not be made; the run continues. */
@@ -36,6 +38,10 @@ export interface CallOptions {
   readonly mode?: Mode | undefined;
   /** Calls of this name with an equal key are the same call for loop detection. */
   readonly loopKey?: string | undefined;
+  /** Calls of this name with an equal key are made once: further ones get the result of the first that succeeded. */
+  readonly key?: string | undefined;
+  /** Names of arguments, in place of a key: calls that are equal in these are made once. */
+  readonly once?: readonly string[] | undefined;
   /** The cost, for the budgets of `rules` over Kafka; default: the rules' price. */
   readonly costUsd?: number | undefined;
 }
@@ -60,6 +66,8 @@ export interface SessionOptions extends Redaction {
   readonly mode?: Mode | undefined;
   /** The effects of tools, by name, where their names do not show them. */
   readonly effects?: Readonly<Record<string, Effect>> | undefined;
+  /** How long the result of a call with a key is returned again, in seconds: that of `rules`, or 3600. */
+  readonly keyTtlS?: number | undefined;
   /** False: the framework cannot change arguments, so a call that is only allowed with others is denied. */
   readonly changesArguments?: boolean | undefined;
   /** Without a verdict, calls with this effect or a worse one are refused, others are made; null: all are made. */

@@ -7,6 +7,7 @@ import { Describer } from "./describe.js";
 import { knownEffect, onlyLooks } from "./effects.js";
 import { HeldSecrets } from "./held_secrets.js";
 import { SeenWords } from "./novelty.js";
+import { copied, IN_FLIGHT, keyOf, REPLAYED, type Result, Results, STILL_RUNNING } from "./once.js";
 import type { Allowed, CallOptions, Denied, SessionOptions, Turn } from "./options.js";
 import { head, wellFormed } from "./redaction/unicode.js";
 import { APPROVAL_PENDING, NO_VERDICT, NOT_CHANGED, NOT_CHECKED, Refused } from "./refused.js";
@@ -42,6 +43,8 @@ interface Open {
   readonly args: Record<string, unknown>;
   readonly began: number;
   hints: string;
+  /** The key of a call that is made once. */
+  key?: string;
 }
 
 export class Session {
@@ -54,6 +57,7 @@ export class Session {
   readonly #open = new Map<string, Open>();
   readonly #seen = new SeenWords();
   readonly #held: HeldSecrets;
+  readonly #results: Results;
   #kept: string[] = [];
   #killed: Refused | undefined;
   #frozen: Refused | undefined;
@@ -73,6 +77,8 @@ export class Session {
     this.#held = above === undefined ? new HeldSecrets(this.#describer.digestKey) : above.#held;
     this.sessionId = id(options.sessionId ?? randomUUID(), "sessionId");
     this.agentId = options.agentId === undefined ? undefined : id(options.agentId, "agentId");
+    if (options.keyTtlS !== undefined && !(options.keyTtlS > 0)) throw new RangeError(`keyTtlS: expected seconds, got ${options.keyTtlS}`);
+    this.#results = new Results(options.keyTtlS ?? 3600);
     for (const [name, effect] of Object.entries(options.effects ?? {})) checked(effect, EFFECTS, `effects.${name}`);
     checked(options.mode, MODES, "mode");
     if (options.failClosedFrom !== null) checked(options.failClosedFrom, EFFECTS, "failClosedFrom");
@@ -94,7 +100,7 @@ export class Session {
    */
   async before(callId: string | undefined, name: string, args?: unknown, options: CallOptions = {}): Promise<Allowed | Denied> {
     try {
-      return await this.#before(callId, name, argumentsOf(args), options);
+      return await this.#beforeOnce(callId, name, argumentsOf(args), options);
     } catch (error) {
       if (error instanceof Refused) throw error;
       this.#warn(`a call of ${String(name).slice(0, 80)} could not be checked: ${String(error)}`);
@@ -107,8 +113,9 @@ export class Session {
     const open = this.#open.get(key(callId));
     if (open === undefined) return "";
     this.#open.delete(key(callId));
+    const hasFailed = error !== undefined && error !== null;
+    if (open.key !== undefined) this.#results.end(open.key, hasFailed ? undefined : { value: output, atMs: Date.now() });
     try {
-      const hasFailed = error !== undefined && error !== null;
       const hasOutput = output !== undefined && output !== null;
       const ended: Outcome = hasFailed ? this.#describer.error(error) : { outcome: "ok" };
       // The result of an interrupted call is unknown, so the text of its error is no result.
@@ -145,6 +152,7 @@ export class Session {
   async run<A extends object, R>(name: string, args: A, fn: (args: A) => R | Promise<R>, options: CallOptions = {}): Promise<R> {
     const verdict = await this.before(undefined, name, args, options);
     if (!verdict.allowed) throw verdict.refused;
+    if (verdict.replayed !== undefined) return this.#withHints(verdict.replayed.value as R, verdict.hints ?? "");
     let result: R;
     try {
       result = await fn(verdict.args as A);
@@ -152,10 +160,7 @@ export class Session {
       await this.failed(verdict.callId, error);
       throw error;
     }
-    const hints = await this.after(verdict.callId, result);
-    if (typeof result === "string") return withHints(result, hints) as R;
-    this.keep(hints);
-    return result;
+    return this.#withHints(result, await this.after(verdict.callId, result));
   }
 
   /** Returns the function of one object of arguments, with each call through `run`. */
@@ -260,7 +265,34 @@ export class Session {
 
   // Internal.
 
-  async #before(callId: string | undefined, name: string, args: Record<string, unknown>, options: CallOptions): Promise<Allowed | Denied> {
+  /** A call with the key of an earlier one is not made, and gets its result. */
+  async #beforeOnce(callId: string | undefined, name: string, args: Record<string, unknown>, options: CallOptions): Promise<Allowed | Denied> {
+    const once = keyOf(String(name), options, args);
+    if (once === undefined) return this.#before(callId, name, args, options);
+    await this.#start();
+    const rollbacks = (await this.#transport.rollbacks?.()) ?? 0;
+    const earlier = this.#results.begin(once, Date.now(), rollbacks);
+    if (earlier !== undefined) return this.#before(callId, name, args, options, earlier);
+    let isOpen = false;
+    try {
+      const verdict = await this.#before(callId, name, args, options);
+      const open = verdict.allowed ? this.#open.get(verdict.callId) : undefined;
+      if (open !== undefined) open.key = once;
+      isOpen = open !== undefined;
+      return verdict;
+    } finally {
+      if (!isOpen) this.#results.end(once);
+    }
+  }
+
+  /** `earlier`: the result of an equal call, or that it is running, so that this one is not made. */
+  async #before(
+    callId: string | undefined,
+    name: string,
+    args: Record<string, unknown>,
+    options: CallOptions,
+    earlier?: Result | "running",
+  ): Promise<Allowed | Denied> {
     checked(options.effect, EFFECTS, "effect");
     checked(options.mode, MODES, "mode");
     if (options.costUsd !== undefined && !(options.costUsd >= 0)) throw new RangeError(`costUsd: expected an amount, got ${options.costUsd}`);
@@ -290,7 +322,11 @@ export class Session {
     };
     let verdict: Verdict;
     try {
-      verdict = await this.#transport.verdict(call);
+      if (earlier !== undefined) {
+        const standing = await this.#transport.notMade?.(call, earlier === "running" ? IN_FLIGHT : REPLAYED);
+        if (standing === undefined) return this.#notMade(call.callId, args, earlier);
+        verdict = standing;
+      } else verdict = await this.#transport.verdict(call);
     } catch (error) {
       if (!(error instanceof Away)) throw error;
       this.#away(error);
@@ -304,6 +340,13 @@ export class Session {
       return denied(refused, hints);
     }
     return this.#admitted(verdict.callId ?? call.callId, { action, args, hints, began: 0 }, verdict);
+  }
+
+  #notMade(callId: string, args: Record<string, unknown>, earlier: Result | "running"): Allowed | Denied {
+    const hints = this.#takeKept();
+    if (earlier === "running") return denied(new Refused(IN_FLIGHT, STILL_RUNNING), hints);
+    const replayed = { value: copied(earlier.value) };
+    return { allowed: true, callId, args, changed: false, replayed, ...(hints ? { hints } : {}) };
   }
 
   async #admitted(callId: string, open: Open, verdict: Verdict): Promise<Allowed | Denied> {
@@ -394,12 +437,20 @@ export class Session {
   async #lose(callId: string): Promise<void> {
     const open = this.#open.get(callId);
     this.#open.delete(callId);
+    if (open?.key !== undefined) this.#results.end(open.key);
     this.keep(open?.hints ?? "");
     try {
       await this.#transport.result(callId, { outcome: "unknown", error: "ResultUnknown: its result was not reported" });
     } catch (error) {
       this.#warn(`the end of call ${callId} was not reported: ${String(error)}`);
     }
+  }
+
+  /** Returns a result with hints: in its text, or with the next call. */
+  #withHints<R>(result: R, hints: string): R {
+    if (typeof result === "string") return withHints(result, hints) as R;
+    this.keep(hints);
+    return result;
   }
 
   #takeKept(): string {

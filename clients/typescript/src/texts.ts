@@ -22,6 +22,15 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** Returns JSON with sorted names. Throws TypeError for a cycle. */
+export function sortedJson(value: unknown): string {
+  return JSON.stringify(value, (_, one: unknown) => {
+    if (typeof one === "bigint") return String(one);
+    if (typeof one !== "object" || one === null || Array.isArray(one)) return one;
+    return Object.fromEntries(Object.entries(one).sort(([a], [b]) => (a < b ? -1 : 1)));
+  });
+}
+
 /** Returns JSON as the Python package writes it to the model. */
 export function shownJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(shownJson).join(", ")}]`;

@@ -192,6 +192,12 @@ export interface Transport {
   beginRun?(): void;
   /** Saves a state of the work, if the transport does so, and reports it. Rejects if it fails. */
   checkpoint?(id: string, isSafe: boolean): Promise<void>;
+  /** Returns how often the work was put back so far, after a rollback that is being carried out; optional. */
+  rollbacks?(): Promise<number>;
+  /**
+   * Reports a call that is not made, as an equal one was or is: `code`. Returns a refusal if one is in force; optional.
+   */
+  notMade?(call: ProposedCall, code: string): Promise<Verdict | undefined>;
   /** A transport for a session below this one, over the same connection. */
   below(): Transport;
   /** Reports the session's end, waits until that has arrived (within bounds), and releases its resources. */

@@ -76,8 +76,6 @@ class Looks(NamedTuple):
     """The fastest; matches more texts than `otherwise`."""
     inside: Look
     programs: Look
-    commanded: Look
-    """Like `optioned` or `piped`."""
     by_name: Look
     beside: Look
     optioned: Look
@@ -89,7 +87,7 @@ class Looks(NamedTuple):
 
     def in_commands(self, text: str) -> bool:
         """Command lines with secrets."""
-        return self.programs(text) and self.commanded(text)
+        return self.programs(text) and (self.optioned(text) or self.piped(text))
 
     def otherwise(self, text: str) -> bool:
         """Forms that do not begin with a known text, and command lines."""
@@ -101,14 +99,15 @@ def looks() -> Looks:
     """Return the tests, created on first use."""
     starts, *inside = may_be_forms()
     programs = (may_be_programs(), _PRODUCERS)
-    # All of them in one pass would exceed the engine's limit of cached states.
+    # All of them in one pass, or both kinds of forms, would exceed the engine's limit of cached states.
+    hexadecimal = search_any([form for form in inside if "a-f" in form])
+    others = search_any([form for form in inside if "a-f" not in form])
     return Looks(
         named=search_any((*MAY_BE_NAMED, *may_be_beside())),
         started=search_any((starts,)),
         inside_or_programs=search_any((*list(may_be_forms(AT_FIRST))[1:], *programs)),
-        inside=search_any(inside),
+        inside=lambda text: hexadecimal(text) or others(text),
         programs=search_any(programs),
-        commanded=search_any((*may_be_command_lines(), may_be_piped())),
         by_name=search_any(MAY_BE_NAMED),
         beside=search_any(may_be_beside()),
         optioned=search_any(may_be_command_lines()),

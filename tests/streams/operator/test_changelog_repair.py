@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from haltline.streams.engine.log_position import is_first
 from haltline.streams.engine.session_state import MAX_SEEN, SessionState
+from haltline.streams.kafka.log_record import LogRecord
 from haltline.streams.operator.changelog_repair import Outcome, PartitionReading
 from haltline.streams.runtime.changelog import EPOCH_HEADER, OWNER_HEADER, TOPIC_IDS_HEADER, Claim, Epoch, Owner
-from haltline.streams.runtime.source_reader import Record
 from haltline.streams.sessions import state_codec
 from tests.builders import cases
 
@@ -28,7 +28,7 @@ def state(*events: int) -> bytes:
 class Log:
     """A changelog partition."""
 
-    records: list[Record] = field(default_factory=list)
+    records: list[LogRecord] = field(default_factory=list)
 
     def old(self, era: int, key: bytes, value: bytes | None, *, since_ms: int = 0, logs: bytes = b"") -> "Log":
         """A record of releases before claims: the era has its own header."""
@@ -45,11 +45,11 @@ class Log:
 
     def _add(self, key: bytes, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> "Log":
         offset = len(self.records)
-        self.records.append(Record("changelog", 3, offset, 1_000 + offset, key, value, headers))
+        self.records.append(LogRecord("changelog", 3, offset, 1_000 + offset, key, value, headers))
         return self
 
 
-def read(log: Log | Iterable[Record]) -> PartitionReading:
+def read(log: Log | Iterable[LogRecord]) -> PartitionReading:
     reading = PartitionReading(3)
     for record in log.records if isinstance(log, Log) else log:
         reading.take(record)
@@ -108,8 +108,8 @@ def test_the_newest_dropped_state_comes_back_with_its_logs_also_of_bytes_that_94
         for epoch in ("000000000000011a0000019aae70817b", "00000000000000900000019aaea77148")
     )
     bytes_of_then = [
-        Record("haltline-sessions-changelog", 3, 0, 5, b"a", BEFORE, higher),
-        Record("haltline-sessions-changelog", 3, 1, 6, b"a", DROPPED, lower),
+        LogRecord("haltline-sessions-changelog", 3, 0, 5, b"a", BEFORE, higher),
+        LogRecord("haltline-sessions-changelog", 3, 1, 6, b"a", DROPPED, lower),
     ]
     report = read(bytes_of_then).report()
     (row,) = report.dropped

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
+from haltline.streams.kafka.log_record import LogRecord
 from haltline.streams.runtime.changelog import ID_BYTES, OWNER_HEADER, Claim, Owner, PartitionState
 from haltline.streams.runtime.checkpoint import Checkpointer
 from haltline.streams.runtime.checkpoint_pace import CheckpointPace
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer, Receipt
 from haltline.streams.runtime.owned_partitions import OwnedPartitions
 from haltline.streams.runtime.processor_api import Change, Load, RawRecord
-from haltline.streams.runtime.source_reader import Record
 
 CHANGELOG = "changelog"
 CLAIM = Claim(bytes(ID_BYTES))
@@ -106,7 +106,7 @@ class Bench:
         self.slices = {number: PartitionState(number) for number in (0, 1)}
         for part in self.slices.values():
             part.expect(CLAIM)
-            part.apply([Record(CHANGELOG, part.partition, 0, 0, CLAIM.key, None, CLAIM.headers)])
+            part.apply([LogRecord(CHANGELOG, part.partition, 0, 0, CLAIM.key, None, CLAIM.headers)])
             part.position = 0  # the topic is empty
         self.commits = 0
         self.broker = Broker()
@@ -135,7 +135,7 @@ class Bench:
     def process(
         self, *values: tuple[bytes, bytes], partition: int = 0, acknowledge: Callable[[], object] = lambda: None
     ) -> None:
-        records = [Record("events", partition, 0, 0, key, value, ()) for key, value in values]
+        records = [LogRecord("events", partition, 0, 0, key, value, ()) for key, value in values]
         self.checkpointer.process(records, acknowledge)
 
 

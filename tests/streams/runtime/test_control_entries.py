@@ -8,11 +8,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from haltline.schemas.partitioner import partition_of
+from haltline.streams.kafka.log_record import LogRecord
 from haltline.streams.runtime import control_entries
 from haltline.streams.runtime.changelog import OWNER_HEADER, Owner
 from haltline.streams.runtime.control_entries import CHANGELOG_HEADER, ControlEntries
 from haltline.streams.runtime.owned_partitions import OwnedPartitions
-from haltline.streams.runtime.source_reader import Fetched, Record, SourceReader
+from haltline.streams.runtime.source_reader import Fetched, SourceReader
 
 CONTROL = "control"
 KEY = b"session:42"
@@ -69,7 +70,9 @@ class Worker:
 
     def reads(self, value: bytes | None, by: int | None, key: bytes = KEY, changelog: str = CHANGELOG) -> None:
         headers = (SEAL,) if by is None else (SEAL, *owned(by, changelog))
-        self.entries.take(Fetched(1, (CONTROL, 0), self.read, [Record(CONTROL, 0, self.read, 0, key, value, headers)]))
+        self.entries.take(
+            Fetched(1, (CONTROL, 0), self.read, [LogRecord(CONTROL, 0, self.read, 0, key, value, headers)])
+        )
         self.read += 1
 
     def written_anew(self) -> list[bytes | None]:

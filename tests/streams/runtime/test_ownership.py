@@ -7,13 +7,14 @@ from typing import Any, cast
 
 import pytest
 
+from haltline.streams.kafka.log_record import LogRecord
 from haltline.streams.runtime.changelog import EPOCH_HEADER, ChangelogGap, Claim, Epoch, OlderRelease
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer, Receipt
 from haltline.streams.runtime.health import Partition
 from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.runtime.owned_partitions import OwnedPartitions
 from haltline.streams.runtime.ownership import Ownership, RecoveryStuck
-from haltline.streams.runtime.source_reader import Fetched, Record, SourceReader
+from haltline.streams.runtime.source_reader import Fetched, SourceReader
 from haltline.streams.runtime.topic_ids import Logs
 from haltline.streams.runtime.topic_incarnations import TopicIncarnations
 from haltline.streams.system import System
@@ -27,7 +28,7 @@ class Process:
 
     def __init__(self, *records: tuple[bytes, bytes | None, Any]) -> None:
         self.now_s = 0.0
-        self.log: list[Record] = []
+        self.log: list[LogRecord] = []
         self.position = 0
         self.take: Callable[[Fetched], None] = lambda _: None
         self.failures: list[BaseException] = []
@@ -46,7 +47,7 @@ class Process:
         self.ownership.assign({0}, set())
 
     def _append(self, key: bytes, value: bytes | None, headers: Any) -> int:
-        self.log.append(Record(CHANGELOG, 0, len(self.log), 0, key, value, tuple(headers)))
+        self.log.append(LogRecord(CHANGELOG, 0, len(self.log), 0, key, value, tuple(headers)))
         return len(self.log) - 1
 
     def _open_reader(self, take: Callable[[Fetched], None]) -> SourceReader:

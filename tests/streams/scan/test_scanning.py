@@ -13,12 +13,14 @@ from haltline.cli.agent.watch_all import line_of
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Usage
 from haltline.schemas.policy import Policy
+from haltline.streams.scan.files import project_of, read_file
 from haltline.streams.scan.following import Following
 from haltline.streams.scan.homes import histories, within
 from haltline.streams.scan.prices import Prices
 from haltline.streams.scan.report import Report
-from haltline.streams.scan.scanning import Known, ScannedFile, project_of, read_file, scan, sessions_in
-from haltline.streams.scan.waste import IDLE_MS, Scanned
+from haltline.streams.scan.results import Known, Scanned, ScannedFile, sessions_in
+from haltline.streams.scan.scanning import scan
+from haltline.streams.scan.waste import IDLE_MS
 from tests.streams.scan.transcripts import BEGAN, MODEL, Transcript, stuck
 
 POLICY = Policy()
@@ -90,7 +92,7 @@ def test_a_second_scan_reads_only_what_is_new(tmp_path: Path, monkeypatch: pytes
         read.append(path.name)
         return read_file(agent, path, policy)
 
-    monkeypatch.setattr("haltline.streams.scan.scanning.read_file", counted)
+    monkeypatch.setattr("haltline.streams.scan.files.read_file", counted)
 
     def scan_both(policy: Policy = POLICY, *, fresh: bool = False) -> list[dict[str, object]]:
         read.clear()

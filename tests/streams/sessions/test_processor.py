@@ -12,7 +12,8 @@ from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.partitioner import partition_of
 from haltline.streams.engine.core import SessionState
 from haltline.streams.engine.cross_session import ScopeState
-from haltline.streams.policy.source import PolicyRecord, Refusal
+from haltline.streams.kafka.log_record import LogRecord
+from haltline.streams.policy.source import Refusal
 from haltline.streams.runtime.changelog import PartitionState
 from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.state_cache import SCOPE_KEY
@@ -92,7 +93,7 @@ def test_sessions_beyond_the_bound_stay_as_bytes_and_a_policy_that_is_refused_is
     kills = [value for value in bench.sent.of(TOPICS.interventions) if value and b'"KILL"' in value]
     assert len(kills) == 5
     bench = Bench()
-    record = PolicyRecord(TOPICS.policies, 2, 17, T0_MS, b"default", b"{nonsense", ())
+    record = LogRecord(TOPICS.policies, 2, 17, T0_MS, b"default", b"{nonsense", ())
     bench.news += [Refusal("haltline.policies 2:17:1: not YAML", record), Refusal("policy.yaml:3: no")]
     bench.checkpoint()
     assert bench.counted.told.count("policy refused") == 2

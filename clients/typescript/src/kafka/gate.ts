@@ -55,6 +55,7 @@ export class Gate {
   readonly #calls = new Map<string, { readonly call: ProposedCall; readonly ticket: Ticket | undefined }>();
   readonly rules: RuleBook | undefined;
   readonly #rollbacks: Rollbacks;
+  #restored = 0;
 
   constructor(session: SessionInfo, settings: KafkaSettings, send: Send, link: Link, parent?: Gate) {
     this.#session = session;
@@ -67,9 +68,10 @@ export class Gate {
     const enforcer = { ...settings, ...session, agentId: session.agentId ?? "unknown", lineage };
     this.enforcer = new Enforcer(enforcer, this.publisher.acknowledge, WALL_AND_MONOTONIC);
     this.rules = settings.rules && new RuleBook(settings.rules);
-    this.#rollbacks = new Rollbacks(settings.checkpoints, settings.rollbackBudgetS, (stage, of, detail) =>
-      this.publisher.acknowledge(stage, of.decision_id, of.decided_at, { callId: of.call_id, detail }),
-    );
+    this.#rollbacks = new Rollbacks(settings.checkpoints, settings.rollbackBudgetS, (stage, of, detail) => {
+      if (stage === "applied") this.#restored++;
+      this.publisher.acknowledge(stage, of.decision_id, of.decided_at, { callId: of.call_id, detail });
+    });
   }
 
   /** Why decisions are not reliable now, as text; undefined if they are. */
@@ -99,7 +101,7 @@ export class Gate {
     if (mode === "local") throw new TypeError(LOCAL);
     await this.#whenLoaded();
     await this.#rollbacks.whenDone();
-    const admittable = { ...call, effect: call.knownEffect, matchTargets: matchTargets(call) };
+    const admittable = admittableOf(call);
 
     // 1. Restrictions in force: after a kill no verdict is requested. 2. The author's rules, and the limits of a
     // THROTTLE.
@@ -110,11 +112,32 @@ export class Gate {
       const isBeyond = this.#throttled.isBeyond(call.knownEffect, Date.now());
       standing ??= causeOfOwn(ticket?.refused ?? (isBeyond ? THROTTLED : undefined));
       if (standing === undefined) return await this.#admission(call, admittable, mode, ticket);
-      const heldBack = this.#refusals.take();
-      return heldBack === undefined ? this.#refusal(standing) : this.#refuse(call, standing, [], heldBack);
+      return this.#refuseAtOnce(call, standing);
     } finally {
       if (ticket !== undefined && this.#calls.get(call.callId)?.ticket !== ticket) this.rules?.release(ticket);
     }
+  }
+
+  /** How often the work was put back, after a rollback that is being carried out. */
+  async rollbacks(): Promise<number> {
+    await this.#whenLoaded();
+    await this.#rollbacks.whenDone();
+    return this.#restored;
+  }
+
+  /** Publishes that a call is not made, as an equal one was or is. Returns the refusal, if a restriction is in force. */
+  notMade(call: ProposedCall, code: string): Verdict | undefined {
+    this.followParent();
+    const standing = this.enforcer.againstCall(admittableOf(call));
+    if (standing !== undefined) return this.#refuseAtOnce(call, standing);
+    this.publisher.event("action.completed", { ...fieldsOf(call), outcome: "refused", error: code }, false);
+    return undefined;
+  }
+
+  /** Refuses a call without a proposal; of many in a row, not each is published. */
+  #refuseAtOnce(call: ProposedCall, cause: Cause): Verdict {
+    const heldBack = this.#refusals.take();
+    return heldBack === undefined ? this.#refusal(cause) : this.#refuse(call, cause, [], heldBack);
   }
 
   async #admission(call: ProposedCall, admittable: Admittable, mode: string, ticket: Ticket | undefined): Promise<Verdict> {
@@ -269,6 +292,10 @@ function causeOfOwn(objection: Objection | undefined): Cause | undefined {
 
 function atLeast(effect: Effect, from: Effect | null): boolean {
   return from !== null && EFFECTS.indexOf(effect) >= EFFECTS.indexOf(from);
+}
+
+function admittableOf(call: ProposedCall): Admittable {
+  return { ...call, effect: call.knownEffect, matchTargets: matchTargets(call) };
 }
 
 /** Returns the targets that a control entry can name: of the call as it is, and as the workers see it. */

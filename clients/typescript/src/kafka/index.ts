@@ -19,7 +19,8 @@ export type { KafkaOptions } from "./settings.js";
 export function kafkaSession(options: KafkaOptions & SessionOptions): Session {
   if (options.mode === "local") throw new TypeError(LOCAL);
   const transport = new KafkaTransport(options);
-  return new Session(transport, { mode: "async", ...othersOf(options), failClosedFrom: options.failClosedFrom });
+  const keyTtlS = options.keyTtlS ?? options.rules?.idempotency_ttl_seconds;
+  return new Session(transport, { mode: "async", ...othersOf(options), failClosedFrom: options.failClosedFrom, keyTtlS });
 }
 
 /** One session's part of its process's connection to Kafka; sessions with the same settings share one. */
@@ -110,6 +111,14 @@ export class KafkaTransport implements Transport {
 
   checkpoint(id: string, isSafe: boolean): Promise<void> {
     return this.#opened().checkpoint(id, isSafe);
+  }
+
+  rollbacks(): Promise<number> {
+    return this.#opened().rollbacks();
+  }
+
+  notMade(call: ProposedCall, code: string): Promise<Verdict | undefined> {
+    return Promise.resolve(this.#opened().notMade(call, code));
   }
 
   below(): KafkaTransport {

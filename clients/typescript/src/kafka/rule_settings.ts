@@ -53,6 +53,8 @@ export interface Rules {
   readonly evidence_requirements?: ByGlob<readonly string[]>;
   readonly evidence_max_age_seconds?: ByGlob<number>;
   readonly loop_rules?: readonly LoopRule[];
+  /** How long the result of a call with a key is returned again: 3600. */
+  readonly idempotency_ttl_seconds?: number;
   /** False: refusals are only hints. */
   readonly strict_mode?: boolean;
 }
@@ -108,6 +110,7 @@ const FIELDS: Fields = {
     ),
     [],
   ],
+  idempotency_ttl_seconds: [seconds, 3600],
   strict_mode: [check("true or false", (value) => typeof value === "boolean"), true],
 };
 

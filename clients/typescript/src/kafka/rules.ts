@@ -1,5 +1,5 @@
 // The rules of an agent's author over one session, applied without a worker. No I/O; the clock is an argument. The same
-// as the Python client's `RuleBook`, checked by its recorded answers, except that no result is returned again.
+// as the Python client's `RuleBook`, checked by its recorded answers; calls that are made once are in `once.ts`.
 //
 // The order: lists, arguments, evidence, loops, rates, budgets. The first refusal is reported. Only admitted calls count
 // for rates and budgets; attempts count for the loop rule.
@@ -7,6 +7,7 @@
 import { createHash } from "node:crypto";
 
 import { namesOf } from "../effects.js";
+import { sortedJson } from "../texts.js";
 import { type Constraint, globOf, type RateLimit, type ReadRules } from "./rule_settings.js";
 
 const TEXTS = {
@@ -267,20 +268,11 @@ class Loop {
   against(action: string, args: Args, nowMs: number): Objection | undefined {
     const { threshold, window_seconds: windowS, arg_exclude: without } = this.#rule;
     const kept = Object.entries(args).filter(([name]) => !without.includes(name));
-    const key = createHash("sha256").update(`${action}\x1f${sorted(Object.fromEntries(kept))}`).digest("base64");
+    const key = createHash("sha256").update(`${action}\x1f${sortedJson(Object.fromEntries(kept))}`).digest("base64");
     const times = [...(this.#calls.get(key) ?? []), nowMs].slice(-threshold);
     keep(this.#calls, key, times);
     return times.filter((at) => nowMs - at <= windowS * 1000).length < threshold ? undefined : objection("loop_detected");
   }
-}
-
-/** Returns JSON with sorted names. Throws TypeError for a cycle. */
-function sorted(value: unknown): string {
-  return JSON.stringify(value, (_, one: unknown) => {
-    if (typeof one === "bigint") return String(one);
-    if (typeof one !== "object" || one === null || Array.isArray(one)) return one;
-    return Object.fromEntries(Object.entries(one).sort(([a], [b]) => (a < b ? -1 : 1)));
-  });
 }
 
 /** Stores an entry as the newest; beyond the maximum the oldest is dropped. */
@@ -319,7 +311,7 @@ function checkOf({ type, minimum, maximum, enum: allowed, pattern, max_length: l
     if ((least !== undefined || most !== undefined) && number === undefined && value !== null) wrong.push("must be a number");
     if (least !== undefined && number !== undefined && !(number >= least)) wrong.push(`must be at least ${least}`);
     if (most !== undefined && number !== undefined && !(number <= most)) wrong.push(`must be at most ${most}`);
-    if (allowed && !allowed.some((one) => sorted(one) === sorted(value))) {
+    if (allowed && !allowed.some((one) => sortedJson(one) === sortedJson(value))) {
       wrong.push(`must be one of ${allowed.map((one) => (typeof one === "string" ? one : JSON.stringify(one))).join(", ")}`.slice(0, 500));
     }
     if (value === null) return wrong;

@@ -36,20 +36,25 @@ class ToolResult:
 def tools_of(line: Mapping[str, Any]) -> Iterator[ToolUse | ToolResult]:
     """Yield the calls that a line proposes, and the results that it has."""
     for block in _content(line):
-        call_id = block.get("id") if block.get("type") == "tool_use" else block.get("tool_use_id")
+        kind = block.get("type")
+        call_id = block.get("id") if kind == "tool_use" else block.get("tool_use_id")
         if not isinstance(call_id, str) or not call_id:
             continue
-        if block.get("type") == "tool_use":
+        if kind == "tool_use":
             args = block.get("input")
             yield ToolUse(call_id, str(block.get("name") or "unknown"), args if isinstance(args, dict) else {})
-        elif block.get("type") == "tool_result":
+        elif kind == "tool_result":
             yield ToolResult(call_id, text_of_blocks(block.get("content")), block.get("is_error") is True)
 
 
 def text_of(line: Mapping[str, Any]) -> str:
     """Return the text of the model or the user in a line."""
     return "\n".join(
-        block["text"] for block in _content(line) if block.get("type") == "text" and isinstance(block.get("text"), str)
+        [
+            block["text"]
+            for block in _content(line)
+            if block.get("type") == "text" and isinstance(block.get("text"), str)
+        ]
     )
 
 
@@ -116,10 +121,9 @@ def _count(value: object) -> int:
     return min(value, _MAX // 2) if type(value) is int and value > 0 else 0
 
 
-def _content(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _content(line: Mapping[str, Any]) -> list[dict[str, Any]]:
     message = line.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, str):
-        yield {"type": "text", "text": content}
-    elif isinstance(content, list):
-        yield from (block for block in content if isinstance(block, dict))
+        return [{"type": "text", "text": content}]
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []

@@ -27,7 +27,7 @@ from haltline.interventions.agent.integrations.claude_code.hooks import (
     stopped_answer,
 )
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS, Answer, event_of, reply_of
-from haltline.interventions.agent.integrations.hooks.unanswered import Notes, unanswered, unread
+from haltline.interventions.agent.integrations.hooks.unanswered import Notes, Stop, unanswered, unread, with_release
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.transport_factory import with_policy_read
 
@@ -154,19 +154,19 @@ class Companion:
         finally:
             held.busy -= 1
             held.used_s = asyncio.get_running_loop().time()
-        stopped = held.sessions.stopped
-        if stopped is not None:
+        stopped = None
+        if (refused := held.sessions.stopped) is not None:
+            stopped = Stop(refused, self._is_local)
             self._notes.stop(session_id, stopped)
         elif held.sessions.ready and not self._is_local:
             self._notes.stop(session_id, None)
         elif event == "PreToolUse":
             stopped = self._notes.stopped(session_id)
         if event == "PreToolUse" and stopped is not None:
-            out = stopped_answer(stopped)
+            out = stopped_answer(stopped.refused)
         elif event == "PreToolUse" and not self._is_local and (why := held.sessions.degraded):
             out |= self._notes.notify_once(session_id, why)
-        if self._is_local and "stopReason" in out:
-            out["stopReason"] += f" To let it go on: haltline hook release {session_id}"
+        out = with_release(out, session_id, is_local=self._is_local if stopped is None else stopped.is_local)
         if DIALECTS[agent].hints_late:
             _delay(event, out, held.late)
         if event == "SessionEnd":

@@ -5,7 +5,7 @@ import json
 import os
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from haltline.interventions.agent.integrations.claude_code.hooks import stopped_answer
 from haltline.interventions.agent.integrations.hooks.dialects import NOT_CALLS, Answer, denied
@@ -20,28 +20,37 @@ _NO_DECISIONS = (
 _UNREADABLE = "The call could not be read, so nobody could be asked whether it may be done. Write it another way."
 
 
+class Stop(NamedTuple):
+    """The stop of a session."""
+
+    refused: Refused
+    is_local: bool
+    """Whether it was decided on this machine, so that its user can release it."""
+
+
 class Notes:
     """Stored states of sessions, in the folder of their companions: which are stopped, and whose user was notified."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def stopped(self, session_id: str) -> Refused | None:
-        """Return why a session was stopped, as last known."""
+    def stopped(self, session_id: str) -> Stop | None:
+        """Return the stop of a session, as last known."""
         try:
             known = json.loads(self._file(session_id, "killed").read_bytes())
-            return Refused(str(known["code"]), str(known["reason"]))
+            return Stop(Refused(str(known["code"]), str(known["reason"])), bool(known.get("is_local")))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def stop(self, session_id: str, stopped: Refused | None) -> None:
-        """Store why it was stopped; None: it no longer is."""
+    def stop(self, session_id: str, stopped: Stop | None) -> None:
+        """Store its stop; None: it no longer is stopped."""
         file = self._file(session_id, "killed")
         with contextlib.suppress(OSError):  # without the file, only this process knows it
             if stopped is None:
                 file.unlink(missing_ok=True)
             else:
-                file.write_text(json.dumps({"code": stopped.code, "reason": stopped.reason}), encoding="utf-8")
+                known = {"code": stopped.refused.code, "reason": stopped.refused.reason, "is_local": stopped.is_local}
+                file.write_text(json.dumps(known), encoding="utf-8")
 
     def notify_once(self, session_id: str, why: str) -> dict[str, Any]:
         """Return a notice to the user that no verdicts are available, and why; empty after the first time."""
@@ -60,7 +69,7 @@ def unanswered(notes: Notes, hook: dict[str, Any], why: str) -> Answer:
     session_id = str(hook.get("session_id"))
     stopped = notes.stopped(session_id)
     if hook.get("hook_event_name") == "PreToolUse" and (stopped is not None or _closed(str(hook.get("tool_name", "")))):
-        return _refusal(stopped, _NOBODY, why)
+        return _refusal(session_id, stopped, _NOBODY, why)
     if notice := notes.notify_once(session_id, why):
         return Answer(notice, why)  # with another exit code the output would be ignored
     is_call = hook.get("hook_event_name") == "PreToolUse"
@@ -74,15 +83,22 @@ def unread(notes: Notes, session_id: str, event: str, why: str) -> Answer:
     stopped = notes.stopped(session_id)
     if not event and stopped is None:
         return Answer({}, f"{_UNREADABLE} ({why})", 2)
-    answer = _refusal(stopped, _UNREADABLE, why)
+    answer = _refusal(session_id, stopped, _UNREADABLE, why)
     # With 2 the output is ignored, which would not end the whole turn of a killed session.
     return answer if stopped is not None else Answer(answer.out, f"{_UNREADABLE} ({why})", 2)
 
 
-def _refusal(stopped: Refused | None, otherwise: str, why: str) -> Answer:
+def with_release(out: dict[str, Any], session_id: str, *, is_local: bool) -> dict[str, Any]:
+    """Return an output with the command that releases the session, if it ends a turn and the user may release it."""
+    if not is_local or "stopReason" not in out:
+        return out
+    return out | {"stopReason": f"{out['stopReason']} To let it go on: haltline hook release {session_id}"}
+
+
+def _refusal(session_id: str, stopped: Stop | None, otherwise: str, why: str) -> Answer:
     if stopped is None:
         return Answer(denied(f"no_verdict: {otherwise}"), why)
-    return Answer(stopped_answer(stopped), why)
+    return Answer(with_release(stopped_answer(stopped.refused), session_id, is_local=stopped.is_local), why)
 
 
 def _closed(tool: str) -> bool:

@@ -24,6 +24,34 @@ def test_what_an_extra_brings_is_named_when_it_is_not_there(command: list[str], 
     assert f"pip install 'haltline[{extra}]'" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "lacking", "extra"),
+    [(["up"], "deltalake", "processor"), (["console"], "uvicorn", "console")],
+    ids=["up", "console"],
+)
+def test_a_command_of_an_extra_names_it_and_begins_nothing(
+    command: list[str], lacking: str, extra: str, tmp_path: Path
+) -> None:
+    program = (
+        "import importlib.util as util, sys; found = util.find_spec\n"
+        f"util.find_spec = lambda name, *of: None if name == {lacking!r} else found(name, *of)\n"
+        f"if {lacking!r} == 'uvicorn': sys.modules['uvicorn'] = None\n"
+        f"sys.argv[1:] = {command!r}\n"
+        "from haltline.cli.__main__ import main; main()"
+    )
+    done = ended(sys.executable, "-c", program, cwd=tmp_path)
+    expected = f"haltline: this command needs {lacking}, which is not installed. It comes with the {extra}: "
+    assert done.stderr.startswith(expected + f"pip install 'haltline[{extra}]'"), done.stderr
+    assert (done.returncode, [*tmp_path.iterdir()]) == (2, [])
+
+
+def test_a_guard_without_a_broker_names_the_variables_in_one_line() -> None:
+    done = ended(sys.executable, "-m", "haltline.cli", "watch", "--", "true")
+    assert done.returncode == 2
+    assert done.stderr.startswith("haltline: watch: bootstrap: expected Kafka's address (host:port) for mode 'async'")
+    assert done.stderr.endswith("read HALTLINE_BOOTSTRAP and HALTLINE_MODE\n")
+
+
 EACH = f"""
 import sys; sys.modules.update(dict.fromkeys({sorted(PROCESSOR)!r}))
 from haltline.cli.__main__ import main
@@ -43,3 +71,8 @@ def test_the_commands_run_and_a_recording_is_imported_without_the_processor() ->
         words = " ".join(text.split())
         assert all(one in words for one in (f"haltline {command}", "Example: haltline", "Exit codes: ", "code 0"))
     assert len(imported.splitlines()) == 19 + 1
+
+
+def test_a_folder_without_recordings_is_reported(tmp_path: Path) -> None:
+    done = ended(sys.executable, "-m", "haltline.cli", "import", tmp_path)
+    assert (done.returncode, done.stderr) == (1, f"haltline: import: expected recordings in {tmp_path}, got none\n")

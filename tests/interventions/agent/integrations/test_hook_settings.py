@@ -57,6 +57,9 @@ def test_a_dry_run_changes_nothing_uninstall_keeps_changes(tmp_path: Path, capsy
     assert (f"--- {file}" in shown, '+    "PreToolUse": [' in shown) == (True, True)
     assert (file.read_text(), list(tmp_path.iterdir())) == (before, [file])
     hook_settings.main(["install", "--settings", str(file)])
+    said = capsys.readouterr().err
+    assert f"{file}: written" in said
+    assert f"haltline hook uninstall --settings {file} ends that" in said
     file.write_text(json.dumps(json.loads(file.read_text()) | {"theme": "dark"}))
     hook_settings.main(["uninstall", "--settings", str(file)])
     assert json.loads(file.read_text()) == {"model": "opus", "theme": "dark"}
