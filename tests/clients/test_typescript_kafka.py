@@ -22,7 +22,7 @@ from tests.builders import some
 from tests.clients.kafka_agent import Agent, Raised
 from tests.clients.kafkajs import require_kafkajs
 from tests.clients.typescript import CLIENT, require_built
-from tests.interventions.agent.attempts import about_approval, attempt
+from tests.interventions.agent.attempts import KILLED, about_approval, attempt
 from tests.interventions.agent.stand_in import PARTITIONS, StandIn, standing
 from tests.programs import printed
 from tests.waiting import wait_until
@@ -33,7 +33,6 @@ LOOP_HINT = (
 )
 SECRET = "ghp_" + "a1B2" * 9
 ARGS = {"asset_id": "fact_sales"}
-KILLED = "session_killed_loop_guard"
 
 
 @pytest.fixture

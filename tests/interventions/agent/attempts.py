@@ -11,6 +11,8 @@ from haltline.interventions.state.call_digest import parameters
 from haltline.schemas.decisions import Approval, ApprovalState, Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 
+KILLED = "session_killed_loop_guard"
+
 
 def attempt(guard: Guard, action: str = "get_asset", **options: Any) -> str:
     try:

@@ -10,9 +10,7 @@ from haltline.schemas.control import HALTLINE, ControlState
 from haltline.schemas.decisions import WHOLE_SESSION, ApprovalState, Decision, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from tests.builders import cases, some
-from tests.interventions.agent.attempts import about_approval, attempt, attempts, of, refusal, stages
-
-KILLED = "session_killed_loop_guard"
+from tests.interventions.agent.attempts import KILLED, about_approval, attempt, attempts, of, refusal, stages
 
 
 @cases(

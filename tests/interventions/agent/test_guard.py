@@ -9,10 +9,9 @@ from haltline.schemas.control import ControlRecord, ControlState, Stage
 from haltline.schemas.decisions import ApprovalState, ScopeKind
 from haltline.schemas.events import Kind
 from tests.builders import cases, some
-from tests.interventions.agent.attempts import about_approval, attempt, attempts, of, refusal, stages
+from tests.interventions.agent.attempts import KILLED, about_approval, attempt, attempts, of, refusal, stages
 
 Tool = Callable[[str], str]
-KILLED = "session_killed_loop_guard"
 DONE = ["received", "applied", "stopped"]
 
 

@@ -19,13 +19,11 @@ from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.interventions.agent.attempts import attempt, attempts, guard_of
+from tests.interventions.agent.attempts import KILLED, attempt, attempts, guard_of
 from tests.interventions.agent.stand_in import PARTITIONS, StandIn, silent, standing, third_delete_kills
 from tests.mock_cluster import ApiKey, MockCluster, client_threads
 from tests.programs import printed
 from tests.waiting import wait_until
-
-KILLED = "session_killed_loop_guard"
 
 
 @pytest.fixture

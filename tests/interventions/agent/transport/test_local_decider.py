@@ -23,11 +23,10 @@ from haltline.schemas.keys import make_keys
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.seals import Sealer
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.interventions.agent.attempts import attempt, attempts, guard_of
+from tests.interventions.agent.attempts import KILLED, attempt, attempts, guard_of
 from tests.interventions.agent.stand_in import StandIn, now_ms, standing
 from tests.waiting import wait_until
 
-KILLED = "session_killed_loop_guard"
 THIRD = ["executed", "executed", KILLED]
 
 
