@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.chaos import anew, damage, guarded, report, verify
+from benchmarks.chaos import damage, guarded, recreated, report, verify
 from benchmarks.chaos.expected import BEFORE, Observe, Place, Truth, unobserved, work_out
 from benchmarks.chaos.history import PartitionHistory, histories
 from benchmarks.chaos.owners import Owner, Owners
@@ -27,7 +27,7 @@ from haltline.streams.replay.records import LogRecord
 class Outcome:
     """The comparison of one run whose processes have ended."""
 
-    def __init__(self, system: System, gone: anew.Gone) -> None:
+    def __init__(self, system: System, gone: recreated.Gone) -> None:
         self._system = system
         self._topics = system.topics
         self._gone = gone
@@ -80,7 +80,7 @@ class Outcome:
         kept = verify.last_states(self._system.read([self._system.changelogs[runs]]))
         kept = {name: state for name, state in kept.items() if name not in guarded.APART}
         truth = self.truth(runs)
-        truth.states, kept = anew.same_offsets(truth.states, kept)
+        truth.states, kept = recreated.same_offsets(truth.states, kept)
         counts = verify.check_counts(events_by_session, kept, f"every session's count is exact ({runs})")
         states = verify.check_states(truth, kept, f"every state is the pure core's ({runs})")
         if counts.ok and states.ok:

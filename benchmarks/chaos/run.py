@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from benchmarks.chaos import anew, damage, verify
+from benchmarks.chaos import damage, recreated, verify
 from benchmarks.chaos.outcome import Outcome
 from benchmarks.chaos.plan import (
     ACTIONS,
@@ -62,7 +62,7 @@ class Run:
         self.system = system
         self.fleet = system.fleet
         self.settings = settings
-        self.gone = anew.Gone(system.topics.actions)
+        self.gone = recreated.Gone(system.topics.actions)
         self.damage = damage.Damage(system.bootstrap, system.topics, system.changelogs[Runs.ENFORCED])
         self._calm = False  # no faults now
         self._due: list[tuple[float, int, Callable[[], None]]] = []
@@ -226,14 +226,14 @@ class Run:
         topic = self.system.topics.actions
         self.gone.keep(self.system.read([topic]), self.system.read([self.system.topics.dead_letter]))
         self.system.lives_of_topic += 1
-        self.fleet.note(ACTIONS, f"has {anew.ADDED} partitions more")
-        anew.add_partitions(self.system.bootstrap, topic)
+        self.fleet.note(ACTIONS, f"has {recreated.ADDED} partitions more")
+        recreated.add_partitions(self.system.bootstrap, topic)
         self.wait_for(
             lambda: {*self.system.workers, SHADOW} <= set(self.fleet.not_ready()), "every worker is not ready"
         )
         self.fleet.note(ACTIONS, "is deleted and recreated")
-        anew.delete(self.system.bootstrap, topic)
-        self.wait_for(lambda: not anew.is_there(self.system.bootstrap, topic), "the topic is gone")
+        recreated.delete(self.system.bootstrap, topic)
+        self.wait_for(lambda: not recreated.is_there(self.system.bootstrap, topic), "the topic is gone")
         self.system.make_topics()
         self.system.start_readers()
         self.system.start_agent()

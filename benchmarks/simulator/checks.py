@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Engine
 
 from benchmarks.chaos import verify
-from benchmarks.chaos.anew import same_offsets
 from benchmarks.chaos.expected import Place, work_out
+from benchmarks.chaos.recreated import same_offsets
 from benchmarks.chaos.verify import Difference
 from benchmarks.simulator.broker import Broker
 from benchmarks.simulator.fleet import CHANGELOG, open_read_model, sink_of

@@ -7,7 +7,7 @@ from typing import Final
 from confluent_kafka import KafkaException
 from sqlalchemy.exc import OperationalError
 
-from benchmarks.chaos.anew import Gone
+from benchmarks.chaos.recreated import Gone
 from benchmarks.simulator import checks
 from benchmarks.simulator.broker import Broker
 from benchmarks.simulator.database import far_away

@@ -55,5 +55,5 @@ class NoCollector(Collector):
     def whole(self) -> None:
         """Do nothing."""
 
-    def anew(self) -> None:
+    def refreeze(self) -> None:
         """Do nothing."""

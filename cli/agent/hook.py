@@ -1,7 +1,8 @@
 """`haltline hook`: the command that a coding agent's hooks run. Standard library only: it starts with every tool call.
 
 It passes the hook's input to this user's companion process, which it starts if none runs, and prints the answer
-(`interventions/agent/integrations/hooks/companion.py`). `hook_client.py` does the same in half the time if one runs.
+(`interventions/agent/integrations/hooks/companion.py`). `hook_client.py` does the same in a quarter of the time if one
+runs.
 Without a companion, the guard's fail policy decides: calls with a destructive name are refused and others are allowed;
 after a known kill, all are refused.
 """
@@ -11,7 +12,7 @@ import sys
 import time
 
 from haltline.cli import settings_file
-from haltline.cli.agent.hook_client import MAX_BYTES, Reply, agent_of, folder_of, is_private, place, put, request_reply
+from haltline.cli.agent.hook_request import MAX_BYTES, Reply, agent_of, folder_of, is_private, place, put, request_reply
 
 _USAGE = """\
 usage: haltline hook [--for AGENT] [--local] [--bootstrap HOST:PORT] [--prefix TEXT] [--agent-id NAME]

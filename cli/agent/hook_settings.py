@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from haltline.cli.agent import hook_client
+from haltline.cli.agent.hook_request import CLAUDE_CODE
 
 EVENTS = {
     "SessionStart": None, "UserPromptSubmit": None, "PreToolUse": "*", "PostToolUse": "*", "PostToolUseFailure": "*",
@@ -74,7 +75,7 @@ class BadSettings(Exception):
 def main(arguments: list[str]) -> int:
     """Run `install ...` or `uninstall ...`. Returns the exit code: 0 done, 2 not possible."""
     parser = argparse.ArgumentParser(prog=f"haltline hook {arguments[0]}", description=__doc__)
-    parser.add_argument("--for", dest="agent", choices=AGENTS, default=hook_client.CLAUDE_CODE)
+    parser.add_argument("--for", dest="agent", choices=AGENTS, default=CLAUDE_CODE)
     parser.add_argument("--settings", metavar="FILE",
                         help="default: .claude/settings.json, or the agent's own file; "
                         "~/.claude/settings.json: every project; of cline and opencode a folder")  # fmt: skip
@@ -99,7 +100,7 @@ def main(arguments: list[str]) -> int:
                 _write(file, before, after, keep=bool(command and AGENTS[agent].events))
                 print(f"haltline: hook: {file}: {'written' if after is not None else 'deleted'}", file=sys.stderr)
         if command and not dry_run:
-            which = [] if agent == hook_client.CLAUDE_CODE else ["--for", agent]
+            which = [] if agent == CLAUDE_CODE else ["--for", agent]
             which += ["--settings", settings] if settings else []
             back = shlex.join(["haltline", "hook", "uninstall", *which])
             print(f"haltline: hook: sessions that begin from now on are guarded; {back} ends that", file=sys.stderr)
@@ -113,7 +114,7 @@ def main(arguments: list[str]) -> int:
 
 def command_of(agent: str, options: dict[str, Any]) -> list[str]:
     """The command that a hook runs, with absolute paths, because hooks do not have a shell's PATH."""
-    words = [] if agent == hook_client.CLAUDE_CODE else ["--for", agent]
+    words = [] if agent == CLAUDE_CODE else ["--for", agent]
     for name, value in options.items():
         words += [] if not value else [f"--{name}"] if value is True else [f"--{name.replace('_', '-')}", value]
     return [sys.executable, "-I", "-S", hook_client.__file__, *words]

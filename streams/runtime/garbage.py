@@ -40,7 +40,7 @@ class Collector:
         gc.freeze()
         self._young_s = self._whole_s = self._clock()
 
-    def anew(self) -> None:
+    def refreeze(self) -> None:
         """Collect all objects, also frozen ones: for when states were dropped and little is left."""
         gc.unfreeze()
         self.whole()

@@ -296,7 +296,7 @@ class Worker:
             await self.ownership.release(lost=lost)
         except Exception as failure:
             self.end(failure)
-        self.garbage.anew()
+        self.garbage.refreeze()
 
     async def on_assigned(self, assigned: Set[Partition], generation: int) -> None:
         """Start taking ownership. Waits for nothing: this member sends no heartbeats until it returns."""

@@ -37,7 +37,7 @@ def guarded(function: Callable[P, R], enter: Callable[[Mapping[str, Any]], Actio
             async with enter(signature.arguments(args, kwargs)) as action:
                 if action.replayed:
                     return action.value
-                if action.changes:
+                if action.advice and action.changes:
                     bound = applied(signature.plain, args, kwargs, action.changes)
                     value = await coroutine(*bound.args, **bound.kwargs)
                 else:
@@ -52,7 +52,7 @@ def guarded(function: Callable[P, R], enter: Callable[[Mapping[str, Any]], Actio
         with enter(signature.arguments(args, kwargs)) as action:
             if action.replayed:
                 return cast("R", action.value)
-            if action.changes:
+            if action.advice and action.changes:
                 bound = applied(signature.plain, args, kwargs, action.changes)
                 value = function(*bound.args, **bound.kwargs)
             else:

@@ -104,7 +104,7 @@ class LocalDecider(Decider):
             decision = self._core.on_event(state, event).decision
             tree.deeds = state.calls.deeds
             memories = state.detectors
-            if tree.memories or not _SHARED.isdisjoint(memories):  # most sessions share nothing
+            if tree.memories or not memories.keys().isdisjoint(_SHARED):  # most sessions share nothing
                 tree.memories = {name: memory for name, memory in memories.items() if name in _SHARED}
                 if tree.memories and False in state.calls.belongings.own.values():
                     tree.destroyers.add(event.session_id)

@@ -11,11 +11,11 @@ from typing import Final
 from haltline.schemas.partitioner import partition_of
 
 LOOK_EVERY_S: Final = 5.0
-BEGIN_ANEW_WITHIN_S: Final = 60.0
+RESTART_WITHIN_S: Final = 60.0
 """Workers notice within seconds that a topic was recreated, and start again."""
 
 GONE: Final = "the topic of actions is gone: no worker sees what is done"
-MADE_ANEW: Final = "the topic of actions was recreated: workers may not see what is done until they have begun anew"
+RECREATED: Final = "the topic of actions was recreated: workers may not see what is done until they have restarted"
 MOVED: Final = "the topic of actions has other partitions than before: no worker reads that of this session"
 
 _ORDER_WITHIN_S: Final = 1.0
@@ -30,7 +30,7 @@ class WorkerPresence:
         self._highest: dict[int, tuple[int, float]] = {}
         self._began_with = self._count = 0
         self._gone = False
-        self._made_anew_s: float | None = None
+        self._recreated_s: float | None = None
         self._looked_s: float | None = None
 
     def is_due(self) -> bool:
@@ -56,7 +56,7 @@ class WorkerPresence:
             self._highest[partition] = (offset, now_s)
         elif now_s - at_s > _ORDER_WITHIN_S:
             self._highest[partition] = (offset, now_s)
-            self._made_anew_s = now_s
+            self._recreated_s = now_s
 
     def unwatched_reason(self, session_id: str | None = None) -> str | None:
         """Return why workers may not see this session's events; None: no reason.
@@ -65,8 +65,8 @@ class WorkerPresence:
         """
         if self._gone:
             return GONE
-        if self._made_anew_s is not None and self._now_s() - self._made_anew_s < BEGIN_ANEW_WITHIN_S:
-            return MADE_ANEW
+        if self._recreated_s is not None and self._now_s() - self._recreated_s < RESTART_WITHIN_S:
+            return RECREATED
         before, now = self._began_with, self._count
         if before == now or (
             session_id is not None and partition_of(session_id, before) == partition_of(session_id, now)

@@ -11,7 +11,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented 
 )
 
 from haltline.interventions.agent import Guard
-from haltline.interventions.agent.transport.worker_presence import GONE, MADE_ANEW
+from haltline.interventions.agent.transport.worker_presence import GONE, RECREATED
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
@@ -87,7 +87,7 @@ def test_an_agent_learns_that_nobody_watches_it_while_its_topic_is_gone_or_was_r
         return True
 
     def is_told() -> bool:
-        return attempt(watched) == "executed" and watched.degraded == MADE_ANEW
+        return attempt(watched) == "executed" and watched.degraded == RECREATED
 
     admin.delete_topics([topic])[topic].result()
     wait_until(lambda: watched.degraded == GONE, "the guard knows that it is gone")

@@ -47,5 +47,5 @@ def test_what_is_frozen_is_found_when_partitions_are_given_up() -> None:
         del node
         collector.whole()
         assert found() is not None
-        collector.anew()
+        collector.refreeze()
         assert found() is None

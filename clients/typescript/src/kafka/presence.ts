@@ -4,12 +4,12 @@
 import { partitionOf } from "./partitioner.js";
 
 export const LOOK_EVERY_MS = 5000;
-const BEGIN_ANEW_WITHIN_S = 60;
+const RESTART_WITHIN_S = 60;
 const ORDER_WITHIN_S = 1;
 
 export const GONE = "the topic of actions is gone: no worker sees what is done";
-const MADE_ANEW =
-  "the topic of actions was recreated: workers may not see what is done until they have begun anew";
+const RECREATED =
+  "the topic of actions was recreated: workers may not see what is done until they have restarted";
 const MOVED = "the topic of actions has other partitions than before: no worker reads that of this session";
 
 /** The known state of the topic. */
@@ -18,7 +18,7 @@ export class WorkerPresence {
   #beganWith = 0;
   #count = 0;
   #gone = false;
-  #madeAnewS: number | undefined;
+  #recreatedS: number | undefined;
 
   constructor(private readonly nowS: () => number = () => performance.now() / 1000) {}
 
@@ -35,14 +35,14 @@ export class WorkerPresence {
     const nowS = this.nowS();
     const highest = this.#highest.get(partition) ?? { offset: -1, atS: nowS };
     if (offset < highest.offset && nowS - highest.atS <= ORDER_WITHIN_S) return;
-    if (offset < highest.offset) this.#madeAnewS = nowS;
+    if (offset < highest.offset) this.#recreatedS = nowS;
     this.#highest.set(partition, { offset, atS: nowS });
   }
 
   /** Returns why workers may not see this session's events; undefined: no reason. */
   unwatchedReason(sessionId: string): string | undefined {
     if (this.#gone) return GONE;
-    if (this.#madeAnewS !== undefined && this.nowS() - this.#madeAnewS < BEGIN_ANEW_WITHIN_S) return MADE_ANEW;
+    if (this.#recreatedS !== undefined && this.nowS() - this.#recreatedS < RESTART_WITHIN_S) return RECREATED;
     if (this.#beganWith === this.#count) return undefined;
     return partitionOf(sessionId, this.#beganWith) === partitionOf(sessionId, this.#count) ? undefined : MOVED;
   }

@@ -125,7 +125,7 @@ def test_each_agent_gets_its_hooks_in_its_own_files_and_loses_them_again(
 def test_a_hook_of_another_in_the_place_of_ours_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "PreToolUse").write_text("#!/bin/sh\n./check.sh\n")
     assert hook_settings.main(["install", "--for", "cline", "--settings", str(tmp_path)]) == 2
-    assert "PreToolUse: expected no hook of another there" in capsys.readouterr().err
+    assert "PreToolUse: expected no hook of another program there" in capsys.readouterr().err
     hook_settings.main(["uninstall", "--for", "cline", "--settings", str(tmp_path)])
     assert [file.name for file in tmp_path.iterdir()] == ["PreToolUse"]
 

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from haltline.cli.agent import hook as command
-from haltline.cli.agent.hook_client import request_reply
+from haltline.cli.agent.hook_request import request_reply
 from haltline.interventions.agent.integrations.hooks.companion import Companion
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS
 from haltline.schemas.events import Kind

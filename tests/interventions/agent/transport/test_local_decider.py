@@ -10,9 +10,7 @@ from haltline.interventions.agent import Guard, Level, Refused
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.local_decider import forget_kills
 from haltline.interventions.agent.transport.worker_presence import (
-    BEGIN_ANEW_WITHIN_S,
     GONE,
-    MADE_ANEW,
     MOVED,
     WorkerPresence,
 )
@@ -240,8 +238,8 @@ def test_offsets_that_begin_again_tell_for_a_while_that_it_was_recreated() -> No
     watched.delivered(2, 50)
     clock.now_s += 10
     watched.delivered(2, 0)
-    assert watched.unwatched_reason(STAYS) == MADE_ANEW
-    clock.now_s += BEGIN_ANEW_WITHIN_S
+    assert watched.unwatched_reason(STAYS) == RECREATED
+    clock.now_s += RESTART_WITHIN_S
     watched.delivered(2, 1)
     assert watched.unwatched_reason(STAYS) is None
 

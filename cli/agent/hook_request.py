@@ -1,0 +1,120 @@
+"""The fast client of a hook, for a companion that already runs. It uses built-in modules only.
+
+`hook_client.py` runs it at every tool call: finding packages, or loading `json` or `os`, takes longer than the whole
+request. If no companion answers, it runs `haltline hook`, which starts one.
+"""
+
+import posix
+import sys
+from _socket import AF_UNIX, SHUT_WR, SOCK_STREAM, socket
+from zlib import crc32
+
+TYPE_CHECKING = False  # of `typing`, which takes longer to load than all of this
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MAX_BYTES = 64 * 1024 * 1024
+ANSWER_S = 20.0
+"""Read timeout in seconds; a companion that waits sends a space every few seconds."""
+CLAUDE_CODE = "claude-code"
+Reply = tuple[int, bytes, bytes]
+"""The exit code, standard output and standard error."""
+
+
+def agent_of(arguments: "Sequence[str]") -> str:
+    """The agent of the hook, from `--for`."""
+    for at, word in enumerate(arguments):
+        name, equals, value = word.partition("=")
+        if name == "--for":
+            return value if equals else "".join(arguments[at + 1 : at + 2])
+    return CLAUDE_CODE
+
+
+def folder_of(environ: "Mapping[str, str]") -> str:
+    """The folder of companions, which belongs to this user alone."""
+    runtime = environ.get("XDG_RUNTIME_DIR", "")
+    usual = f"{runtime}/haltline" if runtime and _stamp(runtime) else f"/tmp/haltline-{posix.getuid()}"
+    return environ.get("HALTLINE_RUN_DIR") or usual
+
+
+def place(arguments: "Sequence[str]", environ: "Mapping[str, str]") -> str:
+    """The path of the companion's socket. It differs by release, broker and settings file.
+
+    All agents share one. Read before the settings of the file are added to the environment.
+    """
+    home = environ.get("XDG_CONFIG_HOME", "")
+    home = home if home.startswith("/") else f"{environ.get('HOME', '')}/.config"
+    file = environ.get("HALTLINE_CONFIG", f"{home}/haltline/haltline.toml")
+    others = list(arguments)
+    for at in [at for at, word in enumerate(others) if word.partition("=")[0] == "--for"][:1]:
+        del others[at : at + (1 if "=" in others[at] else 2)]
+    variables = sorted(f"{name}={value}" for name, value in environ.items() if name.startswith("HALTLINE_"))
+    identity = "\0".join([*others, *variables, _stamp(file), _stamp(__file__)])
+    return f"{folder_of(environ)}/hooks-{crc32(identity.encode(errors='surrogateescape')):08x}.sock"
+
+
+def is_private(folder: str) -> bool:
+    """Return whether only this user can enter a folder. Raises OSError if it does not exist."""
+    found = posix.lstat(folder)
+    return found.st_uid == posix.getuid() and found.st_mode & 0o170077 == 0o040000
+
+
+def request_reply(path: str, agent: str, raw: bytes) -> Reply | None:
+    """The companion's answer; None: none runs, or it ended. Raises OSError on a timeout."""
+    if not is_private(path.rpartition("/")[0]):
+        return None
+    connection = socket(AF_UNIX, SOCK_STREAM)
+    try:
+        connection.connect(path)
+        connection.settimeout(ANSWER_S)
+        connection.sendall(agent.encode() + b"\n" + raw)
+        connection.shutdown(SHUT_WR)
+        reply = b"".join(iter(lambda: connection.recv(65_536), b""))
+    except (FileNotFoundError, ConnectionError):
+        return None
+    finally:
+        connection.close()
+    head, _, texts = reply.lstrip(b" ").partition(b"\n")
+    numbers = head.split()
+    if len(numbers) != 3 or len(texts) != int(numbers[1]) + int(numbers[2]):
+        return None
+    return int(numbers[0]), texts[: int(numbers[1])], texts[int(numbers[1]) :]
+
+
+def put(reply: Reply) -> int:
+    """Print a reply and return the exit code."""
+    code, out, err = reply
+    for text, file in ((out, sys.stdout), (err, sys.stderr)):
+        if text:
+            file.write(text.decode(errors="replace"))
+    return code
+
+
+def _stamp(path: str) -> str:
+    """A stamp that changes with the file; empty: no file."""
+    try:
+        found = posix.stat(path)
+    except OSError:
+        return ""
+    return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
+
+
+def main() -> int:
+    """Pass the hook on standard input to the companion, and print its answer. Returns the exit code."""
+    arguments, raw = sys.argv[1:], sys.stdin.buffer.read(MAX_BYTES + 1)
+    try:
+        environ = {name.decode(errors="surrogateescape"): value.decode(errors="surrogateescape")
+                   for name, value in posix.environ.items()}  # fmt: skip
+        reply = request_reply(place(arguments, environ), agent_of(arguments), raw)
+        if reply is not None:
+            return put(reply)
+    except (OSError, ValueError):
+        pass  # `haltline hook` prints the reason
+    import os
+    import tempfile
+
+    with tempfile.TemporaryFile() as kept:
+        kept.write(raw)
+        kept.seek(0)
+        os.dup2(kept.fileno(), 0)
+        return os.execv(sys.executable, [sys.executable, "-P", "-m", "haltline.cli", "hook", *arguments])
