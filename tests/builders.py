@@ -1,15 +1,14 @@
-"""Short constructors of events."""
+"""Short constructors of events, and parameter tables of cases."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
+
+import pytest
 
 from haltline.detectors.features.observation import CallTracker, Observation
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.detectors.framework.base import Detector
-from haltline.interventions.agent.testing import decision
-from haltline.interventions.state.call_digest import parameters
 from haltline.schemas.control import Batch
-from haltline.schemas.decisions import Approval, ApprovalState, Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Evidence, Finding
 from haltline.schemas.policy import Policy
@@ -19,6 +18,23 @@ Events = Iterable[ActionEvent | Sequence[ActionEvent]]
 Made = TypeVar("Made")
 T0_MS = 1_750_000_000_000
 """The moment that tests call second 0."""
+
+
+def cases(names: str, rows: Mapping[str, object]) -> pytest.MarkDecorator:
+    """Run a test once for each row: `{"what it shows": values}`, with `names` of the values as "events, found".
+
+    Values are a tuple, or the value itself where there is only one name. As `pytest.mark.parametrize`, whose ids come
+    last.
+    """
+    single = "," not in names
+    values = [pytest.param(*((row,) if single else row), id=shows) for shows, row in rows.items()]  # type: ignore[misc]  # a tuple
+    return pytest.mark.parametrize(names, values)
+
+
+def some(value: Made | None) -> Made:
+    """The value, which is expected to be there."""
+    assert value is not None
+    return value
 
 
 def at(seconds: float) -> int:
@@ -231,18 +247,3 @@ def nearness(detector: Detector[Any], events: Events) -> list[float]:
         watched(e)
         near.append(round(detector.near(watched.state), 2))
     return near
-
-
-def about_approval(
-    event: ActionEvent, state: ApprovalState, level: Level, *, request_id: str = "a1", **fields: Any
-) -> Decision:
-    """A decision about the request to let this call pass, which expires ten minutes later."""
-    approval = Approval(
-        request_id=request_id,
-        nonce="n",
-        parameters=parameters(event) or "",
-        state=state,
-        since=event.time,
-        expires=event.time + 600_000,
-    )
-    return decision(level, event, approval=approval, expires=approval.expires, **fields)

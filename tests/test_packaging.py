@@ -12,8 +12,8 @@ import pytest
 
 import haltline
 from haltline.streams.audit.query import session_story
-from tests.cases import cases
-from tests.cli.test_demo import EVERYDAY, is_running, pids_of
+from tests.builders import cases
+from tests.cli.test_up import EVERYDAY, is_running, pids_of
 from tests.locks import constraints, uv
 from tests.programs import ended, printed
 from tests.streams.scan.transcripts import stuck

@@ -10,8 +10,7 @@ from benchmarks.baselines.history import Action, Condensation, Detector, Entry, 
 from benchmarks.baselines.openhands import OpenHandsV0, OpenHandsV1
 from haltline.schemas.events import ActionEvent
 from haltline.streams.replay.backtest import Recorded
-from tests.builders import call, event
-from tests.cases import cases
+from tests.builders import call, cases, event
 
 STOP, HINT = Verdict.STOP, Verdict.HINT
 

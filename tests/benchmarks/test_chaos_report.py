@@ -1,7 +1,6 @@
 """The report of a failed chaos run: differences by place and owner, on one screen; and the verdicts of a series."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +11,15 @@ from hypothesis import strategies as st
 
 from benchmarks.chaos import report
 from benchmarks.chaos.history import histories
-from benchmarks.chaos.owners import Owner, Owners, owners_of
+from benchmarks.chaos.owners import Owner, owners_of
 from benchmarks.chaos.parting import Parted, Parting
 from benchmarks.chaos.report import LINES, WIDTH, Compared
-from benchmarks.chaos.series import Result
 from benchmarks.chaos.verify import Check, Difference
 from haltline.streams.engine.core import Position, SessionState
 from haltline.streams.replay.records import LogRecord
 from haltline.streams.runtime.changelog import EPOCH_HEADER, Epoch
 
 FIRST, SECOND = Owner("worker-1.1", 41, 1, claim=0, at_ms=1_000), Owner("worker-2.3", 42, 1, claim=3579, at_ms=5_000)
-OWNERS = Owners([SECOND, FIRST])
 
 
 # Who owned a partition.
@@ -101,18 +98,6 @@ def test_a_state_parts_at(changelog: Changelog, parted: Parted | None) -> None:
 # What is shown of differences.
 
 
-def test_states_are_grouped_by_changelog_partition_with_offset_and_owner() -> None:
-    differences = [Difference("a", "", "missing"), Difference("b", "", "missing"), Difference("c", "", "differ in x")]
-    differences += [Difference("d", "", "missing")]
-    parted = {"a": Parted(1, 4000, "nothing behind it"), "b": Parted(1, 3580, "late from here on"), "c": None}
-    lines = report.of_states(differences, {"a": 1, "b": 1, "c": 1, "d": 2}.__getitem__, parted, OWNERS)
-    owned = "owner worker-2.3, pid 42, claim at 3579"
-    assert lines == [
-        f"changelog partition 1: 3, from offset 3580 on (late from here on), {owned}; e.g. a; 2 missing, 1 differ in x",
-        "changelog partition 2: 1, no record of them; e.g. d; 1 missing",
-    ]
-
-
 def compared(name: str, lines: int, differences: int = 1) -> Compared:
     found = tuple(Difference(f"{name}-{number}", "x" * 200) for number in range(differences))
     return Compared(Check(name, "some", found), [f"{name} line {number} {'y' * 200}" for number in range(lines)])
@@ -130,9 +115,3 @@ def test_what_differs_fits_on_one_screen(lengths: list[int], good: int) -> None:
 
 
 # A series of runs.
-
-
-GOOD = Result(
-    seed=1, lasts="300 s", took_s=411.6, compared=[Compared(Check("c", "all", notes=("strike 1: not kept",)))]
-)
-WRONG = replace(GOOD, seed=2, compared=[*GOOD.compared, compared("d", 3, differences=5)], kept="/tmp/k")

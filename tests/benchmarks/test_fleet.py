@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fleet import __main__ as fleet
-from benchmarks.fleet.acting import Acted
-from benchmarks.fleet.plan import Kind, Planned, plan
+from benchmarks.fleet.plan import Kind, plan
 
 
 def test_each_kind_is_led_where_it_should_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,8 +30,3 @@ def test_the_same_seed_is_the_same_fleet_with_some_of_each_kind(sessions: int) -
     assert (len({one.session_id for one in made}), set(counts)) == (sessions, set(Kind))
     assert all(one.start_s + one.lasts_s <= 120 for one in made)
     assert sessions < 20 or counts[Kind.HEALTHY] == max(counts.values())
-
-
-def a(kind: Kind, **result: object) -> Acted:
-    planned = Planned("s", "a", kind, start_s=0, lasts_s=1, seed=1, approved=True)
-    return Acted(planned, **{"executed": 1, **result})  # type: ignore[arg-type]  # by name

@@ -1,15 +1,22 @@
 from collections.abc import Mapping
+from math import isclose, sqrt
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks.quality import synthetic
 from benchmarks.quality.__main__ import main
-from benchmarks.quality.sessions import JUDGED, Kind, default_files, files_in, read, read_judgements
+from benchmarks.quality.judging import ASKED, BEFORE, STOPPED, TOLD, WITHIN_3, WITHIN_5, Seen
+from benchmarks.quality.sessions import JUDGED, Judgement, Kind, Known, default_files, files_in, read, read_judgements
+from benchmarks.quality.summary import Count, Target
 from benchmarks.runaways import FAMILIES
 from haltline.detectors import ALL
+from haltline.streams.replay.backtest import Recorded
 from tests.benchmarks.recorded import Steps, alike, deletes, reads, verdict, write, write_judged
 
 Sessions = Mapping[str, tuple[Steps, Mapping[str, Any]]]
@@ -118,16 +125,6 @@ def test_several_processes_find_the_same(folder: Path, tmp_path: Path, capsys: p
     assert run(capsys, file, "--judged", folder) == run(capsys, file, "--judged", folder, "--jobs", "2")
 
 
-def test_people_get_shares_with_their_intervals_and_a_verdict(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main([str(write(tmp_path, {})), "--judged", str(folder)])
-    out = capsys.readouterr().out
-    assert "4/5 (38-96)" in out
-    assert "FAIL  runaways to stop: stopped: 4 of 5, 80.0% (37.6% to 96.4%); at least 85%" in out
-    assert "PASS  runaways to hint at: told: 2 of 2, 100.0% (34.2% to 100.0%); at least 80%" in out
-
-
 def test_generated_sessions_are_judged_by_family(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,3 +151,79 @@ def test_recorded_sessions_are_all_read() -> None:
     kinds = {kind: sum(k.kind is kind for k in known) for kind in Kind}
     assert (kinds[Kind.STOP], kinds[Kind.HINT], kinds[Kind.SOUND], kinds[Kind.SOLVED]) == (194, 148, 340, 507)
     assert (kinds[Kind.MODERN], kinds[Kind.MODERN_SOUND]) == (13, 256)
+
+
+def known(begins: int, signal: int | None) -> Known:
+    return Known("some", Recorded("a", ()), Judgement(Kind.STOP, begins=begins, signal=signal))
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        pytest.param(Seen(), set(), id="nothing was said"),
+        pytest.param(Seen(found=3), {TOLD}, id="a hint is no stop"),
+        pytest.param(Seen(asked=3), {ASKED}, id="an ask is neither"),
+        pytest.param(Seen(9, 9), {TOLD, STOPPED, BEFORE}, id="one event before it begins"),
+        pytest.param(Seen(9, 10), {TOLD, STOPPED, WITHIN_5, WITHIN_3}, id="where it begins, before the signal"),
+        pytest.param(Seen(9, 17), {TOLD, STOPPED, WITHIN_5, WITHIN_3}, id="three events behind the signal"),
+        pytest.param(Seen(9, 18), {TOLD, STOPPED, WITHIN_5}, id="four"),
+        pytest.param(Seen(9, 19), {TOLD, STOPPED, WITHIN_5}, id="five"),
+        pytest.param(Seen(9, 20), {TOLD, STOPPED}, id="six"),
+    ],
+)
+def test_a_stop_counts_by_where_it_comes(seen: Seen, expected: set[str]) -> None:
+    assert seen.measures(known(begins=10, signal=14)) == expected
+
+
+@given(st.integers(1, 2000).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))))
+def test_an_interval_ends_where_the_share_would_just_be_believed(counted: tuple[int, int]) -> None:
+    count = Count(*counted)
+    low, high = count.interval
+    assert 0 <= low <= count.share <= high <= 1
+    for end in (low, high):  # Wilson's definition
+        distance, deviation = abs(count.share - end), sqrt(end * (1 - end) / count.of)
+        assert end in {0.0, 1.0} or isclose(distance, 1.959964 * deviation, rel_tol=1e-6, abs_tol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("target", "count", "met"),
+    [
+        pytest.param(Target(kind=Kind.SOUND, measure=TOLD, at_most=0.015), Count(3, 200), True, id="just not too many"),
+        pytest.param(Target(kind=Kind.SOUND, measure=TOLD, at_most=0.015), Count(4, 200), False, id="one too many"),
+        pytest.param(Target(kind=Kind.STOP, measure=TOLD, at_least=0.7), Count(70, 100), True, id="just enough"),
+        pytest.param(Target(kind=Kind.STOP, measure=TOLD, at_least=0.7), Count(69, 100), False, id="one too few"),
+    ],
+)
+def test_a_target_is_met_up_to_its_bound(target: Target, count: Count, met: bool) -> None:
+    assert target.met(count) is met
+
+
+def texts(drawn: str) -> list[str]:
+    return ["".join(text.itertext()) for text in ET.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_each_value_is_run_under_the_whole_policy_and_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sessions: dict[str, tuple[Steps, dict[str, bool]]] = {
+        "three": (deletes(3), {}),
+        "alike": (alike(12), {}),
+        "sound": ([*deletes(3), *reads(3)], {}),
+    }
+    runaway = verdict("stop", begins=0, signal=9)
+    folder = write_judged(tmp_path, sessions, {"three": runaway, "alike": runaway, "sound": verdict("sound")})
+    file, drawn = write(tmp_path, {}), tmp_path / "curve.svg"
+    options = [str(file), "--judged", str(folder), "--sweep", "rules.destructive_repeat.settings.window_s=60,1"]
+    assert main([*options, "--plot", str(drawn), "--json"]) == 0
+    document = orjson.loads(capsys.readouterr().out)
+    found = {
+        name: [(p["name"], p["stopped"]["count"], p["false_stops"]["count"]) for p in points]
+        for name, points in [*document["curves"].items(), ("systems", document["systems"])]
+    }
+    assert document["setting"] == "rules.destructive_repeat.settings.window_s"
+    assert found["destructive_repeat alone"][0] == ("60", 1, 1)
+    assert found["whole policy"][0] == ("60", 2, 1)
+    assert found["systems"][0] == ("haltline as set", 2, 1)
+    assert ("OpenHands V1", 1, 0) in found["systems"]
+    assert "haltline as set" in texts(drawn.read_text())
+
+    assert main([*options, "--jobs", "2"]) == 0
+    assert "destructive_repeat alone" in capsys.readouterr().out

@@ -4,12 +4,10 @@ from pathlib import Path
 
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from benchmarks.quality import ablation
 from benchmarks.quality.__main__ import main
-from benchmarks.quality.ablation import ALONE, COLUMNS, WHOLE, WITHOUT, Effect, Variant, rows_of
+from benchmarks.quality.ablation import ALONE, COLUMNS, WHOLE, WITHOUT, Variant
 from benchmarks.quality.judging import ours
 from benchmarks.quality.sessions import Known, files_in, read, read_judgements
 from benchmarks.runaways import FAMILIES
@@ -20,42 +18,7 @@ from haltline.streams.engine.core import Core
 from haltline.streams.replay.backtest import backtest
 from tests.benchmarks.recorded import Steps, alike, deletes, reads, verdict, write, write_judged
 
-Facts = Mapping[str, Mapping[Variant, frozenset[str]]]
-
 STOPPED, TOLD = COLUMNS[0], "sound: told"
-
-
-def effect(facts: Facts, rule: str, column: str) -> Effect:
-    return next(row for row in rows_of(facts, {}) if row.rule == rule).effects[column]
-
-
-_VARIANTS = st.dictionaries(
-    st.tuples(st.sampled_from([ALONE, WITHOUT]), st.sampled_from(["cycle", "polling", "budget"])),
-    st.frozensets(st.sampled_from([STOPPED, TOLD])),
-)
-
-
-@given(st.lists(st.tuples(st.frozensets(st.sampled_from([STOPPED, TOLD])), _VARIANTS), max_size=6))
-def test_effects_are_differences_of_sets_of_sessions(
-    sessions: list[tuple[frozenset[str], dict[Variant, frozenset[str]]]],
-) -> None:
-    facts = {str(number): {WHOLE: whole, **variants} for number, (whole, variants) in enumerate(sessions)}
-
-    def those(variant: Variant, otherwise: Variant | None, column: str) -> set[str]:
-        return {
-            name
-            for name, variants in facts.items()
-            if column in variants.get(variant, variants[otherwise] if otherwise else frozenset())
-        }
-
-    for rule in ("cycle", "polling", "budget"):
-        for column in (STOPPED, TOLD):
-            whole, without = those(WHOLE, None, column), those((WITHOUT, rule), WHOLE, column)
-            alone = those((ALONE, rule), None, column)
-            others = set().union(*(those((ALONE, other), None, column) for other in PATTERNS if other != rule))
-            assert effect(facts, rule, column) == Effect(
-                len(alone), len(alone - others), len(whole - without), len(without - whole)
-            )
 
 
 SESSIONS: Mapping[str, tuple[Steps, Mapping[str, bool]]] = {

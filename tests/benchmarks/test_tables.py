@@ -1,5 +1,6 @@
 """Tables of results, and the pages that have them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -8,8 +9,21 @@ import pytest
 from benchmarks import __main__ as main_module
 from benchmarks.__main__ import main
 from benchmarks.reporting import tables
-from benchmarks.reporting.report import load
-from tests.benchmarks.results import document
+from benchmarks.reporting.capacity import (
+    Demand,
+    Limits,
+    Prices,
+    checks,
+    constants,
+    memory_bytes,
+    partitions_for,
+    plan,
+    read_by_agents,
+)
+from benchmarks.reporting.compare import Change, Verdict, compare
+from benchmarks.reporting.report import Document, load
+from benchmarks.throughput import BARE_DETECT, OURS
+from tests.benchmarks.results import PAIR, document, grown, rate
 
 PAGE = "# Page\n\n<!-- measured:latency -->\nold\n<!-- /measured:latency -->\n\nafter\n"
 
@@ -34,14 +48,6 @@ def test_only_what_stands_between_the_marks_is_written() -> None:
     assert tables.written(text, document()) == text
 
 
-def test_the_command_shows_every_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "results.json"
-    file.write_bytes(orjson.dumps(document()))
-    assert main(["table", str(file)]) == 0
-    out = capsys.readouterr().out
-    assert all(title in out for title in ("Throughput", "A guarded call", "Growth", "A plan for 100,000 agents"))
-
-
 def test_a_short_run_is_landed_beside_the_whole_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     committed, short, whole = (tmp_path / name for name in ("measured.json", "short.json", "whole.json"))
     monkeypatch.setattr(main_module, "COMMITTED", committed)
@@ -53,3 +59,144 @@ def test_a_short_run_is_landed_beside_the_whole_one(tmp_path: Path, monkeypatch:
         assert main(["table", str(file), "--write"]) == 0
     landed = load(committed)
     assert (landed["settings"], landed["short"]) == ({"events": 7}, load(short))
+
+
+KNOWN = constants(document())
+DEMAND = Demand()
+
+
+def test_partitions_keep_what_agents_read_in_bounds_and_a_plan_adds_up() -> None:
+    few = Demand(agents=100)
+    assert partitions_for(KNOWN, few, Limits(), workers=1) == 12
+    assert partitions_for(KNOWN, few, Limits(), workers=5) == 24
+    limits = Limits(read_by_agents_bytes_s=100e6)
+    partitions = partitions_for(KNOWN, DEMAND, limits, workers=4)
+    assert read_by_agents(KNOWN, DEMAND, partitions) <= 100e6
+    assert read_by_agents(KNOWN, DEMAND, partitions - 12) > 100e6
+    gateways = replace(DEMAND, sessions_per_process=DEMAND.agents // 2)
+    assert partitions_for(KNOWN, gateways, limits, workers=4) == 12
+    assert read_by_agents(KNOWN, gateways, 12) <= 100e6
+    found = plan(KNOWN, DEMAND, Prices(), Limits())
+    assert (found.workers, found.sinks, found.partitions) == (2, 1, 1344)
+    assert found.brokers == 14  # 1,344 partitions of 13 topics, three times, 4,000 on each
+    assert found.rows_per_s == 15_000
+    assert found.changelog_bytes_per_s == 40_000_000
+    assert found.worker_memory_bytes == memory_bytes(KNOWN, 200_000)
+    day = 86_400
+    kept = 10_000 * 350 * 7 * day + 10_000 * 300 * 30 * day + 2 * 400_000 * 4_000
+    assert found.disk_bytes == pytest.approx(3 * kept)
+    assert found.dollars["disk"] == pytest.approx(3 * kept / 1e9 * 0.08)
+    assert found.dollars_a_month == pytest.approx(sum(found.dollars.values()))
+
+
+def test_predictions_are_compared_with_measurements_that_are_no_constants() -> None:
+    found = {(check.what, check.unit): check.ratio for check in checks(document())}
+    assert found["2 workers, 1,000 sessions", "us/event"] == 1.0
+    assert found["2 workers, 1,000 sessions", "MiB"] == pytest.approx(1.0)
+    assert found["1 worker, 100,000 sessions", "MiB"] == pytest.approx(1.0)
+    assert found["1 worker, 1,000 sessions", "events/s"] == 1.0
+
+
+def test_the_command_takes_another_demand_and_says_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "results.json"
+    file.write_bytes(orjson.dumps(document()))
+    assert main(["capacity", str(file), "--agents", "20000", "--core-hour", "0.1"]) == 0
+    out = capsys.readouterr().out
+    assert "A plan for 20,000 agents" in out
+    assert "measured / predicted" in out
+    file = tmp_path / "results.json"
+    file.write_bytes(orjson.dumps(document(growth=[grown(1_000)])))
+    assert main(["capacity", str(file)]) == 2
+    assert "expected growth of one worker" in capsys.readouterr().err
+
+
+RATE = f"{OURS.name}, 1,000 sessions: events/s"
+COST = f"{OURS.name}, 1,000 sessions: CPU us/event"
+
+
+def rounds(ours: list[float], peers: list[float], cpu_us: float = 40.0, calibration_us: float = 1.0) -> Document:
+    found = [rate(OURS.name, value, cpu_us, number) for number, value in enumerate(ours, 1)]
+    found += [rate(BARE_DETECT, value, 3.0, number) for number, value in enumerate(peers, 1)]
+    return document(rates=found, calibration_us=[calibration_us])
+
+
+def change(name: str, old: Document, new: Document) -> Change:
+    (found,) = (one for one in compare(old, new) if one.name == name)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict"),
+    [
+        pytest.param(([30, 30], [100, 100]), ([30, 30], [100, 100]), Verdict.SAME, id="nothing changed"),
+        pytest.param(([30, 30], [100, 100]), ([36, 36], [100, 100]), Verdict.BETTER, id="faster beside the same peer"),
+        pytest.param(([30, 30], [100, 100]), ([24, 24], [100, 100]), Verdict.WORSE, id="slower beside the same peer"),
+        pytest.param(([30, 30], [100, 100]), ([15, 15], [50, 50]), Verdict.SAME, id="half as fast as is the peer"),
+        pytest.param(([30, 30], [100, 100]), ([30, 30], [60, 60]), Verdict.BETTER, id="as fast beside a slower peer"),
+        pytest.param(([30, 30], [100, 100]), ([29, 29], [100, 100]), Verdict.SAME, id="less than the least change"),
+        pytest.param(([20, 40], [100, 100]), ([24, 24], [100, 100]), Verdict.SAME, id="within the spread of rounds"),
+        pytest.param(([20, 40], [50, 100]), ([24, 24], [100, 100]), Verdict.WORSE, id="rounds that vary as the peer's"),
+    ],
+)
+def test_a_rate_is_compared_as_a_multiple_of_the_peers(
+    old: tuple[list[float], list[float]], new: tuple[list[float], list[float]], verdict: Verdict
+) -> None:
+    assert change(RATE, rounds(*old), rounds(*new)).verdict is verdict
+
+
+def test_processor_time_is_compared_as_a_multiple_of_the_calibration() -> None:
+    old = rounds([30, 30], [100, 100], cpu_us=40.0, calibration_us=1.0)
+    assert change(COST, old, rounds([30, 30], [100, 100], cpu_us=80.0, calibration_us=2.0)).verdict is Verdict.SAME
+    worse = change(COST, old, rounds([30, 30], [100, 100], cpu_us=80.0, calibration_us=1.0))
+    assert (worse.verdict, worse.ratio) == (Verdict.WORSE, 2.0)
+
+
+def test_figures_of_peers_and_the_calibration_are_not_judged() -> None:
+    named = {one.name for one in compare(document(), document())}
+    assert not any(
+        name.startswith(("bare", "stock", "Kafka", "echo", "calibration", "consumer", "core, orjson")) for name in named
+    )
+    assert {RATE, COST, "core, core with every detector: times its calibration"} <= named
+
+
+def with_pair(ours_us: list[float], **machine: str) -> Document:
+    made = document(others={"pairs": 0.9, "throughput": 0.9})
+    made["pairs"][0]["ours_us"] = ours_us
+    return made | {"machine": made["machine"] | machine}
+
+
+@pytest.mark.parametrize(
+    ("new", "verdict"),
+    [
+        pytest.param(with_pair([46.0, 47.0]), Verdict.SAME, id="within a fifth"),
+        pytest.param(with_pair([50.0, 51.0]), Verdict.WORSE, id="more than a fifth, on a loaded machine"),
+        pytest.param(with_pair([50.0, 51.0], python="3.99.1"), Verdict.NOT_JUDGED, id="another Python"),
+        pytest.param(with_pair([50.0, 51.0], cpu="another"), Verdict.NOT_JUDGED, id="another processor"),
+    ],
+)
+def test_what_is_measured_in_turns_is_judged_on_the_same_processor_and_python(new: Document, verdict: Verdict) -> None:
+    assert change(f"{PAIR}: CPU us", with_pair([40.0, 41.0]), new).verdict is verdict
+
+
+def test_what_others_work_falsifies_is_not_judged() -> None:
+    old, new = rounds([30, 30], [100, 100]), rounds([20, 20], [100, 100])
+    loud = {"load": old["load"] | {"others_share_by_part": {"throughput": 0.2}}}
+    assert change(RATE, old, new).verdict is Verdict.WORSE
+    assert change(RATE, old | loud, new).verdict is change(RATE, old, new | loud).verdict is Verdict.NOT_JUDGED
+
+
+def files(folder: Path, *documents: Document) -> list[str]:
+    names = [str(folder / f"{number}.json") for number in range(len(documents))]
+    for name, one in zip(names, documents, strict=True):
+        Path(name).write_bytes(orjson.dumps(one))
+    return names
+
+
+def test_the_command_ends_with_1_when_something_is_worse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old, new = rounds([30, 30], [100, 100]), rounds([20, 20], [100, 100])
+    assert main(["compare", *files(tmp_path, old, new)]) == 1
+    assert "worse" in capsys.readouterr().out
+    assert main(["compare", *files(tmp_path, new, old)]) == 0
+    assert "better" in capsys.readouterr().out

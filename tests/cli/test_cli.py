@@ -15,7 +15,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.policy.json_schema import policy_schema
-from tests.cases import cases
+from tests.builders import cases
 from tests.mock_cluster import QuickBroker
 
 TOPICS = Topics()

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from haltline.cli.app import app
-from tests.cases import cases
+from tests.builders import cases
 
 PUBLIC = "aws s3api put-bucket-acl --bucket sales --acl public-read"
 

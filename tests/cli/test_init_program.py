@@ -14,7 +14,7 @@ from haltline.cli.frameworks.guarding import guarded_program
 from haltline.cli.frameworks.rows import Framework
 from haltline.cli.frameworks.table import FRAMEWORKS
 from haltline.cli.operator import init_program
-from tests.cases import cases
+from tests.builders import cases
 from tests.cli.initializing import init
 from tests.examples.unguarded import unguarded
 

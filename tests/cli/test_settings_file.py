@@ -12,7 +12,7 @@ import pytest
 from haltline.cli import settings_file
 from haltline.cli.settings_file import RUN_FILE, BadSettings, apply, load, read
 from haltline.cli.settings_table import BESIDE_AGENT, SECTIONS, SETTINGS
-from tests.cases import cases
+from tests.builders import cases
 from tests.deploy.commands import variables
 
 NOT_IN_THE_FILE = {

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any, Final, Self
 
+from tests.builders import some
 from tests.clients.kafkajs import require_kafkajs
 from tests.clients.typescript import CLIENT, require_built
-from tests.interventions.cases import some
 
 _PROGRAM: Final = Path(__file__).with_name("kafka_agent.mjs")
 _END_WITHIN_S: Final = 60

@@ -18,13 +18,12 @@ from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.subprocesses import Children
 from haltline.streams.local.system import start_worker, wait_until_ready
-from tests.builders import about_approval
+from tests.builders import some
 from tests.clients.kafka_agent import Agent, Raised
 from tests.clients.kafkajs import require_kafkajs
 from tests.clients.typescript import CLIENT, require_built
-from tests.interventions.agent.attempts import attempt
+from tests.interventions.agent.attempts import KILLED, about_approval, attempt
 from tests.interventions.agent.stand_in import PARTITIONS, StandIn, standing
-from tests.interventions.cases import some
 from tests.programs import printed
 from tests.waiting import wait_until
 
@@ -34,7 +33,6 @@ LOOP_HINT = (
 )
 SECRET = "ghp_" + "a1B2" * 9
 ARGS = {"asset_id": "fact_sales"}
-KILLED = "session_killed_loop_guard"
 
 
 @pytest.fixture

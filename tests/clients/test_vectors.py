@@ -1,16 +1,10 @@
 from tests.clients import kafka_vectors, redaction_tables, vectors
 
 
-def test_the_cases_of_other_languages_are_current() -> None:
+def test_cases_and_tables_of_clients_in_other_languages_are_current() -> None:
     assert vectors.FILE.read_text(encoding="ascii") == vectors.written(), "python -m tests.clients.vectors"
-
-
-def test_the_cases_of_the_typescript_client_over_kafka_are_current() -> None:
     current = kafka_vectors.as_text()
     assert kafka_vectors.FILE.read_text(encoding="utf-8") == current, "run python -m tests.clients.kafka_vectors"
-
-
-def test_the_tables_of_redaction_of_the_typescript_client_are_current() -> None:
     assert redaction_tables.FILE.read_text(encoding="ascii") == redaction_tables.as_text(), (
         "python -m tests.clients.redaction_tables"
     )

@@ -15,9 +15,8 @@ from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decisio
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import ApprovalState, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Novelty, Outcome
-from tests.builders import about_approval
 from tests.conformance.harness import CACHED, END, INPUT, OUTPUT, Call, Run, Script, during, ran
-from tests.interventions.agent.attempts import block, hint, of, outcomes
+from tests.interventions.agent.attempts import about_approval, block, hint, of, outcomes
 
 SECRET: Final = "AKIAIOSFODNN7EXAMPLE"
 

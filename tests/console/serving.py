@@ -15,7 +15,7 @@ from haltline.schemas.topics import Topics
 from tests.console.databases import database as a_database
 from tests.console.topics import Said, produce
 from tests.mock_cluster import QuickBroker
-from tests.streams.engine.test_local_fleet import delete
+from tests.streams.engine.test_groups import delete
 
 KEYS = {role: f"hl_{role}" for role in Role}
 LOOP = [delete(n, "a") for n in range(1, 5)]

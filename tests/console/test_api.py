@@ -9,11 +9,10 @@ from haltline.console.access.keys import Role
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.streams.audit.records import records_of, statistics
-from tests.builders import at
-from tests.cases import cases
+from tests.builders import at, cases
 from tests.console.serving import LOOP, bearer, tell
 from tests.console.topics import messages_of
-from tests.streams.engine.test_local_fleet import delete, event, spends
+from tests.streams.engine.test_groups import delete, event, spends
 
 NIGHT = messages_of([spends(0, "a", 0.5), *LOOP])
 BEFORE = {"end_date": "2025-06-15T16:00:00Z"}
@@ -148,6 +147,7 @@ REQUESTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "checks": ("GET", "/api/v1/kill-switch/check", {"params": {"target_type": "run", "target_id": "x"}}),
     "records": ("POST", "/api/v1/interventions", {"json": NEW}),
     "kills": ("POST", "/api/v1/kill", {"json": {"id": "x", "unknown": True, "reason": "no"}}),
+    **{f"{act}s": ("POST", f"/api/v1/{act}", {"json": {"id": "x"}}) for act in ("freeze", "contain", "lift")},
     "hides": ("DELETE", "/api/v1/interventions/int_1", {}),
 }
 
@@ -157,7 +157,7 @@ REQUESTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     {
         "a viewer looks": (Role.VIEWER, ["lists"]),
         "an agent tells": (Role.AGENT, ["checks", "records"]),
-        "an operator acts": (Role.OPERATOR, ["lists", "checks", "records", "kills"]),
+        "an operator acts": (Role.OPERATOR, ["lists", "checks", "records", "kills", "freezes", "contains", "lifts"]),
     },
 )
 def test_what_a_role_may(client: TestClient, role: Role, allowed: list[str]) -> None:

@@ -11,7 +11,7 @@ from haltline.console.access.keys import Role
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.console.serving import LOOP, bearer, console_in, serving, tell
 from tests.console.topics import messages_of
-from tests.streams.engine.test_local_fleet import spends
+from tests.streams.engine.test_groups import spends
 from tests.waiting import wait_until
 
 LENIENT = "rules:\n  destructive_repeat: {enabled: false}\n  destructive_volume: {enabled: false}\n"

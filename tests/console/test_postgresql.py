@@ -10,14 +10,14 @@ from tests.console.compat.test_budgets import (  # noqa: F401
     test_a_budget_is_never_overshot_however_many_ask_at_once,
     test_what_is_spent_takes_the_place_of_what_was_held,
 )
-from tests.console.read_model.test_incidents import (  # noqa: F401
-    of_incidents,
-    test_incidents_are_listed_worst_first_found_by_every_filter_and_shown_with_their_history,
-)
 from tests.console.read_model.test_intervention_queries import (  # noqa: F401
     filled,
     test_counts_by_day_and_what_is_counted_now_say_the_same_for_any_filter,
     test_what_is_hidden_or_recreated_is_counted_as_it_is_now,
+)
+from tests.console.read_model.test_projection import (  # noqa: F401
+    of_incidents,
+    test_incidents_are_listed_worst_first_found_by_every_filter_and_shown_with_their_history,
 )
 from tests.console.read_model.test_text_search import (  # noqa: F401
     searched,

@@ -30,7 +30,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.operator.canary import goal_of
 from haltline.streams.runtime.health import Partition
-from tests.cases import cases
+from tests.builders import cases
 from tests.console.serving import bearer, serving
 from tests.mock_cluster import MockCluster
 from tests.waiting import wait_until

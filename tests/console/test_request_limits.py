@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 from haltline.console.access.keys import Role, Who
 from haltline.console.request_limits import LARGE_BYTES, MAX_BODY_BYTES, MAX_LARGE, RequestLimits
 from haltline.streams.json_text import MAX_VALUES
-from tests.cases import cases
+from tests.builders import cases
 
 JSON = {"Content-Type": "application/json"}
 
@@ -176,12 +176,3 @@ def test_a_body_without_a_length_is_read_so_far_and_no_longer(sizes: list[int], 
         return request.status
 
     assert asyncio.run(run()) == status
-
-
-def test_of_a_stranger_s_body_nothing_is_taken() -> None:
-    async def run() -> tuple[int | None, int]:
-        request = Asked(Route().door, key="nobody").send(1000, more=True)
-        await request.task
-        return request.status, request.came.qsize()
-
-    assert asyncio.run(run()) == (401, 1)

@@ -13,7 +13,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import FETCH_WAIT_MS
 from haltline.streams.local.subprocesses import Child, Children
 from haltline.streams.local.system import start_audit, start_worker, wait_until_ready
-from tests.interventions.cases import some
+from tests.builders import some
 from tests.mock_cluster import QuickBroker
 
 WITHIN_S = 120.0

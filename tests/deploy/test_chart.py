@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from haltline.streams.policy.loader import parse_policy
-from tests.cases import cases
+from tests.builders import cases
 from tests.deploy.commands import parsed, variables
 from tests.deploy.test_deployment import KUBERNETES, OURS, PORT_OF, SECRETS, SERVES, VARIABLES, metrics_port_of, port_of
 from tests.deploy.tools import DEPLOY, RULES, helm, tool

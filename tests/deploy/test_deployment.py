@@ -18,9 +18,9 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.streams.intake.app import Intake
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.runtime.health import HealthServer, Verdict
+from tests.builders import some
 from tests.deploy.commands import Parsed, in_document, parsed, variables
 from tests.deploy.tools import DEPLOY, is_well
-from tests.interventions.cases import some
 from tests.programs import ended, printed
 
 README = DEPLOY.parent / "README.md"

@@ -6,7 +6,7 @@ from haltline.detectors.framework.base import SETTINGS, Detector, Pattern
 from haltline.detectors.session.ask_first import AskFirst
 from haltline.detectors.session.stagnation_candidate import StagnationCandidate
 from haltline.schemas.policy import Policy, Rule
-from tests.cases import cases
+from tests.builders import cases
 
 KNOWN = ", ".join(PATTERNS)
 IDLE = (AskFirst, StagnationCandidate)

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from haltline.schemas.events import ActionEvent, Outcome
 from haltline.streams.engine.core import Core, Position, SessionState
 from haltline.streams.policy.loader import parse_policy
-from tests.builders import bash, event
-from tests.cases import cases
+from tests.builders import bash, cases, event
 from tests.docs.pages import DOCS, between, fences_of
 
 UPLOAD = event(60, "http_post", args={"url": "https://example.org"})

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from haltline.interventions.decide.controller import Controller, SessionControl
 from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
@@ -13,14 +13,6 @@ from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
 from haltline.schemas.policy import Policy, Rule
 from tests.builders import T0_MS
-
-T = TypeVar("T")
-
-
-def some(value: T | None) -> T:
-    """The value, which is expected to be there."""
-    assert value is not None
-    return value
 
 
 def proposed(second: float = 0, action: str = "delete_asset", **fields: Any) -> ActionEvent:

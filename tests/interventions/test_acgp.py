@@ -18,8 +18,8 @@ from haltline.schemas.payloads import Governance
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
 from haltline.streams.policy.loader import BadPolicy, parse_policy
-from tests.builders import T0_MS, call, in_order
-from tests.interventions.cases import Story, found, proposed, some
+from tests.builders import T0_MS, call, in_order, some
+from tests.interventions.cases import Story, found, proposed
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
 HOUR_S = 3600
@@ -250,24 +250,17 @@ def test_the_flag(severity: Severity, flagged: Severity | None) -> None:
     assert (governance(result).flagged, governance(result).ticket is None) == (flagged is not None, flagged is None)
 
 
-def test_a_flag_beside_ok_lets_the_action_pass_and_makes_a_ticket() -> None:
-    # A rule that only ever allows, but is severe enough to be looked at.
+def test_a_flag_makes_a_ticket_and_debt_harder_decisions_but_never_a_halt() -> None:
     result = some(governed().tell(0, found(HIGH, "repetition", 0.1), rule=Rule(levels={HIGH: Level.ALLOW})))
     assert (result.level, governance(result).intervention, result.flag) == (Level.ALLOW, "ok", True)
     assert governance(result).ticket is not None
-
-
-def test_debt_makes_decisions_harder_but_never_a_halt() -> None:
     reported = governed(tripwires=[{**WIRE, "on_fail": {"decision": "escalate"}}], flag_from="critical")
-    result = [reported.tell(60 * n, event=transfer(501, 60 * n)) for n in range(12)]
-    history = [(some(one).level.value, governance(one).standing) for one in result]
+    decisions = [reported.tell(60 * n, event=transfer(501, 60 * n)) for n in range(12)]
+    history = [(some(one).level.value, governance(one).standing) for one in decisions]
     assert history[:4] == [("PAUSE", "normal")] * 3 + [("PAUSE", "elevated_monitoring")]
     assert ("BLOCK", "restricted_mode") in history
     assert history[-1] == ("BLOCK", "re_tiering_review")
     assert reported.standing.killed is None
-
-
-def test_a_review_of_the_tier_is_asked_for_once() -> None:
     reported = governed(tripwires=[WIRE])
     tickets = [governance(reported.tell(n, event=transfer(501, n))).ticket for n in range(8)]
     assert [ticket.kind for ticket in tickets if ticket is not None].count("re_tiering") == 1

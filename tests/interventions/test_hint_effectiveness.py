@@ -3,7 +3,7 @@ from haltline.interventions.state.intervention_history import HELPED_ACTIONS, En
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Detection, Severity
-from tests.cases import cases
+from tests.builders import cases
 from tests.interventions.cases import found
 
 RULE = "repetition"

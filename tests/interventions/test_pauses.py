@@ -13,8 +13,8 @@ from haltline.schemas.decisions import WHOLE_SESSION, Approval, Decision, Level,
 from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Policy, Rule
-from tests.builders import at, event
-from tests.interventions.cases import found, some
+from tests.builders import at, event, some
+from tests.interventions.cases import found
 
 POLICY = Policy()
 EXPIRES_MS = round(POLICY.operated.approvals.expires_s * 1000)

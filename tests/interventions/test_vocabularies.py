@@ -12,8 +12,8 @@ from haltline.schemas.intervention_records import RecordOutcome, RecordType
 from haltline.schemas.payloads import Rollback
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
-from tests.builders import T0_MS, delete, event
-from tests.interventions.cases import Story, found, proposed, some
+from tests.builders import T0_MS, delete, event, some
+from tests.interventions.cases import Story, found, proposed
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
 
@@ -185,20 +185,14 @@ def test_a_policy_chooses_the_vocabulary_by_agent_and_session() -> None:
     assert chosen == ["acgp", "tappass", None]
 
 
-def test_a_rollback_without_a_checkpoint_needs_recovery() -> None:
+def test_rollbacks_reviews_and_events_that_are_none_of_an_action_are_rendered() -> None:
     result = decision(Level.ROLLBACK, rollback=Rollback(recovery_needed=True, why="none"))
     assert pipeline.render(result).result == "recovery_needed"
     assert pipeline.render(decision(Level.KILL)).result == "stop"
     metadata = {"type": "intervention", "intervention_type": "soft_correction", "issue_type": "scope_creep"}
     assert pipeline.render(decision(Level.NUDGE)).message == pipeline.Injected(content="Stop.", metadata=metadata)
-
-
-def test_the_step_reviewers_decisions() -> None:
     plain = [pipeline.review_of(decision(level)) for level in (Level.ALLOW, Level.NUDGE)]
     changed = [pipeline.review_of(decision(level, arguments={"limit": 1})) for level in (Level.NUDGE, Level.BLOCK)]
     assert plain + changed == ["allow", "warn", "modify", "block"]
-
-
-def test_events_that_are_none_of_an_action_are_rendered_too() -> None:
     result = some(Story().tell(0, found(HIGH), event=event(0, "", kind=Kind.HEARTBEAT, outcome=None)))
     assert all(render(result, vocabulary) is not None for vocabulary in Vocabulary)

@@ -4,7 +4,7 @@ import pytest
 
 from haltline.detectors import BY_ID
 from haltline.schemas.findings import Severity
-from tests.cases import cases
+from tests.builders import cases
 from tests.ladder.ladder import FILE, of_session, table
 
 

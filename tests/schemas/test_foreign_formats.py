@@ -8,7 +8,7 @@ from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
 from haltline.schemas.otel import of_agents
 from haltline.schemas.wire import MAX_EVENT_BYTES, InvalidRecord, decode_event
-from tests.cases import cases
+from tests.builders import cases
 
 TIME_MS = 1_750_075_200_000
 ATTRIBUTES = {

@@ -67,14 +67,6 @@ def test_the_published_json_schema_accepts_the_golden_record(path: Path) -> None
     assert [problem.message for problem in problems] == []
 
 
-@pytest.mark.parametrize("topic", MODELS)
-def test_the_json_schema_of_every_topic_is_valid_and_plain_json(topic: str) -> None:
-    schema = SCHEMAS[topic]
-    Draft202012Validator.check_schema(schema)
-    assert orjson.loads(orjson.dumps(schema)) == schema
-    assert schema["properties"]
-
-
 def test_the_json_schema_refuses_what_the_model_refuses() -> None:
     event = orjson.loads((GOLDEN / "actions.minimal.json").read_bytes())
     validator = Draft202012Validator(SCHEMAS["actions"])

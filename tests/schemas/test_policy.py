@@ -31,13 +31,10 @@ def test_an_override_holds_for_the_agents_and_sessions_that_it_names(agent: str,
     assert bool(ours.overrides_for(agent, session, NOW_MS)) is holds
 
 
-def test_overrides_hold_in_the_order_of_the_policy() -> None:
+def test_overrides_hold_in_their_order_and_keep_on_the_wire_what_they_say() -> None:
     agents = enumerate(("*", "other", "a*"))
     first, second, third = (override(Rule(settings={"n": n}), agent=agent) for n, agent in agents)
     assert policy(first, second, third).overrides_for("a1", "s", NOW_MS) == (first, third)
-
-
-def test_which_settings_an_override_says_is_not_lost_on_the_wire() -> None:
     ours = policy(override(Rule(settings={"loop_at": 5})), override(Rule(mode=Mode.WARN)))
     theirs = decode(Policy, orjson.dumps(orjson.loads(ours.model_dump_json(exclude_unset=True))))
     assert [o.rules["r"].model_fields_set for o in theirs.overrides] == [{"settings"}, {"mode"}]

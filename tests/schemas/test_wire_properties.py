@@ -69,15 +69,6 @@ def test_any_format_with_arbitrary_headers_is_read_or_refused(
         read_again(decode_event(value, [*headers, ("content-type", content_type)]))
 
 
-@given(value=values)
-def test_what_is_read_is_json_to_every_other_reader(value: object) -> None:
-    """Numbers that are not JSON, such as NaN, are refused wherever they stand."""
-    encoded = python_json(EVENT | {"args": {"value": value}})
-    with suppress(InvalidRecord):
-        decode_event(encoded)
-        orjson.loads(encoded)
-
-
 def read_again(record: Record) -> None:
     """Check that a decoded record is written as standard JSON, and is equal when decoded again."""
     written = record.to_json()

@@ -15,7 +15,6 @@ from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.keys import make_keys
 from haltline.schemas.policy import Policy
-from haltline.schemas.topics import Topics
 from haltline.streams.audit.chain import record_digest
 from haltline.streams.audit.maintenance import Caretaker
 from haltline.streams.audit.query import open_query
@@ -23,8 +22,7 @@ from haltline.streams.audit.signing import load_signer
 from haltline.streams.incident.bundle import MANIFEST, BadBundle, read_bundle
 from haltline.streams.incident.proof import prove
 from haltline.streams.replay.label_precision import by_rule, recorded, suggest
-from tests.builders import at, call, event
-from tests.cases import cases
+from tests.builders import at, call, cases, event
 from tests.streams.commands import haltline, said
 from tests.streams.learning.recorded import LabelledLog
 from tests.streams.replay.recorded import LiveLog, a_night, deletes, label_of
@@ -198,7 +196,6 @@ def test_a_bundle_of_another_release_that_decides_otherwise_says_so(bundle: Path
     assert (code, "made by haltline 0.0.1, this is " in output) == (1, True), output
 
 
-TOPICS = Topics()
 OTHERS = ("spend_velocity", "budget", "step_review")
 PRICES = {"prices": [{"action": "delete_*", "usd": 3}]}
 PRICED = Policy.model_validate({"rules": {rule: {"enabled": False} for rule in OTHERS}, "interventions": PRICES})

@@ -8,8 +8,7 @@ from haltline.schemas.decisions import Decision, Level
 from haltline.streams.engine.core import Core, Effects
 from haltline.streams.engine.plugins import installed
 from haltline.streams.policy.loader import BadPolicy, parse_policy
-from tests.builders import delete
-from tests.cases import cases
+from tests.builders import cases, delete
 from tests.streams.engine.test_plugins import install
 
 CODE = """

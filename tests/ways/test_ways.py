@@ -30,14 +30,11 @@ def expected_of(table: str) -> list[tuple[str, str]]:
     return [(way.sentence, way.expected) for way in load(table)]
 
 
-def test_nearly_all_ways_are_refused_by_the_third_act() -> None:
+def test_nearly_all_ways_are_refused_by_the_third_act_and_97_in_100_that_cannot_be_taken_back() -> None:
     ways = [way for name in DESTROYING for way in load(name)]
     early = [way for way in ways if way.expected.split(" ")[0] in ("@1", "@2", "@3")]
     assert len(ways) >= 300
     assert len(early) >= AT_LEAST * len(ways)
-
-
-def test_of_acts_that_cannot_be_taken_back_97_in_100_are_stopped_by_the_third() -> None:
     ways = [way for name in BY_EFFECT for way in load(name)]
     early = [way for way in ways if way.expected.split(" ")[0] in ("@1", "@2", "@3")]
     assert len(ways) >= 400

@@ -25,18 +25,15 @@ def test_nothing_differs_after_a_history(seed: int) -> None:
     assert run(seed).differences == []
 
 
-def test_the_same_seed_gives_the_same_history() -> None:
+def test_the_same_seed_gives_the_same_history_and_the_same_bytes_in_each_process() -> None:
     first, second = list[str](), list[str]()
     run(7, tell=first.append)
     run(7, tell=second.append)
     assert first == second
     assert len(first) > 100
-
-
-def test_the_same_seed_gives_the_same_bytes_in_each_process() -> None:
-    first, second = _command("--seed", "7", "--trace"), _command("--seed", "7", "--trace")
-    assert first.returncode == 0, first.stderr
-    assert first.stdout == second.stdout
+    one, other = _command("--seed", "7", "--trace"), _command("--seed", "7", "--trace")
+    assert one.returncode == 0, one.stderr
+    assert one.stdout == other.stdout
 
 
 def test_a_mistake_is_found_and_its_seed_printed() -> None:

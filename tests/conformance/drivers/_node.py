@@ -18,9 +18,9 @@ from aiohttp import web
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.streams.intake.app import Intake
+from tests.builders import some
 from tests.conformance.environments import PACKAGES
 from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOL, Run, Script
-from tests.interventions.cases import some
 
 PACKAGE: Final = PACKAGES["typescript"]
 

@@ -3,7 +3,7 @@
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +17,7 @@ from haltline.console.access.keys import Keys, Role, Who
 from haltline.console.app import create_app
 from haltline.console.protection import ProtectionLimits
 from haltline.console.settings import ConsoleSettings
-from haltline.schemas.topics import Topics
 from tests.browsers import NO_BROWSER, program
-from tests.mock_cluster import QuickBroker
 from tests.waiting import wait_until
 
 KEYS = {role: f"hl_{role}" for role in Role}
@@ -56,18 +54,6 @@ def served(settings: ConsoleSettings, protection: ProtectionLimits = UNWATCHED) 
         server.should_exit = True
         thread.join(30)
         assert not thread.is_alive()
-
-
-@contextmanager
-def console_of(folder: Path, fill: Callable[[str], None] = lambda _: None) -> Iterator[tuple[str, str]]:
-    """A console over a broker of its own that is filled first; the broker's address, and the console's."""
-    with QuickBroker() as broker:
-        broker.ensure_topics(Topics())
-        fill(broker.bootstrap)
-        database = f"sqlite:///{folder}/model.db"
-        settings = ConsoleSettings(bootstrap=broker.bootstrap, keys=Keys({}), database=database, answer_within_s=1)
-        with served(settings) as address:
-            yield broker.bootstrap, address
 
 
 @pytest.fixture(scope="package")  # its event loop runs for as long, and tests of other packages want theirs

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.cli.printing import DEADLINE_S, printing
+from tests.http_server import served
 from tests.waiting import wait_until
 
 NOTIFY = """
@@ -186,16 +186,9 @@ def receiving() -> Iterator[Webhook]:
             self.send_response(HTTPStatus.NO_CONTENT)
             self.end_headers()
 
-        def log_message(self, format: str, *_: object) -> None:  # noqa: A002 - the name of the base class
-            del format
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
-        webhook.url = f"http://127.0.0.1:{server.server_port}/"
-        Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield webhook
-        finally:
-            server.shutdown()
+    with served(Receiver) as address:
+        webhook.url = f"{address}/"
+        yield webhook
 
 
 @dataclass

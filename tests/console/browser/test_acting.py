@@ -216,10 +216,6 @@ def act(page: Page, button: str, confirm: str, reason: str) -> None:
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def standing(client: httpx.Client) -> list[tuple[str, str, str, str]]:
-    return [(one["scope"], one["id"], one["state"], one["reason"]) for one in client.get("/api/v1/control").json()]
-
-
 def test_a_kill_is_neither_softened_nor_lifted(system: System) -> None:
     client = system.client
     act = {"scope": "agent", "id": "cleaner-9", "unknown": True, "reason": "no"}
@@ -230,17 +226,6 @@ def test_a_kill_is_neither_softened_nor_lifted(system: System) -> None:
     for field, status in (({"probation_actions": 10_001}, 422), ({"session": "of-nobody"}, 404)):
         assert client.post("/api/v1/reset", json={**act, **field}).status_code == status
     assert client.post("/api/v1/reset", json={**act, "probation_actions": 3}).json()["answered"]
-
-
-def test_only_an_operator_holds_and_says_why(system: System) -> None:
-    client = system.client
-    act = {"id": "s-other", "reason": "why not"}
-    for path in ("/api/v1/freeze", "/api/v1/contain", "/api/v1/lift"):
-        for role in (Role.VIEWER, Role.AGENT):
-            assert client.post(path, json=act, headers=bearer(role)).status_code == 403
-        assert client.post(path, json={"id": "s-other"}).status_code == 422
-        assert client.post(path, json={"id": "s-other", "unknown": True, "reason": " "}).status_code == 409
-    assert "s-other" not in [name for _, name, _, _ in standing(client)]
 
 
 def test_a_worker_that_stands_still_is_reported_over_every_page_until_it_goes_on(

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from haltline.console.http.middleware import RequestMetricsMiddleware, ResponseHeadersMiddleware
-from tests.cases import cases
+from tests.builders import cases
 
 
 def answering(answer: Callable[[Request], Awaitable[Response]]) -> ASGIApp:

@@ -25,7 +25,7 @@ from tests.builders import at
 from tests.console.databases import database
 from tests.console.read_model.contents import of_batches
 from tests.console.topics import messages_of
-from tests.streams.engine.test_local_fleet import delete, event, spends
+from tests.streams.engine.test_groups import delete, event, spends
 
 PARTITIONS = 3
 Sent = tuple[str, int, str, Record | None]

@@ -1,16 +1,21 @@
 """The reader of the console's read model while it has to wait."""
 
+import uuid
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]  # its stubs miss them
 from sqlalchemy import Engine, insert
 from sqlalchemy.exc import OperationalError
 
 from haltline.console.read_model import tables
 from haltline.console.read_model.feeder import Feeder, TopicRecreated
+from haltline.console.read_model.store import open_store
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.produce import produce_confirmed
+from haltline.streams.local.kafka import LocalKafka
 from tests.mock_cluster import ApiKey, MockCluster
 from tests.waiting import wait_until
 
@@ -88,3 +93,29 @@ def test_a_database_that_is_away_when_the_read_model_begins_anew_is_waited_for(
         assert feeder.caught_up.wait(30)
         assert feeder.failure is None
         assert feeder.tries == 2
+
+
+def test_partitions_that_a_topic_is_given_are_read(kafka: LocalKafka, tmp_path: Path) -> None:
+    topics = Topics(f"t{uuid.uuid4().hex[:8]}.")
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    engine = open_store(f"sqlite:///{tmp_path}/tables.db")
+    for future in admin.create_topics([NewTopic(name, 1, 1) for name in topics.all]).values():
+        future.result()
+    sent: list[TopicPartition] = []
+
+    def is_in_the_new_one() -> bool:
+        key = str(len(sent)).encode()
+        sent.append(produce_confirmed(kafka.bootstrap, topics.actions, key=key, value=b"{}"))
+        return sent[-1].partition == 1
+
+    with Feeder(engine, kafka.bootstrap, topics=topics, group="g", look_every_s=0.2) as feeder:
+        feeder.start()
+        assert feeder.caught_up.wait(60)
+        for future in admin.create_partitions([NewPartitions(topics.actions, 2)]).values():
+            future.result()
+        wait_until(is_in_the_new_one, "a record is in the new partition")
+        assert feeder.wait_for(sent[-1], 60)
+    assert feeder.failure is None
+    engine.dispose()
+    for future in admin.delete_topics([*topics.all]).values():
+        future.result()

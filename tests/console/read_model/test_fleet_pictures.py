@@ -19,7 +19,7 @@ from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.intervention_records import RecordOutcome
 from haltline.schemas.policy import Policy
 from haltline.streams.policy.loader import parse_policy
-from tests.cases import cases
+from tests.builders import cases
 from tests.console.databases import database
 from tests.console.read_model.test_intervention_queries import DAYS, FIRST_MS, keep, level_of, made
 from tests.console.topics import Said, messages_of, rows

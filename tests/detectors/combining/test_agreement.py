@@ -8,8 +8,7 @@ from haltline.schemas.decisions import Mode
 from haltline.schemas.findings import Evidence, Finding, Severity
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core, SessionState
-from tests.builders import Watched, bash, event
-from tests.cases import cases
+from tests.builders import Watched, bash, cases, event
 
 DETECTOR = Agreement()
 LOW, MEDIUM, HIGH, CRITICAL = Severity

@@ -14,8 +14,7 @@ from haltline.streams.engine.core import Core, Effects, Position, SessionState
 from haltline.streams.policy.json_schema import policy_schema
 from haltline.streams.policy.loader import BadPolicy, parse_policy
 from haltline.streams.sessions import state_codec
-from tests.builders import T0_MS, bash, call, delete, each, event
-from tests.cases import cases
+from tests.builders import T0_MS, bash, call, cases, delete, each, event
 
 COUNT: dict[str, Any] = {
     "name": "many",
@@ -173,15 +172,12 @@ def test_an_event_that_comes_late_takes_its_place_in_the_order() -> None:
     assert fires_at(document, [secret, wipe, upload]) == [60]
 
 
-def test_findings_of_other_rules_are_selected_on_the_event_that_brings_them() -> None:
+def test_findings_of_other_rules_and_of_other_correlations_are_selected() -> None:
     push = {"action": "bash", "args": {"command": "git push*"}}
     select = {"loop": {"finding": "destructive_*", "severity": "low"}, "push": push}
     document = policy(rule(type="temporal_ordered", select=select, timespan="1h", condition=None))
     events = [delete(0, "x=1"), bash(5, "git push"), delete(300, "x=1"), bash(310, "git push")]
     assert fires_at(document, events) == [310]
-
-
-def test_a_correlation_can_be_of_another_one() -> None:
     first = rule(name="many")
     second = rule(name="many_twice", select={"m": {"finding": "correlation_many"}}, condition={"gte": 2})
     assert fires_at(policy(first, second), exports(0, 1, 2, 3)) == [2, 3, 3]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from haltline.detectors.commands import shell
 from haltline.detectors.commands.only_write import only_write
 from haltline.detectors.commands.step_budget import StepBudget
-from tests.cases import cases
+from tests.builders import cases
 
 PIECES = (
     *("cat ", "cat  ", "<<'EOF'", "<< 'E'", "<<EOF", " > ", ">", "a.py", "./b/../c", "/x//y", "2", "-f", "\n", "\n",

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from haltline.detectors.commands import Badness
 from haltline.detectors.commands.paths import badness, canonical
-from tests.cases import cases
+from tests.builders import cases
 
 SCRATCH, PLAIN, SEVERE = Badness.SCRATCH, Badness.PLAIN, Badness.SEVERE
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haltline.detectors.commands import prefilter
-from tests.cases import cases
+from tests.builders import cases
 
 PIECES = (
     *(" rm", "rm", "xrm", "del", "_del", "del ", "model", "delx", "\n!ls", "\n  %x", "a = !x", "a  =  %y", "\n\n \t!"),

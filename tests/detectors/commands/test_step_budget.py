@@ -14,7 +14,7 @@ from haltline.detectors.commands.model import MAX_COMMAND_CHARS
 from haltline.detectors.commands.step_budget import MAX_STEPS, StepBudget
 from haltline.detectors.features.tool_classifier import is_read_whole
 from haltline.schemas.policy import Reading
-from tests.cases import cases
+from tests.builders import cases
 
 READERS: dict[Reading, Callable[[str], object]] = {
     Reading.SHELL: destructions,

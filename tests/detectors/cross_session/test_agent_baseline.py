@@ -2,7 +2,7 @@ from typing import Any
 
 from haltline.detectors.cross_session.agent_baseline import ACTIONS, STEP_S, AgentBaseline
 from haltline.schemas.signals import Signal, SignalKind
-from tests.cases import cases
+from tests.builders import cases
 from tests.detectors.cross_session.signals import found, reported, signal
 
 USUAL = {"tool:bash": 20.0, "tool:edit": 12.0}

@@ -5,7 +5,7 @@ import pytest
 
 from haltline.detectors.cross_session.agent_destruction import AgentDestruction
 from haltline.schemas.signals import Signal
-from tests.cases import cases
+from tests.builders import cases
 from tests.detectors.cross_session.signals import destroys, found, reported
 
 

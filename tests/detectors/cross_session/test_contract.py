@@ -71,10 +71,6 @@ reader: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 """Of states of a type; it takes longer to make than a session to watch."""
 
 
-def through_json(value: Any) -> Any:
-    return reader(type(value)).validate_python(orjson.loads(orjson.dumps(value)))
-
-
 # Hours take longer to make than to watch: each of them is watched by every pattern.
 
 
@@ -86,7 +82,7 @@ def test_a_restart_in_the_middle_changes_nothing(incoming: list[Signal], cut: in
         expected = found(pattern, undisturbed, incoming)
         state = pattern.start()
         before = found(pattern, state, incoming[:cut])
-        state = through_json(state)
+        state = reader(type(state)).validate_python(orjson.loads(orjson.dumps(state)))
         assert before + found(pattern, state, incoming[cut:]) == expected, pattern.id
         assert state == undisturbed, pattern.id
 

@@ -1,6 +1,6 @@
 from haltline.detectors.cross_session.fleet_spike import COUNT, FleetSpike
 from haltline.schemas.signals import Signal, SignalKind, SignalScope
-from tests.cases import cases
+from tests.builders import cases
 from tests.detectors.cross_session.signals import found, reported, signal
 
 STOPPED = SignalKind.STOPPED

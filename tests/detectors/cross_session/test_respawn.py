@@ -1,6 +1,6 @@
 from haltline.detectors.cross_session.respawn import Respawn
 from haltline.schemas.signals import Signal, SignalKind
-from tests.cases import cases
+from tests.builders import cases
 from tests.detectors.cross_session.signals import found, reported, signal
 
 

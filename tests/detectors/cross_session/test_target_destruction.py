@@ -1,6 +1,6 @@
 from haltline.detectors.cross_session.target_destruction import TargetDestruction
 from haltline.schemas.signals import Signal, SignalScope
-from tests.cases import cases
+from tests.builders import cases
 from tests.detectors.cross_session.signals import destroys, found, reported
 
 

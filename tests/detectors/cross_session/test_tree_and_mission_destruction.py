@@ -5,7 +5,7 @@ import pytest
 from haltline.detectors.cross_session.mission_destruction import MissionDestruction
 from haltline.detectors.cross_session.tree_destruction import TreeDestruction
 from haltline.schemas.signals import Signal, SignalScope
-from tests.cases import cases
+from tests.builders import cases
 from tests.detectors.cross_session.signals import destroys, found, reported
 
 RULES = {SignalScope.ROOT: (TreeDestruction(), "tree"), SignalScope.MISSION: (MissionDestruction(), "mission")}

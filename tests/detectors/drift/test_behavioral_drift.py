@@ -10,8 +10,7 @@ from haltline.detectors.drift.behavioral_drift import BehavioralDrift
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Outcome
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Watched, at, event, findings, nearness
-from tests.cases import cases
+from tests.builders import Watched, at, cases, event, findings, nearness
 
 DETECTOR = BehavioralDrift()
 WORK = ("read_file", "grep", "edit_file", "run_tests")

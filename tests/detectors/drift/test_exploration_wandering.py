@@ -4,8 +4,7 @@ import pytest
 
 from haltline.detectors.drift.exploration_wandering import ExplorationWandering
 from haltline.schemas.events import ActionEvent
-from tests.builders import bash, event, findings, nearness, when
-from tests.cases import cases
+from tests.builders import bash, cases, event, findings, nearness, when
 
 DETECTOR = ExplorationWandering()
 FOLDERS = ("a", "b/c/d", "e", "f/g/h/i", "j/k", "l", "m/n/o", "p/q/r/s", "t", "u/v")

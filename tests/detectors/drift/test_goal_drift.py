@@ -4,8 +4,7 @@ import pytest
 
 from haltline.detectors.drift.goal_drift import GoalDrift
 from haltline.schemas.events import ActionEvent, Kind, Outcome
-from tests.builders import Watched, each, event, findings, fires_at, nearness, when
-from tests.cases import cases
+from tests.builders import Watched, cases, each, event, findings, fires_at, nearness, when
 
 DETECTOR = GoalDrift()
 GOAL = "Repair invoice export rounding"

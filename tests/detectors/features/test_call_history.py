@@ -1,10 +1,9 @@
 import msgspec
 
-from haltline.detectors.features.call_history import MAX_CALLS, MAX_ONCE, MAX_ROWS, MAX_TRAIL, Sort, sort_of
+from haltline.detectors.features.call_history import MAX_CALLS, MAX_ONCE, MAX_ROWS, MAX_TRAIL
 from haltline.detectors.session.repetition import Repetition
-from haltline.schemas.events import ActionEvent, Effect
-from tests.builders import Watched, bash, call, delete, each, event, observed
-from tests.cases import cases
+from haltline.schemas.events import ActionEvent
+from tests.builders import Watched, bash, call, cases, each, event
 from tests.detectors.strategies import long_session
 
 
@@ -44,24 +43,6 @@ def look(second: float, result: str = "text") -> ActionEvent:
 )
 def test_what_a_call_was(events: list[ActionEvent], expected: str) -> None:
     assert marks(*events) == expected
-
-
-@cases(
-    "made, sort",
-    {
-        "a read": (look(0), Sort.READ),
-        "a program that changes nothing by what it is": (bash(0, "pytest -q"), Sort.READ),
-        "a program that writes": (bash(0, "sed -i s/a/b/ x"), Sort.IDEMPOTENT),
-        "a write": (event(0, "write_file", "path=a"), Sort.IDEMPOTENT),
-        "an update": (event(0, "update_order", "id=1"), Sort.MUTATING),
-        "a message": (event(0, "send_email", "to=a"), Sort.MUTATING),
-        "a deletion": (delete(0), Sort.DESTRUCTIVE),
-        "a tool of which nothing is known": (event(0, "press"), Sort.UNKNOWN),
-        "unless it says what it does": (event(0, "press", effect=Effect.READ), Sort.READ),
-    },
-)
-def test_sorts(made: ActionEvent, sort: Sort) -> None:
-    assert sort_of(observed(made)[0]) is sort
 
 
 def test_what_is_remembered_is_bounded() -> None:

@@ -4,8 +4,7 @@ from haltline.detectors.features.call import Phase
 from haltline.detectors.features.call_tracker import MAX_DONE_CALLS, MAX_OPEN_CALLS, CallTracker
 from haltline.detectors.features.ownership import MAX_TARGETS
 from haltline.schemas.events import ActionEvent, Kind
-from tests.builders import call, delete, event, observed
-from tests.cases import cases
+from tests.builders import call, cases, delete, event, observed
 
 ATTEMPT, RESULT, BOTH, NONE = Phase
 

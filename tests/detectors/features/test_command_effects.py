@@ -14,7 +14,7 @@ from haltline.detectors.features.command_effects import (
     waits,
     written_file,
 )
-from tests.cases import cases
+from tests.builders import cases
 
 WRITTEN = "cat > t.py <<'EOF'\nprint(1)\nEOF"
 

@@ -1,8 +1,7 @@
 from haltline.detectors.features.context_compaction import ContextCompaction
 from haltline.detectors.session.repetition import Repetition
 from haltline.schemas.events import ActionEvent, Kind, Usage
-from tests.builders import event, severities
-from tests.cases import cases
+from tests.builders import cases, event, severities
 
 
 def noted(*tokens: int) -> ContextCompaction:

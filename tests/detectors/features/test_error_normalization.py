@@ -8,7 +8,7 @@ from haltline.detectors.features.error_normalization import (
     is_cancelled,
     is_timeout,
 )
-from tests.cases import cases
+from tests.builders import cases
 
 LOW, MEDIUM, HIGH = Normalization
 UUID = "3f2504e0-4f89-11d3-9a0c-0305e82c3301"

@@ -2,11 +2,11 @@ from typing import Any
 
 import pytest
 
+from haltline.detectors.features.file_access import MAX_ACCESSES, accesses
 from haltline.detectors.features.file_uses import Use, is_same, uses
-from haltline.detectors.features.literal_files import written
+from haltline.detectors.features.literal_files import is_placeholder, written
 from haltline.schemas.events import ActionEvent
-from tests.builders import bash, event, observed
-from tests.cases import cases
+from tests.builders import bash, cases, event, observed
 
 FILE = "d/own.bin"
 
@@ -104,3 +104,153 @@ def test_what_a_tool_does(action: str, args: dict[str, Any], expected: Use | Non
 def test_paths_that_can_be_the_same(one: str, other: str, same: bool) -> None:
     assert is_same(one, other) is same
     assert is_same(other, one) is same
+
+
+def files(result: ActionEvent) -> list[tuple[str, str]]:
+    return [(file.path, file.text) for file in written(observed(result)[0])]
+
+
+@cases(
+    "action, args, expected",
+    {
+        "a tool that writes": ("write_file", {"path": "a.txt", "content": "x"}, [("a.txt", "x")]),
+        "a tool that is not known": ("createfile", {"filename": "a", "contents": ""}, [("a", "")]),
+        "an editor": ("str_replace_editor", {"command": "create", "path": "a", "file_text": "x"}, [("a", "x")]),
+        "a change in the middle": ("edit_file", {"path": "a", "old_str": "x", "new_str": "y"}, []),
+        "a line that is added": ("insert_text", {"path": "a", "text": "y"}, []),
+        "a tool that reads": ("read_file", {"path": "a", "text": "y"}, []),
+        "no file is named": ("write_file", {"content": "x"}, []),
+    },
+)
+def test_what_a_tool_writes(action: str, args: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    assert files(event(0, action, args=args)) == expected
+
+
+@cases(
+    "command, expected",
+    {
+        "single quotes": ("echo 'a b' > x", [("x", "a b")]),
+        "among other commands": ('cd d && echo "a b" > x && ls', [("x", "a b")]),
+        "no quotes": ("echo -n hello there > ~/d/x.txt", [("~/d/x.txt", "hello there")]),
+        "a here-document": ("cat <<'EOF' > x\na\nb\nEOF\nls", [("x", "a\nb")]),
+        "a here-document behind the file": ("cat > x << EOF\na\nEOF", [("x", "a")]),
+        "a here-document for tee": ("sudo tee /etc/x <<EOF\na\nEOF", [("/etc/x", "a")]),
+        "an empty here-document": ("cat > x <<EOF\nEOF", [("x", "")]),
+        "a here-document that was cut": ("cat > x <<EOF\na …[+99]", [("x", "a …[+99]")]),
+        "two files": ("echo a > x; echo b > y", [("x", "a"), ("y", "b")]),
+        "the output of a program": ('echo "$(strings y)" > x', []),
+        "the output of a program in a here-document": ("cat > x <<EOF\n$(strings y)\nEOF", []),
+        "a variable": ('echo "$A" > x', []),
+        "bytes": ("echo -e '\\x90\\x90' > x", []),
+        "bytes by printf": ("printf '\\x7fELF' > x", []),
+        "text that is added": ("echo a >> x", []),
+        "text to nobody": ("echo a > /dev/null", []),
+        "a program's output": ("strings y > x", []),
+        "no file": ("echo a", []),
+    },
+)
+def test_what_a_command_line_writes(command: str, expected: list[tuple[str, str]]) -> None:
+    assert files(bash(0, command)) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.zip", "[contents of a.zip]"),
+        ("app/core.bin", "<binary data>"),
+        ("dump.pcap", "<packet_capture_data>"),
+        ("server.py", "(contents of server.py)"),
+        ("key.pem", "[REDACTED]\n"),
+        ("prog", "..."),
+        ("prog", "…"),
+        ("a.bin", "[insert the binary here]"),
+        ("a.dat", "insert challenge data here"),
+        ("user.py", "# Placeholder for user.py"),
+        ("a.jar", "This is a placeholder for the a.jar file."),
+        ("rules.c", "// Contents of rules.c will be added here"),
+        ("a.xml", "<insert the report here>"),
+        ("lib.so", "Binary content of lib.so"),
+    ],
+)
+def test_a_placeholder(path: str, text: str) -> None:
+    assert is_placeholder(path, text)
+
+
+@cases(
+    "path, text",
+    {
+        "a note": ("notes.txt", "the server listens on port 80"),
+        "an empty file": ("a.txt", ""),
+        "a section of settings": ("a.ini", "[data]"),
+        "a section named like contents": ("a.ini", "[output file]"),
+        "a list": ("a.json", '["data", "file"]'),
+        "an element": ("a.xml", "<file data='x'/>"),
+        "a program in brackets": ("a.php", "<?php phpinfo(); ?>"),
+        "a form with a placeholder": ("form.html", '<input placeholder="your name here">'),
+        "a statement": ("a.py", "..."),
+        "a module with code": ("a.py", "# placeholder\ndef f():\n    return 1\n"),
+        "a note for later": ("a.py", "# TODO: placeholder"),
+        "an example": (".env.example", "<insert the key here>"),
+        "a template": ("templates/mail.txt", "<insert the name here>"),
+        "a fixture": ("tests/fixtures/a.bin", "<binary data>"),
+        "a package": ("pkg/__init__.py", "# placeholder"),
+        "a readme": ("README.md", "[contents of the project]"),
+        "a long text": ("a.txt", "x" * 300 + " placeholder"),
+    },
+)
+def test_no_placeholder(path: str, text: str) -> None:
+    assert not is_placeholder(path, text)
+
+
+def touched(what: ActionEvent) -> list[tuple[str, bool]]:
+    return [(path, changes) for path, changes in accesses(observed(what)[0])]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (
+            "cd /testbed && cat src/a.py | grep -n 'foo/bar' > out.txt",
+            [("/testbed/src/a.py", 0), ("/testbed/out.txt", 1)],
+        ),
+        ("cat <<'EOF' >> .env\nA=1 /etc/x\nEOF", [(".env", 1)]),
+        ("sed -i 's/a/b/' /etc/hosts", [("/etc/hosts", 1)]),
+        ("sed -n '1,5p' a.py", [("a.py", 0)]),
+        ("echo /etc/x | sudo tee -a /etc/hosts", [("/etc/hosts", 1)]),
+        ("sh -c 'cp a.txt ~/.ssh/authorized_keys'", [("a.txt", 0), ("~/.ssh/authorized_keys", 1)]),
+        ("mv a.py b.py", [("a.py", 1), ("b.py", 1)]),
+        ('grep -r "x/y" --include=*.py src/ 2>/dev/null', [("src", 0)]),
+        ("grep -e x src/", [("src", 0)]),
+        ("find lib -name '*.py' -exec cat {} +", [("lib", 0)]),
+        ("git checkout origin/main -- a.py", [("a.py", 0)]),
+        ("pytest tests/a.py::test_x", [("tests/a.py", 0)]),
+        ("cat src/*.py", [("src", 0)]),
+        ("dd if=a.img of=/dev/sda", [("a.img", 0), ("/dev/sda", 1)]),
+        ("python -c 'import os; print(1/2)'", []),
+        ("pip install a/b; docker run me/image; echo a/b", []),
+        ("cat a.py; touch a.py", [("a.py", 1)]),
+        ("make test", []),
+    ],
+)
+def test_shell_commands(command: str, expected: list[tuple[str, int]]) -> None:
+    assert touched(bash(0, command)) == [(path, bool(changes)) for path, changes in expected]
+
+
+def test_a_declared_working_directory_counts_and_only_so_many_files_of_one_action() -> None:
+    assert touched(event(0, "bash", args={"command": "cat a.py", "cwd": "/srv/app"})) == [("/srv/app/a.py", False)]
+    assert len(touched(bash(0, "cat " + " ".join(f"{n}.py" for n in range(500))))) == MAX_ACCESSES
+
+
+@cases(
+    "what, expected",
+    {
+        "an argument": (event(0, "Read", args={"file_path": "/a/../etc/passwd"}), [("/etc/passwd", False)]),
+        "a target": (event(0, "write_file", "path=.env"), [(".env", True)]),
+        "several": (event(0, "read_files", args={"paths": ["a", "./b"]}), [("a", False), ("b", False)]),
+        "an address is no file": (event(0, "fetch", args={"path": "https://example.org/a"}), []),
+        "other arguments": (event(0, "get_user", args={"user_id": "a/b"}), []),
+        "other targets": (event(0, "read_file", "user_id=7"), []),
+    },
+)
+def test_other_tools(what: ActionEvent, expected: list[tuple[str, bool]]) -> None:
+    assert touched(what) == expected

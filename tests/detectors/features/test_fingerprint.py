@@ -5,8 +5,7 @@ import pytest
 from haltline.detectors.features.fingerprint import clean, clean_result, fingerprint
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.policy import Policy, Tool
-from tests.builders import T0_MS, event
-from tests.cases import cases
+from tests.builders import T0_MS, cases, event
 
 CLASSIFIER = Classifier(Policy())
 MOMENTS = ("2025-06-15T15:06:40Z", "2025-06-15T15:07:40Z")

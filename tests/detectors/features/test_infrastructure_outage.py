@@ -8,8 +8,7 @@ from haltline.detectors.features.infrastructure_outage import is_infrastructure
 from haltline.detectors.framework.base import Detector
 from haltline.detectors.session.error_repetition import ErrorRepetition
 from haltline.detectors.session.repetition import Repetition
-from tests.builders import event, fires_at
-from tests.cases import cases
+from tests.builders import cases, event, fires_at
 
 
 @cases(

@@ -7,8 +7,7 @@ from msgspec import msgpack
 from haltline.detectors.features.novelty import VALUES, WINDOW, Novelty, _words, checksums
 from haltline.detectors.session.stagnation import Stagnation
 from haltline.schemas.events import ActionEvent, Outcome
-from tests.builders import Watched, bash, call, each, event
-from tests.cases import cases
+from tests.builders import Watched, bash, call, cases, each, event
 from tests.detectors.strategies import long_session, sessions
 
 MAX_BYTES = 8 * 1024

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from haltline.detectors.features.steps import MAX_CALLS
 from haltline.schemas.events import ActionEvent, Kind
-from tests.builders import Events, call, each, event, in_order, observed
-from tests.cases import cases
+from tests.builders import Events, call, cases, each, event, in_order, observed
 
 
 def steps(events: Events) -> list[int]:

@@ -1,7 +1,7 @@
 import pytest
 
 from haltline.detectors.features import task_scope
-from tests.cases import cases
+from tests.builders import cases
 
 
 @cases(

@@ -8,8 +8,7 @@ from haltline.detectors.features.observation import CallTracker, Observation, Ph
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Policy, Reading, Tool
-from tests.builders import bash, event
-from tests.cases import cases
+from tests.builders import bash, cases, event
 
 CLASSIFIER = Classifier(Policy())
 

@@ -9,8 +9,7 @@ from haltline.detectors.features.whole_results import MAX_STEPS, UNSURE, WholeRe
 from haltline.detectors.session.stagnation import Stagnation
 from haltline.schemas.events import ActionEvent, Kind, Novelty, Task
 from haltline.schemas.findings import Severity
-from tests.builders import Watched, bash, each, event, fires_at, in_turn
-from tests.cases import cases
+from tests.builders import Watched, bash, cases, each, event, fires_at, in_turn
 
 
 def told(new_words: int, results: int = 50) -> Novelty:
@@ -41,10 +40,6 @@ def watched(events: list[ActionEvent]) -> Watched:
 
 def steps(events: list[ActionEvent]) -> float:
     return watched(events).calls.novelty.whole.steps
-
-
-def and_then(act: ActionEvent) -> list[ActionEvent]:
-    return [*each(12, look), act]
 
 
 def write(path: str, **fields: Any) -> ActionEvent:
@@ -80,17 +75,14 @@ def write(path: str, **fields: Any) -> ActionEvent:
     },
 )  # fmt: skip
 def test_what_a_step_counts(act: ActionEvent, expected: float) -> None:
-    assert steps(and_then(act)) == expected
+    assert steps([*each(12, look), act]) == expected
 
 
-def test_thirty_steps_with_nothing_new_are_a_pause_and_a_hint_comes_before() -> None:
+def test_thirty_steps_with_nothing_new_are_a_pause_that_says_what_was_counted() -> None:
     found = fires_at(Stagnation(), each(40, look))
     assert [severity for _, _, severity in found[:6]] == ["medium"] * 6
     assert found[0][0] == 230
     assert found[6] == (290, "stagnation", "critical")
-
-
-def test_the_finding_says_what_was_counted() -> None:
     session = Watched(Stagnation())
     last = [session(look(n)) for n in range(30)][-1]
     assert last is not None

@@ -2,26 +2,25 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, ClassVar
 
 import pydantic
 import pytest
 from pydantic import Field
 
-from haltline.detectors import catalogue
+from haltline.detectors import ALL, catalogue
 from haltline.detectors.features.observation import Observation
 from haltline.detectors.framework.base import SETTINGS, Detector
 from haltline.detectors.framework.plugins import MAX_STATE_BYTES, Plugins, Source, Stopwatch
-from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.strictness import Stricter, direction_of, stricter
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Override, Policy, Rule
 from haltline.streams.engine.core import Core, Effects, SessionState
 from haltline.streams.sessions import state_codec
-from tests.builders import delete, event
-from tests.cases import cases
+from tests.builders import cases, delete, event
 
 
 @dataclass(slots=True)
@@ -294,3 +293,37 @@ def test_overruns_long_back_do_not_count_and_one_that_is_fast_enough_finds_the_s
 def test_a_stopwatch_needs_sensible_limits(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="expected budget_ms above 0 and 0 to 99 overruns"):
         Stopwatch(lambda: 0, **settings)
+
+
+def test_every_setting_declares_which_way_it_is_stricter() -> None:
+    for detector in ALL:
+        for setting in fields(detector):
+            declared = direction_of(setting.type)
+            assert isinstance(declared, Stricter), (
+                f"{detector.id}.{setting.name}: expected Stricter.X in its annotation"
+            )
+            default = getattr(detector(), setting.name)
+            assert stricter(declared, default, default) == default
+
+
+@cases(
+    "direction, one, other, expected",
+    {
+        "the lower count": (Stricter.LOWER, 3, 5, 3),
+        "the lower count, said later": (Stricter.LOWER, 5, 3, 3),
+        "the longer window": (Stricter.HIGHER, 60.0, 10, 60.0),
+        "steps one by one, still in order": (Stricter.LOWER, (3, 4, 9), (2, 6, 7), (2, 4, 7)),
+        "limits key by key, and a limit is stricter than none": (
+            Stricter.LOWER,
+            {"tokens": 100.0, "calls": 9.0},
+            {"tokens": 500.0, "cost_usd": 2.0},
+            {"tokens": 100.0, "calls": 9.0, "cost_usd": 2.0},
+        ),
+        "a limit where there was none": (Stricter.LOWER, None, 10.0, 10.0),
+        "a limit is not taken away": (Stricter.LOWER, 10.0, None, 10.0),
+        "both lists, each item once": (Stricter.MORE, ("a", "b"), ("b", "c"), ("a", "b", "c")),
+        "no direction: the last word": (Stricter.NEITHER, "overlap", "jaccard", "jaccard"),
+    },
+)
+def test_the_stricter_of_two_values(direction: Stricter, one: object, other: object, expected: object) -> None:
+    assert stricter(direction, one, other) == expected

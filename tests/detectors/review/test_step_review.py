@@ -21,8 +21,7 @@ from haltline.schemas.control import Batch
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Events, at, bash, call, delete, each, event, findings, fires_at
-from tests.cases import cases
+from tests.builders import Events, at, bash, call, cases, delete, each, event, findings, fires_at
 
 DETECTOR = StepReview()
 THRESHOLDS = (DETECTOR.medium_risk, DETECTOR.high_risk, DETECTOR.critical_risk)

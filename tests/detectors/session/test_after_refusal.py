@@ -5,8 +5,7 @@ from typing import Any
 from haltline.detectors.session.after_refusal import AfterRefusal
 from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.findings import Severity
-from tests.builders import Watched, each, event
-from tests.cases import cases
+from tests.builders import Watched, cases, each, event
 
 FEW = AfterRefusal(medium=3, high=5, critical=7)
 

@@ -20,8 +20,7 @@ from haltline.streams.engine.core import Core
 from haltline.streams.policy.loader import parse_policy
 from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.sessions.session_metrics import SessionMetrics
-from tests.builders import bash, call, delete, event, fires_at
-from tests.cases import cases
+from tests.builders import bash, call, cases, delete, event, fires_at
 from tests.docs.pages import DOCS, between, fences_of, rows
 from tests.interventions.control.test_approvals import Session
 
@@ -177,14 +176,11 @@ def test_in_mode_local_it_is_refused_with_how_to_allow_it(guard: Guard) -> None:
     assert not guard.killed
 
 
-def test_the_page_s_example_is_a_policy() -> None:
+def test_the_pages_have_a_policy_and_the_words_that_the_model_reads() -> None:
     ((_, document),) = fences_of(between(DOCS / "policy.md", "ask first"))
     session = Careful(document)
     assert session.delete(0, "a") == "PAUSE ask_first"
     assert session.says_of("rm /srv/staging/a") == "ALLOW allowed"
-
-
-def test_the_page_on_refusals_has_the_words_that_the_model_reads() -> None:
     table = {
         code: text for codes, _, text in rows(between(DOCS / "agent.md", "refusals")) for code in codes.split(", ")
     }

@@ -6,8 +6,7 @@ import pytest
 from haltline.detectors.session.budget import Budget
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import call, each, event, findings, fires_at, nearness, when
-from tests.cases import cases
+from tests.builders import call, cases, each, event, findings, fires_at, nearness, when
 
 
 def used(second: float, **usage: float) -> ActionEvent:

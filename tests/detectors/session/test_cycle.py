@@ -6,8 +6,7 @@ import pytest
 from haltline.detectors.session.cycle import Cycle
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Events, bash, call, event, evidence, findings, fires_at, in_turn, nearness
-from tests.cases import cases
+from tests.builders import Events, bash, call, cases, event, evidence, findings, fires_at, in_turn, nearness
 
 DETECTOR = Cycle()
 

@@ -4,8 +4,21 @@ from haltline.detectors.session.destructive_repeat import DestructiveRepeat
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Outcome
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Events, at, bash, call, delete, each, event, evidence, findings, in_turn, nearness, when
-from tests.cases import cases
+from tests.builders import (
+    Events,
+    at,
+    bash,
+    call,
+    cases,
+    delete,
+    each,
+    event,
+    evidence,
+    findings,
+    in_turn,
+    nearness,
+    when,
+)
 
 DETECTOR = DestructiveRepeat()
 TARGET = "asset_id=fact_sales"

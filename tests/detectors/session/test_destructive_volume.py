@@ -2,8 +2,7 @@ from haltline.detectors.session.destructive_volume import DestructiveVolume
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Outcome
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Events, Watched, at, call, delete, event, evidence, findings, in_turn, nearness, when
-from tests.cases import cases
+from tests.builders import Events, Watched, at, call, cases, delete, event, evidence, findings, in_turn, nearness, when
 
 DETECTOR = DestructiveVolume()
 Call = tuple[ActionEvent, ActionEvent]

@@ -1,8 +1,7 @@
 from haltline.detectors.session.environment_gone import EnvironmentGone, gone
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
-from tests.builders import bash, call, each, event, findings, nearness, severities
-from tests.cases import cases
+from tests.builders import bash, call, cases, each, event, findings, nearness, severities
 
 DETECTOR = EnvironmentGone()
 GONE = (

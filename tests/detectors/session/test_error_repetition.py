@@ -3,8 +3,20 @@ import pytest
 from haltline.detectors.session.error_repetition import ErrorRepetition
 from haltline.schemas.events import ActionEvent, Outcome
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Events, bash, call, each, event, evidence, findings, fires_at, in_turn, nearness, severities
-from tests.cases import cases
+from tests.builders import (
+    Events,
+    bash,
+    call,
+    cases,
+    each,
+    event,
+    evidence,
+    findings,
+    fires_at,
+    in_turn,
+    nearness,
+    severities,
+)
 
 DETECTOR = ErrorRepetition()
 Calls = list[tuple[ActionEvent, ActionEvent]]

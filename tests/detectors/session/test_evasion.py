@@ -4,8 +4,7 @@ from haltline.detectors.session.evasion import Evasion
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Outcome
 from haltline.schemas.findings import Severity
-from tests.builders import at, bash, call, each, event, evidence, findings, fires_at, nearness, severities
-from tests.cases import cases
+from tests.builders import at, bash, call, cases, each, event, evidence, findings, fires_at, nearness, severities
 
 DETECTOR = Evasion()
 TABLE = "table=fact_sales"

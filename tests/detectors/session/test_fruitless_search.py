@@ -8,8 +8,7 @@ from haltline.detectors.session import fruitless_search
 from haltline.detectors.session.fruitless_search import FruitlessSearch
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
-from tests.builders import Events, bash, call, each, event, findings, fires_at, in_turn, severities
-from tests.cases import cases
+from tests.builders import Events, bash, call, cases, each, event, findings, fires_at, in_turn, severities
 
 DETECTOR = FruitlessSearch()
 

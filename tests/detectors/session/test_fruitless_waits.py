@@ -4,8 +4,7 @@ from typing import Any
 from haltline.detectors.session.fruitless_waits import FruitlessWaits
 from haltline.schemas.events import ActionEvent, Effect, Outcome
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import bash, call, each, event, evidence, findings, nearness, severities
-from tests.cases import cases
+from tests.builders import bash, call, cases, each, event, evidence, findings, nearness, severities
 
 DETECTOR = FruitlessWaits()
 TIMED_OUT = "the command timed out after 300 seconds"

@@ -1,7 +1,6 @@
 from haltline.detectors.session.hallucination import Hallucination
 from haltline.schemas.events import ActionEvent, Kind
-from tests.builders import Events, bash, each, event, findings, fires_at, in_turn, nearness, when
-from tests.cases import cases
+from tests.builders import Events, bash, cases, each, event, findings, fires_at, in_turn, nearness, when
 
 DETECTOR = Hallucination()
 NO_FILE = "No such file or directory"

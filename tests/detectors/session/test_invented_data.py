@@ -3,8 +3,7 @@ from typing import Any
 from haltline.detectors.session.invented_data import InventedData
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Events, Watched, bash, call, each, event, evidence, findings, nearness, severities
-from tests.cases import cases
+from tests.builders import Events, Watched, bash, call, cases, each, event, evidence, findings, nearness, severities
 
 DETECTOR = InventedData()
 EMPTY = "<binary data>"

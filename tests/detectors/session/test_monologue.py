@@ -5,8 +5,7 @@ import pytest
 from haltline.detectors.session.monologue import Monologue, chant
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Severity
-from tests.builders import Events, bash, call, each, event, findings, fires_at, nearness, severities
-from tests.cases import cases
+from tests.builders import Events, bash, call, cases, each, event, findings, fires_at, nearness, severities
 
 DETECTOR = Monologue()
 TEXT = "I will now look at the configuration of the warehouse. Let me continue."

@@ -4,8 +4,7 @@ from typing import Any
 from haltline.detectors.session.polling import Polling
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Watched, bash, each, event, evidence, findings, in_turn
-from tests.cases import cases
+from tests.builders import Watched, bash, cases, each, event, evidence, findings, in_turn
 
 DETECTOR = Polling()
 

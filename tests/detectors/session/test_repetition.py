@@ -7,8 +7,7 @@ import pytest
 from haltline.detectors.session.repetition import Repetition
 from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Events, Watched, bash, call, each, event, evidence, findings, in_turn, severities
-from tests.cases import cases
+from tests.builders import Events, Watched, bash, call, cases, each, event, evidence, findings, in_turn, severities
 
 DETECTOR = Repetition()
 PAGE = "Here is a screenshot of [Weather history](https://weather.example.org/history). The viewport shows 68%."

@@ -3,8 +3,7 @@ from typing import Any
 from haltline.detectors.session.resource_growth import ResourceGrowth
 from haltline.schemas.events import ActionEvent, Kind, Task, Usage
 from haltline.schemas.findings import Severity
-from tests.builders import Events, call, each, event, evidence, findings, nearness, severities
-from tests.cases import cases
+from tests.builders import Events, call, cases, each, event, evidence, findings, nearness, severities
 
 DETECTOR = ResourceGrowth()
 MIB = 1024 * 1024

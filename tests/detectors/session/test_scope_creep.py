@@ -3,8 +3,7 @@ from itertools import chain
 
 from haltline.detectors.session.scope_creep import ScopeCreep
 from haltline.schemas.events import ActionEvent, Kind, Outcome
-from tests.builders import Watched, bash, each, event, findings, fires_at, nearness, when
-from tests.cases import cases
+from tests.builders import Watched, bash, cases, each, event, findings, fires_at, nearness, when
 
 DETECTOR = ScopeCreep()
 

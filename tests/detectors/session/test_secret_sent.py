@@ -1,7 +1,6 @@
 from haltline.detectors.session.secret_sent import SecretSent
 from haltline.schemas.events import ActionEvent, Outcome, SentSecret
-from tests.builders import event, fires_at
-from tests.cases import cases
+from tests.builders import cases, event, fires_at
 
 ELSEWHERE = SentSecret(kind="github_token", digest="0a1b2c3d", elsewhere=True)
 HIGH, CRITICAL = [(0, "secret_sent", "high")], [(0, "secret_sent", "critical")]

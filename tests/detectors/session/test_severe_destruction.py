@@ -1,8 +1,7 @@
 from haltline.detectors.session.severe_destruction import SevereDestruction
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Outcome
-from tests.builders import Events, at, call, each, event, findings, severities
-from tests.cases import cases
+from tests.builders import Events, at, call, cases, each, event, findings, severities
 
 DETECTOR = SevereDestruction()
 

@@ -8,8 +8,7 @@ from haltline.detectors.features.observation import Observation
 from haltline.detectors.session.spend_velocity import SpendVelocity, State
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding
-from tests.builders import Watched, each, event, findings, nearness, when
-from tests.cases import cases
+from tests.builders import Watched, cases, each, event, findings, nearness, when
 
 
 def paid(second: float, cost_usd: float = 0, tokens: int = 0, tool: str = "bash", **fields: Any) -> ActionEvent:

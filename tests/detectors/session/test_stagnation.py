@@ -6,8 +6,7 @@ from haltline.detectors.features.novelty import VALUES
 from haltline.detectors.session.stagnation import SHIPPED, Stagnation
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
-from tests.builders import bash, each, event, findings, fires_at, when
-from tests.cases import cases
+from tests.builders import bash, cases, each, event, findings, fires_at, when
 
 ANIMALS = ("badger", "cormorant", "dormouse", "eagle", "ferret", "goshawk", "heron", "ibex", "jackdaw", "kestrel")
 
@@ -38,14 +37,11 @@ def edit_and_test(rounds: int) -> list[ActionEvent]:
     return events
 
 
-def test_the_ladder_counts_scores_in_a_row() -> None:
+def test_the_ladder_counts_scores_in_a_row_which_a_low_one_breaks() -> None:
     events = each(8, look, "a")
     # The last of the high ones is the first of the two steps that pause it.
     assert when(LADDER, events) == "1m 2m 3h 4h 5h 6c 7c"
     assert {code for _, code, _ in fires_at(LADDER, events)} == {"stagnation"}
-
-
-def test_a_step_that_is_scored_low_breaks_the_row() -> None:
     scored = model(negative_20=((), (0.0,)), aligned_run=((0.5,), (-5.0, 3.0)))
     homes = ["badger's burrow"] * 2 + ["ferret's hutch"] * 3
     order = [event(s, "read_file", args={"path": home}, output_head=f"the {home}") for s, home in enumerate(homes)]

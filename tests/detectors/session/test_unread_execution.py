@@ -1,7 +1,6 @@
 from haltline.detectors.session.unread_execution import UnreadExecution
 from haltline.schemas.events import ActionEvent, Outcome
-from tests.builders import bash, event, fires_at
-from tests.cases import cases
+from tests.builders import bash, cases, event, fires_at
 
 FOUND = ("unread_execution", "high")
 

@@ -7,8 +7,11 @@ from typing import Any
 
 from haltline.interventions.agent import Guard, Refused
 from haltline.interventions.agent.testing import ScriptedGuard, decision
-from haltline.schemas.decisions import Decision, Level
+from haltline.interventions.state.call_digest import parameters
+from haltline.schemas.decisions import Approval, ApprovalState, Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
+
+KILLED = "session_killed_loop_guard"
 
 
 def attempt(guard: Guard, action: str = "get_asset", **options: Any) -> str:
@@ -67,3 +70,18 @@ def guard_of(bootstrap: str, session_id: str = "s1", **options: Any) -> Guard:
     """A guard that is patient: a busy machine must not look like a silent worker."""
     patient: dict[str, Any] = {"agent_id": "cleaner", "budget_s": 20.0, "start_budget_s": 20.0}
     return Guard(session_id=session_id, bootstrap=bootstrap, **(patient | options))
+
+
+def about_approval(
+    event: ActionEvent, state: ApprovalState, level: Level, *, request_id: str = "a1", **fields: Any
+) -> Decision:
+    """A decision about the request to let this call pass, which expires ten minutes later."""
+    approval = Approval(
+        request_id=request_id,
+        nonce="n",
+        parameters=parameters(event) or "",
+        state=state,
+        since=event.time,
+        expires=event.time + 600_000,
+    )
+    return decision(level, event, approval=approval, expires=approval.expires, **fields)

@@ -8,13 +8,10 @@ from haltline.interventions.agent.testing import ScriptedGuard, decision, killed
 from haltline.schemas.control import ControlRecord, ControlState, Stage
 from haltline.schemas.decisions import ApprovalState, ScopeKind
 from haltline.schemas.events import Kind
-from tests.builders import about_approval
-from tests.cases import cases
-from tests.interventions.agent.attempts import attempt, attempts, of, refusal, stages
-from tests.interventions.cases import some
+from tests.builders import cases, some
+from tests.interventions.agent.attempts import KILLED, about_approval, attempt, attempts, of, refusal, stages
 
 Tool = Callable[[str], str]
-KILLED = "session_killed_loop_guard"
 DONE = ["received", "applied", "stopped"]
 
 

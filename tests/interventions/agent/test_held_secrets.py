@@ -13,7 +13,7 @@ from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.held_secrets import HeldSecrets
 from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.schemas.events import Kind
-from tests.cases import cases
+from tests.builders import cases
 from tests.interventions.agent.attempts import attempt, of
 
 TOKEN = "gh" + "p_" + "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzZ12"

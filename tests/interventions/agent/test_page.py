@@ -12,8 +12,7 @@ from haltline.interventions.state.effects import SessionRef
 from haltline.interventions.state.session_control import Freeze
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import ScopeKind
-from tests.builders import T0_MS
-from tests.cases import cases
+from tests.builders import T0_MS, cases
 from tests.docs.pages import DOCS, between, fences_of, rows
 from tests.interventions.agent.attempts import refusal
 from tests.programs import printed

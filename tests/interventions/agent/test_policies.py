@@ -17,7 +17,7 @@ from haltline.interventions.agent.integrations.hooks.companion import settings_o
 from haltline.interventions.agent.integrations.mcp_http import SESSION, HttpProxy
 from haltline.schemas.policy import Policy
 from haltline.streams.intake.sessions import Sessions
-from tests.cases import cases
+from tests.builders import cases
 from tests.interventions.agent.attempts import attempts
 from tests.programs import printed
 from tests.streams.engine.test_plugins import DETECTOR, install

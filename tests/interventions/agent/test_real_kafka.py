@@ -18,11 +18,10 @@ from haltline.schemas.topics import Topics
 from haltline.streams.kafka.log_reader import LogReader
 from haltline.streams.local.kafka import LocalKafka
 from tests.conftest import PARTITIONS
-from tests.interventions.agent.attempts import attempt, attempts, guard_of
+from tests.interventions.agent.attempts import KILLED, attempt, attempts, guard_of
 from tests.interventions.agent.stand_in import StandIn, standing
 from tests.waiting import wait_until
 
-KILLED = "session_killed_loop_guard"
 QUICK = {
     "segment.ms": "100",
     "min.cleanable.dirty.ratio": "0.01",

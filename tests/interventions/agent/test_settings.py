@@ -30,13 +30,10 @@ def test_settings_are_read_from_the_environment_and_of_the_command_lines_variabl
     assert GuardSettings.from_env(environ, bootstrap="b:2").bootstrap == "b:2", "an option wins"
 
 
-def test_a_client_configuration_that_is_none_is_refused_with_its_place(tmp_path: Path) -> None:
+def test_settings_of_librdkafka_that_are_none_are_refused_at_the_start(tmp_path: Path) -> None:
     file = tmp_path / "client.conf"
     file.write_text("security.protocol=ssl\nnonsense\n")
     with pytest.raises(ValueError, match=r"client.conf:2: expected name=value, got 'nonsense'"):
         GuardSettings.from_env(BROKER | {"HALTLINE_CLIENT_CONFIG": str(file)})
-
-
-def test_librdkafka_settings_that_do_not_exist_are_refused_at_the_start() -> None:
     with pytest.raises(ValueError, match="librdkafka refuses the settings"):
         Guard(bootstrap="localhost:1", kafka={"no.such.setting": 1})

@@ -8,8 +8,7 @@ from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.policy import Policy
 from haltline.streams.engine.core import Core, Effects, SessionState
 from haltline.streams.sessions import state_codec
-from tests.builders import at
-from tests.interventions.cases import some
+from tests.builders import at, some
 
 
 def decided(outcome: Effects) -> list[Decision]:

@@ -3,14 +3,15 @@ from typing import Any
 import pytest
 
 from haltline.interventions.control.request_queue import MAX_TICKETS
-from haltline.schemas.control import CommandKind, Feedback, Stage
+from haltline.schemas.control import CallRequest, CommandKind, Feedback, Stage
 from haltline.schemas.decisions import Approval, Decision, Level
 from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import Interventions
 from haltline.schemas.policy import ApprovalRules, Operations, Policy, Rule
-from tests.builders import at
-from tests.interventions.cases import some
+from haltline.streams.engine.core import Core
+from haltline.streams.policy.loader import parse_policy
+from tests.builders import at, some
 from tests.interventions.control.core_session import CoreSession, decided, shown
 
 PAUSING = {"destructive_repeat": Rule(levels=dict.fromkeys(Severity, Level.PAUSE), settings={"window_s": 100_000})}
@@ -180,14 +181,11 @@ def test_an_approval_lets_its_own_call_pass_and_asks_about_the_next_one() -> Non
     assert all(event != "p4" for _, _, event in answers), "the third goes on waiting"
 
 
-def test_a_rejection_refuses_all_of_them_and_every_retry() -> None:
+def test_a_rejection_refuses_all_of_them_and_every_retry_and_so_does_the_end_of_the_wait() -> None:
     session, request = lined_up()
     rejected = ("BLOCK", "approval_rejected")
     assert session.told(REJECT, request) == [(*rejected, event) for event in ALL]
     assert [shown(session.propose(30 + n, force=n))[:2] for n in (1, 2)] == [rejected] * 2
-
-
-def test_nobody_answers_and_all_of_them_are_refused() -> None:
     session, _ = lined_up()
     assert {shown(one) for one in session.tick(100)} == {("BLOCK", "approval_expired", event) for event in ALL}
 
@@ -222,3 +220,172 @@ def test_a_call_that_is_made_after_the_end_of_its_session_asks_anew() -> None:
     again = session.request(session.propose(30, force=1))
     assert (again.state, again.behind) == ("pending", None)
     assert again.request_id != request.request_id
+
+
+class Deleting(Session):
+    def __init__(self, document: str = "{}", **approvals: Any) -> None:
+        super().__init__()
+        rules = ApprovalRules(**({"expires_s": 60} | approvals))
+        self.core = Core(parse_policy(document).model_copy(update={"operations": Operations(approvals=rules)}))
+
+    def delete(self, second: float) -> str:
+        """What is decided about the next asset; what may be made is made."""
+        decision = self.propose(second, f"a{second}")
+        self.completed(second + 0.5, Outcome.REFUSED if decision and decision.level >= Level.PAUSE else Outcome.OK)
+        return "-" if decision is None else f"{decision.level.value} {decision.code}"
+
+    def asked(self, second: float) -> Approval:
+        decision = self.propose(second, f"a{second}")
+        self.tick(second)
+        return some(some(decision).approval)
+
+
+def deleting(**approvals: Any) -> tuple[Deleting, Approval]:
+    """Two assets are gone, and the third waits for a person."""
+    session = Deleting(**approvals)
+    assert [session.delete(0), session.delete(1)] == ["ALLOW allowed"] * 2
+    return session, session.asked(2)
+
+
+def test_one_person_is_asked_and_the_session_goes_on() -> None:
+    session, request = deleting(covers=3)
+    assert (request.priority, request.quorum) == (Severity.HIGH, 1)
+    answers = session.says(CommandKind.APPROVE, request)
+    assert [(d.level, d.code, d.event_id) for d in answers] == [(Level.ALLOW, "approved", "p3")]
+    assert [session.delete(n) for n in range(20, 23)] == ["ALLOW declared_batch"] * 3
+    # What was approved is used up: of too many within the last actions somebody is asked once more.
+    assert [session.delete(n) for n in (100, 101)] == ["ALLOW allowed", "PAUSE destructive_volume"]
+
+
+def test_calls_that_wait_for_the_same_answer_get_it() -> None:
+    session, request = deleting()
+    behind = session.asked(3)
+    assert (behind.request_id, behind.behind) == (request.request_id, True)
+    answers = session.says(CommandKind.APPROVE, request)
+    assert [(d.level, d.event_id) for d in answers] == [(Level.ALLOW, "p3"), (Level.ALLOW, "p4")]
+
+
+def test_a_rejection_refuses_what_follows_and_asks_nobody_again() -> None:
+    session, request = deleting()
+    assert [d.level for d in session.says(CommandKind.REJECT, request)] == [Level.BLOCK]
+    session.completed(21, Outcome.REFUSED)
+    assert [session.delete(n) for n in range(22, 25)] == ["BLOCK volume_rejected"] * 3
+    session.propose(26, action="read_asset")
+    assert session.delete(200) == "ALLOW allowed"  # one by one it is no volume
+
+
+def test_a_request_that_expires_refuses_its_call_and_no_other() -> None:
+    session, request = deleting()
+    session.asked(3)
+    refused, following = session.tick(62)
+    assert (refused.level, refused.code, refused.event_id) == (Level.BLOCK, "approval_expired", "p3")
+    behind = some(following.approval)
+    assert (following.level, behind.request_id != request.request_id) == (Level.PAUSE, True)
+    answers = session.says(CommandKind.APPROVE, behind, second=70)
+    assert [(d.level, d.event_id) for d in answers] == [(Level.ALLOW, "p4")]
+
+
+def test_where_an_approval_covers_nothing_each_call_is_asked_about() -> None:
+    session, request = deleting(covers=0)
+    session.says(CommandKind.APPROVE, request)
+    session.completed(21)
+    assert session.delete(22) == "PAUSE destructive_volume"
+
+
+@pytest.mark.parametrize(
+    ("document", "third"),
+    [
+        pytest.param("{}", "PAUSE destructive_volume", id="by default a person is asked"),
+        pytest.param("{preset: literal}", "KILL session_killed_loop_guard", id="literal kills"),
+        pytest.param("{preset: starter}", "PAUSE destructive_volume", id="starter asks too"),
+    ],
+)
+def test_the_third_of_a_minute_by_policy(document: str, third: str) -> None:
+    session = Deleting(document)
+    assert [session.delete(n) for n in range(3)] == ["ALLOW allowed", "ALLOW allowed", third]
+
+
+USE, WITHDRAW = CommandKind.USE, CommandKind.WITHDRAW
+APPROVED = [("ALLOW", "approved", "apr_1")]
+
+
+class Asking(Session):
+    def ask(self, request_id: str = "apr_1", second: float = 0, priority: Severity = Severity.MEDIUM) -> list[Decision]:
+        request = CallRequest(
+            action="transfer", args={"usd": 5}, agent_id="payer", priority=priority, expires_s=60, why="much money"
+        )
+        return decided(self.command(CommandKind.REQUEST, second, "sdk", request_id=request_id, request=request))
+
+    def open(self, request_id: str = "apr_1", second: float = 0, priority: Severity = Severity.MEDIUM) -> Approval:
+        approval = approval_of(self.ask(request_id, second, priority))
+        self.tick(0)
+        return approval
+
+
+def approval_of(decisions: list[Decision]) -> Approval:
+    (decision,) = decisions
+    return some(decision.approval)
+
+
+def test_what_an_agents_own_guard_asks_for_is_used_once_when_it_says_so() -> None:
+    asking = Asking()
+    request = asking.open()
+    assert (request.state, request.asked_by, request.arguments) == ("pending", "sdk", '{"usd":5}')
+    (decision,) = asking.says(APPROVE, request)
+    approval = some(decision.approval)
+    assert [shown(decision)] == APPROVED
+    assert (decision.agent_id, approval.state, approval.approved_by) == ("payer", "approved", ["ada"])
+    assert asking.says(APPROVE, request, second=21) == [], "answered once"
+    (used,) = asking.says(USE, request, by="sdk", second=22)
+    assert [shown(used)] == APPROVED
+    assert (approval_of([used]).state, used.decision_id == decision.decision_id) == ("used", False)
+    assert asking.says(USE, request, by="sdk", second=23) == [], "used once"
+    assert asking.tick(100) == []
+    assert asking.open(request_id="apr_2", second=110).state == "pending", "the same call again asks again"
+
+
+def test_only_an_approval_that_it_asked_for_itself_is_used() -> None:
+    asking = Asking()
+    waits = asking.open()
+    assert asking.says(USE, waits, by="sdk") == [], "nobody has approved it"
+    assert asking.says(APPROVE, waits.model_copy(update={"nonce": "of another"}), second=21) == []
+    assert asking.told(APPROVE, waits, second=22) == APPROVED
+    assert [shown(one)[1] for one in asking.tick(100)] == ["approval_expired"], "approved, and never used"
+    assert asking.says(USE, waits, by="sdk", second=101) == []
+    paused = Asking()
+    request = paused.paused()
+    paused.says(APPROVE, request)
+    assert paused.says(USE, request, by="sdk", second=21) == []
+
+
+@pytest.mark.parametrize(("kind", "code"), [(REJECT, "approval_rejected"), (WITHDRAW, "approval_cancelled")])
+def test_a_request_that_is_rejected_or_withdrawn_stays_refused(kind: CommandKind, code: str) -> None:
+    asking = Asking()
+    request = asking.open()
+    assert asking.told(kind, request) == [("BLOCK", code, "apr_1")]
+    assert asking.says(APPROVE, request, second=21) == []
+    assert asking.tick(100) == [], "and time says nothing more"
+
+
+def test_a_question_and_its_answer_go_there_and_back_while_it_waits() -> None:
+    asking = Asking()
+    request = asking.open()
+    requested = approval_of(asking.says(ASK, request, reason="whose money?"))
+    result = approval_of(asking.says(CommandKind.ANSWER, request, by="sdk", reason="the fund's", second=21))
+    assert (requested.state, requested.question) == ("info_requested", "whose money?")
+    assert (result.state, result.answer) == ("pending", "the fund's")
+    assert asking.told(APPROVE, request, second=22) == APPROVED
+
+
+def test_a_killed_session_is_approved_nothing() -> None:
+    asking = Asking()
+    asking.command(CommandKind.KILL, 0)
+    assert [shown(one) for one in asking.ask(second=1)] == [("BLOCK", "approval_rejected", "apr_1")]
+
+
+def test_what_an_agent_asked_for_lets_no_call_pass_that_haltline_paused() -> None:
+    asking = Asking()
+    request = asking.paused()
+    asking.says(APPROVE, approval_of(asking.ask(second=11)), second=12)
+    assert shown(asking.propose(13))[0] == "PAUSE"
+    assert asking.says(APPROVE, request, second=14) != []

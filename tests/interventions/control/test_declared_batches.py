@@ -4,9 +4,7 @@ from haltline.interventions.control.declared_batches import MAX_BATCHES, declare
 from haltline.interventions.state.session_control import SessionControl
 from haltline.schemas.control import Batch, Command, CommandKind
 from haltline.schemas.decisions import Decision
-from tests.builders import T0_MS, at
-from tests.cases import cases
-from tests.interventions.cases import some
+from tests.builders import T0_MS, at, cases, some
 from tests.interventions.control.core_session import CoreSession
 
 HOUR_S = 3600

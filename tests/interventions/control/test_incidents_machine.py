@@ -16,13 +16,17 @@ from collections import Counter
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sqlalchemy import Engine, create_engine, select
 
 from haltline.console.read_model import tables
 from haltline.console.read_model.incidents import put_incidents
+from haltline.detectors import PATTERNS
+from haltline.detectors.combining.agreement import PARTS
 from haltline.interventions.control import request_queue
+from haltline.interventions.control.rule_causes import _CAUSES, cause_of_rule
 from haltline.schemas.control import Command, CommandKind, Feedback, Stage
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
@@ -33,8 +37,8 @@ from haltline.streams.engine.core import Core, Position, SessionState
 from haltline.streams.engine.core import Effects as Followed
 from haltline.streams.operator.incidents import fold
 from haltline.streams.sessions import state_codec
-from tests.builders import T0_MS
-from tests.interventions.cases import some
+from tests.builders import T0_MS, some
+from tests.interventions.control.core_session import CoreSession
 
 POLICY = Policy(
     rules={
@@ -268,3 +272,46 @@ class Incidents(RuleBasedStateMachine):
 
 Incidents.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 TestIncidents = Incidents.TestCase
+
+
+def deleting(session: CoreSession, seconds: list[float]) -> list[IncidentRecord]:
+    """The same delete, which changes nothing, at each of these."""
+    records: list[IncidentRecord] = []
+    for second in seconds:
+        records += session.does(second).incidents
+        answer = {"call_id": f"c{session.calls}", "action": "delete_asset", "output_head": "still there"}
+        records += session.event(Kind.COMPLETED, second + 0.1, outcome=Outcome.OK, **answer).incidents
+    return records
+
+
+def test_each_cause_and_the_kill_count_on_the_incident_that_is_open() -> None:
+    records = deleting(CoreSession(), [0, 1, 2, 3])
+    assert len({record.incident_id for record in records}) == 1
+    assert [record.change for record in (records[0], *records[-2:])] == [
+        IncidentChange.OPENED, IncidentChange.ESCALATED, IncidentChange.RESOLVED,
+    ]  # fmt: skip
+    last = records[-1]
+    assert (last.level, last.resolution, last.cause) == ("KILL", "session_killed", "destruction")
+    assert last.causes == ["destruction", "no_progress"]
+    joined = next(record for record in records if record.before is not None)
+    assert some(joined.before).causes == ["destruction"]
+
+
+@pytest.mark.parametrize(("hours", "resolutions"), [(1.9, []), (2.1, ["quiet"])])
+def test_an_incident_is_over_when_the_session_goes_on_without_another_decision(
+    hours: float, resolutions: list[str]
+) -> None:
+    session = CoreSession(Policy(operations=Operations(incident_quiet_h=2)))
+    opened = deleting(session, [0, 1])
+    assert opened[0].change is IncidentChange.OPENED
+    records = session.event(Kind.HEARTBEAT, hours * 3600).incidents
+    assert [record.resolution for record in records] == resolutions
+    assert bool(session.known.standing.incidents) is not bool(resolutions)
+
+
+def test_a_rules_decisions_are_counted_under_its_cause() -> None:
+    causes = {"repetition": "no_progress", "destructive_volume": "destruction", "spend_velocity": "spending"}
+    assert {rule: cause_of_rule(rule) for rule in causes} == causes
+    assert {cause_of_rule(rule) for rule in (*PARTS, "agreement")} == {"no_progress"}, "what agrees has one cause"
+    assert [cause_of_rule(rule) for rule in ("scope_creep", "somebodys_rule")] == ["scope_creep", "somebodys_rule"]
+    assert _CAUSES.keys() <= PATTERNS.keys(), "every rule that is named exists"

@@ -3,8 +3,7 @@ from haltline.interventions.state.effects import ControlEffects, SessionRef
 from haltline.interventions.state.session_control import Kill, SessionControl
 from haltline.schemas.decisions import Level
 from haltline.schemas.policy import Operations, Policy
-from tests.builders import T0_MS, at
-from tests.interventions.cases import some
+from tests.builders import T0_MS, at, some
 
 POLICY = Policy(operations=Operations(kill_ack_s=5, kill_issues=3))
 

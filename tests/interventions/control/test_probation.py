@@ -5,8 +5,7 @@ import pytest
 from haltline.schemas.control import CommandKind, ControlState
 from haltline.schemas.policy import Operations, Policy, ProbationRules
 from haltline.streams.engine.core import Effects
-from tests.builders import at
-from tests.interventions.cases import some
+from tests.builders import at, some
 from tests.interventions.control.core_session import CoreSession, shown
 
 KILL, RESET = CommandKind.KILL, CommandKind.RESET
@@ -98,14 +97,11 @@ def test_who_comes_through_has_a_clean_slate() -> None:
     assert (session.known.standing.probation, session.known.standing.trips) == (None, 0)
 
 
-def test_where_a_reset_asks_for_a_new_session_the_old_one_stays_closed() -> None:
+def test_a_reset_may_ask_for_a_new_session_and_a_wrong_rule_of_probation_is_refused() -> None:
     session = Session(reset_requires_new_session=True)
     outcome = session.released()
     closed = "session_closed_by_operator"
     assert (some(outcome.control).state, some(outcome.control).code) == (ControlState.KILLED, closed)
     assert shown(session.does(20, "a", action="read_asset").decision)[:2] == ("KILL", closed)
-
-
-def test_a_wrong_rule_of_probation_is_refused_when_the_policy_is_loaded() -> None:
     with pytest.raises(ValueError, match=r"operations\.probation\.rules\.destructive_volume"):
         Session(probation={"rules": {"destructive_volume": {"settings": {"max_deletes": 0}}}})

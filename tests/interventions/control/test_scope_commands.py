@@ -10,9 +10,7 @@ from haltline.interventions.state.session_control import Kill, Probation, Sessio
 from haltline.schemas.control import Command, CommandKind, ControlState
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.policy import Operations, Policy
-from tests.builders import T0_MS, at
-from tests.cases import cases
-from tests.interventions.cases import some
+from tests.builders import T0_MS, at, cases, some
 
 KILL, RESET, FREEZE = CommandKind.KILL, CommandKind.RESET, CommandKind.FREEZE
 CONTAIN, LIFT = CommandKind.CONTAIN, CommandKind.LIFT

@@ -17,8 +17,8 @@ from haltline.schemas.intervening import RollbackLimits, Throttle
 from haltline.schemas.payloads import Checkpoint, Strength
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core, Position, SessionState
-from tests.builders import call, event
-from tests.interventions.cases import Loss, Session, Story, found, proposed, some
+from tests.builders import call, event, some
+from tests.interventions.cases import Loss, Session, Story, found, proposed
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
 TASK = Task(goal="Fix the login test", expected_paths=["src/login/**"], limits={"tokens": 9000})

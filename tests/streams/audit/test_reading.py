@@ -21,7 +21,7 @@ from haltline.streams.audit.reading import KafkaRecord, Reader
 from haltline.streams.audit.redacting import KINDS, Headers, Redaction
 from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.writer import Place
-from tests.cases import cases
+from tests.builders import cases
 from tests.streams.audit.records import NOW_MS, TODAY, TOPICS, command, completed, event, one_of_each, policy, record
 from tests.streams.audit.tables import READER, writer
 

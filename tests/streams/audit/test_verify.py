@@ -30,7 +30,7 @@ from haltline.streams.audit.row_consistency import difference
 from haltline.streams.audit.signing import load_signer
 from haltline.streams.audit.statements import INTENDED
 from haltline.streams.audit.table import DeltaAuditTable
-from tests.cases import cases
+from tests.builders import cases
 from tests.streams.audit.records import NOW_MS, TOPICS, event
 from tests.streams.audit.tables import AT_7, DAY_MS, FIRST, OF_FIRST, READER, Audit, add, writer
 

@@ -19,8 +19,7 @@ from haltline.streams.engine.core import Effects as Followed
 from haltline.streams.engine.local_fleet import decisions_of
 from haltline.streams.policy.loader import parse_policy
 from haltline.streams.sessions import state_codec
-from tests.builders import at, bash, call, event
-from tests.cases import cases
+from tests.builders import at, bash, call, cases, event
 
 
 def attempt(second: float, target: str = "asset_id=fact_sales", **fields: object) -> ActionEvent:

@@ -10,7 +10,7 @@ from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Exemption, Override, Policy, Preset, Rule
 from haltline.streams.engine import effective_rules
 from haltline.streams.engine.effective_rules import EffectiveRules, rule_of, without_effect
-from tests.cases import cases
+from tests.builders import cases
 
 VOLUME = "destructive_volume"
 EXEMPTION = Exemption(by="ada", reason="yearly clean-up", expires=2_000_000_000_000)

@@ -10,7 +10,7 @@ from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
 from haltline.streams.importing.formats import Imported
 from haltline.streams.importing.spans import MODEL, TOOL, Span, parts
 from haltline.streams.importing.values import moment
-from tests.cases import cases
+from tests.builders import cases
 
 NOON_MS = 1_750_075_200_000
 USED = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}

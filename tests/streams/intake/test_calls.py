@@ -13,7 +13,7 @@ from haltline.schemas.decisions import Level
 from haltline.schemas.events import Effect, Kind, Novelty, Outcome
 from haltline.streams.intake.app import Intake
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.cases import cases
+from tests.builders import cases
 from tests.interventions.agent.stand_in import StandIn
 from tests.streams.intaking import Post, asking, talked, with_intake
 from tests.waiting import wait_until

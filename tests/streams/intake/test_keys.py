@@ -18,7 +18,7 @@ from haltline.streams.intake.keys import BadKeys, May, Scope, digest_of, read_ke
 from haltline.streams.intake.otlp_grpc import TRACES
 from haltline.streams.intake.requests import LITELLM
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.cases import cases
+from tests.builders import cases
 from tests.docs.pages import DOCS, between, fences_of
 from tests.interventions.agent.stand_in import StandIn
 from tests.streams.intake.test_app_formats import request_of

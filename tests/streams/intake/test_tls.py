@@ -17,7 +17,7 @@ from grpc_health.v1 import health_pb2
 
 from haltline.streams.intake.otlp_grpc import HEALTH
 from haltline.streams.intake.tls import ServerTls
-from tests.cases import cases
+from tests.builders import cases
 from tests.mock_cluster import QuickBroker
 from tests.streams.secured.pki import Authority
 

@@ -12,8 +12,7 @@ from haltline.streams.notify.config import Config
 from haltline.streams.notify.delivery_queue import DeliveryQueue, Item
 from haltline.streams.notify.hours import Hours, over_at
 from haltline.streams.notify.routes import FOLLOWED, Planned, plan
-from tests.builders import T0_MS
-from tests.cases import cases
+from tests.builders import T0_MS, cases
 from tests.streams.notify.records import change
 
 CHANNELS = {

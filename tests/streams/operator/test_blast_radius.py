@@ -109,19 +109,6 @@ def test_an_agents_kill_is_previewed_carried_out_and_listed_and_so_is_a_batch(sy
     assert (batch["by"], batch["used"], batch["batch"]["max_deletes"]) == ("ada", 4, 40)
 
 
-def test_the_fleet_takes_two_operators(system: str) -> None:
-    operator = Operator(system, answer_within_s=30)
-    first = operator.command(CommandKind.KILL, ScopeKind.FLEET, "*", by="ada", reason="all of it")
-    assert (first.second_wanted, first.after) == (True, None)
-    assert operator.command(CommandKind.KILL, ScopeKind.FLEET, "*", by="ada", reason="again").second_wanted
-    second = operator.command(CommandKind.KILL, ScopeKind.FLEET, "*", by="bo", reason="yes, all of it")
-    assert second.after is not None
-    assert (second.after.key, second.after.by) == ("fleet:*", "bo")
-    with pytest.raises(NotAllowed, match="expected one that is not killed"):
-        operator.command(CommandKind.CONTAIN, ScopeKind.FLEET, "*", by="ada", reason="softer")
-    assert operator.command(CommandKind.RESET, ScopeKind.FLEET, "*", by="ada", reason="over").answered
-
-
 def test_many_trips_are_one_incident_that_a_person_closes(system: str) -> None:
     def incidents(*arguments: str) -> tuple[int, str]:
         return said("incidents", *arguments, "--bootstrap", system)

@@ -9,7 +9,7 @@ from haltline.streams.kafka.log_record import LogRecord
 from haltline.streams.operator.changelog_repair import Outcome, PartitionReading
 from haltline.streams.runtime.changelog import EPOCH_HEADER, OWNER_HEADER, TOPIC_IDS_HEADER, Claim, Epoch, Owner
 from haltline.streams.sessions import state_codec
-from tests.cases import cases
+from tests.builders import cases
 
 ID = b"i" * 16
 

@@ -19,7 +19,7 @@ from haltline.streams.operator.health_checks import CommandReport, Verdict, inta
 from haltline.streams.runtime.health import HealthServer
 from haltline.streams.runtime.health import Verdict as Health
 from haltline.streams.runtime.metrics import Metrics
-from tests.cases import cases
+from tests.builders import cases
 from tests.http_server import served
 
 TOPICS = Topics()

@@ -22,8 +22,7 @@ from haltline.streams.policy.json_schema import policy_schema
 from haltline.streams.policy.loader import BadPolicy, in_vain, parse_policy
 from haltline.streams.policy.publish import encoded
 from haltline.streams.policy.yaml_text import MAX_CHARS, MAX_DEPTH, MAX_NODES, BadYaml, value_of
-from tests.builders import bash
-from tests.cases import cases
+from tests.builders import bash, cases
 
 DOCUMENT = """\
 name: production

@@ -20,7 +20,7 @@ from haltline.streams.runtime.changelog import (
 from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.runtime.topic_ids import Logs
 from haltline.streams.runtime.topic_incarnations import TopicIncarnations
-from tests.cases import cases
+from tests.builders import cases
 
 
 @dataclass(frozen=True)

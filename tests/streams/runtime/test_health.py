@@ -23,8 +23,7 @@ from haltline.streams.runtime.health import HealthServer, Partition, Progress, S
 from haltline.streams.runtime.lag import LagWatch
 from haltline.streams.runtime.metrics import PREFIX, Metrics
 from haltline.streams.sessions.session_metrics import SessionMetrics
-from tests.builders import bash
-from tests.cases import cases
+from tests.builders import bash, cases
 from tests.mock_cluster import ApiKey, MockCluster
 from tests.streams.counting import get
 from tests.waiting import wait_until

@@ -19,8 +19,7 @@ from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.state_cache import SCOPE_KEY
 from haltline.streams.sessions.state_codec import CorruptState, UnreadableState
 from haltline.streams.sessions.timers import TimerQueue, due_of
-from tests.builders import T0_MS
-from tests.cases import cases
+from tests.builders import T0_MS, cases
 from tests.streams.sessions.bench import (
     DAY_S,
     ELSEWHERE,

@@ -7,8 +7,8 @@ from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.decisions import Level
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Policy
+from tests.builders import some
 from tests.interventions.agent.attempts import attempt, attempts, refusal
-from tests.interventions.cases import some
 
 
 def policy(decision: str = "nudge", **modification: Any) -> Policy:

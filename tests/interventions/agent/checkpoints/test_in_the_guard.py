@@ -9,9 +9,9 @@ from haltline.interventions.agent.checkpoints import CallbackCheckpoints, Folder
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
 from haltline.schemas.control import Stage
 from haltline.schemas.events import Effect
+from tests.builders import some
 from tests.interventions.agent.attempts import attempt, refusal
 from tests.interventions.agent.stand_in import decision as sent
-from tests.interventions.cases import some
 
 
 def back_to(checkpoint: str | None) -> Verdict:

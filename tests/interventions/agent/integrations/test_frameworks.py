@@ -38,12 +38,9 @@ def look() -> list[Any]:
     return [CHART, IMAGE]
 
 
-def test_a_hint_leaves_the_image_of_a_result_where_it_is() -> None:
+def test_a_result_keeps_its_image_and_a_tool_needs_no_name() -> None:
     guard = ScriptedGuard(hint)
     assert result_of(guard, "look", look) == [CHART, IMAGE, {"type": "text", "text": "Think again."}]
-
-
-def test_a_call_of_a_tool_without_a_name_is_guarded_as_any_other() -> None:
     guard = ScriptedGuard(block)
     assert result_of(guard, "", look) == "scope_creep: Not this."
     assert [event.action for event in of(guard, Kind.PROPOSED)] == ["unknown"]

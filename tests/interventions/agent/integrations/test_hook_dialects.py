@@ -11,7 +11,7 @@ from haltline.interventions.agent.integrations.hooks.companion import Companion
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Kind, Outcome
-from tests.cases import cases
+from tests.builders import cases
 from tests.interventions.agent.attempts import block, hint, list_instead, pause
 from tests.interventions.agent.integrations.test_hooks import Hooks as OfClaudeCode
 from tests.programs import ended

@@ -19,7 +19,7 @@ from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.cases import cases
+from tests.builders import cases
 from tests.interventions.agent.stand_in import StandIn, standing
 from tests.mock_cluster import QuickBroker
 from tests.programs import ended

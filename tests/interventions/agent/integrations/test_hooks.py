@@ -13,7 +13,7 @@ from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decisio
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Kind, Novelty, Outcome
-from tests.cases import cases
+from tests.builders import cases
 from tests.interventions.agent.attempts import block, hint, list_instead, of, pause
 
 SETTINGS = GuardSettings(bootstrap="scripted", mode="blocking", budget_s=0.05, approval_wait_s=0)

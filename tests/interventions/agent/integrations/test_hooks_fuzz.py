@@ -10,9 +10,9 @@ from haltline.cli.agent.hook_request import request_reply
 from haltline.interventions.agent.integrations.hooks.companion import Companion
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS
 from haltline.schemas.events import Kind
+from tests.builders import some
 from tests.interventions.agent.attempts import of
 from tests.interventions.agent.integrations.test_hooks import Hooks
-from tests.interventions.cases import some
 from tests.waiting import wait_until
 
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop")

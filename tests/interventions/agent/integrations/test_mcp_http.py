@@ -33,11 +33,10 @@ from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.cases import cases
+from tests.builders import cases, some
 from tests.interventions.agent.integrations.mcp_cases import CALL, CALLS, ENDS, MESSAGES, REACHED, heard, say, six_calls
 from tests.interventions.agent.integrations.mcp_server import server_of as files_server
 from tests.interventions.agent.stand_in import StandIn, third_delete_kills
-from tests.interventions.cases import some
 from tests.waiting import wait_until
 
 

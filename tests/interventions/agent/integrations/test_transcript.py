@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from haltline.interventions.agent.integrations.claude_code import transcript
 from haltline.interventions.agent.integrations.claude_code.transcript import WRITTEN_WITHIN_S, Transcript
 from haltline.schemas.events import Kind, Usage
-from tests.cases import cases
+from tests.builders import cases
 from tests.interventions.agent.attempts import of
 from tests.interventions.agent.integrations.test_hooks import Hooks
 

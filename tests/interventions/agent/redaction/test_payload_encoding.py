@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from haltline.interventions.agent.redaction.payload_encoding import plain
 from haltline.interventions.agent.testing import ScriptedGuard
-from tests.interventions.cases import some
+from tests.builders import some
 
 
 class Colour(Enum):

@@ -17,8 +17,7 @@ from haltline.interventions.agent.rules.settings import Arguments, ClientRules, 
 from haltline.interventions.agent.rules.throttled import MIB, Throttled
 from haltline.interventions.agent.rules.windows import Loop, Rate
 from haltline.schemas.events import Effect, Usage
-from tests.cases import cases
-from tests.interventions.cases import some
+from tests.builders import cases, some
 
 S = 1000  # ms
 

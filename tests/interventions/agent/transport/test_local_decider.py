@@ -8,11 +8,10 @@ from haltline.interventions.agent import Guard, Level, Refused
 from haltline.interventions.agent.transport.local_decider import forget_kills
 from haltline.schemas.events import Kind, Usage
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.interventions.agent.attempts import attempt, attempts
+from tests.interventions.agent.attempts import KILLED, attempt, attempts
 from tests.interventions.agent.stand_in import StandIn, standing
 from tests.waiting import wait_until
 
-KILLED = "session_killed_loop_guard"
 THIRD = ["executed", "executed", KILLED]
 
 
