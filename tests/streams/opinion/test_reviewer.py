@@ -229,7 +229,7 @@ def test_a_replay_makes_the_same_decisions_and_no_request(server: Server, tmp_pa
     ("words", "expected"),
     [
         (["--url", "ftp://models"], "url: expected an address with https://, got 'ftp://models'"),
-        (["--url", "http://models", "--api-key-file", "nothing"], "No such file or directory: 'nothing'"),
+        (["--url", "http://models", "--api-key-file", "nothing"], "nothing: No such file or directory"),
     ],
 )
 def test_a_command_that_cannot_ask_ends_at_once(words: list[str], expected: str) -> None:
