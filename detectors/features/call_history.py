@@ -13,10 +13,10 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from haltline.detectors.features.call import Again, Known
+from haltline.detectors.features.call_changes import CHANGING
 from haltline.detectors.features.error_normalization import Normalization, failing
 from haltline.detectors.features.fingerprint import clean_result, clean_waiting, digest
 from haltline.detectors.features.observation_protocol import Observed
-from haltline.detectors.features.tool_classifier import CHANGING
 from haltline.schemas.events import Effect
 
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.

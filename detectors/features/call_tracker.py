@@ -6,7 +6,7 @@ from zlib import crc32
 from msgspec import Struct, field
 
 from haltline.detectors.commands.model import as_row
-from haltline.detectors.features import tool_classifier
+from haltline.detectors.features import call_changes, tool_classifier
 from haltline.detectors.features.call import Call, Phase
 from haltline.detectors.features.call_history import CallHistory
 from haltline.detectors.features.context_compaction import ContextCompaction
@@ -267,8 +267,8 @@ def _was_there(act: Observed) -> bool:
 
 def _may_change(call: Call) -> bool:
     if call.reading:
-        return tool_classifier.changes(None, tool_classifier.RUNS[call.reading], call.head)
-    return call.effect in tool_classifier.CHANGING
+        return call_changes.changes(None, tool_classifier.RUNS[call.reading], call.head)
+    return call.effect in call_changes.CHANGING
 
 
 def _anonymous(action: str, index: int) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from haltline.detectors.commands.code_creations import code_creations
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS
 from haltline.detectors.commands.names import is_test
-from haltline.detectors.features import tool_classifier
+from haltline.detectors.features import call_changes, tool_classifier
 from haltline.detectors.features.observation_protocol import ToolCall
 
 _COMPUTED = "$("
@@ -23,7 +23,7 @@ def made_in_passing(act: ToolCall) -> Collection[str]:
     if not act.runs or not act.text:
         return ()
     by_code = code_creations(act.text, cwd=tool_classifier.cwd_of(act.event), folders=False)
-    made = tool_classifier.creates(act)
+    made = call_changes.creates(act)
     taken = {destruction.target for destruction in act.destroys if destruction.target.startswith("path=")}
     if len(taken) < len(act.destroys):
         others = {one.target for one in act.destroys if one.target.startswith(_MADE_BY_COMMANDS)}.intersection(made)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntFlag
 
 from haltline.detectors.commands.model import Destruction, lost, of_row
-from haltline.detectors.features import command_effects, file_access, tool_classifier
+from haltline.detectors.features import call_changes, call_destructions, command_effects, file_access, tool_classifier
 from haltline.detectors.features.call import Again, Call, Phase
 from haltline.detectors.features.call_history import TALK
 from haltline.detectors.features.call_tracker import CallTracker
@@ -167,9 +167,9 @@ class Observation(_Given):
         self.text = tool_classifier.text_of(self.args, tool) if self.runs else ""
         """The command line, statement or program that it runs; empty if none; for a result its beginning."""
         if self.text:
-            if self.is_attempt and not tool_classifier.runs_into_loss(self):
+            if self.is_attempt and not call_destructions.runs_into_loss(self):
                 self.acts = self.irreversible = ()
-        elif not tool_classifier.may_destroy(action, tool, self.hint, self.args):
+        elif not call_destructions.may_destroy(action, tool, self.hint, self.args):
             self.irreversible = ()
             if self.is_attempt:  # `CallTracker` needs it in any case
                 self.targets = self._classifier.targets(self.event)
@@ -278,14 +278,14 @@ class Observation(_Given):
         """The irreversible acts: `destroys`, and what is exposed, spent, sent or handed over."""
         if self.call is not None:
             return self.irreversible
-        found = tool_classifier.destroys(self, self._classifier)
+        found = call_destructions.destroys(self, self._classifier)
         if self.calls.written and self.runs:
-            found += tool_classifier.destroyed_by_files(self)
+            found += call_destructions.destroyed_by_files(self)
         renamed = self.calls.belongings.renamed
         if not (found and renamed):
             return found
-        moved_in = [other for one in found for other in tool_classifier.held(one, renamed)]
-        return (*(tool_classifier.known_as(one, renamed) for one in found), *moved_in)
+        moved_in = [other for one in found for other in call_destructions.held(one, renamed)]
+        return (*(call_destructions.known_as(one, renamed) for one in found), *moved_in)
 
     @lazy
     def irreversible(self) -> tuple[Destruction, ...]:
@@ -303,12 +303,12 @@ class Observation(_Given):
     @property
     def creates(self) -> Sequence[str]:
         """The targets that the action creates."""
-        return self.call.creates if self.call is not None else tool_classifier.creates(self)
+        return self.call.creates if self.call is not None else call_changes.creates(self)
 
     @property
     def renames(self) -> Sequence[tuple[str, str]]:
         """The targets that the action renames: each new one with the old one; for attempts only."""
-        return tool_classifier.renames(self)
+        return call_changes.renames(self)
 
     @property
     def head(self) -> str:
@@ -325,7 +325,7 @@ class Observation(_Given):
     @lazy
     def changes(self) -> bool:
         """Return whether it changes anything that a later call could see."""
-        return tool_classifier.changes(self._hint, self.tool, self.text)
+        return call_changes.changes(self._hint, self.tool, self.text)
 
     @lazy
     def changed(self) -> bool:
@@ -337,7 +337,7 @@ class Observation(_Given):
         if self.refused or not self.changes:
             return False
         if self.failed:
-            return self.runs and tool_classifier.may_have_changed(self.tool, self.text)
+            return self.runs and call_changes.may_have_changed(self.tool, self.text)
         head = self.event.output_head
         if not head:
             return True
@@ -350,7 +350,7 @@ class Observation(_Given):
     @property
     def files(self) -> Sequence[tuple[str, list[list[str]]]]:
         """The files that an attempt writes, with what each would destroy if run; only those that may."""
-        return tool_classifier.files_of(self)
+        return call_changes.files_of(self)
 
     @property
     def does_more_than_look(self) -> bool:
@@ -363,17 +363,17 @@ class Observation(_Given):
     @property
     def produces(self) -> bool:
         """Return whether it runs a program or writes, and so may create files that the event does not name."""
-        return tool_classifier.produces(self.tool, self.text)
+        return call_changes.produces(self.tool, self.text)
 
     @property
     def places(self) -> Sequence[str]:
         """Where it runs programs after everything that it removes, or where it writes; empty text: unknown."""
-        return tool_classifier.places(self)
+        return call_changes.places(self)
 
     @lazy
     def waits(self) -> bool:
         """Return whether it looks at something that is expected to change by itself."""
-        return tool_classifier.waits(self._hint, self.tool, self.text)
+        return call_changes.waits(self._hint, self.tool, self.text)
 
     @property
     def _hint(self) -> Effect | None:
@@ -467,7 +467,7 @@ class Observation(_Given):
     @lazy
     def steps_through(self) -> bool:
         """Return whether it steps through something, so that its answers may differ in numbers only."""
-        return not self.failed and tool_classifier.steps_through(self.action, self.text)
+        return not self.failed and call_changes.steps_through(self.action, self.text)
 
     @lazy
     def accesses(self) -> tuple[Access, ...]:

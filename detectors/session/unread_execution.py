@@ -10,8 +10,9 @@ Misses: producers that truncate without marking it (`unread_from`, or a mark at 
 from typing import ClassVar
 
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS
+from haltline.detectors.features.call_destructions import is_read_whole
 from haltline.detectors.features.observation import Observation
-from haltline.detectors.features.tool_classifier import cwd_of, is_read_whole
+from haltline.detectors.features.tool_classifier import cwd_of
 from haltline.detectors.framework.base import Attempts, OfAttempts, settings
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding, Severity

@@ -7,7 +7,8 @@ from typing import Final
 
 import orjson
 
-from haltline.detectors.features.tool_classifier import Classifier, changes, text_of
+from haltline.detectors.features.call_changes import changes
+from haltline.detectors.features.tool_classifier import Classifier, text_of
 from haltline.interventions.levels.default_levels import is_ask
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome

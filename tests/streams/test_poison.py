@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from haltline.detectors import ALL
 from haltline.detectors.commands import destructive_shapes
-from haltline.detectors.features import tool_classifier
+from haltline.detectors.features import call_changes, tool_classifier
 from haltline.schemas.control import Command
 from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.decisions import Decision, Level
@@ -117,7 +117,7 @@ def test_a_signal_that_the_state_of_its_agent_cannot_take_is_kept_and_the_agent_
 
 NAMES = sorted({
     *tool_classifier.TARGET_ARGS, *destructive_shapes.TELLING,
-    *tool_classifier._CWD_ARGS, *tool_classifier._FROM_ARGS, *tool_classifier._TO_ARGS,
+    *tool_classifier._CWD_ARGS, *call_changes._FROM_ARGS, *call_changes._TO_ARGS,
     *(name for names in tool_classifier._TEXT_ARGS.values() for name in names),
     "method", "timestamp", "request_id", "thought", "patch", "language", "pattern", "overwrite", "limit", "dry_run",
     "variables", "x", "",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from haltline.detectors.commands import code_destructions, destructions, sql_destructions
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS
 from haltline.detectors.commands.step_budget import MAX_STEPS, StepBudget
-from haltline.detectors.features.tool_classifier import is_read_whole
+from haltline.detectors.features.call_destructions import is_read_whole
 from haltline.schemas.policy import Reading
 from tests.builders import cases
 

@@ -1,0 +1,325 @@
+"""What one call destroys, by its tool, its text, its arguments and the files that it runs."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from haltline.detectors.commands import (
+    Badness,
+    Destruction,
+    begins_with_program,
+    code_destructions,
+    destructions,
+    destructive_shapes,
+    files_run,
+    graphql,
+    sql_destructions,
+)
+from haltline.detectors.commands import is_read_whole as text_is_read_whole
+from haltline.detectors.commands.effects.requests import is_own_server
+from haltline.detectors.commands.model import BLANK, LOSSES, ActEffect, of_row
+from haltline.detectors.commands.paths import badness as path_badness
+from haltline.detectors.commands.step_budget import StepBudget
+from haltline.detectors.commands.surroundings import names_tests
+from haltline.detectors.features import tool_effects, tool_name_severity
+from haltline.detectors.features.call_changes import CONTENT_ARGS
+from haltline.detectors.features.observation_protocol import ToolCall
+from haltline.detectors.features.tool import KnownTool
+from haltline.detectors.features.tool_classifier import MAX_TARGETS, UNKNOWN, Classifier, cwd_of, short_name, text_of
+from haltline.detectors.features.working_state import nobody_misses
+from haltline.schemas.events import Effect
+from haltline.schemas.policy import Reading
+from haltline.schemas.record import JsonObject
+from haltline.schemas.tool_names import is_recreatable, words
+
+# Looked up for every event; as members of their class they take ten times as long.
+_EXEC, _DESTRUCTIVE, _POLL, _READ = Effect.EXEC, Effect.DESTRUCTIVE, Effect.POLL, Effect.READ
+_PLAIN, _SHELL, _SQL = Reading.PLAIN, Reading.SHELL, Reading.SQL
+_ABOUT_TEXTS = frozenset(("search", "web", "grep", "docs", "find"))
+"""Words of tools that search for a statement rather than execute it."""
+_MEANT_TO_BE_EMPTY = ("__init__.py", "keep", "py.typed", ".nojekyll", ".gitignore", ".npmignore", ".log")
+_EMPTY_BY_CUSTOM = (
+    ".py", ".js", ".ts", ".tsx", ".go", ".rs", ".java",
+    ".c",
+    ".h", ".cpp", ".rb", ".php", ".css", ".html", ".md", ".txt", ".log", ".sh", ".vue", ".jsx", ".swift", ".kt",
+)  # fmt: skip
+"""Types of files that are often created empty and filled later."""
+_SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
+_IN_EVERY_PROJECT = re.compile(r".*/(?:README|LICENSE|CHANGELOG|(?:main|app|index|settings|server|config)\.)[\w.]*$")
+"""These are created once in a project, so an empty one is an emptied one."""
+_DATABASE_WORDS = frozenset((
+    "sql", "db", "database", "query", "queries", "warehouse", "snowflake", "postgres", "mysql", "bigquery", "table",
+))  # fmt: skip
+_STATEMENT = re.compile(
+    r"\s*+(?:(?>--[^\n]*\n|/\*.*?\*/)\s*+)*+(?:drop\s+(?:table|view|schema|database|column|materialized)|truncate\s+(?:table\s+)?"
+    r"|delete\s+from|alter\s+table|update\s+[\w.\"`\[\]]+\s+set|merge\s+into|create\s+or\s+replace|insert\s+overwrite)\b"
+    r"[^?]*\Z",
+    re.IGNORECASE | re.DOTALL,
+)
+_TYPES = frozenset(("type", "fill", "typing", "keyboard", "autocomplete"))
+"""Words of tools that type a text."""
+_STATEMENT_HINT = re.compile(r"drop|truncate|delete|alter|update|merge|replace|overwrite", re.IGNORECASE)
+_MAY_WRITE = frozenset((None, Effect.WRITE, Effect.MUTATE))
+
+
+def may_destroy(action: str, tool: KnownTool, hint: Effect | None, args: JsonObject | None) -> bool:
+    """Return whether an attempt that executes no text could be irreversible: cheap, with false positives."""
+    if hint is _DESTRUCTIVE or tool.effect is _DESTRUCTIVE:
+        return True
+    return args is not None and (
+        tool_effects.may_act(action)
+        or destructive_shapes.telling(args)
+        or (tool.effect in _MAY_WRITE and any(map(_is_blank, map(args.get, CONTENT_ARGS))))
+    )
+
+
+def runs_into_loss(act: ToolCall) -> bool:
+    """Return whether the text that an attempt executes may be destructive; usually takes only the prefilter."""
+    if act.tool.reading is not _SHELL or act.hint is _DESTRUCTIVE or act.written:
+        return True
+    return bool(destructions(act.text, cwd=cwd_of(act.event)) or _by_statement_or_name(act))
+
+
+def _by_statement_or_name(act: ToolCall) -> tuple[Destruction, ...]:
+    """Return the losses by a text as a statement for an open client, or after the program's name in the tool's name."""
+    if act.tool.program or act.tool.reading is not _SHELL or not act.args:
+        return ()
+    if _STATEMENT.match(act.text) is not None:
+        return sql_destructions(act.text)
+    line = tool_effects.as_command_line(act.action, act.args)
+    return destructions(line, cwd=cwd_of(act.event)) if line and not begins_with_program(act.text) else ()
+
+
+def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
+    """Return what an attempt would destroy, by its tool, the executed text and the calls in its arguments."""
+    tool, hint = act.tool, act.hint
+    if tool.effect is _EXEC and act.text:
+        found = _losses_of(act.text, tool, cwd_of(act.event)) or _by_statement_or_name(act)
+        if found and tool.reading is Reading.SQL and names_tests(act.args or {}):
+            found = tuple(replace(one, badness=Badness.SCRATCH) for one in found)
+        if not found and tool.reading is not _SHELL and "mutation" in act.text:
+            found = _by_graphql(destructive_shapes.objects_of(act.args or {}))
+        if not found and tool.reading is _PLAIN and "(" in act.text:
+            found = tool_effects.clicks_of_program(act.text)
+        if found or hint is not _DESTRUCTIVE:
+            return found
+    if tool.effect is _DESTRUCTIVE or hint is _DESTRUCTIVE:
+        found = _named(act.action, _about(act, classifier))
+    else:
+        found = _by_shape(classifier, act.action, act.args, tool, cwd_of(act.event), 0) if act.args else ()
+        if not found and act.args is not None and tool.effect is not _POLL:
+            found = tool_effects.acts(act.action, act.args, lambda: classifier.things(act.args, cwd_of(act.event)))
+    if found and nobody_misses(act):
+        return tuple(replace(one, badness=Badness.SCRATCH) if one.effect in LOSSES else one for one in found)
+    return found
+
+
+def _about(act: ToolCall, classifier: Classifier) -> tuple[str, ...]:
+    targets = act.targets
+    if act.event.targets or (targets[0] != UNKNOWN and not _holds_lists(act.args)):
+        return targets
+    return classifier.things(act.args, cwd_of(act.event)) or targets
+
+
+def _holds_lists(args: JsonObject | None) -> bool:
+    return args is not None and any(isinstance(value, list) for value in args.values())
+
+
+def _named(action: str, targets: tuple[str, ...]) -> tuple[Destruction, ...]:
+    verb = short_name(action) or "destroy"
+    return tuple(Destruction(verb, what, tool_name_severity.badness(verb, what)) for what in targets[:MAX_TARGETS])
+
+
+def _by_shape(  # noqa: PLR0917 - it calls itself
+    classifier: Classifier, action: str, args: JsonObject, tool: KnownTool, cwd: str | None, depth: int
+) -> tuple[Destruction, ...]:
+    """Return what the arguments of a call destroy although its name does not show it."""
+    if tool.effect is _POLL:
+        return ()
+    args = destructive_shapes.in_snake(args)
+    objects = tuple(destructive_shapes.objects_of(args))
+    place = destructive_shapes.http_delete(args, objects) if tool.effect is not _READ or "method" in args else ""
+    if place and is_own_server(place):
+        return ()
+    if place:
+        return (Destruction("http_delete", f"url={place}", Badness.PLAIN),)
+    found: list[Destruction] = []
+    for name, inner in destructive_shapes.inner_calls(args, action) if depth < destructive_shapes.MAX_DEPTH else ():
+        found += _of_inner(classifier, name or action, inner, cwd, depth + 1)
+    if found:
+        return tuple(dict.fromkeys(found))[:MAX_TARGETS]
+    mutations = _by_graphql(objects)
+    if mutations:
+        return mutations
+    patched = destructive_shapes.patched_away(args)
+    if patched:
+        kept = tuple(tool_name_severity.target("path", file, cwd) for file in patched)
+        return _named("delete_file", kept)
+    statement = _statement(action, args, tool)
+    if statement:
+        found_there = sql_destructions(statement)
+        return tuple(replace(one, badness=Badness.SCRATCH) for one in found_there) if names_tests(args) else found_there
+    if tool.effect is _READ or tool.program == "find" or tool_effects.is_click(action):
+        return ()
+    types = not _TYPES.isdisjoint(words(action))
+    verb = "" if types else destructive_shapes.operation(action, objects, weak=tool.effect is None)
+    if verb:
+        about = classifier.things(args, cwd) or (UNKNOWN,)
+        return _named(f"{verb}_{'_'.join(words(short_name(action))[-1:])}", about)
+    emptied = _emptied(action, args, classifier, cwd)
+    return emptied or (_by_texts(args, objects, cwd) if tool.effect is None or tool.effect is Effect.MUTATE else ())
+
+
+def _by_texts(args: JsonObject, objects: Sequence[Mapping[str, Any]], cwd: str | None) -> tuple[Destruction, ...]:
+    """Return the losses by texts that begin like a command line or statement, in a call of a little-known tool."""
+    found: list[Destruction] = []
+    for _, text in destructive_shapes.texts(args):
+        if destructive_shapes.is_removal(text):
+            found += destructions(text, cwd=cwd)
+        elif _STATEMENT_HINT.search(text) is not None and _STATEMENT.match(text) is not None:
+            found += sql_destructions(text)
+    for program in destructive_shapes.programs(objects):
+        found += code_destructions(program, cwd=cwd)
+    return tuple(dict.fromkeys(found))[:MAX_TARGETS]
+
+
+def _of_inner(
+    classifier: Classifier, action: str, args: JsonObject, cwd: str | None, depth: int
+) -> tuple[Destruction, ...]:
+    tool = classifier.tool_of(action, args)
+    if tool.effect is _DESTRUCTIVE:
+        return _named(action, classifier.things(args, cwd) or (UNKNOWN,))
+    text = text_of(args, tool) if tool.effect is _EXEC else ""
+    found = _losses_of(text, tool, cwd) if text else ()
+    found = found or _by_shape(classifier, action, args, tool, cwd, depth)
+    return found or tool_effects.acts(action, args, lambda: classifier.things(args, cwd))
+
+
+def _by_graphql(objects: Iterable[Mapping[str, Any]]) -> tuple[Destruction, ...]:
+    return tuple(
+        Destruction(
+            deed.verb,
+            f"{deed.kind}={deed.name}",
+            tool_name_severity.badness(deed.verb, f"{deed.kind}={deed.name}"),
+            deed.effect,
+        )
+        for deed in graphql.graphql(objects)
+    )
+
+
+_STATEMENT_ARGS = ("query", "sql", "statement", "sql_text", "q", "stmt", "consulta", "abfrage", "requete")
+
+
+def _statement(action: str, args: JsonObject, tool: KnownTool) -> str:
+    """Return a destructive statement in an argument of a tool whose name indicates only reading, or no database."""
+    for name in _STATEMENT_ARGS:
+        text = args.get(name)
+        if not isinstance(text, str) or _STATEMENT_HINT.search(text) is None:
+            continue
+        database_words = _DATABASE_WORDS.intersection(words(action))
+        if tool.effect is _READ and not database_words and not _ABOUT_TEXTS.isdisjoint(words(action)):
+            continue
+        if (database_words and tool.effect is not _READ) or _STATEMENT.match(text) is not None:
+            return text
+    return ""
+
+
+_MAKES_FILES = frozenset(("write", "overwrite", "save", "edit", "put", "replace", "update", "create"))
+
+
+def _emptied(action: str, args: JsonObject, classifier: Classifier, cwd: str | None) -> tuple[Destruction, ...]:
+    """Return what a tool sets to null, or overwrites with empty content."""
+    named = words(short_name(action)) or ("",)
+    lead = named[0]
+    if lead == "set" and "value" in args and args["value"] is None and not is_recreatable(action):
+        return _named(f"unset_{short_name(action)}", classifier.things(args, cwd) or (UNKNOWN,))
+    makes = lead in _MAKES_FILES or named[-1] in _MAKES_FILES or args.get("command") == "create"
+    if not (makes or str(args.get("action")) in _MAKES_FILES) or not any(map(_is_blank, map(args.get, CONTENT_ARGS))):
+        return ()
+    return tuple(
+        replace(one, verb=_emptying(one.target), effect=ActEffect.OVERWRITES)
+        for one in _named("empty_file", classifier.things(args, cwd))
+        if not one.target.endswith(_MEANT_TO_BE_EMPTY) and (lead != "create" or _is_file(one.target))
+    )
+
+
+def _is_file(target: str) -> bool:
+    return target.startswith("path=") and _SUFFIX.search(target) is not None
+
+
+def _emptying(target: str) -> str:
+    """Return the verb of a file that is written without content."""
+    new = target.endswith(_EMPTY_BY_CUSTOM) and not target.startswith(_OF_DATA)
+    return BLANK if new and _IN_EVERY_PROJECT.match(target) is None else "empty_file"
+
+
+def _is_blank(content: Any) -> bool:
+    return isinstance(content, str) and not content.strip()
+
+
+_OF_DATA = ("path=/data/", "path=/srv/", "path=/etc/", "path=/var/lib/", "path=/var/www/", "path=/mnt/")
+"""Directories whose files are not usually created empty."""
+
+
+def _losses_of(text: str, tool: KnownTool, cwd: str | None) -> tuple[Destruction, ...]:
+    if tool.reading is _SHELL:
+        return destructions(text, cwd=cwd)
+    return sql_destructions(text) if tool.reading is _SQL else code_destructions(text, cwd=cwd)
+
+
+def is_read_whole(text: str, reading: Reading, cwd: str | None) -> bool:
+    """Return whether a text that is executed is within all limits of parsing."""
+    if reading is _SQL:
+        work = StepBudget()
+        sql_destructions(text, work=work)
+        return not work.cut
+    return text_is_read_whole(text, cwd=cwd, by_code=reading is not _SHELL)
+
+
+def destroyed_by_files(act: ToolCall) -> tuple[Destruction, ...]:
+    """Return the losses by files that the session wrote before and that an attempt runs."""
+    written = act.written
+    text = act.text
+    if act.tool.reading is not _SHELL or not any(
+        path.rpartition("/")[2].partition(".")[0] in text or path.endswith(("akefile", "justfile", "package.json"))
+        for path in written
+    ):
+        return ()
+    found: list[Destruction] = []
+    for file in files_run(text, cwd=cwd_of(act.event)):
+        for path, losses in written.items():
+            if path == file or (path[:1] != file[:1] and (path.endswith(f"/{file}") or file.endswith(f"/{path}"))):
+                found += [of_row(row) for row in losses if row[0] != "unread"]
+    return tuple(dict.fromkeys(found))
+
+
+def known_as(destruction: Destruction, renamed: dict[str, str]) -> Destruction:
+    """Return the loss of a renamed target under its original name."""
+    place = destruction.target
+    while place:
+        origin = renamed.get(place)
+        if origin is None and place != destruction.target:
+            origin = renamed.get(f"{place}/")  # a link: its contents are lost, not the link itself
+        if origin is not None:
+            target = origin + destruction.target[len(place) :]
+            bad = (
+                path_badness(target.removeprefix("path="), everything=True)
+                if target.startswith("path=")
+                else tool_name_severity.badness(destruction.verb, target)
+            )
+            return replace(destruction, target=target, badness=bad)
+        place = place.rpartition("/")[0]
+    return destruction
+
+
+def held(destruction: Destruction, renamed: dict[str, str]) -> list[Destruction]:
+    """Return the losses of targets that were moved into a deleted directory, under their original names."""
+    if not destruction.target.startswith("path="):
+        return []
+    below = f"{destruction.target.removesuffix('/*')}/"
+    return [
+        replace(destruction, target=origin, badness=path_badness(origin.removeprefix("path="), everything=True))
+        for new, origin in renamed.items()
+        if new.startswith(below) and len(new) > len(below) and not new.endswith("/")
+    ]
