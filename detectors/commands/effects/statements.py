@@ -57,6 +57,7 @@ destroys | \b(?P<on>DELETE\s+WHERE\s*\{[^}]*\?\w+\s+\?\w+\s+\?\w+[^}]*\})
 destroys | \bDELETE\s*(?P<on>\{[^}]*\}\s*WHERE\s*\{\s*\?\w+\s+\?\w+\s+\?\w+)
 destroys | (?:getCollection\(\s*["\'](?P<on>\w+)["\']\s*\)|\bdb\.(?P<on2>\w+)|\bcollection\(\s*["\'](?P<on3>\w+)["\']\s*\)|\bdb\[\s*["\'](?P<on4>\w+)["\']\s*\])\s*\.\s*(?:deleteMany|updateMany|remove|update|replaceOne|findOneAndDelete|bulkWrite)\(\s*(?:(?:\{\s*\}|\{\s*["\']?_id["\']?\s*:\s*\{\s*["\']?\$(?:exists|ne|gte?)["\']?\s*:\s*(?:true|null|0|["\']{2})\s*\}\s*\})|\[\s*\{\s*["\']?(?:delete|update)Many["\']?\s*:\s*\{\s*["\']?filter["\']?\s*:\s*(?:\{\s*\}|\{\s*["\']?_id["\']?\s*:\s*\{\s*["\']?\$(?:exists|ne|gte?)["\']?\s*:\s*(?:true|null|0|["\']{2})\s*\}\s*\}))
 destroys | \brunCommand\(\s*\{\s*["\']?(?:update|delete)["\']?\s*:\s*["\'](?P<on>\w+)["\'][^;]{0,120}?\bq["\']?\s*:\s*(?:\{\s*\}|\{\s*["\']?_id["\']?\s*:\s*\{\s*["\']?\$(?:exists|ne|gte?)["\']?\s*:\s*(?:true|null|0|["\']{2})\s*\}\s*\})
+destroys | \b(?:run|admin)Command\(\s*\{\s*["\']?(?P<on>drop\w*|shutdown|killAllSessions)["\']?\s*:
 destroys | \bdb(?:\.|\[)(?P<on>\w+)\]?\.(?:drop|dropIndexes|dropIndex|truncate)\(
 destroys | \b(?P<on>db\.(?:getSiblingDB\([^)]*\)\.)?dropDatabase)\(
 destroys | \bdb\.(?P<on>\w+)(?:\.createIndex)?\([^)]*expireAfterSeconds["\']?\s*:\s*\d{1,4}\b
@@ -69,7 +70,7 @@ MAYBE = (
     "grant", "revoke", "restore", "flashback", "purge", "superuser", "ttl", "retention", "time_to_live",
     "overwrite", "merge", "replace",
     "foreach", "drop", "unlink", "reset", "match", "property(", "clear", "delete", "updatemany", "update", "bulkwrite", "remove",
-    "expireafter",
+    "expireafter", "runcommand", "admincommand",
     "row level", "bypassrls", "createrole", "rolemember", "add member", "xp_cmdshell", "flush", "unschedule",
     "detach_db", "alter system", "unlogged", "recovery simple", "set offline", "trigger", "nologging", "log_bin",
     "expire_logs", "policy", "reassign", "nologin", "account lock", "alter login", "$out", "renamecollection",

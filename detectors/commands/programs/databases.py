@@ -175,7 +175,7 @@ def _mongo(invocation: Invocation) -> Iterator[Destruction]:
 
 def _mongo_script(text: str, database: str) -> Iterator[Destruction]:
     for act in statements.acts(text):
-        if act.effect not in LOSSES or not re.search(r"dropDatabase|\.(?:drop|deleteMany|deleteOne|remove)\(", text):
+        if act.effect not in LOSSES or not re.search(r"dropDatabase\(|\.(?:drop|deleteMany|deleteOne|remove)\(", text):
             yield act
     for found in _MONGO.finditer(text):
         if found[2]:
