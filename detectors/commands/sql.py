@@ -47,6 +47,10 @@ _COMMITS = re.compile(r"\bcommit\b|\bend\s*;", re.IGNORECASE)
 _MAX_END_CHARS = 64
 _OF_ROWS = frozenset(("delete_rows", "delete_all_rows", "update_all_rows"))
 """Verbs that have no effect in a transaction that is rolled back, in any database."""
+_WORKING_STATE = re.compile(
+    r"(?:shopping_)?(?:cart|basket|wishlist|draft)s?(?:_(?:items?|lines?|rows?|entry|entries))?"
+)
+"""Tables whose single rows are tidied away: what was in a cart was not bought, and a draft was not sent."""
 
 
 def sql_destructions(statement: str, *, work: StepBudget | None = None) -> tuple[Destruction, ...]:
@@ -222,7 +226,12 @@ def _drop(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
 def _lost(verb: str, kind: str, name: str, *, temporary: bool = False, whole: bool = True) -> Destruction:
     """Return a loss in a database; `whole`: of the object itself or all its contents."""
     bad = Badness.PLAIN
-    if temporary or name.startswith("#") or (is_throwaway(name) and not is_production(name)):
+    if (
+        temporary
+        or name.startswith("#")
+        or (is_throwaway(name) and not is_production(name))
+        or (not whole and _WORKING_STATE.fullmatch(name.rpartition(".")[2]) is not None)
+    ):
         bad = Badness.SCRATCH
     elif whole and (is_production(name) or (kind in _KINDS_OF_MANY_THINGS and not is_test(name))):
         bad = Badness.SEVERE
