@@ -13,7 +13,7 @@ from benchmarks.cluster import PARTITIONS, QUIET
 from benchmarks.load import Load, Sent, generate
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.delivery import undelivered
-from haltline.schemas.partitioner import partition_of
+from haltline.schemas.partitioner import CONFIRMED, partition_of
 from haltline.schemas.topics import Topics
 
 _TWICE_SHARE: Final = 0.05
@@ -44,8 +44,7 @@ class Traffic:
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
-                "partitioner": "murmur2_random",
-                "enable.idempotence": True,
+                **CONFIRMED,
                 "linger.ms": 5,
                 "message.max.bytes": 4 * 1024 * 1024,
                 "delivery.timeout.ms": int(_DELIVER_WITHIN_S * 1000),

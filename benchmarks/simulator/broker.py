@@ -151,7 +151,10 @@ class Broker:
             call()
 
     def come_up(self, *, lagging: bool) -> None:
-        """Make the broker available; coordinators load first. `lagging`: some high watermarks lag for a while."""
+        """Make the broker available; coordinators load first.
+
+        `lagging`: for a while, some high watermarks lag, and some partitions have no leader.
+        """
         if self.up:
             return
         world = self.world

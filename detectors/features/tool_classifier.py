@@ -16,8 +16,7 @@ from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import destroying_verb, folded, words
 
 # Looked up for every event; as members of their class they take ten times as long.
-_EXEC, _DESTRUCTIVE, _WRITE, _POLL, _READ = Effect.EXEC, Effect.DESTRUCTIVE, Effect.WRITE, Effect.POLL, Effect.READ
-_NETWORK = Effect.NETWORK
+_EXEC, _WRITE, _READ, _NETWORK = Effect.EXEC, Effect.WRITE, Effect.READ, Effect.NETWORK
 _SHELL, _SQL, _PLAIN = Reading.SHELL, Reading.SQL, Reading.PLAIN
 BUILT_IN: tuple[Tool, ...] = (
     *(Tool(match=name, effect=Effect.EXEC, reading=Reading.SHELL) for name in (

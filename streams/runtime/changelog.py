@@ -18,8 +18,8 @@ The order of the log alone determines which records count:
    the partition. So a later owner's claim follows everything that this owner commits.
 4. Each owner knows the offset that its next record must get: one more than the last. If a record gets another offset,
    or the partition ends further on, another process wrote: a replaced owner, or one that claims late. The process
-   ends before it commits, and claims again when it restarts. Where the broker does not report a record's offset, the
-   end offset of the partition is checked before a commit.
+   ends before it commits, and claims again when it restarts. So does one whose record was confirmed without an offset
+   (`schemas.delivery`).
 
 A claim has a unique key and no value. Compaction keeps it for `delete.retention.ms` (a day), and removes older claims
 first: once a claim was read, no later one is missing. For records older than a day, the claims' offsets in the records
