@@ -9,7 +9,6 @@ from typer._completion_classes import completion_init
 from typer.core import TyperCommand, TyperGroup
 
 import haltline
-from haltline.cli.base_commands import BESIDE_AGENTS
 from haltline.cli.common import EXIT_CODES, fail
 
 COMMANDS: Final = {
@@ -56,7 +55,13 @@ COMMANDS: Final = {
         "opinion": "services.opinion",
         "kafka": "services.run",
     },
-    "Run beside agents": dict.fromkeys(BESIDE_AGENTS, "agent_commands"),
+    "Run beside agents": {
+        "hook": "agent_commands",
+        "watch": "agent.watch",
+        "mcp-proxy": "agent.mcp_proxy",
+        "intake": "services.intake",
+        "import": "operator.import_recordings",
+    },
     "Administer": {
         "topics": "operator.topics",
         "changelog": "operator.changelog",

@@ -1,4 +1,4 @@
-"""The commands that need only an agent's installation. Imports nothing, so that a hook starts quickly."""
+"""The packages of the extras. Imports nothing, so that a hook starts quickly."""
 
 PROCESSOR = frozenset(
     {
@@ -34,13 +34,3 @@ def missing_packages() -> list[str]:
     # No release of uvloop exists for Windows.
     expected = PROCESSOR - {"uvloop"} if sys.platform == "win32" else PROCESSOR
     return sorted(name for name in expected if name not in sys.modules and find_spec(name) is None)
-
-
-BESIDE_AGENTS = {
-    "hook": "haltline.cli.agent.hook",
-    "watch": "haltline.cli.agent.watch",
-    "mcp-proxy": "haltline.cli.agent.mcp_proxy",
-    "intake": "haltline.cli.services.intake",
-    "import": "haltline.cli.operator.import_recordings",
-}
-"""Commands that need the base installation only, with the module of their `main`."""

@@ -1,6 +1,5 @@
 """`haltline watch --all`: prints findings from the histories that agents on this machine are writing."""
 
-import argparse
 import shutil
 import subprocess
 import sys
@@ -10,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from haltline.cli.common import Exit, fail
+
 if TYPE_CHECKING:
     from haltline.streams.scan.following import Trip
 
@@ -18,28 +19,8 @@ _MAC: Final = "on run {title, text}\ndisplay notification text with title title\
 Notify = Callable[[str, str], object]
 
 
-def main(arguments: list[str]) -> int:
-    """Run until interrupted. Returns the exit code: 0; 2 for a wrong configuration; 3 if no broker answers."""
-    parser = argparse.ArgumentParser(
-        prog="haltline watch",
-        usage="haltline watch --all [options]",
-        description="Print, one line each, findings in the histories that the agents on this machine write now: "
-        "what `haltline scan` would find. Nothing is stopped; `haltline hook install --local` does that.",
-        epilog="Exit codes: 0 interrupted; 2 wrong configuration; 3 no broker answers. "
-        "Example: haltline watch --all --notify desktop",
-    )
-    parser.add_argument("--all", action="store_true", required=True, help="every agent on this machine")
-    parser.add_argument("--notify", choices=("terminal", "desktop"), default="terminal",
-                        help="desktop: also a desktop notification, by notify-send or osascript")  # fmt: skip
-    parser.add_argument(
-        "--policy", type=Path, metavar="FILE", help="policy document (YAML); default: every rule with its defaults"
-    )
-    parser.add_argument("--bootstrap", metavar="HOST:PORT",
-                        help="also publish what the agents do to Kafka, for workers and the console")  # fmt: skip
-    options = parser.parse_args(arguments)
-    import typer
-
-    from haltline.cli.common import Exit
+def watch_all(bootstrap: str | None, policy: Path | None, *, desktop: bool) -> None:
+    """Run until interrupted. Exits if the configuration is wrong, or no broker answers at `bootstrap`."""
     from haltline.cli.policy_option import read_policy
     from haltline.interventions.agent.integrations.publishing import Publisher
     from haltline.interventions.agent.settings import GuardSettings
@@ -47,23 +28,22 @@ def main(arguments: list[str]) -> int:
     from haltline.streams.kafka.log_reader import Unreachable, open_consumer
     from haltline.streams.scan.following import Following
 
-    notify = _desktop() if options.notify == "desktop" else None
-    if options.notify == "desktop" and notify is None:
-        parser.error("--notify desktop: expected notify-send or osascript, got neither")
+    notify = _desktop() if desktop else None
+    if desktop and notify is None:
+        fail("--notify desktop: expected notify-send or osascript, got neither", Exit.USAGE)
     publisher: Publisher | None = None
+    rules = read_policy(policy)
     try:
-        policy = read_policy(options.policy)
-        if options.bootstrap:
-            settings = GuardSettings.from_env(bootstrap=options.bootstrap)
-            open_consumer(options.bootstrap, client=settings.kafka).close()
+        if bootstrap:
+            settings = GuardSettings.from_env(bootstrap=bootstrap)
+            open_consumer(bootstrap, client=settings.kafka).close()
             publisher = Publisher(settings)
-    except typer.Exit as ended:
-        return ended.exit_code
-    except (Unreachable, ValueError, OSError) as error:
-        print(f"haltline: watch: {error}", file=sys.stderr)
-        return Exit.UNREACHABLE if isinstance(error, Unreachable) else Exit.USAGE
+    except Unreachable as error:
+        fail(f"watch: {error}", Exit.UNREACHABLE)
+    except (ValueError, OSError) as error:
+        fail(f"watch: {error}", Exit.USAGE)
     since_ms = int(time.time() * 1000)
-    following = Following(policy, on_event=lambda event: publisher and publisher.publish([event]), since_ms=since_ms)
+    following = Following(rules, on_event=lambda event: publisher and publisher.publish([event]), since_ms=since_ms)
     count = following.start()
     what = f"{count} histor{'y' if count == 1 else 'ies'}, and new ones" if count else "no histories yet, but new ones"
     print(f"haltline: watch: {what}; Ctrl-C ends", file=sys.stderr, flush=True)
@@ -77,7 +57,6 @@ def main(arguments: list[str]) -> int:
             time.sleep(_EVERY_S)
     if publisher is not None:
         publisher.close()
-    return 0
 
 
 def line_of(trip: "Trip") -> tuple[str, str]:

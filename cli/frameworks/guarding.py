@@ -169,20 +169,14 @@ def _add_item(source: Source, call: ast.Call, change: AddItem, item: str) -> Non
 
 
 def _add_keyword(source: Source, call: ast.Call, text: str) -> None:
-    """Append a keyword argument in the format of the other arguments."""
+    """Append a keyword argument, on the line of the last one."""
     if any(one.arg is None for one in call.keywords):
         raise CannotEdit(f"line {call.lineno}: expected arguments by name, got **, which may hold the same one")
-    last, close, has_arguments, has_comma = source.closing(call)
-    line_of_last, line_of_close = source.text.count("\n", 0, last) + 1, source.text.count("\n", 0, close) + 1
-    if has_comma and line_of_last < line_of_close:  # one argument per line
-        first = [*call.args, *(one.value for one in call.keywords)][0]
-        line = source.text.split("\n")[first.lineno - 1]
-        indent = line[: len(line) - len(line.lstrip())]
-        source.insert(source.line_start(line_of_last + 1), f"{indent}{text},\n")
-    elif has_comma:
-        source.insert(last, f" {text}")
+    last = max([*call.args, *(one.value for one in call.keywords)], key=source.span, default=None)
+    if last is None:
+        source.insert(source.span(call)[1] - 1, text)
     else:
-        source.insert(last, f", {text}" if has_arguments else text)
+        source.insert(source.span(last)[1], f", {text}")
 
 
 def _put_in_block(source: Source, call: ast.Call, header: str) -> None:

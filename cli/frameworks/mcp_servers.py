@@ -17,7 +17,6 @@ _ADDRESSES: Final = ("url", "httpUrl", "serverUrl")
 _STREAMABLE: Final = frozenset({"", "http", "streamable-http", "streamableHttp"})
 FIRST_PORT: Final = 8766
 """The default port of `haltline mcp-proxy --url`."""
-_SPACE: Final = " \t\r\n"
 
 
 class AtAddress(NamedTuple):
@@ -25,9 +24,16 @@ class AtAddress(NamedTuple):
 
     name: str
     command: str
-    member: str
-    """The address of the proxy as a member of the server's object."""
+    key: str
+    """The key of the server's address."""
+    url: str
+    """The address of the proxy."""
     why: str
+
+    @property
+    def member(self) -> str:
+        """The address of the proxy as a member of the server's object."""
+        return f"{json.dumps(self.key)}: {json.dumps(self.url)}"
 
 
 class Servers(NamedTuple):
@@ -38,51 +44,43 @@ class Servers(NamedTuple):
     """The servers at an address that are not behind the proxy yet."""
 
 
-class _Place(NamedTuple):
-    value: Any
-    begin: int
-    end: int
-    """The offset after the value."""
-
-
 def behind_proxy(text: str, ports: Iterator[int]) -> Servers:
-    """The file with `haltline mcp-proxy` before each server; all else is unchanged. Raises CannotEdit.
+    """The file with `haltline mcp-proxy` before each server, indented as before. Raises CannotEdit.
 
     A command is run by the proxy. An address becomes the proxy's, at the next of `ports`.
     """
     try:
-        json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CannotEdit(f"expected JSON, got: {error}") from error
-    servers = [one for key, one in _members(text, 0) if key in KEYS and isinstance(one.value, dict)]
-    if not servers:
+    lists = [document.get(key) for key in KEYS] if isinstance(document, dict) else []
+    servers = [server for one in lists if isinstance(one, dict) for server in one.items()]
+    if not any(isinstance(one, dict) for one in lists):
         raise CannotEdit(f"expected servers under {' or '.join(KEYS)}, got none")
-    edits: list[tuple[int, int, str]] = []
-    at_address: list[AtAddress] = []
-    for name, server in (member for one in servers for member in _members(text, one.begin)):
-        parts = dict(_members(text, server.begin)) if isinstance(server.value, dict) else {}
-        command, arguments = parts.get("command"), parts.get("args")
-        if address := next(((key, parts[key]) for key in _ADDRESSES if _is_text(parts.get(key))), None):
-            key, place = address
-            if is_proxy(place.value):
-                continue
-            one = _at_address(name, key, server.value, next(ports))
-            at_address.append(one)
-            if not one.why:
-                edits.append((place.begin, place.end, one.member.partition(": ")[2]))
-        elif command is None or not _is_text(command) or not (arguments is None or isinstance(arguments.value, list)):
-            raise CannotEdit(f"{name}: expected a command with args, or an address; got neither")
-        elif not is_behind(command.value, arguments.value if arguments else []):
-            words = ", ".join(json.dumps(one) for one in ("mcp-proxy", "--name", name, "--"))
-            words += f", {text[command.begin : command.end]}"
-            edits.append((command.begin, command.end, '"haltline"' + ("" if arguments else f', "args": [{words}]')))
-            if arguments:
-                begin = arguments.begin + 1
-                edits.append((begin, begin, f"{words}, " if arguments.value else words))
-    for begin, end, new in sorted(edits, reverse=True):
-        text = text[:begin] + new + text[end:]
-    json.loads(text)
-    return Servers(text, at_address)
+    before = json.dumps(document)
+    at_address = [found for name, server in servers if (found := _changed(name, server, ports)) is not None]
+    if json.dumps(document) == before:
+        return Servers(text, at_address)
+    indent = re.search(r'\n([ \t]+)"', text)
+    return Servers(json.dumps(document, indent=indent[1] if indent else 2, ensure_ascii=False) + "\n", at_address)
+
+
+def _changed(name: str, server: Any, ports: Iterator[int]) -> AtAddress | None:
+    """Put a server behind the proxy; for one at an address that is not there yet, how. Raises CannotEdit."""
+    parts = server if isinstance(server, dict) else {}
+    key = next((key for key in _ADDRESSES if isinstance(parts.get(key), str)), None)
+    if key is not None:
+        if is_proxy(parts[key]):
+            return None
+        one = _at_address(name, key, parts, next(ports))
+        parts[key] = parts[key] if one.why else one.url
+        return one
+    command, arguments = parts.get("command"), parts.get("args", [])
+    if not isinstance(command, str) or not isinstance(arguments, list):
+        raise CannotEdit(f"{name}: expected a command with args, or an address; got neither")
+    if not is_behind(command, arguments):
+        parts |= {"command": "haltline", "args": ["mcp-proxy", "--name", name, "--", command, *arguments]}
+    return None
 
 
 def is_behind(command: str, arguments: list[Any]) -> bool:
@@ -100,7 +98,7 @@ def _at_address(name: str, key: str, server: dict[str, Any], port: int) -> AtAdd
     words = ["haltline", "mcp-proxy", "--name", name, "--url", url, "--port", str(port)]
     path = quote(urlsplit(url).path, safe="/%:@!$&'()*+,;=~") or "/"
     own = f"http://127.0.0.1:{port}{path}?haltline={quote(name, safe='')}"
-    return AtAddress(name, shlex.join(words), f"{json.dumps(key)}: {json.dumps(own)}", _obstacle(url, server))
+    return AtAddress(name, shlex.join(words), key, own, _obstacle(url, server))
 
 
 def _obstacle(url: str, server: dict[str, Any]) -> str:
@@ -124,30 +122,3 @@ def _is_here(url: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _is_text(place: _Place | None) -> bool:
-    return place is not None and isinstance(place.value, str)
-
-
-def _members(text: str, at: int) -> Iterator[tuple[str, _Place]]:
-    """Each name in the object at an offset, with its value and place; nothing if it is not an object."""
-    decoder = json.JSONDecoder()
-    at = _after(text, at, "")
-    if text[at] != "{":
-        return
-    at = _after(text, at + 1, "")
-    while text[at] != "}":
-        name, at = decoder.raw_decode(text, at)
-        begin = _after(text, at, ":")
-        value, end = decoder.raw_decode(text, begin)
-        yield name, _Place(value, begin, end)
-        at = _after(text, end, ",")
-
-
-def _after(text: str, at: int, sign: str) -> int:
-    """The offset of the next token, after at most one such sign."""
-    for skipped in (_SPACE, sign, _SPACE):
-        while at < len(text) and text[at] in skipped and skipped:
-            at += 1
-    return at

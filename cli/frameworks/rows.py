@@ -1,8 +1,7 @@
 """The parts of a framework's row: how a framework is recognised, and the changes that guard its agents."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 ADAPTERS: Final = "haltline.interventions.agent.integrations"
@@ -78,17 +77,6 @@ class AddStatement:
     calls: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class WrapArgument:
-    """For JavaScript: wraps the argument of a call in `guarded(..., session)`."""
-
-    modules: tuple[str, ...]
-    """The modules from which it is imported."""
-    calls: tuple[str, ...]
-    unguarded: Mapping[str, str] = field(default_factory=dict)
-    """Names of these modules that create agents which cannot be guarded in this way, with the reason."""
-
-
 Change = AddItem | SetKeyword | WrapKeyword | WrapCall | WithBlock | AddStatement
 
 
@@ -117,8 +105,6 @@ class Framework:
     """Statements after the guard's construction. Without an adapter: the statements before `how`, with `{agent_id}`."""
     edits: tuple[tuple[Change, ...], ...] = ()
     """Alternative changes of a program. The first alternative whose every change applies is used."""
-    in_javascript: WrapArgument | None = None
-    """The change of a JavaScript or TypeScript program."""
     language: str = "python"
     drivers: tuple[str, ...] = ()
     """Drivers of the conformance tests, if their names differ from the row's."""

@@ -64,25 +64,6 @@ class Source:
             raise CannotEdit(f"line {statement.lineno}: expected a statement on a line of its own")
         return before
 
-    def closing(self, call: ast.Call) -> tuple[int, int, bool, bool]:
-        """The ends of a call's last inner token and of the call, whether it has arguments, and a comma after them."""
-        end = self.span(call)[1]
-        inside = [one for one in self._by_end if one[0] <= end and one[2].type not in _LAYOUT]
-        if not inside or inside[-1][0] != end or inside[-1][2].string != ")":
-            raise CannotEdit(f"line {call.lineno}: expected a call that ends with a parenthesis")
-        last_end, _, last = inside[-2]
-        empty = not call.args and not call.keywords
-        return last_end, end - 1, not empty, last.string == "," and not empty
-
-    @cached_property
-    def _by_end(self) -> list[tuple[int, int, tokenize.TokenInfo]]:
-        """Tokens sorted by their end; columns of `tokenize` are in characters."""
-        return [
-            (self._starts[one.end[0] - 1] + one.end[1], self._starts[one.start[0] - 1] + one.start[1], one)
-            for one in self.tokens
-            if one.string
-        ]
-
     # Changes.
 
     def insert(self, at: int, text: str, *, first: bool = False) -> None:

@@ -8,7 +8,6 @@ from haltline.cli.frameworks.rows import (
     Framework,
     SetKeyword,
     WithBlock,
-    WrapArgument,
     WrapCall,
     WrapKeyword,
 )
@@ -222,11 +221,6 @@ _ROWS: Final = (
             'const session = httpSession({{ url: "http://127.0.0.1:8765", agentId: "{agent_id}" }});',
         ),
         how="generateText(guarded({ model, tools, prompt }, session)); new ToolLoopAgent(guarded(settings, session))",
-        in_javascript=WrapArgument(
-            modules=("ai",),
-            calls=("generateText", "streamText", "ToolLoopAgent"),
-            unguarded={"Experimental_Agent": "use ToolLoopAgent, its name since version 6 of the SDK"},
-        ),
         ends="`Refused`",
         language="javascript",
         drivers=("vercel_ai",),
@@ -245,7 +239,6 @@ _ROWS: Final = (
             'const session = httpSession({{ url: "http://127.0.0.1:8765", agentId: "{agent_id}" }});',
         ),
         how="new Agent(guarded({ id, name, instructions, model, tools }, session))",
-        in_javascript=WrapArgument(modules=("@mastra/core/agent", "@mastra/core"), calls=("Agent",)),
         ends="`result.tripwire`; `session.stopped` says why",
         language="javascript",
         drivers=("mastra",),

@@ -31,17 +31,9 @@ def doctor(
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
     audit_group: AuditGroup = "",
-    changelog_records: Annotated[
-        int,
-        typer.Option(
-            help="How many of the newest offsets of each partition of the changelogs are read; 0: none.",
-            min=0,
-            metavar="N",
-        ),
-    ] = 2000,
     as_json: AsJson = False,
 ) -> None:
-    """Check machine, broker, topics, changelogs, permissions, lag, clocks, policy, usage, sessions and every process.
+    """Check machine, broker, topics, permissions, lag, clocks, policy, usage, sessions and every process.
 
     A line about a problem names its remedy; `haltline config show` prints the settings. Exit 1 for a problem; a
     missing part that is not always needed is a note.
@@ -57,7 +49,7 @@ def doctor(
     of_machine = list(machine())
     checks = [
         *of_machine,
-        *cluster(at, agent, sinks=audit_group, changelog_records=changelog_records),
+        *cluster(at, agent, sinks=audit_group),
         *health(
             "worker", urls["worker"], needed=True, do="start one (haltline worker), or give its address (--worker)"
         ),

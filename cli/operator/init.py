@@ -51,7 +51,6 @@ def init(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="For a program: show the changes, and write nothing.")
     ] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Undo what was written into FILE; later changes stay.")] = False,
     bootstrap: Annotated[
         str | None,
         typer.Option(help="Kafka's address. Default: `haltline up` starts its own broker.", metavar="HOST:PORT"),
@@ -75,18 +74,17 @@ def init(
 
     Example: haltline init --framework pydantic-ai --yes
 
-    Example: haltline init --undo agent.py
-
     Example: haltline init --yes --operator ada
     """
     if framework is not None or program is not None:
         if force or not {bootstrap, table, operator} <= {None}:
             fail("--framework and FILE: expected no option of haltline.toml beside them, got one", Exit.USAGE)
-        _edit(framework, program, undo=undo, yes=yes, dry_run=dry_run)
+        from haltline.cli.operator.init_program import write_program
+
+        write_program(framework, program, yes=yes, dry_run=dry_run)
         return
-    if dry_run or undo:
-        name = "--undo: expected FILE" if undo else "--dry-run: expected --framework or FILE"
-        fail(f"{name} beside it, got none", Exit.USAGE)
+    if dry_run:
+        fail("--dry-run: expected --framework or FILE beside it, got none", Exit.USAGE)
     file = Path(FILE).absolute()
     if sys.stdin.isatty() and not yes:
         _ask_for_hooks()
@@ -135,17 +133,6 @@ def _ask_for_hooks() -> None:
             accepted |= hook_settings.main(install) == 0
     if accepted and not typer.confirm("Set up an agent's program or haltline's servers as well?", default=False):
         raise typer.Exit
-
-
-def _edit(framework: str | None, program: Path | None, *, undo: bool, yes: bool, dry_run: bool) -> None:
-    from haltline.cli.operator.init_program import take_back, write_program
-
-    if not undo:
-        write_program(framework, program, yes=yes, dry_run=dry_run)
-    elif program is None or framework is not None:
-        fail("--undo: expected FILE beside it and no --framework", Exit.USAGE)
-    else:
-        take_back(program, yes=yes, dry_run=dry_run)
 
 
 def _ask_for_program() -> bool:

@@ -1,6 +1,5 @@
 """`haltline init --framework`: puts a user's program behind a guard, or writes a starter program."""
 
-import ast
 import difflib
 import os
 import re
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import typer
 
 from haltline.cli.common import Exit, fail, say, say_error
-from haltline.cli.operator.init_undo import CannotUndo, Written, forget, recall, remember, undone
 
 if TYPE_CHECKING:
     from haltline.cli.frameworks.rows import Framework
@@ -62,31 +60,12 @@ def write_program(name: str | None, file: Path | None, *, yes: bool, dry_run: bo
         _write_starter(framework, yes=yes, dry_run=dry_run)
     elif framework.name == "mcp" and file.suffix == ".json":
         _write_servers(framework, file, text, yes=yes, dry_run=dry_run)
-    elif not framework.edits and framework.in_javascript is None:
+    elif not framework.edits:
         _by_hand(framework, file, f"haltline init edits no programs of {framework.title}")
-    elif framework.edits and file.suffix != ".py":
+    elif file.suffix != ".py":
         _by_hand(framework, file, f"expected a program in Python (.py), got {file.name}")
     else:
         _write_guarded(framework, file, text, yes=yes, dry_run=dry_run)
-
-
-def take_back(file: Path, *, yes: bool, dry_run: bool) -> None:
-    """Show the changes to undo, and write them if the user agrees. Exits with an exit code."""
-    now = read_program(file)
-    try:
-        text = undone(recall(file), now)
-        if text is not None and file.suffix == ".py":
-            ast.parse(text)
-    except (CannotUndo, SyntaxError) as error:
-        fail(f"--undo: {error}. Nothing is written", Exit.NO)
-    if not agreed(file, now, text or "", yes=yes, dry_run=dry_run):
-        return
-    if text is None:
-        file.unlink()
-    else:
-        write_file(file, text, was=now)
-    forget(file)
-    say(f"{file}: {'deleted, as init has created it' if text is None else 'undone'}")
 
 
 def read_program(file: Path) -> str:
@@ -145,18 +124,13 @@ def _write_starter(framework: "Framework", *, yes: bool, dry_run: bool) -> None:
 
 def _write_guarded(framework: "Framework", file: Path, text: str, *, yes: bool, dry_run: bool) -> None:
     from haltline.cli.frameworks.guarding import guarded_program, is_guarded
-    from haltline.cli.frameworks.javascript import guarded_javascript, imports_haltline
     from haltline.cli.frameworks.source import CannotEdit
 
-    change = framework.in_javascript
     try:
-        if imports_haltline(text) if change is not None else is_guarded(text):
+        if is_guarded(text):
             say(f"{file}: it imports haltline already; nothing to change")
             return
-        if change is not None:
-            new = guarded_javascript(text, framework, change, _agent_id(file), file.name)
-        else:
-            new = guarded_program(text, framework, _agent_id(file), app=_app_of(file))
+        new = guarded_program(text, framework, _agent_id(file), app=_app_of(file))
     except CannotEdit as error:
         _by_hand(framework, file, str(error))
     if agreed(file, text, new, yes=yes, dry_run=dry_run):
@@ -182,7 +156,7 @@ def _write_servers(framework: "Framework", file: Path, text: str, *, yes: bool, 
         say(f"{file}: each server is behind the proxy already; nothing to change")
     elif new != text and agreed(file, text, new, yes=yes, dry_run=dry_run):
         _write(file, new, was=text)
-        say(f"{file}: written; haltline init --undo {file} takes it back")
+        say(f"{file}: written")
         if started := [one.command for one in at_address if not one.why]:
             say(
                 "These proxies must run beside the host (pip install 'haltline[mcp]'), which reaches no server without:"
@@ -228,15 +202,6 @@ def agreed(file: Path, old: str, new: str, *, yes: bool, dry_run: bool) -> bool:
 
 
 def _write(file: Path, text: str, *, was: str | None) -> None:
-    """Write the file, and store what `--undo` needs."""
-    write_file(file, text, was=was)
-    try:
-        remember(file, Written(was, text))
-    except OSError as error:
-        say_error(f"haltline: --undo will not work for it: {error}")
-
-
-def write_file(file: Path, text: str, *, was: str | None) -> None:
     """Replace the file atomically, and keep its permissions.
 
     `was` is its text when it was read, None if there was no file: changes that another process saved since then are not
@@ -280,12 +245,9 @@ def _app_of(file: Path) -> str:
 
 
 def _say_next(framework: "Framework", file: Path, *, is_new: bool) -> None:
-    say(f"{file}: written; haltline init --undo {file} undoes it")
+    say(f"{file}: written")
     if not is_new:
         say(f"A stopped run: {framework.ends.replace('`', '')}. The agent's id is {_agent_id(file)}: change it there.")
-    if framework.language != "python":
-        say(f"When the run is over: await session.end(). Next: docs/frameworks/{framework.name}.md")
-        return
     extras = ",".join([*framework.extras, "processor", "console"])
     say(f"Next: pip install 'haltline[{extras}]'; haltline up; then, on another terminal, with the address it prints:")
     say(f"  HALTLINE_BOOTSTRAP=127.0.0.1:PORT python {file}")

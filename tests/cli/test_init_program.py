@@ -39,8 +39,7 @@ PYDANTIC_AI = IMPORTS + "pydantic_ai import HaltlineCapability\n"
             "pydantic-ai",
             "import pydantic_ai as p\n\na = p.Agent(\n    'm',\n    tools=[x],  # é\n    # more\n)\n",
             f"import pydantic_ai as p\n\n{PYDANTIC_AI}\n{GUARD}"
-            "a = p.Agent(\n    'm',\n    tools=[x],  # é\n"
-            "    capabilities=[HaltlineCapability(guard)],\n    # more\n)\n",
+            "a = p.Agent(\n    'm',\n    tools=[x], capabilities=[HaltlineCapability(guard)],  # é\n    # more\n)\n",
             id="an argument a line, a renamed module, and letters of two bytes",
         ),
         pytest.param(
@@ -56,7 +55,7 @@ PYDANTIC_AI = IMPORTS + "pydantic_ai import HaltlineCapability\n"
             "from agents import Agent, Runner\na = Agent(name='a', tools=TOOLS)\nRunner.run_sync(a, 'x',)\n",
             f"from agents import Agent, Runner\n\n{IMPORTS}openai_agents import HaltlineAgents\n{GUARD}"
             "adapter = HaltlineAgents(guard)\na = Agent(name='a', tools=adapter.guarded(TOOLS))\n"
-            "Runner.run_sync(a, 'x', hooks=adapter.hooks)\n",
+            "Runner.run_sync(a, 'x', hooks=adapter.hooks,)\n",
             id="two kinds of changes",
         ),
         pytest.param(
