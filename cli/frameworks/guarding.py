@@ -14,6 +14,7 @@ from haltline.cli.frameworks.rows import (
     WrapKeyword,
 )
 from haltline.cli.frameworks.source import CannotEdit, Scope, Source, normal
+from haltline.cli.frameworks.table import FRAMEWORKS
 from haltline.cli.frameworks.uses import check_calls, check_keywords, check_places, check_uses, is_one, keyword_of
 
 MAX_BYTES: Final = 1_000_000
@@ -24,6 +25,19 @@ _STEP: Final = "    "
 def is_guarded(text: str) -> bool:
     """Return whether a program imports haltline. Raises CannotEdit if it is not a Python program."""
     return any(name.partition(".")[0] == "haltline" for name in Source(normal(text)[0]).modules)
+
+
+def frameworks_of(text: str) -> list[str]:
+    """The frameworks that a program imports, in the table's order; parts of others come last."""
+    try:
+        modules = {f"{module}." for module in Source(normal(text)[0]).modules}
+    except CannotEdit:
+        return []
+    return [
+        row.name
+        for row in FRAMEWORKS.values()
+        if any(module.startswith(f"{one}.") for one in row.imports for module in modules)
+    ]
 
 
 def guarded_program(text: str, framework: Framework, agent_id: str, *, app: str = "app") -> str:

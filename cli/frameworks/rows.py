@@ -89,8 +89,6 @@ class Framework:
     title: str
     program: str
     """Its program in `examples`, or the path in the repository if the package does not contain it."""
-    packages: tuple[str, ...]
-    """Distributions that a project requires for it, the framework's own first."""
     how: str
     """Human-readable code that guards an agent."""
     ends: str

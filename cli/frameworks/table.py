@@ -14,9 +14,9 @@ from haltline.cli.frameworks.rows import (
 
 
 def _row(name: str, title: str, **given: Any) -> Framework:
-    """A framework whose package, module, adapter and program have its name by default."""
+    """A framework whose module, adapter and program have its name by default."""
     module = name.replace("-", "_")
-    usual = {"program": f"{module}_agent.py", "packages": (name,), "imports": (module,), "adapter": module}
+    usual = {"program": f"{module}_agent.py", "imports": (module,), "adapter": module}
     return Framework(name=name, title=title, **(usual | given))
 
 
@@ -29,7 +29,6 @@ _ROWS: Final = (
     _row(
         "langchain",
         "LangChain, LangGraph",
-        packages=("langchain", "langgraph"),
         imports=("langchain", "langgraph"),
         names=("HaltlineMiddleware", "guarded"),
         how="create_agent(..., middleware=[HaltlineMiddleware(guard)])",
@@ -65,7 +64,6 @@ _ROWS: Final = (
     _row(
         "pydantic-ai",
         "Pydantic AI",
-        packages=("pydantic-ai", "pydantic-ai-slim"),
         names=("HaltlineCapability",),
         how="Agent(..., capabilities=[HaltlineCapability(guard)])",
         ends="`Refused`",
@@ -74,7 +72,6 @@ _ROWS: Final = (
     _row(
         "strands",
         "Strands",
-        packages=("strands-agents",),
         names=("HaltlineHooks",),
         how="Agent(..., hooks=[HaltlineHooks(guard)])",
         ends="`EventLoopException`, caused by `Refused`",
@@ -100,7 +97,6 @@ _ROWS: Final = (
     _row(
         "llama-index",
         "LlamaIndex",
-        packages=("llama-index-core", "llama-index"),
         names=("guarded",),
         how="guarded(agent, guard)",
         ends="`Refused`",
@@ -118,7 +114,6 @@ _ROWS: Final = (
     _row(
         "dspy",
         "DSPy",
-        packages=("dspy", "dspy-ai"),
         names=("guarded",),
         how="guarded(dspy.ReAct(...), guard)",
         ends="`Refused`",
@@ -135,7 +130,6 @@ _ROWS: Final = (
     _row(
         "agent-framework",
         "Microsoft Agent Framework",
-        packages=("agent-framework-core", "agent-framework"),
         names=("haltline_middleware",),
         how="Agent(..., middleware=haltline_middleware(guard))",
         ends="`MiddlewareFailure`, caused by `Refused`, or `Refused` before a turn",
@@ -196,7 +190,6 @@ _ROWS: Final = (
     _row(
         "agent-hooks",
         "agent-hooks 0.1 (any host)",
-        packages=("agent-hooks-sdk",),
         names=("HaltlineInterceptor",),
         how='InterceptionEmitter().register(HaltlineInterceptor(guard), name="haltline")',
         ends="every further call is denied; the host ends its run",
@@ -214,7 +207,6 @@ _ROWS: Final = (
         "vercel-ai",
         "Vercel AI SDK (TypeScript)",
         program="clients/typescript/examples/vercel_agent.mjs",
-        packages=("ai",),
         setup=(
             'import {{ httpSession }} from "haltline";',
             'import {{ guarded }} from "haltline/vercel";',
@@ -232,7 +224,6 @@ _ROWS: Final = (
         "mastra",
         "Mastra (TypeScript)",
         program="clients/typescript/examples/mastra_agent.mjs",
-        packages=("@mastra/core",),
         setup=(
             'import {{ httpSession }} from "haltline";',
             'import {{ guarded }} from "haltline/mastra";',
@@ -249,7 +240,6 @@ _ROWS: Final = (
     _row(
         "mcp",
         "MCP servers, of any agent",
-        packages=("mcp", "fastmcp"),
         imports=("mcp", "fastmcp"),
         how="haltline mcp-proxy --name files -- SERVER",
         ends="the host ends its run; each call has a result with `isError`",
@@ -259,7 +249,6 @@ _ROWS: Final = (
     _row(
         "opentelemetry",
         "OpenTelemetry's GenAI spans",
-        packages=("opentelemetry-sdk",),
         names=("HaltlineSpanProcessor", "watched"),
         how="provider.add_span_processor(HaltlineSpanProcessor(guard.settings))",
         ends="`Refused`, of `guard.check()`",

@@ -68,9 +68,8 @@ def init(
 
     With --framework or FILE only the program is written, after its changes were shown and accepted; a program that
     cannot be edited safely is left as it is, and the lines to add are printed (exit code 1). FILE may also be a host's
-    JSON file with MCP servers: the proxy is put before each. Without them, on a terminal, it offers the hook of
-    the coding agents on this machine, then asks for the framework and for the settings of haltline.toml. The console's
-    keys are printed once; the file has their digests.
+    JSON file with MCP servers: the proxy is put before each that is a command. Without them, on a terminal, it asks for
+    the settings of haltline.toml. The console's keys are printed once; the file has their digests.
 
     Example: haltline init --framework pydantic-ai --yes
 
@@ -86,11 +85,6 @@ def init(
     if dry_run:
         fail("--dry-run: expected --framework or FILE beside it, got none", Exit.USAGE)
     file = Path(FILE).absolute()
-    if sys.stdin.isatty() and not yes:
-        _ask_for_hooks()
-    if sys.stdin.isatty() and not yes and _ask_for_program() and file.exists():
-        say(f"{file}: kept")
-        return
     if file.exists() and not force:
         fail(f"{file}: expected no file there, got one; --force replaces it", Exit.USAGE)
     if sys.stdin.isatty() and not yes:
@@ -115,35 +109,6 @@ def init(
         say("Next: haltline topics create --partitions 12 --replication 3, then haltline up, or haltline doctor")
     else:
         say("Next: haltline up")
-
-
-def _ask_for_hooks() -> None:
-    """Offer the hook that decides on this machine, for each coding agent with files in the user's home.
-
-    Ends the command when one was accepted and nothing else was requested.
-    """
-    from haltline.cli.agent import hook_settings
-
-    used = {name: Path(one.of_user).expanduser() for name, one in hook_settings.AGENTS.items()}
-    accepted = False
-    for name in [name for name, settings in used.items() if settings.parent.exists()]:
-        question = f"{name} is used on this machine. Stop its runaway sessions, deciding here, without a server?"
-        if typer.confirm(question, default=True):
-            install = ["install", "--for", name, "--local", "--settings", str(used[name])]
-            accepted |= hook_settings.main(install) == 0
-    if accepted and not typer.confirm("Set up an agent's program or haltline's servers as well?", default=False):
-        raise typer.Exit
-
-
-def _ask_for_program() -> bool:
-    """Return whether there is a program to guard; otherwise the agent uses no known framework."""
-    from haltline.cli.operator.init_program import ask_framework, ask_program, write_program
-
-    row = ask_framework(Path.cwd())
-    if row is None:
-        return False
-    write_program(row.name, ask_program(), yes=False, dry_run=False)
-    return True
 
 
 def _question(text: str, given: str | None) -> str | None:

@@ -3,12 +3,9 @@
 import difflib
 import os
 import re
-import socket
+import shlex
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -21,35 +18,6 @@ if TYPE_CHECKING:
 
 STARTER: Final = "agent"
 """The name of the starter program, without its extension."""
-
-
-def ask_framework(folder: Path) -> "Framework | None":
-    """Ask for the agent's framework, with the most likely one as the default; None: none of them."""
-    from haltline.cli.frameworks.detecting import installed, named, proposed
-    from haltline.cli.frameworks.table import FRAMEWORKS
-
-    there = set(installed())
-    for number, row in enumerate(FRAMEWORKS.values(), start=1):
-        say(f"{number:>3}  {row.name:<18} {row.title}{' (installed)' if row.name in there else ''}")
-    found = proposed(None, folder)
-    if found is not None:
-        say(f"{found[0]}: {found[1]}")
-
-    def chosen(text: str) -> "Framework | None":
-        try:
-            return None if text.strip() in {"", "none"} else named(text)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from error
-
-    question = "Which framework does the agent use? A name or a number; none: no program is written"
-    answer: Framework | None = typer.prompt(question, default=found[0] if found else "none", value_proc=chosen)
-    return answer
-
-
-def ask_program() -> Path | None:
-    """Ask for the program to change; None: write a new one."""
-    given = typer.prompt("Its program, which is changed (empty: a new one)", default="", show_default=False).strip()
-    return Path(given) if given else None
 
 
 def write_program(name: str | None, file: Path | None, *, yes: bool, dry_run: bool) -> None:
@@ -83,23 +51,21 @@ def read_program(file: Path) -> str:
 
 
 def _framework(name: str | None, file: Path | None, text: str | None) -> "Framework":
-    from haltline.cli.frameworks.detecting import in_program, named, proposed
+    from haltline.cli.frameworks.guarding import frameworks_of
     from haltline.cli.frameworks.table import FRAMEWORKS
 
-    if name is not None:
-        try:
-            return named(name)
-        except ValueError as error:
-            fail(f"--framework: {error}", Exit.USAGE)
-    if file is not None and file.suffix == ".json":
-        return FRAMEWORKS["mcp"]
-    if text is not None and len(found := in_program(text)) > 1 and not sys.stdin.isatty():
-        fail(f"--framework: expected it, as {file} imports several: {', '.join(found)}", Exit.USAGE)
-    guess = proposed(text, Path.cwd())
-    if guess is None:
-        fail(f"--framework: expected one of {', '.join(FRAMEWORKS)}, got none", Exit.USAGE)
-    say(f"{guess[0]}: {guess[1]}")
-    return FRAMEWORKS[guess[0]]
+    if name is None and file is not None and file.suffix == ".json":
+        name = "mcp"
+    if name is None:
+        found = frameworks_of(text or "")
+        if len(found) != 1:
+            imports = f"several: {', '.join(found)}" if found else f"none of {', '.join(FRAMEWORKS)}"
+            fail(f"--framework: expected it, as {file} imports {imports}", Exit.USAGE)
+        name = found[0]
+    word = name.strip().lower().replace("_", "-")
+    if word not in FRAMEWORKS:
+        fail(f"--framework: expected one of {', '.join(FRAMEWORKS)}, got {name!r}", Exit.USAGE)
+    return FRAMEWORKS[word]
 
 
 def _write_starter(framework: "Framework", *, yes: bool, dry_run: bool) -> None:
@@ -143,38 +109,24 @@ def _write_servers(framework: "Framework", file: Path, text: str, *, yes: bool, 
     from haltline.cli.frameworks.source import CannotEdit
 
     try:
-        new, at_address = behind_proxy(text, _free_ports())
+        new, at_address = behind_proxy(text)
     except CannotEdit as error:
         _by_hand(framework, file, str(error))
-    left = [one for one in at_address if one.why]
-    for one in left:
+    for name, address in at_address.items():
+        command = shlex.join(["haltline", "mcp-proxy", "--name", name, "--url", address])
         say_error(
-            f"haltline: {file}: {one.name}: {one.why}. It is left as it is. By hand, in the file and on a terminal:"
+            f"haltline: {file}: {name} is at an address, and stays. Run this, and write the address that it prints:"
         )
-        typer.echo(f"    {one.member}\n    {one.command}")
-    if new == text and not left:
+        typer.echo(f"    {command}")
+    if new != text:
+        if agreed(file, text, new, yes=yes, dry_run=dry_run):
+            _write(file, new, was=text)
+            say(f"{file}: written")
+            say("Next: haltline up, and a new start of the host with HALTLINE_BOOTSTRAP")
+    elif not at_address:
         say(f"{file}: each server is behind the proxy already; nothing to change")
-    elif new != text and agreed(file, text, new, yes=yes, dry_run=dry_run):
-        _write(file, new, was=text)
-        say(f"{file}: written")
-        if started := [one.command for one in at_address if not one.why]:
-            say(
-                "These proxies must run beside the host (pip install 'haltline[mcp]'), which reaches no server without:"
-            )
-            typer.echo("\n".join(f"    {command}" for command in started))
-        say("Next: haltline up, and a new start of the host and of these with HALTLINE_BOOTSTRAP")
-    if left:
+    if at_address:
         raise typer.Exit(Exit.NO)
-
-
-def _free_ports() -> Iterator[int]:
-    """Ports of this machine for proxies, from their default one."""
-    from haltline.cli.frameworks.mcp_servers import FIRST_PORT
-
-    for port in count(FIRST_PORT):
-        with suppress(OSError):
-            socket.create_server(("127.0.0.1", port)).close()
-            yield port
 
 
 def _by_hand(framework: "Framework", file: Path, why: str) -> NoReturn:

@@ -21,11 +21,10 @@ from haltline.streams.audit.query import open_query
 from haltline.streams.audit.signing import load_signer
 from haltline.streams.incident.bundle import MANIFEST, BadBundle, read_bundle
 from haltline.streams.incident.proof import prove
-from haltline.streams.replay.label_precision import by_rule, recorded, suggest
 from tests.builders import at, call, cases, event
 from tests.streams.commands import haltline, said
 from tests.streams.learning.recorded import LabelledLog
-from tests.streams.replay.recorded import LiveLog, a_night, deletes, label_of
+from tests.streams.replay.recorded import LiveLog, a_night, deletes
 
 
 @pytest.fixture(scope="module")
@@ -310,23 +309,3 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Table:
     table.run(failing("quiet", 2))
     table.label("quiet", "missed", rule="hallucination")
     return table.write()
-
-
-def test_a_threshold_is_suggested_for_false_alarms_and_misses_and_never_applied(
-    labelled: Table, tmp_path: Path
-) -> None:
-    policy = tmp_path / "policy.yaml"
-    text = SOON.model_dump_json(include={"rules"})
-    policy.write_text(text)
-    (suggestion,) = labelled.json("labels", "--suggest", "--policy", str(policy))["suggestions"]
-    assert (suggestion["rule"], suggestion["instead_of"], suggestion["false_alarms_left"]) == ("error_repetition", 3, 0)
-    assert (suggestion["confirmed_kept"], suggestion["confirmed"], suggestion["false_alarms"]) == (2, 2, 3)
-    assert suggestion["policy"].startswith("rules: {error_repetition: {settings: {")
-    assert policy.read_text() == text
-    (of,) = by_rule([label_of("long", "missed", rule="error_repetition")], [])
-    tenth = {"settings": {"medium": 9, "high": 10, "critical": 11}}
-    late = Policy.model_validate({"rules": {"error_repetition": tenth}})
-    found = suggest(of, {"long": recorded("long", failing("long", 6))}, late)
-    assert found is not None
-    assert (found.setting, found.missed_found, found.missed) == ("medium", 1, 1)
-    assert found.value < 9
