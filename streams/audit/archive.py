@@ -10,7 +10,6 @@ from haltline.schemas import wire
 from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.findings import Detection
 from haltline.schemas.record import Record
 from haltline.streams.audit.query import literal, open_query
 from haltline.streams.audit.reading import headers_of
@@ -36,10 +35,6 @@ class Archive:
     def decisions(self, where: str = "") -> list[Decision]:
         """Return every decision, by time on the broker; `where` is SQL over the table's columns. Raises QueryFailed."""
         return _once(self._records(Decision, "\"kind\" = 'decision'", where), lambda one: one.decision_id)
-
-    def detections(self, where: str = "") -> list[Detection]:
-        """Return every finding, like `decisions`. Raises QueryFailed."""
-        return _once(self._records(Detection, "\"kind\" = 'detection'", where), lambda one: one.detection_id)
 
     def labelled(self) -> list[Decision]:
         """Return the decisions that operators labelled. Raises QueryFailed."""
@@ -86,17 +81,6 @@ class Archive:
         )
         names = (row["session_id"] for row in rows)
         return nsmallest(most, (n for n in names if n not in besides), key=lambda name: _drawn(name, seed))
-
-    def proposals(self, event_ids: Sequence[str]) -> dict[str, ActionEvent]:
-        """Return the events with these ids, by id, as far as they exist. Raises QueryFailed."""
-        found: dict[str, ActionEvent] = {}
-        for first in range(0, len(event_ids), 500):
-            some = ", ".join(map(literal, event_ids[first : first + 500]))
-            for row in self._rows(f'"kind" LIKE \'action.%\' AND "event_id" IN ({some})'):
-                event = _event(row)
-                if event is not None:
-                    found.setdefault(event.event_id, event)
-        return found
 
     def _records(self, model: type[_R], condition: str, where: str) -> Iterator[_R]:
         for row in self._rows(condition + (f" AND ({where})" if where else "")):

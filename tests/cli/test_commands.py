@@ -25,12 +25,10 @@ from haltline.cli.agent import hook_settings
 from haltline.cli.app import COMMANDS, app
 from haltline.cli.operator import import_recordings
 from haltline.cli.operator import tail as tailing
-from haltline.cli.operator.audit import records
 from haltline.schemas import acts
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
 from haltline.schemas.intervening import Vocabulary
-from haltline.schemas.intervention_records import RecordOutcome, RecordType, RiskLevel
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
 from haltline.schemas.wire import MODELS
@@ -144,9 +142,6 @@ def test_every_command_that_prints_data_prints_json_and_defaults_fit_each_other(
         pytest.param(get_args(acts.ScopeName), tuple(ScopeKind), id="scopes"),
         pytest.param(get_args(common.RulesName), tuple(Runs), id="which rules a group runs"),
         pytest.param(get_args(tailing.VocabularyName), tuple(Vocabulary), id="vocabularies"),
-        pytest.param(get_args(records.TypeName), tuple(RecordType), id="types of interventions"),
-        pytest.param(get_args(records.OutcomeName), tuple(RecordOutcome), id="outcomes of interventions"),
-        pytest.param(get_args(records.RiskName), tuple(RiskLevel), id="risk levels"),
         pytest.param(get_args(import_recordings.FormatName), FORMATS, id="formats of recordings"),
         pytest.param({Topics().prefix + name for name in MODELS}, set(Topics().all), id="topics"),
         pytest.param((common.KAFKA_PORT, common.KAFKA_PARTITIONS), (DEFAULT_PORT, DEFAULT_PARTITIONS), id="Kafka"),

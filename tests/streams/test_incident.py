@@ -246,40 +246,13 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Table:
     return table.write()
 
 
-def test_records_are_found_and_what_was_prevented_is_counted_once(stopped: Table) -> None:
-    assert stopped.json("interventions", "--type", "warning")["total"] == 1
-    assert stopped.json("interventions", "--outcome", "blocked", "--limit", "2")["skip"] == 2
-    assert stopped.ask("interventions", "--type", "pii_blocked")[0] == Exit.NO
-    assert stopped.json("interventions", "--rule", "killed")["total"] == 3
-    assert stopped.json("interventions", "--action", "delete_asset", "--since", "2025-06-15")["total"] == 5
-    for nothing in (("--session", "nobody"), ("--action", "look_up"), ("--until", "2025-06-15"), ("--agent", "nobody")):
-        assert stopped.ask("interventions", *nothing)[0] == Exit.NO
-    stats = stopped.json("interventions", "--stats")
-    (advice,) = stats.pop("advice")
-    assert (advice["rule"], advice["hints"], advice["stopped"]) == ("destructive_repeat", 1, 1)
-    assert stats == {
-        "total_interventions": 5,
-        "by_type": {"warning": 1, "loop_detected": 4},
-        "by_outcome": {"blocked": 4, "warned": 1},
-        "cost_prevented_usd": 3.0,
-        "high_risk_blocks": 3,
-        "time_series": [{"date": "2025-06-15", "interventions": 5, "cost_prevented_usd": 3.0}],
-        "top_blocked_actions": [{"action_name": "delete_asset", "count": 4, "cost_prevented_usd": 3.0}],
-        "top_triggering_policies": [
-            {"policy_id": "killed", "policy_name": "default version 1", "count": 3},
-            {"policy_id": "destructive_repeat", "policy_name": "default version 1", "count": 2},
-        ],
-    }
-
-
-def test_the_report_for_people_without_arguments_and_outputs(stopped: Table) -> None:
-    code, result = stopped.ask("incident", "s1")
-    assert code == Exit.OK
-    assert "hunter2" not in result + stopped.ask("incident", "s1", "--json")[1]
+def test_the_report_has_no_arguments_and_outputs(stopped: Table, tmp_path: Path) -> None:
+    out = tmp_path / "s1.zip"
+    assert said("incident", "s1", "--out", out, "--table", stopped.uri)[0] == Exit.OK
+    page = read_bundle(out).files["report.html"].decode()
+    assert "hunter2" not in page
+    assert "Keep the agent stopped" in page
     assert stopped.ask("labels")[0] == Exit.NO, "nothing is labelled"
-    for part in ("root cause: loop_detected", "now: Keep the agent stopped", "the last 50 actions", "options: abort"):
-        assert part in result, part
-    assert stopped.ask("incident", "nobody")[0] == Exit.NO
 
 
 # Labels
