@@ -68,22 +68,16 @@ def _client(file: str | Client) -> Client:
     """The settings in a file of lines `name=value`; empty lines and lines that begin with # are ignored."""
     if isinstance(file, Client):  # typer also parses a default
         return file
-    settings = Client()
+    from haltline.interventions.agent.settings import read_client_config
+
     try:
-        lines = Path(file).read_text(encoding="utf-8").splitlines()
+        settings = Client(read_client_config(Path(file)))
     except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"{file}: expected a text file, got {error}") from error
-    for number, line in enumerate(map(str.strip, lines), start=1):
-        if not line or line.startswith("#"):
-            continue
-        name, equals, value = line.partition("=")
-        if not equals or not name.strip():
-            raise typer.BadParameter(f"{file}:{number}: expected name=value, got {name.strip()[:40]!r}")
-        if name.strip() in _RUN_CODE:
-            raise typer.BadParameter(
-                f"{file}:{number}: expected a setting that loads or runs no code, got {name.strip()}"
-            )
-        settings[name.strip()] = value.strip()
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    for name in sorted(_RUN_CODE & settings.keys()):
+        raise typer.BadParameter(f"{file}: expected settings that load or run no code, got {name}")
     return settings
 
 

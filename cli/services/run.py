@@ -30,7 +30,7 @@ from haltline.cli.common import (
     fail,
     option_of,
 )
-from haltline.cli.operator.audit import labels, maintenance, query
+from haltline.cli.operator.audit import export, labels, maintenance, query
 from haltline.cli.policy_option import read_policy
 from haltline.schemas.topics import Topics
 
@@ -293,7 +293,7 @@ def register(app: typer.Typer) -> None:
     app.command()(worker)
     group = typer.Typer(invoke_without_command=True, no_args_is_help=False)
     group.callback()(audit)
-    for commands in (query, labels, maintenance):  # in the help's order
+    for commands in (query, labels, maintenance, export):  # in the help's order
         commands.register(group)
     app.add_typer(group, name="audit")
     app.command()(kafka)

@@ -62,7 +62,7 @@ for line in sys.stdin:
 
 NO_JSON = {
     **dict.fromkeys(("up", "worker", "audit", "console", "notify", "opinion", "kafka"), "a service"),
-    **dict.fromkeys(("schemas", "policy schema"), "prints JSON always"),
+    "schemas": "prints JSON always",
     **dict.fromkeys(("hook", "watch", "mcp-proxy", "intake"), "run beside agents"),
     "import": "prints JSON lines always",
     "demo": "a show for people",

@@ -1,10 +1,9 @@
-"""One session in one file: complete, provable and replayable; and the audit's reports on interventions."""
+"""One session in one file: complete, provable and replayable; and labels by rule."""
 
 import shutil
 import zipfile
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from haltline.cli.common import Exit
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Level
-from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.events import ActionEvent
 from haltline.schemas.keys import make_keys
 from haltline.schemas.policy import Policy
 from haltline.streams.audit.chain import record_digest
@@ -21,7 +20,7 @@ from haltline.streams.audit.query import open_query
 from haltline.streams.audit.signing import load_signer
 from haltline.streams.incident.bundle import MANIFEST, BadBundle, read_bundle
 from haltline.streams.incident.proof import prove
-from tests.builders import at, call, cases, event
+from tests.builders import at, call, cases
 from tests.streams.commands import haltline, said
 from tests.streams.learning.recorded import LabelledLog
 from tests.streams.replay.recorded import LiveLog, a_night, deletes
@@ -195,67 +194,14 @@ def test_a_bundle_of_another_release_that_decides_otherwise_says_so(bundle: Path
     assert (code, "made by haltline 0.0.1, this is " in output) == (1, True), output
 
 
-OTHERS = ("spend_velocity", "budget", "step_review")
-PRICES = {"prices": [{"action": "delete_*", "usd": 3}]}
-PRICED = Policy.model_validate({"rules": {rule: {"enabled": False} for rule in OTHERS}, "interventions": PRICES})
-
-
-class Table(LabelledLog):
-    """The audit table of a log in which each decision is delivered twice, as may be."""
-
-    def __init__(self, folder: Path, policy: Policy) -> None:
-        super().__init__(policy)
-        self.uri = folder / "audit"
-
-    def write(self) -> "Table":
-        for one in list(self.log.decided()):
-            self.log.send(one.topic, key=one.key, value=one.value)
-        self.log.audited(self.uri)
-        return self
-
-    def ask(self, *arguments: str) -> tuple[int, str]:
-        done = haltline("audit", *arguments, "--table", self.uri)
-        return done.exit_code, done.stdout
-
-    def json(self, *arguments: str) -> Any:
-        code, result = self.ask(*arguments, "--json")
-        assert code == Exit.OK, result
-        return orjson.loads(result)
-
-
-def looks_and_deletes(
-    session: str = "s1", count: int = 6, *, usage: dict[str, float] | None = None
-) -> list[ActionEvent]:
-    """Sixty looks, then one table deleted again and again."""
-    goal = {"goal": "Tidy the catalogue"}
-    events = [event(0, "", session=session, kind=Kind.SESSION_STARTED, outcome=None, task=goal)]
-    for number in range(60):
-        looked: dict[str, Any] = {"usage": usage, "output_head": "hunter2"}
-        events += call(1 + number, "look_up", f"asset_id=a{number}", session=session, **looked)
-    args = {"id": "fact_sales"}
-    for number in range(count):
-        deleted = call(100 + 6 * number, "delete_asset", "asset_id=fact_sales", session=session, args=args)
-        events += deleted if number < 2 else deleted[:1]
-    return events
-
-
-@pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> Table:
-    table = Table(tmp_path_factory.mktemp("stopped"), PRICED)
-    table.run(looks_and_deletes(usage={"input_tokens": 100, "cost_usd": 0.5}))
-    return table.write()
-
-
-def test_the_report_has_no_arguments_and_outputs(stopped: Table, tmp_path: Path) -> None:
-    out = tmp_path / "s1.zip"
-    assert said("incident", "s1", "--out", out, "--table", stopped.uri)[0] == Exit.OK
-    page = read_bundle(out).files["report.html"].decode()
-    assert "hunter2" not in page
-    assert "Keep the agent stopped" in page
-    assert stopped.ask("labels")[0] == Exit.NO, "nothing is labelled"
-
-
-# Labels
+def test_the_report_has_no_outputs(tmp_path: Path) -> None:
+    looks = [one for number in range(3) for one in call(number, "look_up", f"asset_id=a{number}", session="s1")]
+    looks = [one.model_copy(update={"output_head": "hunter2"}) for one in looks]
+    audit = LiveLog().events([*looks, *deletes("s1", 6, 12, 18)]).audited(tmp_path / "audit")
+    code, output = said("incident", "s1", "--out", tmp_path / "s1.zip", "--table", audit)
+    assert code == Exit.OK, output
+    page = read_bundle(tmp_path / "s1.zip").files["report.html"].decode()
+    assert ("hunter2" in page, "Keep the agent stopped" in page) == (False, True)
 
 
 def failing(session: str, times: int) -> list[ActionEvent]:
@@ -265,20 +211,19 @@ def failing(session: str, times: int) -> list[ActionEvent]:
     return [event for pair in calls for event in pair]
 
 
-THIRD = {"settings": {"medium": 3, "high": 4, "critical": 5}, "levels": {"medium": "PAUSE"}}
-SOON = Policy.model_validate({"rules": {"error_repetition": THIRD}})
-
-
-@pytest.fixture(scope="module")
-def labelled(tmp_path_factory: pytest.TempPathFactory) -> Table:
-    """Under a policy that stops at the third error: two sessions that went on to ten, three that would have ended."""
-    table = Table(tmp_path_factory.mktemp("labelled"), SOON)
-    sound = [(f"good-{number}", 3, "false_alarm") for number in (1, 2, 3)]
-    for session, times, label in (("bad-1", 12, "confirmed"), ("bad-2", 10, "confirmed"), *sound):
-        table.run(failing(session, times))
-        first = next(d for d in table.decisions(session) if d.level >= Level.PAUSE)
-        table.label(session, "confirmed", first)
-        table.label(session, label, first)  # the last word counts
-    table.run(failing("quiet", 2))
-    table.label("quiet", "missed", rule="hallucination")
-    return table.write()
+def test_labels_are_counted_by_rule_and_the_last_one_of_a_decision_counts(tmp_path: Path) -> None:
+    third = {"settings": {"medium": 3, "high": 4, "critical": 5}, "levels": {"medium": "PAUSE"}}
+    log = LabelledLog(Policy.model_validate({"rules": {"error_repetition": third}}))
+    for session, times, label in (("bad", 12, "confirmed"), ("good-1", 3, "false_alarm"), ("good-2", 3, "false_alarm")):
+        log.run(failing(session, times))
+        first = next(one for one in log.decisions(session) if one.level >= Level.PAUSE)
+        log.label(session, "confirmed", first)
+        log.label(session, label, first)
+    log.run(failing("quiet", 2))
+    log.label("quiet", "missed", rule="hallucination")
+    table = log.log.audited(tmp_path / "audit")
+    done = haltline("audit", "labels", "--table", table, "--json")
+    counts = [(one["rule"], *list(one.values())[1:]) for one in orjson.loads(done.stdout)["rules"]]
+    assert counts == [("error_repetition", 1, 2, 0, 0.3333, 1.0), ("hallucination", 0, 0, 1, None, 0.0)]
+    empty = LiveLog().events(deletes("s", 0)).audited(tmp_path / "empty")
+    assert haltline("audit", "labels", "--table", empty).exit_code == Exit.NO

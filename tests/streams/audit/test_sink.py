@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from confluent_kafka import KafkaError, TopicPartition
 from deltalake import DeltaTable
 from prometheus_client.parser import text_string_to_metric_families
 
-from haltline.cli.operator.audit.verify_periodically import verify_again
+from haltline.cli.operator.audit.maintenance import record_verification
+from haltline.cli.operator.repeating import repeat
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.compaction import Compacted, Compactor, Ended, compact_if_many
 from haltline.streams.audit.observer import SinkObserver
@@ -172,8 +174,10 @@ def test_the_last_verification_is_reported_and_a_table_that_is_away_is_none(caps
             raise result
         return result
 
+    metrics = Metrics("verifier")
+    every, to_note = timedelta(milliseconds=1), partial(record_verification, metrics, once)
     with pytest.raises(KeyboardInterrupt):
-        verify_again(timedelta(milliseconds=1), "127.0.0.1", 0, once)
+        repeat("audit verify", every, to_note, metrics, ("127.0.0.1", 0))
     assert "haltline_audit_chain_intact" not in reported[0], "nothing was verified yet"
     for sample in ("chain_intact 1.0", "verified_rows 7.0", "unsigned_rows 2.0"):
         assert [f"haltline_audit_{sample}" in one for one in reported[1:3]] == [True, True]
