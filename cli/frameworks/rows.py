@@ -35,9 +35,7 @@ class WrapKeyword:
     before: str
     after: str
     unguarded: tuple[str, ...] = ()
-    """Keywords with tools that cannot be guarded in this way."""
-    copies: tuple[str, ...] = ()
-    """Methods that copy an agent, with the same keywords."""
+    """Keywords and methods that give an agent tools which cannot be guarded in this way."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,31 +51,7 @@ class WrapCall:
     """The function is wrapped, not its call: `guarded(create_react_agent, guard)(model, tools)`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WithBlock:
-    """Puts the statement that calls one of these methods into a block: `with guarded(guard):`."""
-
-    methods: tuple[str, ...]
-    header: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class AddStatement:
-    """Adds a statement after the module's assignment of `target`, such as ADK's `root_agent`.
-
-    `{target}` and `{app}` stand for that name and for the program's, or its folder's, as an identifier.
-    """
-
-    target: str
-    statement: str
-    imports: tuple[str, ...]
-    """Further import lines, besides the adapter's."""
-    names: tuple[str, ...]
-    """The names that these imports and the statement bind."""
-    calls: tuple[str, ...] = ()
-
-
-Change = AddItem | SetKeyword | WrapKeyword | WrapCall | WithBlock | AddStatement
+Change = AddItem | SetKeyword | WrapKeyword | WrapCall
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,10 +7,7 @@ import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
 
-_LAYOUT: Final = frozenset({tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT})
-Statement = ast.stmt
 Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -50,12 +47,12 @@ class Source:
             self.offset(node.end_lineno or node.lineno, node.end_col_offset or 0),
         )
 
-    def first_line(self, statement: Statement) -> int:
+    def first_line(self, statement: ast.stmt) -> int:
         """The first line of a statement, including its decorators."""
         decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
         return min([statement.lineno, *(one.lineno for one in decorators)])
 
-    def indent(self, statement: Statement) -> str:
+    def indent(self, statement: ast.stmt) -> str:
         """The indentation of a statement. Raises CannotEdit if another statement precedes it on the line."""
         line = self._lines[self.first_line(statement) - 1]
         before = line[: len(line) - len(line.lstrip())]
@@ -74,16 +71,6 @@ class Source:
     def line_start(self, line: int) -> int:
         """The offset at which a line begins; the line after the last is at the end."""
         return min(self._starts[line - 1], len(self.text))
-
-    def lines_of(self, statement: Statement) -> Iterator[int]:
-        """The lines of a statement that may be indented. Raises CannotEdit if it has a multi-line string."""
-        first, last = self.first_line(statement), statement.end_lineno or statement.lineno
-        for one in self.tokens:
-            if one.start[0] < one.end[0] and first <= one.start[0] <= last and one.type not in _LAYOUT:
-                raise CannotEdit(f"line {one.start[0]}: expected a statement without a text of several lines")
-        if self._lines[last - 1].rstrip().endswith("\\"):
-            raise CannotEdit(f"line {last}: expected a statement that ends with its line")
-        yield from range(first, last + 1)
 
     def result(self) -> str:
         """The program with its changes. Raises CannotEdit if the result is not valid, or a comment is lost."""
@@ -154,15 +141,9 @@ class Source:
     @cached_property
     def calls(self) -> list[ast.Call]:
         """Every call, in the order of the text, except in f-strings, where offsets are unreliable."""
-        inside = {
-            id(below) for node in ast.walk(self.tree) if isinstance(node, ast.JoinedStr) for below in ast.walk(node)
-        }
-        return [call for call in self.every_call if id(call) not in inside]
-
-    @cached_property
-    def every_call(self) -> list[ast.Call]:
-        """Like `calls`, including calls inside f-strings."""
-        found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
+        texts = [node for node in ast.walk(self.tree) if isinstance(node, ast.JoinedStr)]
+        inside = {id(below) for node in texts for below in ast.walk(node)}
+        found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call) and id(node) not in inside]
         return sorted(found, key=lambda one: (one.lineno, one.col_offset))
 
     @cached_property
@@ -176,10 +157,6 @@ class Source:
         while node in self.parents:
             node = self.parents[node]
             yield node
-
-    def statement_of(self, node: ast.AST) -> Statement:
-        """The statement that contains a node."""
-        return next(one for one in self.above(node) if isinstance(one, ast.stmt))
 
 
 def normal(text: str) -> tuple[str, str]:

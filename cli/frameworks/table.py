@@ -4,10 +4,8 @@ from typing import Any, Final
 
 from haltline.cli.frameworks.rows import (
     AddItem,
-    AddStatement,
     Framework,
     SetKeyword,
-    WithBlock,
     WrapCall,
     WrapKeyword,
 )
@@ -50,8 +48,7 @@ _ROWS: Final = (
                     keyword="tools",
                     before="adapter.guarded(",
                     after=")",
-                    unguarded=("mcp_servers",),
-                    copies=("clone",),
+                    unguarded=("mcp_servers", "clone"),
                 ),
                 SetKeyword(
                     calls=("Runner.run", "Runner.run_sync", "Runner.run_streamed"),
@@ -140,20 +137,11 @@ _ROWS: Final = (
         "Google ADK",
         imports=("google.adk",),
         names=("HaltlinePlugin",),
-        how="InMemoryRunner(agent, plugins=[HaltlinePlugin(guard)])",
+        how="App(name=..., root_agent=agent, plugins=[HaltlinePlugin(guard)]), or InMemoryRunner(agent, plugins=[...])",
         ends="`RuntimeError`, caused by `Refused`",
         edits=(
             (AddItem(calls=("App",), keyword="plugins", item="HaltlinePlugin({guard})"),),
             (AddItem(calls=("InMemoryRunner", "Runner"), keyword="plugins", item="HaltlinePlugin({guard})"),),
-            # The variables that `adk run` and `adk web` read: if a module has both, they use the app.
-            (
-                AddStatement(
-                    target="root_agent",
-                    statement='app = App(name="{app}", root_agent={target}, plugins=[HaltlinePlugin({guard})])',
-                    imports=("from google.adk.apps import App",),
-                    names=("app", "App"),
-                ),
-            ),
         ),
     ),
     _row(
@@ -162,14 +150,6 @@ _ROWS: Final = (
         names=("guarded",),
         how="with guarded(guard): crew.kickoff()",
         ends="`HookAborted`, caused by `Refused`",
-        edits=(
-            (
-                WithBlock(
-                    methods=("kickoff", "kickoff_async", "akickoff", "kickoff_for_each", "kickoff_for_each_async"),
-                    header="with guarded({guard}):",
-                ),
-            ),
-        ),
     ),
     _row(
         "browser-use",

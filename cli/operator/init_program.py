@@ -96,7 +96,7 @@ def _write_guarded(framework: "Framework", file: Path, text: str, *, yes: bool, 
         if is_guarded(text):
             say(f"{file}: it imports haltline already; nothing to change")
             return
-        new = guarded_program(text, framework, _agent_id(file), app=_app_of(file))
+        new = guarded_program(text, framework, _agent_id(file))
     except CannotEdit as error:
         _by_hand(framework, file, str(error))
     if agreed(file, text, new, yes=yes, dry_run=dry_run):
@@ -187,13 +187,6 @@ def _umask() -> int:
 
 def _agent_id(file: Path) -> str:
     return re.sub(r"[^\w.-]+", "-", file.stem)[:64].strip("-") or STARTER
-
-
-def _app_of(file: Path) -> str:
-    """ADK's name of a program's application: its folder, if the file's name is generic."""
-    name = file.resolve().parent.name if file.stem in {"agent", "__init__"} else file.stem
-    name = re.sub(r"\W+", "_", name, flags=re.ASCII)
-    return name if name[:1].isalpha() and name != "user" else f"app_{name}"
 
 
 def _say_next(framework: "Framework", file: Path, *, is_new: bool) -> None:

@@ -1,9 +1,6 @@
 """`haltline init FILE`: agents that would stay unguarded, and hosts of MCP servers."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,15 +8,9 @@ import pytest
 from haltline.cli.frameworks.table import FRAMEWORKS
 from tests.builders import cases
 from tests.cli.initializing import init
-from tests.conformance.environments import python_of, require_environment
 
 pytestmark = pytest.mark.usefixtures("folder")
 
-LOADS = """
-from google.adk.cli.utils.agent_loader import AgentLoader
-app = AgentLoader(".").load_agent("shop")
-print(type(app).__name__, app.name, app.root_agent.name, [plugin.name for plugin in app.plugins])
-"""
 SERVERS = """{
   "mcpServers": {
     "files": {"command": "npx", "args": ["-y", "files", "/é"]},
@@ -34,25 +25,6 @@ AT_ADDRESSES = """{"mcpServers": {
   "git": {"command": "uvx"}
 }}
 """
-
-
-def run(python: Path, *words: str) -> list[str]:
-    environ = os.environ | {"HALTLINE_MODE": "local", "PYTHONPATH": os.pathsep.join(sys.path)}
-    if python != Path(sys.executable):
-        environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[2] / "src")
-    done = subprocess.run([str(python), *words], capture_output=True, text=True, check=False, timeout=120, env=environ)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
-
-def test_adk_loads_the_app_that_init_has_made_of_a_root_agent() -> None:
-    require_environment("google-adk")
-    Path("shop").mkdir()
-    Path("shop/agent.py").write_text(
-        "from google.adk.agents import Agent\n\nroot_agent = Agent(name='cleaner', model='gemini-2.5-flash')\n"
-    )
-    assert init("shop/agent.py", "--yes").exit_code == 0
-    assert run(python_of("google-adk"), "-c", LOADS)[-1] == "App shop cleaner ['haltline']"
 
 
 def test_the_servers_of_a_host_come_behind_the_proxy_and_all_else_stays() -> None:
@@ -114,19 +86,15 @@ SMOL_FIRST = "from smolagents import CodeAgent\na = CodeAgent()\nb = CodeAgent(m
         ("openai-agents", OPENAI_FIRST, "Agent(**cfg)", "line 4: expected arguments by name, got **"),
         ("openai-agents", OPENAI_FIRST, "Agent('y', None, [t])", "line 4: expected arguments by name, got several"),
         ("openai-agents", OPENAI_FIRST, "Agent(name='y', mcp_servers=[s])", "line 4: expected no mcp_servers="),
-        ("openai-agents", OPENAI_FIRST, "a.clone(tools=[y])", "line 4: expected a copy without tools of its own"),
+        ("openai-agents", OPENAI_FIRST, "a.clone(tools=[y])", "line 4: expected tools only where the agent is made"),
         ("openai-agents", OPENAI_FIRST, "a.tools.append(y)", "line 4: expected tools only where the agent is made"),
-        ("openai-agents", OPENAI_FIRST, "a.mcp_servers = [y]", "line 4: expected mcp_servers only where the agent"),
+        ("openai-agents", OPENAI_FIRST, "a.mcp_servers = [y]", "line 4: expected tools only where the agent is made"),
         ("smolagents", SMOL_FIRST, "c = CodeAgent()", "line 4: expected one agent with all others as a part of it"),
         ("google-adk", "from google.adk import App, Runner\na = App()\nRunner(app=a)\n", "Runner(agent=x)", "line 4: "),
         ("langchain", "from langgraph.prebuilt import create_react_agent\na = create_react_agent(m, [t])\n",
          "make = create_react_agent", "line 3: expected create_react_agent only in calls"),
         ("opentelemetry", "from opentelemetry.sdk.trace import TracerProvider\np = TracerProvider()\n",
          "class P(TracerProvider): ...", "line 3: expected TracerProvider only in calls"),
-        ("crewai", "import crewai\nc.kickoff()\n", "pool.submit(c.kickoff)",
-         "line 3: expected c.kickoff only in calls"),
-        ("crewai", "import crewai\nc.kickoff()\n", "x = lambda: c.kickoff()", "got one that runs later"),
-        ("crewai", "import crewai\nc.kickoff()\n", "x = [c.kickoff_async()]", "got one that runs later"),
     ],
 )  # fmt: skip
 def test_nothing_is_written_where_a_second_agent_would_stay_unguarded(
@@ -142,10 +110,9 @@ def test_nothing_is_written_where_a_second_agent_would_stay_unguarded(
 @pytest.mark.parametrize(
     ("framework", "program"),
     [
-        ("openai-agents", OPENAI_FIRST + "self.tools = [t]\nb = Agent(name='y')\nc = a.clone(name='z')\n"),
+        ("openai-agents", OPENAI_FIRST + "self.tools = [t]\nb = Agent(name='y')\n"),
         ("google-adk", "from google.adk import App, Runner\na = App()\nr = Runner(app=a)\n"),
         ("smolagents", SMOL_FIRST),
-        ("crewai", "import crewai\nasyncio.run(c.kickoff_async())\n"),
     ],
 )
 def test_a_program_whose_every_agent_is_guarded_is_changed(framework: str, program: str) -> None:

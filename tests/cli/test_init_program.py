@@ -54,13 +54,6 @@ PYDANTIC_AI = IMPORTS + "pydantic_ai import HaltlineCapability\n"
             id="two kinds of changes",
         ),
         pytest.param(
-            "crewai",
-            "import crewai\ndef f(c):\n    result = c.kickoff(\n        inputs={},\n    )\n    return result\n",
-            f"import crewai\n\n{IMPORTS}crewai import guarded\ndef f(c):\n    {GUARD}    with guarded(guard):\n"
-            "        result = c.kickoff(\n            inputs={},\n        )\n    return result\n",
-            id="a statement within a block",
-        ),
-        pytest.param(
             "google-adk",
             "from google.adk.apps import App\nfrom google.adk.runners import Runner\nr = Runner(app=App(name='a'))\n",
             "from google.adk.apps import App\nfrom google.adk.runners import Runner\n\n"
@@ -126,11 +119,6 @@ def test_a_program_is_put_behind_a_guard(framework: str, program: str, expected:
         "hooks of its own": ("claude-agent-sdk",
             "from claude_agent_sdk import ClaudeAgentOptions\no = ClaudeAgentOptions(hooks=HOOKS)\n",
             "line 2: expected no hooks= yet"),
-        "a text that would be indented": ("crewai", 'import crewai\nc.kickoff(inputs={"a": """\nx\n"""})\n',
-            "line 2: expected a statement without a text of several lines"),
-        "a loop": ("crewai", "import crewai\nfor x in c.kickoff():\n    pass\n", "line 2: expected a statement of its"),
-        "an agent of ADK under a condition": ("google-adk", "import google.adk\nif x:\n    root_agent = make()\n",
-            "line 3: expected root_agent made once"),
         "a byte order mark": ("ag2", "\ufeffimport ag2\n", "without a byte order mark"),
         "mixed line ends": ("ag2", "import ag2\r\nx = 1\n", "expected one kind of line ends"),
     },
