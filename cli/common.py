@@ -4,9 +4,11 @@ Every command imports this module, so it imports only what all of them need.
 """
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeVar
 
@@ -174,6 +176,18 @@ def tracked(items: Iterable[_Item], what: str) -> Iterable[_Item]:
 
     shown = Console(stderr=True)
     return track(items, what, console=shown, disable=not shown.is_terminal)
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[..., None]]:
+    """A progress bar if standard error is a terminal; the yielded function advances it, by 1 or a number."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    shown = Console(stderr=True)
+    with Progress(console=shown, disable=not shown.is_terminal, transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield partial(bar.advance, task) if shown.is_terminal else lambda _=1: None
 
 
 def say(text: str, style: str = "") -> None:

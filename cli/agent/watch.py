@@ -4,14 +4,21 @@ import os
 import shlex
 import signal
 import sys
+import time
 import uuid
-from typing import Annotated, Any, Literal
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from haltline.cli.cluster import with_guard
 from haltline.cli.common import Exit, PolicyFile, fail
 
+if TYPE_CHECKING:
+    from haltline.streams.scan.following import Trip
+
+_EVERY_S: Final = 2.0
 STOPPED = 90
 NOT_STOPPED = 91
 
@@ -27,33 +34,26 @@ def watch(
     everything: Annotated[
         bool, typer.Option("--all", help="Instead: print findings in the histories that agents here write now.")
     ] = False,
-    notify: Annotated[
-        Literal["terminal", "desktop"],
-        typer.Option(help="With --all; desktop: also a notification, by notify-send or osascript."),
-    ] = "terminal",
     policy: PolicyFile = None,
 ) -> None:
     """Run an agent that prints JSON lines; end it and its child processes when its session is killed.
 
     The agent prints like `claude --output-format stream-json` or `codex exec --json`; its output is passed on, and its
     events are published. With --all nothing is run or stopped: what `haltline scan` would find is printed, one line
-    each, and with --bootstrap published; --policy is for that only.
+    each; --policy is for that only.
 
     Exit codes: the agent's own (128 and the number of the signal that ended it); 90: it was stopped with all its
-    processes; 91: it was stopped, and some of its processes still run; 2: the command or its configuration is wrong;
-    3: no broker answers (--all).
+    processes; 91: it was stopped, and some of its processes still run; 2: the command or its configuration is wrong.
 
     Example: haltline watch -- claude -p 'tidy up' --output-format stream-json --verbose
 
-    Example: haltline watch --all --notify desktop
+    Example: haltline watch --all
     """
     if everything == bool(command):
         fail(f"watch: expected a command after --, or --all; got {'both' if command else 'none'}", Exit.USAGE)
     if command:
         raise typer.Exit(_run(command, given, grace))
-    from haltline.cli.agent.watch_all import watch_all
-
-    watch_all(given.get("bootstrap"), policy, desktop=notify == "desktop")
+    _watch_all(policy)
 
 
 def _run(command: list[str], given: dict[str, Any], grace_s: float) -> int:
@@ -83,6 +83,31 @@ def _run(command: list[str], given: dict[str, Any], grace_s: float) -> int:
         return _say(f"{ended.refused}\nhaltline: watch: the agent and all its child processes have ended", STOPPED)
     code = ended.code or 0
     return code if code >= 0 else 128 - code
+
+
+def _watch_all(policy: Path | None) -> None:
+    """Print findings in the histories that grow, until interrupted."""
+    from haltline.cli.policy_option import read_policy
+    from haltline.streams.importing.reading import shown
+    from haltline.streams.scan.following import Following
+
+    following = Following(read_policy(policy), since_ms=int(time.time() * 1000))
+    count = following.start()
+    what = f"{count} histor{'y' if count == 1 else 'ies'}, and new ones" if count else "no histories yet, but new ones"
+    _say(f"{what}; Ctrl-C ends", 0)
+    with suppress(KeyboardInterrupt):
+        while True:
+            for trip in following.poll():
+                print(f"{time.strftime('%H:%M:%S')} {shown(line_of(trip))}", flush=True)
+            time.sleep(_EVERY_S)
+
+
+def line_of(trip: "Trip") -> str:
+    """The session, the decision, its reason, and the message to the agent."""
+    decision = trip.decision
+    advice = f" Hint: {' '.join(decision.message.split())}" if decision.message else ""
+    session = f"{trip.agent} {trip.project} {decision.session_id} {decision.level.name} {decision.detector}"
+    return f"{session}: {' '.join(decision.reason.split())}.{advice}"
 
 
 def _say(text: str, code: int) -> int:

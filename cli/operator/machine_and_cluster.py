@@ -23,7 +23,6 @@ from haltline.streams.operator.health_checks import (
     check_permissions,
     check_progress,
     published_policies,
-    shadow_progress,
 )
 
 _log = logging.getLogger(__name__)
@@ -71,7 +70,6 @@ def cluster(at: Cluster, agent: str, *, sinks: str) -> Iterator[Check]:
         return
     do = f"haltline worker --bootstrap {bootstrap} --group {group}"
     yield check_progress("workers' progress", bootstrap, topics, group=group, do=do, client=client)
-    yield shadow_progress(bootstrap, topics, group=group, client=client)
     do = f"haltline audit --bootstrap {bootstrap}"
     yield check_progress("sink's progress", bootstrap, topics, group=sinks, do=do, client=client)
     yield published_policies(bootstrap, topics, client)

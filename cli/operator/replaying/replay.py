@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, Exit, fail, option_of, print_json, say
-from haltline.cli.sources import Where, opened, progress, say_missing, with_source
+from haltline.cli.common import AsJson, Exit, fail, option_of, print_json, progress, say
+from haltline.cli.sources import Where, opened, say_missing, with_source
 from haltline.cli.tables import print_table
 
 if TYPE_CHECKING:
