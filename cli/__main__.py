@@ -4,7 +4,6 @@ import sys
 
 import haltline
 from haltline.cli import settings_file
-from haltline.cli.base_commands import needs
 
 
 def main() -> None:
@@ -25,15 +24,9 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(f"haltline {haltline.__version__}")
         return
-    try:
-        from haltline.cli.app import app
+    from haltline.cli.app import app
 
-        app()
-    except ModuleNotFoundError as missing:
-        if (text := needs((missing.name or "").partition(".")[0])) is None:
-            raise
-        print(f"haltline: {text}", file=sys.stderr)
-        sys.exit(2)  # like every command with an invalid configuration
+    app()
 
 
 if __name__ == "__main__":

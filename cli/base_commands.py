@@ -12,18 +12,23 @@ PROCESSOR = frozenset(
     }
 )
 """Packages of the extra `processor`, which an agent's installation does not have."""
-_CONSOLE = frozenset({"authlib", "fastapi", "httptools", "itsdangerous", "sqlalchemy", "starlette", "uvicorn"})
+_EXTRAS = {
+    "console": "console",
+    "intake": "intake",
+    "learn": "processor,learn",
+    "mcp-proxy": "mcp",
+    "notify": "notify",
+    "opinion": "opinion",
+}
+"""The extra of a command that has one of its own."""
 
 
-def needs(package: str) -> str | None:
-    """What to tell a user without a package that an extra brings; None: no extra of a command brings it."""
-    extra = "processor" if package in PROCESSOR else "console" if package in _CONSOLE else None
-    if extra is None:
+def needs(package: str, command: str) -> str | None:
+    """What to tell a user of a command without a package that an extra brings; None: no extra brings it."""
+    extra = "processor" if package in PROCESSOR else _EXTRAS.get(command)
+    if extra is None or package == "haltline":
         return None
-    return (
-        f"this command needs {package}, which is not installed. "
-        f"It comes with the {extra}: pip install 'haltline[{extra}]'"
-    )
+    return f"{command} needs {package}, which is not installed: pip install 'haltline[{extra}]'"
 
 
 def missing_packages() -> list[str]:

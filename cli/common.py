@@ -133,6 +133,9 @@ MetricsPort = Annotated[
 ]
 FetchWait = Annotated[int, typer.Option(help="How long the broker may hold a fetch; 10 for an embedded broker.", min=1)]
 MetricsHost = Annotated[str, typer.Option(help="Address of /metrics; 0.0.0.0 for all.", metavar="ADDRESS")]
+PolicyName = Annotated[
+    str, typer.Option(help="Without --policy: name of the published policy that is or was followed.", metavar="NAME")
+]
 PolicyFile = Annotated[
     Path | None, option_of("workers.policy", help="The policy document (YAML). Default: every rule with its defaults.")
 ]

@@ -79,10 +79,6 @@ def mcp_proxy(
         )
         # Since 2026-07-28 a client cancels a request by closing its connection.
         serve(proxy.app(), host, port, path=proxy.path, cancels=True)
-    except ModuleNotFoundError as missing:
-        if missing.name != "aiohttp":
-            raise
-        fail("mcp-proxy: --url needs aiohttp: pip install 'haltline[mcp]'", Exit.USAGE)
     except ValueError as error:
         fail(f"mcp-proxy: {error}", Exit.USAGE)
     except OSError as error:

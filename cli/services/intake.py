@@ -11,8 +11,6 @@ import typer
 from haltline.cli.cluster import with_guard
 from haltline.cli.common import Exit, MetricsHost, fail, option_of, token_in
 
-_EXTRA = frozenset({"aiohttp", "google", "grpc", "grpc_health", "prometheus_client"})
-
 
 @with_guard(of_one_session=False)
 def intake(
@@ -117,10 +115,6 @@ def intake(
                 stack.callback(metrics.close)
                 print(f"haltline intake: serves /metrics on port {metrics.port}", file=sys.stderr, flush=True)
             serve(app, host, port, tls=tls, until_stdin_ends=until_stdin_ends)
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in _EXTRA:
-            raise
-        fail(f"intake: needs {missing.name}, which is not installed: pip install 'haltline[intake]'", Exit.USAGE)
     except ValueError as error:
         from haltline.streams.intake.problems import bad_values
 

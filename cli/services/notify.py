@@ -159,11 +159,9 @@ def send_test(
 
 
 def _read(file: Path) -> "Config":
-    try:
-        from haltline.streams.notify import channels, notifier  # noqa: F401  # what they need is the extra
-        from haltline.streams.notify.config import BadConfig, load_config
-    except ModuleNotFoundError as missing:
-        fail(f"notify needs {missing.name}, which is not installed: pip install 'haltline[notify]'", Exit.USAGE)
+    from haltline.streams.notify import channels, notifier  # noqa: F401  # what they need is the extra
+    from haltline.streams.notify.config import BadConfig, load_config
+
     try:
         return load_config(file)
     except (BadConfig, OSError) as error:

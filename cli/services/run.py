@@ -25,6 +25,7 @@ from haltline.cli.common import (
     MetricsHost,
     MetricsPort,
     PolicyFile,
+    PolicyName,
     Prefix,
     RulesName,
     fail,
@@ -47,9 +48,7 @@ def worker(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     prefix: Prefix = DEFAULT_PREFIX,
     policy: PolicyFile = None,
-    policy_name: Annotated[
-        str, typer.Option(help="Name of the published policy to follow, without --policy.", metavar="NAME")
-    ] = "default",
+    policy_name: PolicyName = "default",
     group: Group = DEFAULT_GROUP,
     rules: Annotated[
         RulesName,

@@ -25,6 +25,8 @@ from haltline.cli.agent import hook_settings
 from haltline.cli.app import COMMANDS, app
 from haltline.cli.operator import import_recordings
 from haltline.cli.operator import tail as tailing
+from haltline.cli.services import console
+from haltline.console.access.keys import Role
 from haltline.schemas import acts
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
@@ -140,6 +142,7 @@ def test_every_command_that_prints_data_prints_json_and_defaults_fit_each_other(
     ("here", "there"),
     [
         pytest.param(get_args(acts.ScopeName), tuple(ScopeKind), id="scopes"),
+        pytest.param(set(get_args(console.RoleName)), set(Role), id="roles of keys"),
         pytest.param(get_args(common.RulesName), tuple(Runs), id="which rules a group runs"),
         pytest.param(get_args(tailing.VocabularyName), tuple(Vocabulary), id="vocabularies"),
         pytest.param(get_args(import_recordings.FormatName), FORMATS, id="formats of recordings"),

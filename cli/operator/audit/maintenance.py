@@ -299,24 +299,21 @@ def erase(
 
 def _witnessed(file: Path) -> list[dict[str, Any]]:
     """The checkpoints in a file of `audit witness`; exits on an invalid line."""
+    import msgspec
     import orjson
 
+    fields = {"sink": str, "topic": str, "partition": int, "offset": int, "chain_hash": str}
+    checkpoint = msgspec.defstruct("Checkpoint", [*fields.items()])
     kept: list[dict[str, Any]] = []
-    expected = {"sink": str, "topic": str, "partition": int, "offset": int, "chain_hash": str}
     for number, line in enumerate(file.read_bytes().splitlines(), 1):
         try:
-            statement = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
-            fail(f"--witness: {file}, line {number}: expected a checkpoint in JSON, got {error}", Exit.USAGE)
-        if not isinstance(statement, dict) or not all(
-            type(statement.get(name)) is kind for name, kind in expected.items()
-        ):
-            got = line.decode(errors="replace")
+            msgspec.json.decode(line, type=checkpoint)
+        except msgspec.DecodeError as error:
+            got = f"{line.decode(errors='replace'):.80}: {error}"
             fail(
-                f"--witness: {file}, line {number}: expected a checkpoint ({', '.join(expected)}), got {got:.80}",
-                Exit.USAGE,
+                f"--witness: {file}, line {number}: expected a checkpoint ({', '.join(fields)}), got {got}", Exit.USAGE
             )
-        kept.append(statement)
+        kept.append(orjson.loads(line))
     return kept
 
 

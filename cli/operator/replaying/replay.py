@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, Exit, fail, option_of, print_json, progress, say
+from haltline.cli.common import AsJson, Exit, PolicyName, fail, option_of, print_json, progress, say
 from haltline.cli.sources import Where, opened, say_missing, with_source
 from haltline.cli.tables import print_table
 
@@ -41,9 +41,7 @@ def replay(
         Path | None,
         typer.Option(help="Decide under this document instead of those that were published then.", metavar="FILE"),
     ] = None,
-    policy_name: Annotated[
-        str, typer.Option(help="Without --policy: name of the published policy that was followed.", metavar="NAME")
-    ] = "default",
+    policy_name: PolicyName = "default",
     session: Sessions = None,
     agent: Agents = None,
     public_key: Annotated[

@@ -153,7 +153,7 @@ def test_without_the_extra_says_what_to_install(
     monkeypatch.setitem(sys.modules, missing, None)
     code, output = run("--table", table, "--out", tmp_path / "c.yaml")
     assert code == Exit.USAGE
-    assert f"expected the extra `learn`, got no {missing}: pip install 'haltline[processor,learn]'" in output
+    assert f"learn needs {missing}, which is not installed: pip install 'haltline[processor,learn]'" in output
 
 
 @pytest.mark.parametrize(
