@@ -12,12 +12,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from haltline.detectors.commands.files import redirections
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND, OPENED
-from haltline.detectors.commands.options import parse
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.prefilter import CREATES, telling_words, words, written_files
-from haltline.detectors.commands.shell import invocations
+from haltline.detectors.commands.shell.interpreter import invocations
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.options import parse
 from haltline.detectors.commands.sql import sql_creations
 
 Reader = Callable[[Invocation], Iterator[str]]

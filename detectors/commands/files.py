@@ -10,12 +10,12 @@ from dataclasses import replace
 
 from msgspec.structs import replace as replaced
 
-from haltline.detectors.commands import pipes
-from haltline.detectors.commands.finder import find_deletes, find_results
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import OPENED, ActEffect, Badness, Destruction, listed
-from haltline.detectors.commands.options import Options, parse
 from haltline.detectors.commands.paths import badness
+from haltline.detectors.commands.shell import pipes
+from haltline.detectors.commands.shell.finder import find_deletes, find_results
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.options import Options, parse
 
 _DISK = re.compile(
     r"/dev/(?:(?:[shv]d|xvd)[a-z]\w*|nvme\w+|mmcblk\w+|r?disk.*|dm-\w+|mapper/.+|md\w*|sr\d+|nbd\w+|pmem\w+|zvol/.+"

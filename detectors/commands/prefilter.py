@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from haltline.detectors.commands.effects.programs import WORDS, may_act
 from haltline.detectors.commands.effects.statements import MAYBE
+from haltline.detectors.commands.shell.only_write import WRITTEN_FILE
 
 
 def _words(text: str) -> frozenset[bytes]:
@@ -93,10 +94,6 @@ _WORD_CHARS = b"abcdefghijklmnopqrstuvwxyz0123456789_"
 # Lower case; everything but word characters becomes a blank. A byte table is five times as fast as a `str` one.
 _SPACED = bytes(low if low in _WORD_CHARS else 32 for low in (bytes([code]).lower()[0] for code in range(256)))
 _QUOTES = re.compile(r"""["'\\]+""")
-WRITTEN_FILE = re.compile(
-    r"cat +(?:<< *'(?P<end>\w+)' *> *(?P<file>(?!/dev)[\w./-]+)|> *(?P<file_>(?!/dev)[\w./-]+) *<< *'(?P<end_>\w+)')\n",
-    re.ASCII,
-)
 _INSIDE_WORD = re.compile(r"""["'\\](?<=\w["'\\])["'\\\r\n]*+\w""")
 _REPLACE = re.compile(r"replace(?![\w(])", re.IGNORECASE)
 _DEVICE = re.compile(

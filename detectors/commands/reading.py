@@ -8,13 +8,13 @@ from functools import lru_cache
 import msgspec
 import orjson
 
-from haltline.detectors.commands import code, files, notebooks, pipes, scripts, surroundings
-from haltline.detectors.commands.carriers import recipes, schedule
-from haltline.detectors.commands.code_creations import code_creations
+from haltline.detectors.commands import files, surroundings
+from haltline.detectors.commands.code import interpreter as code
+from haltline.detectors.commands.code import notebooks, scripts
+from haltline.detectors.commands.code.creations import code_creations
 from haltline.detectors.commands.creations import creations
 from haltline.detectors.commands.effects import programs as effects
 from haltline.detectors.commands.effects import requests
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import (
     LOSSES,
     MAX_COMMAND_CHARS,
@@ -25,7 +25,6 @@ from haltline.detectors.commands.model import (
     listed,
 )
 from haltline.detectors.commands.names import is_production
-from haltline.detectors.commands.options import parse
 from haltline.detectors.commands.paths import badness, canonical
 from haltline.detectors.commands.prefilter import may_destroy, may_destroy_by_code
 from haltline.detectors.commands.programs import (
@@ -40,10 +39,14 @@ from haltline.detectors.commands.programs import (
     system,
     windows,
 )
-from haltline.detectors.commands.shell import invocations
+from haltline.detectors.commands.shell import pipes
+from haltline.detectors.commands.shell.carriers import recipes, schedule
+from haltline.detectors.commands.shell.interpreter import invocations
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.options import parse
+from haltline.detectors.commands.shell.wrappers import SHELLS
 from haltline.detectors.commands.sql import sql_destructions
 from haltline.detectors.commands.step_budget import StepBudget
-from haltline.detectors.commands.wrappers import SHELLS
 
 _MAX_DEPTH = 3
 _CACHED_TEXTS = 8

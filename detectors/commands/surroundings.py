@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production, is_test, is_throwaway
+from haltline.detectors.commands.shell.invocation import Invocation
 
 _TESTS = r"(?:tests?|testing|e2e|ci|tmp|temp|scratch|sandbox|dummy|throwaway|:?memory:?|fixtures?)"
 _TEST_NAME = re.compile(rf"(?:.*[\W_])?{_TESTS}(?:[\W_].*|\d*)", re.IGNORECASE)

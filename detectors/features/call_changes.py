@@ -6,7 +6,7 @@ from functools import lru_cache
 from haltline.detectors.commands import creations, file_destructions, files_written, remakers
 from haltline.detectors.commands import may_create as text_may_create
 from haltline.detectors.commands import renames as shell_renames
-from haltline.detectors.commands.code_creations import code_creations
+from haltline.detectors.commands.code.creations import code_creations
 from haltline.detectors.commands.model import as_row
 from haltline.detectors.commands.prefilter import may_destroy_by_code
 from haltline.detectors.commands.sql import sql_creations, sql_renames

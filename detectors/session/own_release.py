@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from haltline.detectors.commands import code, scripts
-from haltline.detectors.commands.invocation import Invocation
-from haltline.detectors.commands.shell import invocations
+from haltline.detectors.commands.code import interpreter as code
+from haltline.detectors.commands.code import scripts
+from haltline.detectors.commands.shell.interpreter import invocations
+from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.features.observation import Observation
 from haltline.detectors.framework.base import Attempts, OfAttempts, settings
 from haltline.schemas.events import Effect

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from haltline.detectors.commands.effects import rows
 from haltline.detectors.commands.effects.services import SERVICES
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Destruction
+from haltline.detectors.commands.shell.invocation import Invocation
 
 _SYSTEM = r"""
 # files: moved to a trash or a temporary folder, written over others

@@ -10,11 +10,11 @@ from itertools import chain
 
 from haltline.detectors.commands import graphql
 from haltline.detectors.commands.files import lost_path
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production
-from haltline.detectors.commands.options import Options, parse, parse_greedily
 from haltline.detectors.commands.paths import canonical
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.options import Options, parse, parse_greedily
 from haltline.detectors.commands.sql import sql_destructions
 
 Reader = Callable[[Invocation], Iterator[Destruction]]

@@ -9,11 +9,11 @@ Misses: the files of `kubectl delete -f`; finalizers and cascades; `kubectl appl
 
 from collections.abc import Callable, Iterator, Mapping
 
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Badness, Destruction
 from haltline.detectors.commands.names import is_production
-from haltline.detectors.commands.options import Options, parse
-from haltline.detectors.commands.wrappers import GLOBAL_OPTIONS
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.options import Options, parse
+from haltline.detectors.commands.shell.wrappers import GLOBAL_OPTIONS
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 

@@ -15,16 +15,16 @@ from urllib.parse import unquote_plus
 import orjson
 
 from haltline.detectors.commands import graphql
-from haltline.detectors.commands.carriers import CARRIERS
 from haltline.detectors.commands.destructive_shapes import objects_of
 from haltline.detectors.commands.effects import requests, rows, statements
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import LOSSES, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production, is_test, is_throwaway
-from haltline.detectors.commands.options import Options, parse
 from haltline.detectors.commands.paths import badness
+from haltline.detectors.commands.shell.carriers import CARRIERS
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.options import Options, parse
+from haltline.detectors.commands.shell.wrappers import PREFIXES, SHELLS
 from haltline.detectors.commands.sql import sql_destructions
-from haltline.detectors.commands.wrappers import PREFIXES, SHELLS
 from haltline.schemas.tool_names import destroying_verb
 
 Reader = Callable[[Invocation], Iterator[Destruction]]

@@ -8,9 +8,9 @@ Misses: `init 0`, `kexec`, permissions that are removed file by file, `find -exe
 
 from collections.abc import Callable, Iterator, Mapping
 
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Badness, Destruction
-from haltline.detectors.commands.options import parse
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.options import parse
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 

@@ -6,10 +6,10 @@ Misses: commands for their interactive shells (`hbase shell`, `zkCli.sh` line by
 from collections.abc import Callable, Iterator, Mapping
 
 from haltline.detectors.commands.effects.orders import order_in
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production
-from haltline.detectors.commands.options import parse
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.options import parse
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 

@@ -8,9 +8,9 @@ Misses: editing of `/etc` by other means, kernel and boot settings, snaps.
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Badness, Destruction
-from haltline.detectors.commands.options import parse
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.options import parse
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 

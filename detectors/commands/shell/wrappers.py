@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from haltline.detectors.commands.model import listed
-from haltline.detectors.commands.options import parse
+from haltline.detectors.commands.shell.options import parse
 
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 

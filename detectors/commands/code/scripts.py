@@ -1,6 +1,6 @@
 """Small programs inside a command line: `python -c`, `python - <<EOF`, `node -e`, `ruby -e`, `perl -e`, `php -r`.
 
-This module finds the program text of an interpreter; `code` reads it.
+This module finds the program text of an interpreter; `interpreter` reads it.
 
 Misses: script files, unless the session itself wrote them (see `file_destructions` in `reading`).
 """
@@ -8,10 +8,10 @@ Misses: script files, unless the session itself wrote them (see `file_destructio
 import re
 from collections.abc import Iterator, Mapping
 
-from haltline.detectors.commands import code
-from haltline.detectors.commands.code import Call
-from haltline.detectors.commands.invocation import Invocation
-from haltline.detectors.commands.options import parse
+from haltline.detectors.commands.code import interpreter
+from haltline.detectors.commands.code.interpreter import Call
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.options import parse
 from haltline.detectors.commands.step_budget import StepBudget
 
 __all__ = ["INTERPRETERS", "Call", "calls"]
@@ -56,7 +56,7 @@ def calls(invocation: Invocation, work: StepBudget | None = None) -> list[Call]:
     name = _SAME_LANGUAGE.get(invocation.name, invocation.name)
     options = _SCRIPT_OPTIONS.get(name, _CONSOLES.get(name))
     text = _script(invocation, options) if options is not None else None
-    return code.calls(text, 0, work) if text else []
+    return interpreter.calls(text, 0, work) if text else []
 
 
 def _script(invocation: Invocation, script_options: tuple[str, ...]) -> str | None:

@@ -13,17 +13,27 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from haltline.detectors.commands import pipes, wrappers
-from haltline.detectors.commands.carriers import CARRIERS, carried
-from haltline.detectors.commands.expand import MAX_VALUE_CHARS, Environment, Expander
-from haltline.detectors.commands.finder import find_commands, find_results
-from haltline.detectors.commands.invocation import STDIN, Invocation
-from haltline.detectors.commands.lexer import MAX_NESTING, Array, Item, Redirect, Simple, Substitution, Text, Word, lex
-from haltline.detectors.commands.loops import FOR, RESERVED, Loop, for_loops, literal
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS
-from haltline.detectors.commands.only_write import only_write
-from haltline.detectors.commands.options import parse
 from haltline.detectors.commands.paths import canonical
+from haltline.detectors.commands.shell import pipes, wrappers
+from haltline.detectors.commands.shell.carriers import CARRIERS, carried
+from haltline.detectors.commands.shell.expand import MAX_VALUE_CHARS, Environment, Expander
+from haltline.detectors.commands.shell.finder import find_commands, find_results
+from haltline.detectors.commands.shell.invocation import STDIN, Invocation
+from haltline.detectors.commands.shell.lexer import (
+    MAX_NESTING,
+    Array,
+    Item,
+    Redirect,
+    Simple,
+    Substitution,
+    Text,
+    Word,
+    lex,
+)
+from haltline.detectors.commands.shell.loops import FOR, RESERVED, Loop, for_loops, literal
+from haltline.detectors.commands.shell.only_write import only_write
+from haltline.detectors.commands.shell.options import parse
 from haltline.detectors.commands.step_budget import MAX_STEPS, StepBudget
 
 _MAX_DEPTH = 8

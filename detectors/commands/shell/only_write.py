@@ -3,12 +3,17 @@
 Misses: other commands that only write, such as `tee` or an unquoted delimiter. They are parsed.
 """
 
-from haltline.detectors.commands.expand import Expander
-from haltline.detectors.commands.invocation import Invocation
-from haltline.detectors.commands.lexer import Text
-from haltline.detectors.commands.paths import canonical
-from haltline.detectors.commands.prefilter import WRITTEN_FILE
+import re
 
+from haltline.detectors.commands.paths import canonical
+from haltline.detectors.commands.shell.expand import Expander
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.lexer import Text
+
+WRITTEN_FILE = re.compile(
+    r"cat +(?:<< *'(?P<end>\w+)' *> *(?P<file>(?!/dev)[\w./-]+)|> *(?P<file_>(?!/dev)[\w./-]+) *<< *'(?P<end_>\w+)')\n",
+    re.ASCII,
+)
 _MAX_CHARS = 16 * 1024
 """A longer text may exceed the step budget, so it is parsed."""
 

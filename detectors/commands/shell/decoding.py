@@ -8,7 +8,7 @@ import binascii
 import re
 from collections.abc import Callable, Mapping
 
-from haltline.detectors.commands.invocation import Invocation
+from haltline.detectors.commands.shell.invocation import Invocation
 
 _MAX_CHARS = 64 * 1024
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|0?([0-7]{1,3})|u([0-9a-fA-F]{4})|([nrt\\]))")

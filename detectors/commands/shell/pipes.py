@@ -3,10 +3,10 @@
 Misses: filters between the source and its reader (`find | grep | xargs`): the output is unknown.
 """
 
-from haltline.detectors.commands.decoding import filtered, printed, unescaped
-from haltline.detectors.commands.finder import find_results
-from haltline.detectors.commands.invocation import STDIN, Invocation
-from haltline.detectors.commands.options import parse
+from haltline.detectors.commands.shell.decoding import filtered, printed, unescaped
+from haltline.detectors.commands.shell.finder import find_results
+from haltline.detectors.commands.shell.invocation import STDIN, Invocation
+from haltline.detectors.commands.shell.options import parse
 
 
 def output(invocation: Invocation) -> str | None:

@@ -1,7 +1,7 @@
 """The files, trees, tables, buckets and requests that a small program would delete, in any language.
 
-One pass over the tokens of the text (`code_tokens`). It follows string literals, variables, import aliases, loops over
-lists, functions that are called with literal arguments, and the usual ways to build a path. `code_calls` lists the
+One pass over the tokens of the text (`tokens`). It follows string literals, variables, import aliases, loops over
+lists, functions that are called with literal arguments, and the usual ways to build a path. `known_calls` lists the
 relevant calls. Python, JavaScript, Ruby, Perl, PHP, R, Go, Java, Rust and PowerShell are read by the same rules,
 independent of the Python version.
 
@@ -16,11 +16,11 @@ import shlex
 from itertools import islice, product
 from typing import NamedTuple
 
-from haltline.detectors.commands import code_calls
-from haltline.detectors.commands.code_tokens import Token, filled, fills, tokens
+from haltline.detectors.commands.code import known_calls
+from haltline.detectors.commands.code.targets import named_by, own_models
+from haltline.detectors.commands.code.tokens import Token, filled, fills, tokens
 from haltline.detectors.commands.effects import methods, requests
 from haltline.detectors.commands.model import OPENED, ActEffect, listed
-from haltline.detectors.commands.shapes_of_code import named_by, own_models
 from haltline.detectors.commands.step_budget import StepBudget
 from haltline.schemas.tool_names import destroying_verb
 
@@ -129,7 +129,7 @@ def calls(text: str, depth: int = 0, work: StepBudget | None = None) -> list[Cal
         ):
             program.found.append(Call("path", OPENED, (opened["path"] or opened["glued"]).strip()))
     found = list(dict.fromkeys(program.found))
-    if found and code_calls.keeps_in_memory(text):
+    if found and known_calls.keeps_in_memory(text):
         return [call for call in found if call.kind not in _OF_DATABASES and not call.kind.startswith("act:")]
     return found
 
@@ -441,7 +441,7 @@ class _Program:
             return known
         for module in self.stars[:8]:
             whole = f"{module}.{name}"
-            if code_calls.is_removal(whole) or code_calls.is_shell(whole):
+            if known_calls.is_removal(whole) or known_calls.is_shell(whole):
                 return Value(ref=whole)
         return Value(ref=name.lstrip("$@"), constant=name if name in _CONSTANTS else "")
 
@@ -523,7 +523,7 @@ class _Program:
                 texts = items[0].texts if items and items[0].texts else value.texts
                 owner = value.ref.removesuffix(".__dict__")
                 attribute = f"{owner}.{texts[0]}" if texts else ""
-                if attribute and (code_calls.is_removal(attribute) or code_calls.is_shell(attribute)):
+                if attribute and (known_calls.is_removal(attribute) or known_calls.is_shell(attribute)):
                     value = Value(ref=attribute)
                 else:
                     value = Value(texts, f"{value.ref}.item" if value.ref else "")
@@ -599,7 +599,9 @@ class _Program:
             return
         for at, item in enumerate((*items, *(value for name, value in keywords.items() if name == "target"))):
             named = item.texts[0] if ref in _BY_TEXT and item.texts and not item.ref else item.ref
-            if (item.texts and ref not in _BY_TEXT) or not (code_calls.is_removal(named) or named in code_calls.SHELLS):
+            if (item.texts and ref not in _BY_TEXT) or not (
+                known_calls.is_removal(named) or named in known_calls.SHELLS
+            ):
                 continue
             given = [keywords["args"]] if "args" in keywords else items[at + 1 :]
             if not given and base:
@@ -669,10 +671,10 @@ class _Program:
     ) -> None:
         last = ref.rpartition(".")[2]
         first = items[0] if items else next(iter(keywords.values()), Value())
-        if code_calls.is_removal(ref):
-            kind = "path" if ref in code_calls.PATHS and "recursive" not in keywords else "tree"
+        if known_calls.is_removal(ref):
+            kind = "path" if ref in known_calls.PATHS and "recursive" not in keywords else "tree"
             self._add(kind, ref, first.texts or (f"${first.ref}" if first.ref else "$unknown",))
-        elif code_calls.is_shell(ref) or ref in code_calls.CODES:
+        elif known_calls.is_shell(ref) or ref in known_calls.CODES:
             given = keywords.get("args") or keywords.get("command") or keywords.get("cmd")
             self._runs(ref, items or ([given] if given is not None else []))
         elif ref in ("Bun.file.delete", "Bun.file.unlink"):
@@ -750,7 +752,7 @@ class _Program:
         texts: tuple[str, ...] = ()
         if items and items[0].listed:
             texts = (shlex.join(items[0].texts),) if items[0].texts else ()
-        elif (code_calls.takes_words(ref) or (ref in ("system", "exec") and all(i.texts for i in items))) and len(
+        elif (known_calls.takes_words(ref) or (ref in ("system", "exec") and all(i.texts for i in items))) and len(
             items
         ) > 1:
             words = [
@@ -759,11 +761,11 @@ class _Program:
             texts = (shlex.join(words[1:] if words[1:2] == words[:1] else words),)
         elif items:
             texts = items[0].texts
-        if ref in code_calls.CODES:
+        if ref in known_calls.CODES:
             for text in texts if self.depth < 3 else ():
                 self.found += calls(text, self.depth + 1, self.work)
         self._add("shell", ref, texts)
-        if not texts and ref in code_calls.CODES:
+        if not texts and ref in known_calls.CODES:
             self._add("opaque", ref, ("",))
 
     def _request_or_thing(  # noqa: PLR0912 - one case after another
@@ -790,9 +792,9 @@ class _Program:
             and first.texts[0].startswith(("http://", "https://", "/" if _REQUESTS.search(ref) else "/api"))
         ):
             self._add("url", "http_delete", first.texts)
-        elif last in code_calls.CALLS_TOOLS and _is_deed(first.texts[:1]) and (len(items) > 1 or keywords):
+        elif last in known_calls.CALLS_TOOLS and _is_deed(first.texts[:1]) and (len(items) > 1 or keywords):
             self._add("thing", first.texts[0], named_by(first.texts[0], (), items[1:], keywords))
-        elif last in code_calls.RUNS and any(_COMMAND.match(text) for text in first.texts):
+        elif last in known_calls.RUNS and any(_COMMAND.match(text) for text in first.texts):
             self._add("shell", ref, first.texts)
             self._add("sql", ref, first.texts)
         elif ".git." in f".{ref}" and first.texts and last in ("reset", "clean", "push", "checkout", "branch", "rm"):
@@ -801,15 +803,15 @@ class _Program:
             self._add("thing", "destroy_each", (f"model={ref.partition('.')[0]}",))
         elif last == "run_cell_magic" and len(items) > 2 and first.texts[:1] in (("bash",), ("sh",), ("script",)):
             self._add("shell", ref, items[2].texts)
-        elif code_calls.runs_sql(ref) and first.ref and not first.texts and _DELETES.search(first.ref) is not None:
+        elif known_calls.runs_sql(ref) and first.ref and not first.texts and _DELETES.search(first.ref) is not None:
             table = first.ref.removeprefix("sqlalchemy.").removeprefix("delete.").removesuffix(".delete")
             self._add("thing", "delete_rows", (f"table={table}",))
-        elif code_calls.runs_sql(ref) and (first.texts or keywords or (len(items) > 1 and items[1].texts)):
+        elif known_calls.runs_sql(ref) and (first.texts or keywords or (len(items) > 1 and items[1].texts)):
             self._add("sql", ref, tuple(t.rpartition("\0")[2] for t in (first.texts or texts)))
             if len(items) > 1 and items[1].texts:  # the connection comes first, as in R
                 self._add("sql", ref, items[1].texts[:1])
         else:
-            verb = code_calls.takes_away(ref, named=bool(keywords))
+            verb = known_calls.takes_away(ref, named=bool(keywords))
             if ref.partition(".")[0] in self.own or not _DONE_WITH.isdisjoint(keywords):
                 return
             if not verb:
@@ -883,7 +885,7 @@ def _tagged(ref: str) -> str:
     last = ref.rpartition(".")[2]
     if last in ("$", "sh", "execa", "execaCommand", "cmd") or ref in ("", "$"):
         return "execa"
-    return f"{ref.rpartition('.')[0]}.query".lstrip(".") if last in code_calls.TAGS_OF_SQL else ref
+    return f"{ref.rpartition('.')[0]}.query".lstrip(".") if last in known_calls.TAGS_OF_SQL else ref
 
 
 def decoded(text: str) -> str:

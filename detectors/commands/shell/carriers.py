@@ -7,10 +7,10 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 
-from haltline.detectors.commands.decoding import decoded_wide
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import listed
-from haltline.detectors.commands.options import parse
+from haltline.detectors.commands.shell.decoding import decoded_wide
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.options import parse
 
 Carrier = Callable[[Invocation], list[str]]
 

@@ -6,7 +6,7 @@ Misses: the precedence of `-o`, `-prune`, and all tests other than names: with o
 
 from itertools import islice
 
-from haltline.detectors.commands.invocation import Invocation
+from haltline.detectors.commands.shell.invocation import Invocation
 
 _NAME_TESTS = frozenset(("-name", "-iname"))
 _PATH_TESTS = frozenset(("-path", "-ipath", "-wholename", "-iwholename"))
