@@ -18,12 +18,10 @@ from haltline.detectors.commands.reading import (
     code_destructions,
     destructions,
     file_destructions,
-    files_run,
-    files_written,
     is_read_whole,
     remakers,
-    renames,
 )
+from haltline.detectors.commands.script_files import files_run, files_written, renames
 from haltline.detectors.commands.sql import sql_destructions
 
 __all__ = [

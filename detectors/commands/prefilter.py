@@ -60,23 +60,10 @@ _CLIENTS_OF_SQL = _words("""
     psql mysql mariadb sqlplus clickhouse mongosh mongo cqlsh snowsql duckdb sqlcmd gremlin arangosh redis
 """)
 _CHANGES_THERE = _words("post xpost put xput patch xpatch data json d request f form")
-_PAIRS = tuple(
-    map(
-        _words,
-        (
-            "update set",
-            "update unset",
-            "s update",
-            "schema load",
-            "row security",
-            "alter table",
-            "alter database",
-            "create policy",
-            "alter role",
-            "alter user",
-        ),
-    )
-)
+_PAIRS = tuple(map(_words, (
+    "update set", "update unset", "s update", "schema load", "row security", "alter table", "alter database",
+    "create policy", "alter role", "alter user",
+)))  # fmt: skip
 _FILTER_WORDS = _words("base64 gbase64 xxd rev tr")
 # Every command line that creates something has one of these, or a redirection.
 CREATES = _words("""
@@ -331,29 +318,9 @@ def _may_empty_a_file(text: str) -> bool:
 
 
 _OF_NOTHING = (
-    "</dev/null",
-    "< /dev/null",
-    "-c0",
-    "-c 0",
-    "-n0",
-    "-n 0",
-    "awk 0",
-    "{}",
-    "{ }",
-    "NR<",
-    "NR <",
-    "!1",
-    "grep -v",
-    "sed d",
-    "sed -n",
-    "jq -n",
-    "jq empty",
-    "print >",
-    '"" >',
-    "FILENAME",
-    ": |",
-    "true |",
-)
+    "</dev/null", "< /dev/null", "-c0", "-c 0", "-n0", "-n 0", "awk 0", "{}", "{ }", "NR<", "NR <", "!1", "grep -v",
+    "sed d", "sed -n", "jq -n", "jq empty", "print >", '"" >', "FILENAME", ": |", "true |",
+)  # fmt: skip
 _NOTHING_OF_IT = re.compile(
     r"<\s?/dev/null|\b(?:head|tail)\s+-[cn]\s?0|\b[gm]?awk\s+['\"]?(?:0|!1|NR\s?<|(?:BEGIN|END)?\s*\{\s*\})"
     r"|grep\s+-\w*v\w*\s+['\"]?(?:[.^]\*?)?['\"]?\s|sed\s+(?:['\"]?d|-n\b)|jq\s+(?:-n|empty)|\bprintf?\s*\(?(?:\"\")?\)?\s*>|>\s*FILENAME|(?:^|[\s;&(])(?::|true)\s*\|"

@@ -9,12 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from haltline.detectors.commands.code import interpreter
-from haltline.detectors.commands.code.interpreter import Call
+from haltline.detectors.commands.code.values import Call
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import parse
 from haltline.detectors.commands.step_budget import StepBudget
-
-__all__ = ["INTERPRETERS", "Call", "calls"]
 
 _SCRIPT_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "python": ("-c",),

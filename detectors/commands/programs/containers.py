@@ -108,10 +108,7 @@ def _resource(verb: str, kind: str, name: str, options: Options, invocation: Inv
 
 
 def _helm(invocation: Invocation) -> Iterator[Destruction]:
-    values = frozenset(
-        ("-n", "--namespace", "--kube-context", "--kubeconfig", "--timeout", "--cascade", "--description")
-    )
-    options = parse(invocation.argv[1:], values)
+    options = invocation.options("-n --namespace --kube-context --kubeconfig --timeout --cascade --description")
     if (
         options.operands[:1]
         and options.operands[0] in ("uninstall", "delete", "del", "un")

@@ -159,7 +159,7 @@ def _tar(invocation: Invocation) -> list[str]:
 
 
 def _ansible(invocation: Invocation) -> list[str]:
-    options = parse(invocation.argv[1:], frozenset(("-m", "-a", "-i", "-u", "--module-name", "--args")))
+    options = invocation.options("-m -a -i -u --module-name --args")
     module = options.value("-m", "--module-name") or "command"
     arguments = options.value("-a", "--args") or ""
     if module.rpartition(".")[2] in ("shell", "command", "raw", "script"):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from itertools import product
 
-from haltline.detectors.commands.shell.lexer import Array, Substitution, Text, Variable, Word
+from haltline.detectors.commands.shell.syntax import Array, Substitution, Text, Variable, Word
 
 Environment = dict[str, tuple[str, ...]]
 Resolve = Callable[[Substitution], str | None]

@@ -16,40 +16,23 @@ from msgspec.structs import replace
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.shell import pipes, wrappers
-from haltline.detectors.commands.shell.carriers import CARRIERS, carried
-from haltline.detectors.commands.shell.expand import MAX_VALUE_CHARS, Environment, Expander
-from haltline.detectors.commands.shell.finder import find_commands, find_results
-from haltline.detectors.commands.shell.invocation import STDIN, Invocation
-from haltline.detectors.commands.shell.lexer import (
-    MAX_NESTING,
-    Array,
-    Item,
-    Redirect,
-    Simple,
-    Substitution,
-    Text,
-    Word,
-    lex,
-)
+from haltline.detectors.commands.shell.builtins import BUILTINS, State
+from haltline.detectors.commands.shell.expand import MAX_VALUE_CHARS, Expander
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.lexer import MAX_NESTING, lex
 from haltline.detectors.commands.shell.loops import FOR, RESERVED, Loop, for_loops, literal
 from haltline.detectors.commands.shell.only_write import only_write
-from haltline.detectors.commands.shell.options import parse
+from haltline.detectors.commands.shell.runs import Run, runs
+from haltline.detectors.commands.shell.syntax import Array, Item, Redirect, Simple, Substitution, Text, Word
 from haltline.detectors.commands.step_budget import MAX_STEPS, StepBudget
 
 _MAX_DEPTH = 8
 _MAX_CHARS_IN_ALL = 4 * MAX_COMMAND_CHARS
 _STEPS_OF_A_PROGRAM = 20
-_MAX_PATH_CHARS = 4096
 _MAX_ROUNDS = 256
 _MAX_PIPED = 8
-_MAX_ALIASES = 64
-_MAX_ITEMS = 128
-"""The maximum number of piped items that are each inserted into a command line."""
-
 _CACHED_TEXTS = 8
 """Several readers need the programs of the same event."""
-
-_DECLARATIONS = frozenset(("export", "declare", "typeset", "local", "readonly"))
 
 
 def invocations(command: str, *, cwd: str | None = None, work: StepBudget | None = None) -> tuple[Invocation, ...]:
@@ -86,14 +69,10 @@ class _Shell:
     def __init__(self, start: str | None, work: StepBudget) -> None:
         self.work = work
         self.found: list[Invocation] = []
-        self.start = start
-        self.cwd = start
-        self.environment: Environment = {}
-        self.exported: tuple[str, ...] = ()
+        self.state = State(start, start)
         self.depth = 0
         self.rounds_left = _MAX_ROUNDS
         self.chars_left = _MAX_CHARS_IN_ALL
-        self.aliases: dict[str, str] = {}
         self.expander = Expander()
         self.last: Invocation | None = None
         self.fed: Invocation | None = None
@@ -112,7 +91,7 @@ class _Shell:
         self.depth -= 1
 
     def _items(self, items: tuple[Item, ...]) -> None:
-        saved: list[tuple[str | None, Environment]] = []
+        saved: list[State] = []
         loops = for_loops(items)
         done = -1
         for at, item in enumerate(items):
@@ -120,11 +99,12 @@ class _Shell:
                 continue
             if at in loops and self._unrolled(loops[at], items[at + 1 : loops[at].end]):
                 done = loops[at].end - 1
-            elif item == "(" and self.work.take(1 + len(self.environment) // 4):
-                saved.append((self.cwd, dict(self.environment)))
+            elif item == "(" and self.work.take(1 + len(self.state.environment) // 4):
+                saved.append(self.state)
+                self.state = self.state.child()
             elif item == ")":
                 if saved:
-                    self.cwd, self.environment = saved.pop()
+                    self.state = saved.pop()
             elif isinstance(item, Simple) and self.work.take(5 + len(item.words)):
                 self._simple(item)
 
@@ -138,7 +118,7 @@ class _Shell:
         self.rounds_left -= len(values)
         self.depth += 1
         for value in values:
-            self.environment[loop.name] = (value,)
+            self.state.environment[loop.name] = (value,)
             self._items(body)
         self.depth -= 1
         return True
@@ -148,15 +128,11 @@ class _Shell:
 
         `fed`: programs there read the input of this one.
         """
-        self.work.take(5 + len(self.environment) // 4)
-        saved = self.cwd, self.environment, self.exported, self.start
-        fed_before, self.fed = self.fed, fed or self.fed
-        self.environment = {} if remote else dict(self.environment)
-        if remote:
-            self.cwd = self.start = None
+        self.work.take(5 + len(self.state.environment) // 4)
+        saved, fed_before = self.state, self.fed
+        self.state, self.fed = saved.child(remote=remote), fed or self.fed
         act()
-        self.fed = fed_before
-        self.cwd, self.environment, self.exported, self.start = saved
+        self.state, self.fed = saved, fed_before
 
     def _simple(self, simple: Simple) -> None:
         upstream = self.last if simple.piped else None
@@ -182,9 +158,9 @@ class _Shell:
                     stdin=stdin,
                     reads=reads,
                     writes=writes,
-                    cwd=self.cwd,
-                    start=self.start,
-                    assigned=(*self.exported, *assigned),
+                    cwd=self.state.cwd,
+                    start=self.state.start,
+                    assigned=(*self.state.exported, *assigned),
                     upstream=upstream,
                 )
             )
@@ -198,7 +174,7 @@ class _Shell:
                 for word in words[at + 3 :]:
                     self._substitutions(word)
                 values = [argument for word in words[at + 3 :] for argument in self._arguments(word)]
-                self.environment[literal(words[at + 1])] = tuple(values)
+                self.state.environment[literal(words[at + 1])] = tuple(values)
                 return []
             if keyword in ("case", *FOR):
                 for word in words[at + 1 :]:
@@ -225,25 +201,25 @@ class _Shell:
             name = found[0].rstrip("+=")
             rest = first.value[found.end() :]
             value: Word = (Text(rest, quoted=False), *word[1:]) if rest else word[1:]
-            values = self.expander.value(value, self.environment, self._resolve)
-            before = self.environment.get(name, ("",)) if found[0].endswith("+=") else ("",)
+            values = self.expander.value(value, self.state.environment, self._resolve)
+            before = self.state.environment.get(name, ("",)) if found[0].endswith("+=") else ("",)
             if len(word) > 1 and isinstance(word[-1], Array):
-                self.environment[name] = (*(v for v in before if v), *values)
+                self.state.environment[name] = (*(v for v in before if v), *values)
             else:
-                self.environment[name] = ((before or ("",))[0] + (values or ("",))[0],)[:1]
-            self.environment[name] = tuple(v[:MAX_VALUE_CHARS] for v in self.environment[name])
+                self.state.environment[name] = ((before or ("",))[0] + (values or ("",))[0],)[:1]
+            self.state.environment[name] = tuple(v[:MAX_VALUE_CHARS] for v in self.state.environment[name])
             assigned.append(f"{name}={values[0] if values else ''}")
         return assigned
 
     def _arguments(self, word: Word) -> list[str]:
-        return self.expander.arguments(word, self.environment, self._resolve)
+        return self.expander.arguments(word, self.state.environment, self._resolve)
 
     def _redirects(self, redirects: list[Redirect]) -> tuple[str | None, tuple[tuple[str, str], ...]]:
         stdin: str | None = None
         writes: list[tuple[str, str]] = []
         for redirect in redirects:
             self._substitutions(redirect.target)
-            text = self.expander.text(redirect.target, self.environment, self._resolve)
+            text = self.expander.text(redirect.target, self.state.environment, self._resolve)
             if redirect.operator in ("<<", "<<<"):
                 stdin = text
             elif redirect.operator == "<":
@@ -262,7 +238,7 @@ class _Shell:
         files = [
             r.target for r in redirects if r.operator == "<" and not any(isinstance(p, Substitution) for p in r.target)
         ]
-        return self.expander.text(files[-1], self.environment, self._resolve) if files else ""
+        return self.expander.text(files[-1], self.state.environment, self._resolve) if files else ""
 
     def _script_file(self, words: list[Word], argv: tuple[str, ...]) -> str | None:
         """Return the script that a shell reads from a substitution: `bash <(echo text)`."""
@@ -302,7 +278,7 @@ class _Shell:
             if simple.piped and stdin is None:
                 stdin = source
             name = wrappers.program(argv[0]) if argv else ""
-            source = pipes.output(Invocation(argv=(name, *argv[1:]), stdin=stdin, writes=writes, cwd=self.cwd))
+            source = pipes.output(Invocation(argv=(name, *argv[1:]), stdin=stdin, writes=writes, cwd=self.state.cwd))
         return source if source is None else before + source
 
     def _redirects_quietly(self, redirects: list[Redirect]) -> tuple[str | None, tuple[tuple[str, str], ...]]:
@@ -321,14 +297,14 @@ class _Shell:
         self._unwrap(invocation)
         self.depth -= 1
 
-    def _unwrap(self, invocation: Invocation) -> None:  # noqa: PLR0912 - one sort of program after another
+    def _unwrap(self, invocation: Invocation) -> None:
         argv = invocation.argv
         name = wrappers.program(argv[0]) if argv else ""
         synonym = wrappers.SYNONYMS.get(name)
-        if argv and argv[0] in self.aliases:
-            text = self.aliases.pop(argv[0])
+        if argv and argv[0] in self.state.aliases:
+            text = self.state.aliases.pop(argv[0])
             self.run(shlex.join(("\0", *argv[1:])).replace("'\0'", text, 1))
-            self.aliases[argv[0]] = text
+            self.state.aliases[argv[0]] = text
             return
         if argv:
             called = argv[0]
@@ -348,23 +324,24 @@ class _Shell:
                 self._invoke(replace(invocation, argv=inner))
             else:
                 self._note(replace(invocation, argv=(name,)))
-        elif name in _BUILTINS:
-            _BUILTINS[name](self, invocation)
-        elif name in _DECLARATIONS:
-            self._declare(invocation)
+        elif name in BUILTINS:
+            BUILTINS[name](self.state, invocation)
         elif name in wrappers.SHELLS:
             self._note(replace(invocation, argv=(name,)))
             self._shell_program(invocation)
             self._note_script(invocation)
         else:
             self._note(invocation)
-            if name in _RUNNERS:
-                _RUNNERS[name](self, invocation)
-            carrier = CARRIERS.get(name.lower())
-            texts = carried(invocation) if len(argv) > 1 else []
-            for text in texts if carrier is None else (*carrier(invocation), *texts):
-                if text:
-                    self._in_child(lambda text=text: self.run(text))  # type: ignore[misc] # bound now
+            for run in runs(invocation, self.work):
+                self._run(invocation, run)
+
+    def _run(self, invocation: Invocation, run: Run) -> None:
+        if run.argv:
+            self._invoke(replace(invocation, argv=run.argv, writes=(), stdin=None, upstream=None))
+        elif run.is_here:
+            self.run(run.text)
+        else:
+            self._in_child(lambda: self.run(run.text), remote=run.is_remote, fed=invocation if run.is_fed else None)
 
     def _behind_prefix(self, argv: tuple[str, ...]) -> tuple[tuple[str, ...] | None, bool]:
         if not argv or (argv[0] == "command" and argv[1:2] in (("-v",), ("-V",))):
@@ -391,8 +368,8 @@ class _Shell:
             script = text
 
             def run() -> None:
-                self.environment |= {str(at): (value,) for at, value in enumerate(arguments[:10])}
-                self.environment |= {"@": arguments[1:], "*": arguments[1:]} if len(arguments) > 1 else {}
+                self.state.environment |= {str(at): (value,) for at, value in enumerate(arguments[:10])}
+                self.state.environment |= {"@": arguments[1:], "*": arguments[1:]} if len(arguments) > 1 else {}
                 self.run(script)
 
             self._in_child(run, fed=None if reads_input else invocation)
@@ -405,152 +382,7 @@ class _Shell:
                 called = file if "/" in file else f"./{file}"
                 self.found.append(replace(invocation, argv=(file.rpartition("/")[2],), called=called, writes=()))
 
-    def _ssh(self, invocation: Invocation) -> None:
-        text, reads_input = wrappers.ssh_script(invocation.argv)
-        script = invocation.stdin if reads_input else text
-        if text is not None and invocation.stdin is not None and text.split(" ")[0] in wrappers.SHELLS:
-            script = invocation.stdin if "-c" not in text.split() else text
-        if script is not None:
-            self._in_child(lambda: self.run(script), remote=True, fed=invocation if script is text else None)
-
-    def _su(self, invocation: Invocation) -> None:
-        script = wrappers.su_script(invocation.argv)
-        if script is not None:
-            self._in_child(lambda: self.run(script))
-
-    def _xargs(self, invocation: Invocation) -> None:
-        argv, placeholder = wrappers.xargs_command(invocation.argv)
-        each = pipes.items(invocation.upstream, invocation.stdin, by_line=placeholder != "")
-        self._with_items(invocation, argv, placeholder, each)
-
-    def _parallel(self, invocation: Invocation) -> None:
-        argv, written = wrappers.parallel_command(invocation.argv)
-        each = pipes.items(invocation.upstream, invocation.stdin) if written is None else written
-        self._with_items(invocation, argv, "{}", each)
-
-    def _find(self, invocation: Invocation) -> None:
-        results = find_results(invocation)
-        for argv in find_commands(invocation):
-            self._with_items(invocation, argv, "{}", results)
-
-    def _with_items(
-        self, invocation: Invocation, argv: tuple[str, ...], placeholder: str, items: tuple[str, ...]
-    ) -> None:
-        """Run a program with external items in place of a placeholder, or after its arguments."""
-        if not argv:
-            return
-        if len(items) > _MAX_ITEMS:
-            self.work.cut = True
-        if len(argv) == 1 and " " in argv[0] and "{" not in placeholder + argv[0]:
-            argv = (argv[0] + " {}",)
-        if " " in argv[0]:  # a whole command line, as `parallel` accepts
-            for item in items[:_MAX_ITEMS]:
-                self._in_child(lambda item=item: self.run(" ".join(argv).replace("{}", item)))  # type: ignore[misc] # bound now
-        elif placeholder and any(placeholder in argument for argument in argv):
-            for item in items[:_MAX_ITEMS]:
-                # An unknown item may also be a name within a text: `mysql -e "DROP TABLE {}"`.
-                filled = tuple(
-                    a.replace(
-                        placeholder, item[:MAX_VALUE_CHARS] if a == placeholder else item[:MAX_VALUE_CHARS].strip("<>")
-                    )
-                    for a in argv
-                )
-                if sum(map(len, filled)) > MAX_COMMAND_CHARS:
-                    return
-                self._invoke(replace(invocation, argv=filled, writes=(), stdin=None, upstream=None))
-        else:
-            self._invoke(replace(invocation, argv=(*argv, *items), writes=(), stdin=None, upstream=None))
-
-    # Builtins that change the context of later commands
-
-    def _cd(self, invocation: Invocation) -> None:
-        operands = [argument for argument in invocation.argv[1:] if not argument.startswith("-")]
-        if not operands:
-            self.cwd = self.start if invocation.argv[1:] == ("-",) else "~"
-        else:
-            moved = canonical(operands[0], self.cwd)
-            self.cwd = None if moved == "." or len(moved) > _MAX_PATH_CHARS else moved
-
-    def _read(self, invocation: Invocation) -> None:
-        each = pipes.items(invocation.upstream, invocation.stdin)
-        for name in parse(invocation.argv[1:], frozenset(("-d", "-p", "-t", "-u", "-n", "-N", "-a"))).operands:
-            if each != (STDIN,):
-                self.environment[name] = each
-            else:
-                self.environment.pop(name, None)
-
-    def _source(self, invocation: Invocation) -> None:
-        self._note(invocation)
-        if invocation.argv[1:2] == ("/dev/stdin",) and invocation.stdin is not None:
-            self.run(invocation.stdin)
-
-    def _mapfile(self, invocation: Invocation) -> None:
-        each = pipes.items(invocation.upstream, invocation.stdin, by_line=True)
-        for name in parse(invocation.argv[1:], frozenset(("-d", "-n", "-O", "-s", "-u", "-C", "-c"))).operands[:1]:
-            self.environment[name] = each
-
-    def _set(self, invocation: Invocation) -> None:
-        if "--" in invocation.argv:
-            given = invocation.argv[invocation.argv.index("--") + 1 :]
-            self.environment |= {str(at): (value,) for at, value in enumerate(given[:9], 1)}
-            self.environment |= {"@": given, "*": given}
-
-    def _alias(self, invocation: Invocation) -> None:
-        for argument in invocation.argv[1:]:
-            name, equals, text = argument.partition("=")
-            if equals and len(self.aliases) < _MAX_ALIASES:
-                self.aliases[name] = text[:MAX_VALUE_CHARS]
-
-    def _unset(self, invocation: Invocation) -> None:
-        for name in invocation.argv[1:]:
-            self.environment.pop(name, None)
-
-    def _declare(self, invocation: Invocation) -> None:
-        for argument in invocation.argv[1:]:
-            name, equals, value = argument.partition("=")
-            if equals:
-                self.environment[name] = (value[:MAX_VALUE_CHARS],)
-                self.exported = (*self.exported[-32:], f"{name}={value}")
-
 
 def _is_head_of_loop(words: list[Word]) -> bool:
     """Return whether the words are `for`, `case` or similar: a redirection there does not empty a file."""
     return any(literal(word) in ("case", *FOR) for word in words)
-
-
-def _remote_option(*names: str) -> Callable[[_Shell, Invocation], None]:
-    def run(shell: _Shell, invocation: Invocation) -> None:
-        script = parse(invocation.argv[1:], frozenset(names)).value(*names)
-        if script:
-            shell._in_child(lambda: shell.run(script), remote=True)
-
-    return run
-
-
-_BUILTINS: dict[str, Callable[[_Shell, Invocation], None]] = {
-    "cd": _Shell._cd,
-    "pushd": _Shell._cd,
-    "read": _Shell._read,
-    "mapfile": _Shell._mapfile,
-    "readarray": _Shell._mapfile,
-    "unset": _Shell._unset,
-    "source": _Shell._source,
-    ".": _Shell._source,
-    "set": _Shell._set,
-    "alias": _Shell._alias,
-}
-_RUNNERS: dict[str, Callable[[_Shell, Invocation], None]] = {
-    "eval": lambda shell, it: shell.run(" ".join(it.argv[1:])),
-    "watch": lambda shell, it: shell._in_child(lambda: shell.run(wrappers.watch_script(it.argv))),
-    "trap": lambda shell, it: shell._in_child(lambda: shell.run(it.argv[1] if len(it.argv) > 2 else "")),
-    "ssh": _Shell._ssh,
-    "su": _Shell._su,
-    "runuser": _Shell._su,
-    "vagrant": _remote_option("-c", "--command"),
-    "gcloud": _remote_option("--command"),
-    "fly": _remote_option("-C", "--command"),
-    "flyctl": _remote_option("-C", "--command"),
-    "xargs": _Shell._xargs,
-    "parallel": _Shell._parallel,
-    "find": _Shell._find,
-}

@@ -1,8 +1,11 @@
 """One program that a command line would run, without its wrappers."""
 
+from functools import cache
+
 from msgspec import Struct
 
 from haltline.detectors.commands.paths import canonical
+from haltline.detectors.commands.shell.options import Options, parse
 
 STDIN = "<stdin>"
 """Stands for unknown arguments from a pipe."""
@@ -51,3 +54,12 @@ class Invocation(Struct, frozen=True):
         """Return the arguments before `--`, where `--help` and `--dry-run` are options and not operands."""
         arguments = self.argv[1:]
         return arguments[: arguments.index("--")] if "--" in arguments else arguments
+
+    def options(self, takes_value: str = "", *, single_dash_words: bool = False) -> Options:
+        """Return the parsed arguments. `takes_value` lists the options whose value is the next word."""
+        return parse(self.argv[1:], _names(takes_value), single_dash_words=single_dash_words)
+
+
+@cache
+def _names(options: str) -> frozenset[str]:
+    return frozenset(options.split())

@@ -11,69 +11,24 @@ Misses: substitutions inside `${x:-$(cmd)}` and `$(( ))`, extended globs, aliase
 
 import re
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Literal
 
-from msgspec import Struct, field
-
+from haltline.detectors.commands.shell.syntax import (
+    Array,
+    Item,
+    Part,
+    Redirect,
+    Simple,
+    Substitution,
+    Text,
+    Variable,
+    Word,
+)
 from haltline.detectors.commands.step_budget import StepBudget
 
 MAX_NESTING = 6
 """The maximum depth of nested substitutions that are parsed as commands; deeper ones stay text."""
 
-
-class Text(Struct, frozen=True):
-    """Literal characters."""
-
-    value: str
-    quoted: bool
-
-
-class Variable(Struct, frozen=True):
-    """`$NAME`, `${NAME}` or `${NAME:-default}`; `altered` if an operator changes its value."""
-
-    name: str
-    quoted: bool
-    default: str | None = None
-    altered: bool = False
-
-
-class Substitution(Struct, frozen=True):
-    """`$(commands)`, backticks, or the file of `<(commands)`."""
-
-    items: "tuple[Item, ...]"
-    quoted: bool
-    is_file: bool = False
-    """The word is the name of a file with the output: `<(commands)`."""
-
-
-class Array(Struct, frozen=True):
-    """The value of `NAME=(words)`."""
-
-    words: "tuple[Word, ...]"
-
-
-Part: TypeAlias = Text | Variable | Substitution | Array
-Word: TypeAlias = tuple[Part, ...]
-
-
-class Redirect(Struct, frozen=True):
-    """`2>file`, `<file`, `<<<text`; a heredoc has the operator `<<` and its body as target."""
-
-    descriptor: str
-    operator: str
-    target: Word
-
-
-class Simple(Struct):
-    """One command with its arguments."""
-
-    words: list[Word] = field(default_factory=list)
-    redirects: list[Redirect] = field(default_factory=list)
-    piped: bool = False
-    """Its input is the output of the previous command."""
-
-
-Item: TypeAlias = Simple | Literal["(", ")"]
 
 _RUN = re.compile(r"""[^ \t\r\n'"\\$`;&|()<>]+""")
 _SEPARATES, _ENDS_WORD = "\n#;&|", " \t\r\n;&|)"

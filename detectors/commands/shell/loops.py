@@ -6,7 +6,7 @@ Misses: loops whose `done` is in a variable or an alias.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from haltline.detectors.commands.shell.lexer import Item, Simple, Text, Word
+from haltline.detectors.commands.shell.syntax import Item, Simple, Text, Word
 
 RESERVED = frozenset(("if", "then", "elif", "else", "while", "until", "do", "!", "{", "coproc"))
 FOR = frozenset(("for", "select"))

@@ -8,7 +8,7 @@ import re
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.shell.expand import Expander
 from haltline.detectors.commands.shell.invocation import Invocation
-from haltline.detectors.commands.shell.lexer import Text
+from haltline.detectors.commands.shell.syntax import Text
 
 WRITTEN_FILE = re.compile(
     r"cat +(?:<< *'(?P<end>\w+)' *> *(?P<file>(?!/dev)[\w./-]+)|> *(?P<file_>(?!/dev)[\w./-]+) *<< *'(?P<end_>\w+)')\n",

@@ -51,6 +51,6 @@ def items(upstream: Invocation | None, stdin: str | None, *, by_line: bool = Fal
         ).operands
         return words[1:] if len(words) < 3 else tuple(f"{words[1]}/{name}" for name in words[2:])
     if upstream is not None and upstream.name == "ls":
-        folders = parse(upstream.argv[1:]).operands or (".",)
+        folders = upstream.options().operands or (".",)
         return tuple(folder if "*" in folder else f"{folder}/*" for folder in folders)
     return (STDIN,)

@@ -245,11 +245,6 @@ def ssh_script(argv: tuple[str, ...]) -> tuple[str | None, bool]:
     return None, bool(rest)
 
 
-def su_script(argv: tuple[str, ...]) -> str | None:
-    """Return the text of `su [-] user -c TEXT` and `runuser`."""
-    return parse(argv[1:], frozenset(("-c", "--command"))).value("-c", "--command")
-
-
 def watch_script(argv: tuple[str, ...]) -> str:
     """Return the text that `watch -n 5 words` repeats."""
     return " ".join(_after_options(argv[1:], frozenset(("-n", "--interval"))))

@@ -111,7 +111,7 @@ def test_repetition_of_anything_comes_to_an_end(start: str, piece: str) -> None:
     assert len(sql_destructions(text)) <= MAX_COMMAND_CHARS
 
 
-_READ_NOTHING = ("model", "shell.invocation", "reading")
+_READ_NOTHING = ("model", "shell.invocation", "shell.syntax", "reading")
 
 
 @pytest.mark.parametrize(
