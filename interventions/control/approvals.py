@@ -21,8 +21,8 @@ from typing import Final
 
 from haltline.interventions.control import asks_once
 from haltline.interventions.control.request_queue import answered_by, forget, gather, head_of, line_up, remember
-from haltline.interventions.control.rule_causes import cause_of_rule
 from haltline.interventions.levels.default_levels import STOPS_SESSION
+from haltline.interventions.levels.rule_causes import cause_of_rule
 from haltline.interventions.state.approval_ticket import Ticket, Waiter
 from haltline.interventions.state.call_digest import parameters
 from haltline.interventions.state.decision_fields import under

@@ -15,7 +15,7 @@ from haltline.detectors.cross_session.base import CrossSessionPattern
 from haltline.detectors.cross_session.fleet_spike import COUNT
 from haltline.detectors.framework.base import Pattern
 from haltline.interventions.control import incidents, scope_commands
-from haltline.interventions.control.incidents import About
+from haltline.interventions.state.open_incident import About
 from haltline.interventions.decide.activity_after_kill import finding_after_kill
 from haltline.interventions.decide.cross_session import Measures, ScopeControl, ScopeStatus, decide, kill_of
 from haltline.interventions.state.decision_fields import detection

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_PENDING
 from haltline.interventions.agent.refused import NO_VERDICT, Refused
+from haltline.interventions.agent.rules.objection import Objection
 from haltline.interventions.state.messages import STOPPED
 from haltline.schemas.control import ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind
@@ -92,3 +93,20 @@ def hints_of(advice: Iterable[Advice]) -> str:
 def advice_of(decision: Decision) -> Advice:
     """Return the hints and limits of a decision."""
     return Advice(decision.level, decision.message, decision.code, dict(decision.limits or {}), decision)
+
+
+def own_decision(objection: Objection, decision_id: str, action: str, **about: Any) -> Decision:
+    """Return the objection of an author's rule as a decision, which is not published. `about`: its ids and times."""
+    return Decision(
+        decision_id=decision_id,
+        level=Level.BLOCK if objection.blocks else Level.NUDGE,
+        code=objection.code,
+        reason=objection.detail,
+        message=objection.message,
+        detector=OWN_RULES,
+        values=objection.values,
+        thresholds=objection.thresholds,
+        action=action[:512],
+        remediation=objection.remediation,
+        **about,
+    )

@@ -5,20 +5,10 @@ from typing import Final
 
 NO_PROGRESS: Final = frozenset(
     {
-        "agreement",
-        "cycle",
-        "environment_gone",
-        "error_repetition",
-        "exploration_wandering",
-        "fruitless_search",
-        "fruitless_waits",
-        "invented_data",
-        "monologue",
-        "polling",
-        "repetition",
-        "stagnation",
+        "agreement", "cycle", "environment_gone", "error_repetition", "exploration_wandering", "fruitless_search",
+        "fruitless_waits", "invented_data", "monologue", "polling", "repetition", "stagnation",
     }
-)
+)  # fmt: skip
 """Rules that detect a session without progress."""
 _RULES: Final[Mapping[str, Collection[str]]] = {
     "no_progress": NO_PROGRESS,
