@@ -14,7 +14,7 @@ of level, of the approval or of the state is always published, with the exact co
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from haltline.interventions.levels.rule_causes import cause_of_rule
+from haltline.interventions.levels.default_levels import cause_of_rule
 from haltline.interventions.state.open_incident import About, OpenIncident
 from haltline.interventions.state.session_control import digest
 from haltline.schemas.control import Command, CommandKind

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from haltline.interventions.levels.rule_causes import NO_PROGRESS
+from haltline.interventions.levels.default_levels import NO_PROGRESS
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.opinions import OpinionRules, WithoutAnswer

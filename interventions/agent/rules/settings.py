@@ -1,17 +1,35 @@
 """The rules that an agent's author can set. The names are those of Agent Sentinel's policy."""
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import add
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import orjson
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from haltline.interventions.agent.rules.patterns import Pattern
+
+@lru_cache(maxsize=1024)
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Return the compiled expression."""
+    return re.compile(pattern)
+
+
+def _valid(pattern: str) -> str:
+    try:
+        compiled(pattern)
+    except re.error as error:
+        raise ValueError(f"expected a regular expression, got {pattern!r}: {error}") from error
+    return pattern
+
+
+Pattern = Annotated[str, Field(max_length=4096), AfterValidator(_valid)]
+"""The text of a regular expression."""
+
 
 RULES_VARIABLE: Final = "HALTLINE_AGENT_RULES"
 """The environment variable with the paths of rule files, JSON or TOML."""
