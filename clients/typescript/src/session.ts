@@ -102,10 +102,10 @@ export class Session {
     const open = this.#open.get(key(callId));
     if (open === undefined) return "";
     this.#open.delete(key(callId));
-    const hasFailed = (error ?? undefined) !== undefined;
+    const hasFailed = error !== undefined && error !== null;
     if (open.key !== undefined) this.#results.end(open.key, hasFailed ? undefined : { value: output, atMs: Date.now() });
     try {
-      const hasOutput = (output ?? undefined) !== undefined;
+      const hasOutput = output !== undefined && output !== null;
       const ended: Outcome = hasFailed ? this.#describer.error(error) : { outcome: "ok" };
       // The result of an interrupted call is unknown, so the text of its error is no result.
       const isKnown = hasOutput || (hasFailed && ended.outcome !== "unknown");

@@ -56,14 +56,13 @@ _ONCE: Final = frozenset({Kind.SESSION_STARTED, Kind.SESSION_ENDED, Kind.HEARTBE
 class CallGate:
     """Admits the calls of one guard, and publishes their ends. Thread safe after `connect`.
 
-    `start` is called before each call and starts consuming. `parent` is the gate of the parent session.
+    `parent` is the gate of the parent session.
     """
 
     def __init__(
         self,
         settings: GuardSettings,
         *,
-        start: Callable[[], object],
         on_advice: Callable[[Advice], object] | None,
         decider: Decider | None,
         checkpoints: Checkpoints | None,
@@ -71,7 +70,6 @@ class CallGate:
     ) -> None:
         self.settings = settings
         self._lineage = settings.lineage
-        self._start = start
         self._on_advice = on_advice
         self.decider = decider
         self._checkpoints = checkpoints
@@ -115,24 +113,23 @@ class CallGate:
 
     def steps(self, action: Action) -> Steps:
         """Yield the steps to the admission of a call. Raises only Refused."""
+        call = action.call
         try:
             yield from self._admission(action)
         except (Refused, GeneratorExit):
-            self._release(action.call)
+            self.rules.release(call.ticket)
             raise
         except Exception:
-            log.exception("haltline: session %s: %s could not be checked", self.settings.session_id, action.call.action)
-            call = action.call
+            log.exception("haltline: session %s: %s could not be checked", self.settings.session_id, call.action)
             cause = self.enforcer.against(call.action, call.targets, call.effect)
-            if cause is None and not call.ruled and self._are_rules_strict(call):
+            if cause is None and not call.ruled and (call.key is not None or self.rules.is_strict):
                 cause = self._own_cause(call, Objection(UNCHECKED, "they could not be applied: see the log"))
                 self._publish_refused(call, cause.code)
-            if cause is not None or self._fail_policy.is_closed(action.call):
-                self._release(action.call)
+            if cause is not None or self._fail_policy.is_closed(call):
+                self.rules.release(call.ticket)
                 raise (cause or NOBODY).refusal() from None
 
     def _admission(self, action: Action) -> Steps:
-        self._start()
         call, enforcer = action.call, self.enforcer
         if not enforcer.is_loaded and (left_s := self.start_left_s()) > 0:
             yield enforcer.when_loaded(), left_s
@@ -239,23 +236,17 @@ class CallGate:
         if wrong is not None:
             self._advise_of(action, wrong)
 
-    def _are_rules_strict(self, call: Call) -> bool:
-        return call.key is not None or (not self.rules.empty and self.rules.rules.strict_mode)
-
     def follow_parent(self) -> None:
         """Apply a kill of the parent session, which no broker reports in mode local."""
-        decider = self.decider
+        decider, parent = self.decider, self._parent
         if decider is not None and self.enforcer.killed is None:
             killed_here = decider.killed(self._lineage)
             if killed_here is not None:
                 self.enforcer.stay_killed(cause_of(killed_here))
-        parent = self._parent
-        if parent is None or self.enforcer.killed is not None:
-            return
-        parent.follow_parent()
-        killed = parent.enforcer.killed
-        if killed is not None:
-            self.enforcer.stay_killed(killed)
+        if parent is not None and self.enforcer.killed is None:
+            parent.follow_parent()
+            if parent.enforcer.killed is not None:
+                self.enforcer.stay_killed(parent.enforcer.killed)
 
     def _by_rules(self, action: Action) -> bool:
         """Raise the refusal by the author's rules; True: a stored result is returned, and the call is not made."""
@@ -310,11 +301,7 @@ class CallGate:
         """Publish the end of an admitted call. Does not raise."""
         call = action.call
         try:
-            fields: dict[str, Any] = (
-                {"outcome": _OK}
-                if error is None
-                else describe_error(error, key=self.settings.digest_key.encode(), pii=self.settings.pii_key)
-            )
+            fields: dict[str, Any] = {"outcome": _OK} if error is None else describe_error(error, self.settings)
             cost_usd = self._settle(action, ok=error is None)
             if cost_usd:
                 fields["usage"] = Usage(cost_usd=cost_usd)
@@ -348,14 +335,8 @@ class CallGate:
             call.ticket, now_ms(), ok=ok, cost_usd=action.cost_usd, value=action.value, has_value=action.has_value
         )
 
-    def _release(self, call: Call) -> None:
-        if call.ticket is not None:
-            self.rules.release(call.ticket)
-
     def _own_decision(self, call: Call, objection: Objection) -> Decision:
-        settings, now, decision_id = self.settings, now_ms(), f"{call.call_id}-own-{next(self._own_decisions)}"
-        about = {"session_id": settings.session_id, "agent_id": settings.agent_id, "time": now, "decided_at": now}
-        return own_decision(objection, decision_id, call.action, event_id=call.call_id, call_id=call.call_id, **about)
+        return own_decision(objection, call, self.settings, next(self._own_decisions), now_ms())
 
     def _own_cause(self, call: Call, objection: Objection) -> Cause:
         return cause_of(self._own_decision(call, objection))
@@ -397,8 +378,7 @@ class CallGate:
 
     def _decide(self, event: ActionEvent) -> None:
         """Decide on the event in this process, in mode local."""
-        decision = self.decider.decide(event) if self.decider is not None else None
-        if decision is not None:
+        if self.decider is not None and (decision := self.decider.decide(event)) is not None:
             self.enforcer.decision(decision)
 
     def publish(self, kind: Kind, **fields: Any) -> None:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
+from haltline.interventions.agent.call import Call
 from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_PENDING
 from haltline.interventions.agent.refused import NO_VERDICT, Refused
 from haltline.interventions.agent.rules.objection import Objection
+from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.state.messages import STOPPED
 from haltline.schemas.control import ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind
@@ -95,10 +97,16 @@ def advice_of(decision: Decision) -> Advice:
     return Advice(decision.level, decision.message, decision.code, dict(decision.limits or {}), decision)
 
 
-def own_decision(objection: Objection, decision_id: str, action: str, **about: Any) -> Decision:
-    """Return the objection of an author's rule as a decision, which is not published. `about`: its ids and times."""
+def own_decision(objection: Objection, call: Call, settings: GuardSettings, number: int, now_ms: int) -> Decision:
+    """Return the objection of an author's rule as a decision, which is not published."""
     return Decision(
-        decision_id=decision_id,
+        decision_id=f"{call.call_id}-own-{number}",
+        session_id=settings.session_id,
+        agent_id=settings.agent_id,
+        event_id=call.call_id,
+        call_id=call.call_id,
+        time=now_ms,
+        decided_at=now_ms,
         level=Level.BLOCK if objection.blocks else Level.NUDGE,
         code=objection.code,
         reason=objection.detail,
@@ -106,7 +114,6 @@ def own_decision(objection: Objection, decision_id: str, action: str, **about: A
         detector=OWN_RULES,
         values=objection.values,
         thresholds=objection.thresholds,
-        action=action[:512],
+        action=call.action[:512],
         remediation=objection.remediation,
-        **about,
     )
