@@ -10,11 +10,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from sqlalchemy import Connection, Engine, bindparam, select
 from sqlalchemy.exc import OperationalError
 
-from haltline.console.protection import Mismatch
 from haltline.console.read_model import tables
 from haltline.console.read_model.projection import take_in
 from haltline.console.read_model.store import clear, insert_of, put
-from haltline.console.read_model.topic_bounds import Place, gaps_of, mismatches, put_gaps
+from haltline.console.read_model.topic_bounds import Mismatch, Place, gaps_of, mismatches, put_gaps
 from haltline.interventions.outage import Outage
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.columns import Row

@@ -12,9 +12,12 @@ from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import whole
 from haltline.console.lag import LagWatch
 from haltline.console.limits import limits_of
+from haltline.console.problem_kinds import Problem
+from haltline.console.protection_watch import ProtectionWatch
 from haltline.console.read_model import fleet
 from haltline.console.read_model.history import published_policy
 from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.record import rfc3339
 from haltline.streams.operator.blast_radius import preview
 from haltline.streams.operator.command_factory import now_ms
 from haltline.streams.operator.ids import NotFound
@@ -185,6 +188,25 @@ class Stop(BaseModel):
     time_ms: int
     took_ms: int | None
     """Milliseconds from the worker's decision."""
+
+
+class Protection(BaseModel):
+    """Whether agents are protected."""
+
+    ok: bool
+    """There are no problems."""
+    looked_at: str
+    """The last check that the broker answered."""
+    problems: list[Problem]
+    """The worst first."""
+
+
+@router.get("/protection")
+def protection(request: Request, _: Viewer) -> Protection:
+    """The present problems: workers without progress, a broker without answer, a canary that was not stopped ..."""
+    watch: ProtectionWatch = request.app.state.protection
+    problems = watch.problems()
+    return Protection(ok=not problems, looked_at=rfc3339(round(watch.looked_s * 1000)), problems=problems)
 
 
 @router.get("/fleet")
