@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, and_, cast
 from haltline.console.http.paging import From, Until
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import values
-from haltline.console.read_model.tallies import MS_PER_DAY, MS_PER_HOUR
+from haltline.console.read_model.tallies import MS_PER_DAY
 from haltline.console.read_model.text_search import matching
 from haltline.schemas.intervention_records import RecordOutcome, RecordType, RiskLevel
 
@@ -27,7 +27,6 @@ _AGENTS: Final = 20
 _HIGH: Final = (RiskLevel.HIGH.value, RiskLevel.CRITICAL.value)
 _I: Final = tables.interventions.c
 _T: Final = tables.tallies.c
-_L: Final = tables.level_counts.c
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,11 +63,6 @@ class InterventionFilter:
         return not self.search and (self.agent_id, self.run_id, self.min_prevented_usd) == (None, None, None)
 
     @property
-    def is_of_levels(self) -> bool:
-        """Return whether the counts by level answer it: it filters by times and trips only."""
-        return self == InterventionFilter(start_ms=self.start_ms, end_ms=self.end_ms, trips_only=self.trips_only)
-
-    @property
     def is_search_alone(self) -> bool:
         """Return whether it is a text search without other filters."""
         return replace(self, search=None) == InterventionFilter()
@@ -85,20 +79,20 @@ class InterventionFilter:
             held.append(_I.n.in_(matching(dialect, tables.interventions, self.search)))
         return and_(*held)
 
-    def units(self, unit_ms: int) -> "tuple[int | None, int | None, list[InterventionFilter]]":
-        """The first and the last whole unit of time that it covers, and the filters of the rest before and after them.
+    def days(self) -> "tuple[int | None, int | None, list[InterventionFilter]]":
+        """The first and the last whole day that it covers, and the filters of the rest before and after them.
 
-        The filter itself is the only rest if it covers no whole unit.
+        The filter itself is the only rest if it covers no whole day.
         """
-        first = None if self.start_ms is None else -(-self.start_ms // unit_ms)
-        last = None if self.end_ms is None else (self.end_ms + 1) // unit_ms - 1
+        first = None if self.start_ms is None else -(-self.start_ms // MS_PER_DAY)
+        last = None if self.end_ms is None else (self.end_ms + 1) // MS_PER_DAY - 1
         if first is not None and last is not None and first > last:
             return None, None, [self]
         rest: list[InterventionFilter] = []
-        if first is not None and self.start_ms != first * unit_ms:
-            rest.append(replace(self, end_ms=first * unit_ms - 1))
-        if last is not None and self.end_ms != (last + 1) * unit_ms - 1:
-            rest.append(replace(self, start_ms=(last + 1) * unit_ms))
+        if first is not None and self.start_ms != first * MS_PER_DAY:
+            rest.append(replace(self, end_ms=first * MS_PER_DAY - 1))
+        if last is not None and self.end_ms != (last + 1) * MS_PER_DAY - 1:
+            rest.append(replace(self, start_ms=(last + 1) * MS_PER_DAY))
         return first, last, rest
 
     def of_days(self, first: int | None, last: int | None) -> ColumnElement[bool]:
@@ -214,10 +208,9 @@ def breakdown(engine: Engine, filters: InterventionFilter) -> dict[str, Any]:
     """Counts by day and level, and by agent and level."""
     by_day, by_agent = defaultdict[int, Counter[str]](Counter), defaultdict[str, Counter[str]](Counter)
     with engine.connect() as connection:
-        for day, level, count in _by_level(connection, filters, "all"):
-            by_day[day][level] += count
-        for agent, level, count in _by_level(connection, filters, "agent"):
-            by_agent[agent][level] += count
+        for found, column in ((by_day, "day"), (by_agent, "agent_id")):
+            for name, level, count, _usd in _counts(connection, filters, (column, "level")):
+                found[name][level] += count
     most = sorted(by_agent.items(), key=lambda item: (-item[1].total(), item[0]))
     return {
         "by_day": [{"date": _date(day), "levels": dict(levels)} for day, levels in sorted(by_day.items())],
@@ -226,31 +219,6 @@ def breakdown(engine: Engine, filters: InterventionFilter) -> dict[str, Any]:
         ],
         "agents": len(most),
     }
-
-
-def _by_level(
-    connection: Connection, filters: InterventionFilter, kind: str, units: Sequence[int] = (24, 1)
-) -> list[tuple[Any, str, int]]:
-    """The day (kind `all`) or the agent, the level and a count; a level may come in several parts.
-
-    Whole days from the stored counts, then the whole hours before and after them, then the rest from the rows.
-    """
-    if not filters.is_of_levels or not units:
-        counts = _counts(connection, filters, ("day" if kind == "all" else "agent_id", "level"))
-        return [(of, level, count) for of, level, count, _usd in counts]
-    hours, *finer = units
-    first, last, rest = filters.units(hours * MS_PER_HOUR)
-    found: list[tuple[Any, str, int]] = []
-    for part in rest:
-        found += _by_level(connection, part, kind, finer)
-    if rest == [filters]:
-        return found
-    of = _L.slot * hours // 24 if kind == "all" else _L.name
-    held = [_L.kind == kind, _L.hours == hours, *tables.between(_L.slot, first, last)]
-    if filters.trips_only:
-        held.append(_L.tripped)
-    counted = select(of, _L.level, cast(func.sum(_L["count"]), BigInteger)).where(*held).group_by(of, _L.level)
-    return found + [(name, level, count) for name, level, count in connection.execute(counted)]
 
 
 def _top(counts: Counter[Any]) -> list[tuple[Any, int]]:
@@ -262,7 +230,7 @@ def _counts(connection: Connection, filters: InterventionFilter, by: Sequence[st
     if not filters.is_of_tallies or "agent_id" in by:
         return _counted(connection, filters, by)
     # Whole days from the stored counts, and the rest of the first and the last day from the rows.
-    first, last, rest = filters.units(MS_PER_DAY)
+    first, last, rest = filters.days()
     found = [group for part in rest for group in _counted(connection, part, by)]
     if rest == [filters]:
         return found

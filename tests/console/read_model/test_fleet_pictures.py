@@ -12,7 +12,6 @@ from haltline.console.read_model import fleet
 from haltline.console.read_model.incidents import targets_of
 from haltline.console.read_model.projection import take_in
 from haltline.console.read_model.store import open_store
-from haltline.console.read_model.tallies import MS_PER_HOUR
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
 from haltline.schemas.incidents import IncidentRecord
@@ -24,6 +23,7 @@ from tests.console.databases import database
 from tests.console.read_model.test_intervention_queries import DAYS, FIRST_MS, keep, level_of, made
 from tests.console.topics import Said, messages_of, rows
 
+MS_PER_HOUR = 3_600_000
 NOW_MS = FIRST_MS + DAYS * 24 * MS_PER_HOUR - 1
 
 
