@@ -4,13 +4,12 @@ The queue is bounded; the last results are kept until the console ends.
 """
 
 import logging
-import queue
 import threading
 import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -34,7 +33,6 @@ MAX_SHOWN: Final = 1000
 """The most sessions in a result."""
 _WAITING: Final = 8
 _KEPT: Final = 50
-_ENDED: Final = None
 _REST_EVERY: Final = 50
 """After this many records, the thread yields to the other threads of this process."""
 
@@ -92,29 +90,24 @@ class Job:
     cancelled: threading.Event = field(default_factory=threading.Event)
 
 
-class Jobs(AbstractContextManager["Jobs", None]):
+class Jobs:
     """The jobs of one console."""
 
     def __init__(self, settings: ConsoleSettings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
         self._jobs: OrderedDict[str, Job] = OrderedDict()
-        self._waiting: queue.Queue[Job | None] = queue.Queue(_WAITING)
-        self._thread: threading.Thread | None = None
+        self._thread = ThreadPoolExecutor(1, "haltline-jobs")
 
     def add(self, job: Job) -> None:
         """Add a job to the queue. Raises TooMany."""
         with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="haltline-jobs", daemon=True)
-                self._thread.start()
-            try:
-                self._waiting.put_nowait(job)
-            except queue.Full:
-                raise TooMany(f"jobs: expected fewer than {_WAITING} that wait, got one more") from None
+            if sum(one.state is JobState.WAITING for one in self._jobs.values()) >= _WAITING:
+                raise TooMany(f"jobs: expected fewer than {_WAITING} that wait, got one more")
             self._jobs[job.job_id] = job
             while len(self._jobs) > _KEPT:
                 self._jobs.popitem(last=False)
+        self._thread.submit(self._run, job)
 
     def find(self, job_id: str) -> Job | None:
         """A job by id; None: unknown, or dropped."""
@@ -126,33 +119,25 @@ class Jobs(AbstractContextManager["Jobs", None]):
         with self._lock:
             return list(reversed(self._jobs.values()))
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Stop the running job, and wait for it."""
-        with self._lock:
-            thread, self._thread = self._thread, None
-            for job in self._jobs.values():
-                job.cancelled.set()
-        if thread is not None:
-            self._waiting.put(_ENDED)
-            thread.join()
+        for job in self.all():
+            job.cancelled.set()
+        self._thread.shutdown()
 
-    def _run(self) -> None:
-        while (job := self._waiting.get()) is not _ENDED:
-            try:
-                job.state = JobState.RUNNING
-                _require_not_cancelled(job)
-                job.result = (_backtest if job.kind is JobKind.BACKTEST else _replay)(self._settings, job)
-                job.state = JobState.DONE
-            except _Cancelled:
-                job.state = JobState.CANCELLED
-            except Exception as failure:
-                # A missing range or an unreachable broker: the job's client gets the reason, and the next job runs.
-                log.warning("job %s of %s failed: %s", job.job_id, job.by, failure)
-                job.error, job.state = str(failure)[:2000] or repr(failure), JobState.FAILED
-            job.ended_ms = time.time_ns() // 1_000_000
+    def _run(self, job: Job) -> None:
+        try:
+            job.state = JobState.RUNNING
+            _require_not_cancelled(job)
+            job.result = (_backtest if job.kind is JobKind.BACKTEST else _replay)(self._settings, job)
+            job.state = JobState.DONE
+        except _Cancelled:
+            job.state = JobState.CANCELLED
+        except Exception as failure:
+            # A missing range or an unreachable broker: the job's client gets the reason, and the next job runs.
+            log.warning("job %s of %s failed: %s", job.job_id, job.by, failure)
+            job.error, job.state = str(failure)[:2000] or repr(failure), JobState.FAILED
+        job.ended_ms = time.time_ns() // 1_000_000
 
 
 def _require_not_cancelled(job: Job) -> None:

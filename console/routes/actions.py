@@ -2,7 +2,7 @@
 
 import json
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,12 +13,9 @@ from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import put, values
 from haltline.interventions.agent.redaction.secrets import redact
-from haltline.schemas.record import Id
+from haltline.schemas.record import Id, JsonObject
 
 router = APIRouter(prefix="/api/v1/actions", tags=["agents"], route_class=StrictRoute)
-
-
-Known = Annotated[dict[str, Any], Field(examples=[{"name": "delete_asset", "agent_id": "cleaner"}])]
 
 
 class Tool(BaseModel):
@@ -32,7 +29,7 @@ class Tool(BaseModel):
 class Registration(BaseModel):
     """The tools of an agent."""
 
-    agent_id: Annotated[Id, Field(examples=["cleaner"])]
+    agent_id: Id
     sdk_version: Annotated[str, Field(max_length=64)] = ""
     actions: Annotated[list[Tool], Field(max_length=1000)]
 
@@ -62,7 +59,7 @@ def register(here: ContextDep, _: AgentClient, registration: Registration) -> Re
 
 
 @router.get("")
-def tools(here: ContextDep, _: Viewer, agent_id: str | None = None) -> list[Known]:
+def tools(here: ContextDep, _: Viewer, agent_id: str | None = None) -> list[JsonObject]:
     """The tools, by agent and name; the first 10,000."""
     table = tables.tools.c
     statement = select(table.agent_id, table.body).order_by(table.agent_id, table.name).limit(10_000)

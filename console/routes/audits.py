@@ -24,11 +24,6 @@ router = APIRouter(prefix="/api/v1/audit", tags=["audit"], route_class=StrictRou
 _NONE: Final[dict[int | str, dict[str, Any]]] = {
     404: {"description": "No audit table is configured, or it is not there."}
 }
-_COLUMNS: Final = (
-    "topic", "partition", "offset", "timestamp", "kind", "session_id", "agent_id", "action", "level", "detector",
-    "code", "severity", "decision_id", "event_id", "by", "reason", "summary", "decode_error", "redacted", "chain_hash",
-    "raw",
-)  # fmt: skip
 _AT_A_TIME: Final = threading.Lock()
 """A verification reads the whole table, so only one runs at a time."""
 
@@ -66,6 +61,9 @@ class AuditRecord(BaseModel):
     chain_hash: str | None
     record: Any
     """As received: an object, or a text if it is not JSON; null if it was empty or erased."""
+
+
+_COLUMNS: Final = (*(name for name in AuditRecord.model_fields if name not in ("time", "record")), "timestamp", "raw")
 
 
 class AuditRecords(BaseModel):

@@ -25,17 +25,6 @@ router = APIRouter(prefix="/api/v1/policies", tags=["policies"], route_class=Str
 
 SYNCED = "haltline"
 
-_EXAMPLE = {"name": "default", "version": 2, "rules": {"destructive_repeat": {"mode": "warn"}}}
-PublishedDocument = Annotated[
-    dict[str, Any],
-    Field(
-        examples=[
-            {**_EXAMPLE, "published": {"by": "ada", "reason": "clean-up of staging is over", "time": 1767268812000}}
-        ]
-    ),
-]
-JsonSchema = Annotated[dict[str, Any], Field(examples=[{"type": "object", "properties": {"name": {"type": "string"}}}])]
-
 
 class SyncedPolicies(BaseModel):
     """The policies for Agent Sentinel's SDK, in its own fields."""
@@ -94,7 +83,7 @@ def sync(here: ContextDep, _: AgentClient, agent_id: str | None = None, run_id: 
     return SyncedPolicies(policies=[policy], conflicts=[])
 
 
-@router.get("/schema", response_model=JsonSchema)
+@router.get("/schema", response_model=JsonObject)
 def schema(_: Viewer) -> Response:
     """The JSON Schema of a document, with the settings of every rule, for an editor to complete."""
     return Response(_schema(), media_type="application/json")
@@ -112,7 +101,7 @@ def policies(here: ContextDep, _: Viewer) -> list[PolicySummary]:
 
 
 @router.get("/{name}", responses={404: {"description": "None of this name was published."}})
-def policy(here: ContextDep, _: Viewer, name: str) -> PublishedDocument:
+def policy(here: ContextDep, _: Viewer, name: str) -> JsonObject:
     """One published document."""
     document = _documents(here).get(name)
     if document is None:

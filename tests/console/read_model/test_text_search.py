@@ -6,10 +6,10 @@ from sqlalchemy import Engine
 from haltline.console.read_model import intervention_queries, tables, text_search
 from haltline.console.read_model.intervention_queries import InterventionFilter, page
 from haltline.console.read_model.intervention_rows import intervention_row
-from haltline.console.read_model.search import search
 from haltline.console.read_model.store import clear, empty, put
 from haltline.console.read_model.tallies import hide, put_interventions
 from haltline.console.read_model.text_search import words_of
+from haltline.console.routes.search import search
 from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
 
 REASONS = (
@@ -108,14 +108,14 @@ def test_everything_is_searched_and_the_whole_id_comes_first(searched: Engine) -
         ]
         rows = [{"kind": kind, "name": name, "words": words_of(name)} for kind, name in known]
         put(connection, tables.names, [row | {"last_ms": at} for at, row in enumerate(rows)])
-    groups = {of.kind: of for of in search(searched, "NIGHT-6", 5)}
-    ids = {kind: [one.id for one in of.found] for kind, of in groups.items()}
+    groups = {of.kind.value: of for of in search(searched, "NIGHT-6", 5)}
+    ids = {kind: [one.id for one in of.results] for kind, of in groups.items()}
     assert ids == {"agent": ["night-6"], "target": ["asset_id=night-6"], "intervention": ["int_0006"]}
-    assert groups["target"].found[0].path == "/interventions?search=asset_id%3Dnight-6"
+    assert groups["target"].results[0].path == "/interventions?search=asset_id%3Dnight-6"
     (agents,) = (of for of in search(searched, "night-", 5) if of.kind == "agent")
-    assert [one.id for one in agents.found] == ["night-watch", "night-6"]
+    assert [one.id for one in agents.results] == ["night-watch", "night-6"]
     (few,) = search(searched, "delete_asset", 2)
-    assert (len(few.found), few.more) == (2, True)
+    assert (len(few.results), few.more) == (2, True)
 
 
 def test_without_the_extension_every_row_is_read(
