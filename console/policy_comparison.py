@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import Engine
 
@@ -63,17 +62,6 @@ def compare(past: Past, before: Policy, after: Policy) -> Compared:
     first, second = (_run(past.sessions, policy) for policy in (before, after))
     pairs = [(old, new, change_of(new, old)) for old, new in zip(first, second, strict=True)]
     return Compared(totals_of(first), totals_of(second), [one for one in pairs if one[2] != SAME])
-
-
-def as_json(result: Result) -> dict[str, Any]:
-    """A summary of a session's result."""
-    return {
-        "level": result.level,
-        "first": None
-        if result.first is None
-        else {"seq": result.first.seq, "rule": result.first.detector, "level": result.first.level},
-        "asks": result.asks,
-    }
 
 
 def _run(sessions: Sequence[Recorded], policy: Policy) -> list[Result]:

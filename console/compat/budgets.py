@@ -47,6 +47,7 @@ class Rejection:
     """The budget that a call would exceed."""
 
     budget_type: str
+    """`organization_monthly`, `group`, `session`, `run` or `action`."""
     spent: float
     """The total with this call."""
     limit: float

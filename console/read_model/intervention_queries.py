@@ -18,9 +18,7 @@ from haltline.console.read_model.text_search import matching
 from haltline.schemas.intervention_records import RecordOutcome, RecordType, RiskLevel
 
 MOST_COUNTED: Final = 10_000
-"""The highest count of a text search's matches."""
-_NEAR: Final = 500
-"""Rows beyond a page, by arrival, that are sorted with it by their times."""
+"""The latest matches of a text search that are looked at."""
 _TOP: Final = 10
 _AGENTS: Final = 20
 """The most agents in the counts by level."""
@@ -61,11 +59,6 @@ class InterventionFilter:
     def is_of_tallies(self) -> bool:
         """Return whether the counts by day answer it: it filters by days and the counted columns only."""
         return not self.search and (self.agent_id, self.run_id, self.min_prevented_usd) == (None, None, None)
-
-    @property
-    def is_search_alone(self) -> bool:
-        """Return whether it is a text search without other filters."""
-        return replace(self, search=None) == InterventionFilter()
 
     def condition(self, dialect: str) -> ColumnElement[bool]:
         """The filter as SQL; hidden rows never match."""
@@ -125,34 +118,23 @@ class Page:
 
 
 def page(engine: Engine, filters: InterventionFilter, skip: int, limit: int) -> Page:
-    """The records from `skip` on."""
+    """The records from `skip` on. A text search looks at its latest matches only, `MOST_COUNTED` of them."""
     with engine.connect() as connection:
-        dialect = connection.dialect.name
-        held, more = filters.condition(dialect), False
+        held, more = filters.condition(connection.dialect.name), False
         if filters.search:
-            of = tables.interventions
-            found = connection.execute(matching(dialect, of, filters.search, MOST_COUNTED + 1)).scalars().all()
-            without = replace(filters, search=None)
-            if len(found) <= _NEAR:
-                held = and_(without.condition(dialect), _I.n.in_(found))
-            elif len(found) > MOST_COUNTED and filters.is_search_alone:
-                # The last to arrive are the newest, except for some late ones: no need to sort all.
-                latest = found[: min(MOST_COUNTED, skip + limit + _NEAR)]
-                held, more = and_(_I.hidden.is_(False), _I.n.in_(latest)), True
-            elif len(found) > MOST_COUNTED:
-                in_words = _I.words.contains(filters.search.lower(), autoescape=True)
-                held = and_(without.condition(dialect), in_words)
+            latest = matching(connection.dialect.name, tables.interventions, filters.search, MOST_COUNTED + 1)
+            found = connection.execute(latest).scalars().all()
+            more = len(found) > MOST_COUNTED
+            held = and_(
+                replace(filters, search=None).condition(connection.dialect.name), _I.n.in_(found[:MOST_COUNTED])
+            )
         # Selected first and read afterwards: the bodies of rows that are not shown are most of the table.
         chosen = select(_I.id).where(held).order_by(_I.time_ms.desc(), _I.id).offset(skip).limit(limit)
         ids = connection.execute(chosen).scalars().all()
-        if more:
-            total = MOST_COUNTED
-        elif len(ids) < limit and (ids or not skip):
+        if len(ids) < limit and (ids or not skip):
             total = skip + len(ids)  # the last page: no need to count all of them again
         elif filters.search:
-            some = select(_I.n).where(held).limit(MOST_COUNTED + 1).subquery()
-            total = connection.execute(select(func.count()).select_from(some)).scalar_one()
-            total, more = min(total, MOST_COUNTED), total > MOST_COUNTED
+            total = connection.execute(select(func.count()).select_from(tables.interventions).where(held)).scalar_one()
         else:
             total = sum(count for *_, count, _usd in _counts(connection, filters, ()))
         bodies: dict[str, str] = dict(connection.execute(select(_I.id, _I.body).where(_I.id.in_(ids))).all())

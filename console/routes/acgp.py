@@ -171,16 +171,16 @@ def stream(request: Request, here: ContextDep, who: AgentClient) -> StreamingRes
 async def _follow(request: Request, here: Context, who: Who) -> AsyncIterator[bytes]:
     engine = here.engine
     since_ms = time.time_ns() // 1_000_000 - _AGAIN_MS
-    after = await run_in_threadpool(traces.offsets_at, engine, since_ms)
     yield _event("connected", {"key": who.name})
-    states: dict[str, str] = {}
+    after: dict[int, int] = {}
+    sent: dict[str, str] = {}
     begun_at = beat_at = time.monotonic()
     while time.monotonic() - begun_at < _STREAM_S and not _ends(request) and not await request.is_disconnected():
-        ids, after = await run_in_threadpool(traces.news, engine, after)
+        ids, after = await run_in_threadpool(traces.news, engine, after, since_ms)
         for trace_id in ids:
             _, found = await run_in_threadpool(traces.processed, engine, trace_id, who.name)
-            if found is not None and states.get(trace_id) != found.decision.decision_id:
-                states[trace_id] = found.decision.decision_id
+            if found is not None and sent.get(trace_id) != found.decision.decision_id:
+                sent[trace_id] = found.decision.decision_id
                 yield _event("trace_processed", found.follow_up())
                 beat_at = time.monotonic()
         if time.monotonic() - beat_at >= _BEAT_EVERY_S:

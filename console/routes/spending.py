@@ -33,20 +33,10 @@ class HeldBudget(BaseModel):
     held_s: int
 
 
-class Exceeded(BaseModel):
-    """The budget that the call would exceed."""
-
-    budget_type: str
-    """`organization_monthly`, `group`, `session`, `run` or `action`."""
-    spent: float
-    """The total with this call."""
-    limit: float
-
-
 class BudgetExceeded(BaseModel):
     """Why the amount is not reserved."""
 
-    detail: Exceeded
+    detail: budgets.Rejection
 
 
 @router.post(
@@ -67,8 +57,7 @@ def reserve(
     call = budgets.Call(reservation.action_name, reservation.estimated_cost_usd, session_id, reservation.group_id or "")
     name, refused = budgets.reserve(here.engine, here.settings.rules, call, idempotency_key)
     if refused is not None:
-        exceeded = Exceeded(budget_type=refused.budget_type, spent=refused.spent, limit=refused.limit)
-        return JSONResponse(BudgetExceeded(detail=exceeded).model_dump(), 402)
+        return JSONResponse(BudgetExceeded(detail=refused).model_dump(), 402)
     return HeldBudget(
         reservation_id=name,
         action_name=reservation.action_name,

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from haltline.console.context import ContextDep, Viewer
 from haltline.console.http.json_response import UNUSABLE
 from haltline.console.http.strict_json import StrictRoute
-from haltline.console.policy_comparison import as_json, compare, of_audit, of_read_model
+from haltline.console.policy_comparison import compare, of_audit, of_read_model
 from haltline.console.read_model.history import published_policy
 from haltline.console.routes.policies import read_document
 from haltline.schemas.record import rfc3339
@@ -19,6 +19,7 @@ from haltline.streams.audit.query import QueryFailed
 from haltline.streams.engine.plugins import installed
 from haltline.streams.policy.loader import BadPolicy
 from haltline.streams.policy.source import DEFAULT_NAME, current
+from haltline.streams.replay.backtest import Result
 from haltline.streams.replay.whatif import Sweep
 
 router = APIRouter(prefix="/api/v1/policy", tags=["policies"], route_class=StrictRoute)
@@ -163,15 +164,17 @@ def what_if(here: ContextDep, _: Viewer, body: WhatIfRequest) -> WhatIfResult:
         after=found.after.to_dict(),
         changed=[
             ChangedSession(
-                session_id=old.session_id,
-                label=old.label,
-                change=change,
-                before=SessionOutcome(**as_json(old)),
-                after=SessionOutcome(**as_json(new)),
+                session_id=old.session_id, label=old.label, change=change, before=_outcome(old), after=_outcome(new)
             )
             for old, new, change in found.changed
         ],
     )
+
+
+def _outcome(result: Result) -> SessionOutcome:
+    first = result.first
+    stop = None if first is None else {"seq": first.seq, "rule": first.detector, "level": first.level}
+    return SessionOutcome(level=result.level, first=stop, asks=result.asks)
 
 
 def _whole(value: float | bool | str) -> Any:
