@@ -13,9 +13,9 @@ from haltline.console.http.paging import From, Until
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import insert_of, parts, values
 from haltline.console.read_model.text_search import words_of
-from haltline.schemas.decisions import Decision, Level, ScopeKind
+from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.findings import Severity
-from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
+from haltline.schemas.incidents import IncidentRecord, IncidentState
 from haltline.streams.operator.incidents import last_revisions
 
 _I: Final = tables.incidents.c
@@ -75,33 +75,6 @@ def put_incidents(connection: Connection, records: Iterable[IncidentRecord]) -> 
     last = last_revisions(records)
     if last:
         connection.execute(_put(connection.dialect.name), [_row(record) for record in last.values()])
-
-
-def stop_before_incidents(decision: Decision) -> IncidentRecord:
-    """The incident for a stop from a release without incidents; its id is that of the stop's report."""
-    if decision.incident is None:
-        raise ValueError(f"decision {decision.decision_id}: expected one with the report of a stop")
-    return IncidentRecord(
-        incident_id=decision.incident.incident_id,
-        revision=1,
-        change=IncidentChange.RESOLVED,
-        state=IncidentState.RESOLVED,
-        scope=decision.scope,
-        scope_id=decision.scope_id or decision.session_id,
-        cause=decision.detector or decision.code,
-        session_id=decision.session_id,
-        agent_id=decision.agent_id,
-        level=decision.level,
-        severity=decision.severity,
-        count=1,
-        first_at=decision.time,
-        last_at=decision.time,
-        changed_at=decision.time,
-        summary=decision.reason,
-        target=decision.target,
-        decision_id=decision.decision_id,
-        resolution="session_killed",
-    )
 
 
 def page(engine: Engine, filters: IncidentFilter, skip: int, limit: int) -> tuple[list[IncidentRecord], int]:

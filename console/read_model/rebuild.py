@@ -8,12 +8,10 @@ from typing import Final
 from sqlalchemy import Engine
 
 from haltline.console.read_model import tables
-from haltline.console.read_model.feeder import reader_of
+from haltline.console.read_model.feeder import as_read, reader_of
 from haltline.console.read_model.projection import take_in
 from haltline.console.read_model.store import put
 from haltline.console.settings import ConsoleSettings
-from haltline.streams.audit.reading import KafkaRecord
-from haltline.streams.replay.records import LogRecord
 from haltline.streams.replay.table_range import TableRange
 
 _BATCH: Final = 2_000
@@ -35,7 +33,7 @@ def take_from(found: TableRange, engine: Engine, *, on_progress: Callable[[int],
         records = found.read([span])
         while part := list(islice(records, _BATCH)):
             now_ms = time.time_ns() // 1_000_000
-            rows = reader.rows(map(_as_read, part), now_ms)
+            rows = reader.rows(map(as_read, part), now_ms)
             with engine.begin() as connection:
                 take_in(connection, rows, found.topics.prefix)
             taken += len(part)
@@ -44,10 +42,3 @@ def take_from(found: TableRange, engine: Engine, *, on_progress: Callable[[int],
         with engine.begin() as connection:
             put(connection, tables.offsets, [{**place, "next": span.end}])
     return taken
-
-
-def _as_read(record: LogRecord) -> KafkaRecord:
-    at_ms = record.timestamp or None
-    return KafkaRecord(
-        record.topic, record.partition, record.offset, at_ms, record.key, record.value, tuple(record.headers)
-    )
