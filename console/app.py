@@ -15,7 +15,7 @@ from haltline.console import telemetry
 from haltline.console.access.keys import Who
 from haltline.console.access.oidc import install_oidc
 from haltline.console.context import Context, ContextDep, admitted
-from haltline.console.http import strict_json
+from haltline.console.http import routing
 from haltline.console.http.examples import describe
 from haltline.console.http.middleware import ResponseHeadersMiddleware
 from haltline.console.live import Live
@@ -151,7 +151,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
     install(app, _REFUSED)
     if settings.provider is not None:
         install_oidc(app, settings.provider)
-    app.add_exception_handler(RequestValidationError, strict_json.invalid_request)
+    app.add_exception_handler(RequestValidationError, routing.invalid_request)
     for failure, status in _STATUS.items():
         app.add_exception_handler(failure, _answer(status))
 

@@ -3,12 +3,25 @@
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from haltline.console.settings import ConsoleSettings
 from haltline.streams.operator.client import Operator, PartitionLag
 
 _KEPT_S: Final = 2.0
+
+
+@dataclass
+class Lag:
+    """The lag of a consumer group on a topic."""
+
+    group: str
+    topic: str
+    partitions: int = 0
+    lag_records: int = 0
+    worst: int = 0
+    """The lag of the partition that is furthest behind."""
 
 
 class LagWatch:
@@ -18,9 +31,9 @@ class LagWatch:
         self._clock = clock
         self._lock = threading.Lock()
         self._at_s = -_KEPT_S
-        self._seen: list[dict[str, Any]] = []
+        self._seen: list[Lag] = []
 
-    def look(self, settings: ConsoleSettings) -> list[dict[str, Any]]:
+    def look(self, settings: ConsoleSettings) -> list[Lag]:
         """The lag by topic. Raises Unreachable and NoSuchTopic."""
         with self._lock:
             if self._clock() - self._at_s >= _KEPT_S:
@@ -32,14 +45,12 @@ class LagWatch:
             return self._seen
 
 
-def by_topic(group: str, partitions: list[PartitionLag]) -> list[dict[str, Any]]:
+def by_topic(group: str, partitions: list[PartitionLag]) -> list[Lag]:
     """Sums over the partitions of each topic, in the given order."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Lag] = {}
     for one in partitions:
-        entry = found.setdefault(
-            one.topic, {"group": group, "topic": one.topic, "partitions": 0, "lag_records": 0, "worst": 0}
-        )
-        entry["partitions"] += 1
-        entry["lag_records"] += one.lag_records
-        entry["worst"] = max(entry["worst"], one.lag_records)
+        lag = found.setdefault(one.topic, Lag(group, one.topic))
+        lag.partitions += 1
+        lag.lag_records += one.lag_records
+        lag.worst = max(lag.worst, one.lag_records)
     return list(found.values())

@@ -1,8 +1,9 @@
 """The limits of a policy on the use of resources, for charts of that use."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from haltline.detectors.cross_session.agent_budget import AgentBudget
 from haltline.detectors.cross_session.mission_budget import MissionBudget
@@ -16,7 +17,8 @@ from haltline.streams.engine.effective_rules import EffectiveRules
 _SETTING: Final[tuple[type[Pattern[Any]], ...]] = (Budget, AgentBudget, MissionBudget, SpendVelocity)
 
 
-class Limit(NamedTuple):
+@dataclass(frozen=True)
+class PolicyLimit:
     """A limit on the use of a resource."""
 
     rule: str
@@ -24,16 +26,16 @@ class Limit(NamedTuple):
     """`cost_usd`, `tokens`, `calls`, `duration_s` or `file_ops`."""
     limit: float
     per: str
-    """The scope of the limit, such as `session` or `session and minute`."""
+    """The scope of the limit: `session`, `session and minute`, `mission`, `agent and 24 h`."""
     mode: str
 
 
-def limits_of(policy: Policy, agent_id: str, session_id: str, now_ms: int) -> list[Limit]:
+def limits_of(policy: Policy, agent_id: str, session_id: str, now_ms: int) -> list[PolicyLimit]:
     """The policy's limits for a session of an agent at this time; limits that the session declares are left out."""
     effective = _effective(policy.model_dump_json(exclude_unset=True))
     rules = effective.under(effective.overrides(agent_id, session_id, now_ms))
     return [
-        Limit(detector.id, resource, limit, per, rules[detector.id].mode.value)
+        PolicyLimit(detector.id, resource, limit, per, rules[detector.id].mode.value)
         for detector in _SETTING
         if rules[detector.id].enabled
         for resource, limit, per in _of(construct(detector, rules[detector.id].settings))

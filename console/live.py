@@ -13,7 +13,7 @@ from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
 
 from haltline.console.context import Viewer
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import StrictRoute
 from haltline.schemas.decisions import Level
 from haltline.streams.audit.columns import Row
 

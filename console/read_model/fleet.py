@@ -172,11 +172,6 @@ def live(engine: Engine, now_ms: int, limit: int) -> dict[str, Any]:
         group = groups.setdefault(
             cause, {"cause": cause, "incident_id": incident and incident["incident_id"], "sessions": []}
         )
-        group["sessions"].append(
-            {
-                "session_id": row["session_id"], "agent_id": row["agent_id"], "level": _LEVELS[row["hardest"]],
-                "state": row["state"], "last_ms": row["last_ms"],
-            }
-        )  # fmt: skip
+        group["sessions"].append(row | {"level": _LEVELS[row["hardest"]]})
     # A dictionary keeps the order of each group's worst session; sessions without an incident come last.
     return {"total": total, "groups": sorted(groups.values(), key=lambda group: group["cause"] is None)}

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
 
 from sqlalchemy import Engine, func, select
 
@@ -16,7 +15,7 @@ from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Detection
 from haltline.schemas.policy import Policy
-from haltline.streams.engine.core import Core, Position, SessionState
+from haltline.streams.engine.core import Core
 from haltline.streams.engine.plugins import installed
 from haltline.streams.policy.loader import parse_policy
 from haltline.streams.policy.source import DEFAULT_NAME, current
@@ -68,28 +67,6 @@ def count_since(engine: Engine, since_ms: int) -> int:
     table = tables.sessions.c
     (count,) = values(engine, select(func.count()).where(table.last_ms >= since_ms, table.events > 0))
     return int(count)
-
-
-def reevaluated_session(core: Core, events: Sequence[ActionEvent]) -> Iterator[dict[str, Any]]:
-    """Replay a session: for each event its findings, its decision, and how close each rule is after it.
-
-    The session alone: rules across sessions and operators' commands are left out.
-    """
-    state: SessionState | None = None
-    for number, event in enumerate(events):
-        outcome = core.on_event(state, event, Position("recorded", 0, number))
-        state = outcome.state
-        decision = outcome.decision
-        yield {
-            "event_id": event.event_id,
-            "time_ms": event.time,
-            "near": core.near(state, event),
-            "findings": [detection.finding.detector for detection in outcome.detections],
-            "irreversible": [f"{one.effect.value} {one.target}" for one in outcome.irreversible],
-            "level": None if decision is None else decision.level.value,
-            "rule": None if decision is None else decision.detector,
-            "killed": state.standing.killed is not None,
-        }
 
 
 def labels_of(engine: Engine) -> list[Command]:

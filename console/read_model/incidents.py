@@ -9,7 +9,7 @@ import orjson
 from fastapi import Query
 from sqlalchemy import ColumnElement, Connection, Engine, and_, func, or_, select, true
 
-from haltline.console.http.paging import From, Until
+from haltline.console.http.routing import From, Until
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import insert_of, parts, values
 from haltline.console.read_model.text_search import words_of

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from fastapi import Query
 from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, and_, cast, func, select, true
 
-from haltline.console.http.paging import From, Until
+from haltline.console.http.routing import From, Until
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import values
 from haltline.console.read_model.tallies import MS_PER_DAY

@@ -118,7 +118,6 @@ _FOUND = ("topic", "time_ms", "detector", "severity", "agent_id", "session_id", 
 The topic is constant, but SQLite prefers an index of all topics to one that does not begin with it.
 """
 _partly("records_detections", *_FOUND, where=of_topic("detections"))
-_partly("records_incidents", *_FOUND, "incident_id", where=records.c.incident_id.is_not(None))
 _partly("records_incident", "incident_id", where=records.c.incident_id.is_not(None))
 _partly("records_decision", "decision_id", where=records.c.decision_id.is_not(None))
 _partly("records_subject", "subject", "kind", "partition", "offset", where=records.c.subject.is_not(None))

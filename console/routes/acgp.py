@@ -16,7 +16,7 @@ from haltline.console.access.keys import May, Who
 from haltline.console.compat import traces
 from haltline.console.compat.traces import EXAMPLE, Trace
 from haltline.console.context import AgentClient, Context, ContextDep
-from haltline.console.http.strict_json import NotFinite, StrictRoute, loads
+from haltline.console.http.routing import NotFinite, StrictRoute, loads
 from haltline.console.request_limits import MAX_BODY_BYTES
 from haltline.console.routes.ingest import publish
 from haltline.schemas.events import ActionEvent

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, create_model
 from sqlalchemy import select
 
 from haltline.console.context import AgentClient, ContextDep, OperatorClient, Viewer
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import StrictRoute
 from haltline.console.ids import whole
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import values

@@ -8,8 +8,7 @@ from fastapi import APIRouter, Query
 from sqlalchemy import ColumnElement, Engine, and_, func, select
 
 from haltline.console.context import ContextDep, Viewer
-from haltline.console.http.paging import From, Limit, Page, Skip, Until
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import From, Limit, Page, Skip, StrictRoute, Until
 from haltline.console.read_model import tables
 from haltline.schemas.findings import Severity
 from haltline.schemas.record import JsonObject

@@ -7,11 +7,10 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 
 from haltline.console.context import ContextDep, Viewer
-from haltline.console.http.paging import Limit
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import Limit, StrictRoute
 from haltline.console.ids import whole
-from haltline.console.lag import LagWatch
-from haltline.console.limits import limits_of
+from haltline.console.lag import Lag, LagWatch
+from haltline.console.limits import PolicyLimit, limits_of
 from haltline.console.problem_kinds import Problem
 from haltline.console.protection_watch import ProtectionWatch
 from haltline.console.read_model import fleet
@@ -47,17 +46,6 @@ class Overview(BaseModel):
     """Interventions of the last 24 hours above a warning."""
     trips_by_hour: list[int]
     """The same by hour: 24 numbers, the current hour last."""
-
-
-class Lag(BaseModel):
-    """The lag of a consumer group on a topic."""
-
-    group: str
-    topic: str
-    partitions: int
-    lag_records: int
-    worst: int
-    """The lag of the partition that is furthest behind."""
 
 
 class LevelCounts(BaseModel):
@@ -106,17 +94,6 @@ class Spending(BaseModel):
     """The amount of the session that spent the most in that minute."""
     sessions: list[int]
     """The number of sessions that spent anything."""
-
-
-class PolicyLimit(BaseModel):
-    """A limit on the use of a resource."""
-
-    rule: str
-    resource: str
-    limit: float
-    per: str
-    """The scope of the limit: `session`, `session and minute`, `mission`, `agent and 24 h`."""
-    mode: str
 
 
 class PolicyLimits(BaseModel):
@@ -249,15 +226,14 @@ def limits(
     """The published policy's limits on the use of resources, for any session, or with the overrides that match one."""
     policy = published_policy(here.settings)
     found = limits_of(policy, agent_id, session_id, now_ms())
-    shown = [PolicyLimit(**limit._asdict()) for limit in found]
-    return PolicyLimits(policy=policy.name, version=policy.version, limits=shown)
+    return PolicyLimits(policy=policy.name, version=policy.version, limits=found)
 
 
 @router.get("/fleet/lag")
 def lag(request: Request, here: ContextDep, _: Viewer) -> list[Lag]:
     """The workers' lag by topic, up to two seconds old, as all requests share one query of the broker."""
     watch: LagWatch = request.app.state.lag
-    return [Lag(**one) for one in watch.look(here.settings)]
+    return watch.look(here.settings)
 
 
 @router.get("/kill/preview")
@@ -283,13 +259,7 @@ def whom(
         client=here.settings.client,
     )
     sessions = [
-        AffectedSession(
-            session_id=seen.session_id,
-            agent_id=seen.agent_id,
-            mission_id=seen.mission_id,
-            last_ms=seen.last_ms,
-            by_tree=scope is ScopeKind.SESSION and seen.session_id != id,
-        )
+        AffectedSession(**vars(seen), by_tree=scope is ScopeKind.SESSION and seen.session_id != id)
         for seen in found.sessions
     ]
     agents = list(found.agents)

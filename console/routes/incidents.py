@@ -6,9 +6,7 @@ from fastapi import APIRouter, Depends, HTTPException, Path
 from pydantic import BaseModel, Field
 
 from haltline.console.context import TAKEN_IN_WITHIN_S, ContextDep, OperatorClient, Viewer
-from haltline.console.http.json_response import NO_SUCH_ID
-from haltline.console.http.paging import Limit, Page, Skip
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import NO_SUCH_ID, Limit, Page, Skip, StrictRoute
 from haltline.console.read_model import incidents as kept
 from haltline.schemas.control import CommandKind
 from haltline.schemas.incidents import IncidentRecord

@@ -14,9 +14,7 @@ from haltline.console.compat.records import (
     shown,
 )
 from haltline.console.context import AgentClient, ContextDep, PolicyAdmin, Viewer
-from haltline.console.http.json_response import NO_SUCH_ID, answer
-from haltline.console.http.paging import Limit, Skip
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import NO_SUCH_ID, Limit, Skip, StrictRoute, answer
 from haltline.console.read_model import intervention_queries
 from haltline.console.read_model.intervention_queries import InterventionFilter
 from haltline.schemas.control import CommandKind

@@ -6,8 +6,7 @@ from fastapi import APIRouter, HTTPException, Response
 from pydantic import BaseModel, Field
 
 from haltline.console.context import ContextDep, OperatorClient, Viewer
-from haltline.console.http.json_response import NO_SUCH_ID
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import NO_SUCH_ID, StrictRoute
 from haltline.console.jobs import Job, JobKind, JobState, TooMany
 from haltline.console.routes.policies import read_document
 from haltline.schemas.record import Id, JsonObject, rfc3339

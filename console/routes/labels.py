@@ -6,8 +6,7 @@ from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, Field
 
 from haltline.console.context import ContextDep, OperatorClient, Viewer
-from haltline.console.http.json_response import NO_SUCH_ID
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import NO_SUCH_ID, StrictRoute
 from haltline.console.ids import decision_in, whole
 from haltline.console.read_model.history import decisions_of, hint_effectiveness, labels_of
 from haltline.detectors import PATTERNS

@@ -9,8 +9,7 @@ from fastapi import APIRouter, HTTPException, Response
 from pydantic import BaseModel, Field
 
 from haltline.console.context import AgentClient, Context, ContextDep, PolicyAdmin, Viewer
-from haltline.console.http.json_response import UNUSABLE
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import UNUSABLE, StrictRoute
 from haltline.console.routes.actions import known
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import JsonObject, rfc3339

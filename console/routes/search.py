@@ -12,8 +12,7 @@ from pydantic import BaseModel
 from sqlalchemy import Column, ColumnElement, Connection, Engine, Table, select
 
 from haltline.console.context import ContextDep, Viewer
-from haltline.console.http.json_response import answer
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import StrictRoute, answer
 from haltline.console.read_model import tables
 from haltline.console.read_model.text_search import matching
 from haltline.schemas.record import rfc3339

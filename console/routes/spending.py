@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from haltline.console.compat import budgets
 from haltline.console.context import AgentClient, ContextDep
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import StrictRoute
 from haltline.schemas.payloads import Usd
 from haltline.schemas.record import Id
 
