@@ -1,6 +1,6 @@
 """Past sessions and the policy in force, from the read model, as input of replays and what-ifs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from sqlalchemy import Engine, func, select
@@ -92,16 +92,18 @@ def hint_effectiveness(engine: Engine, most: int) -> list[Helped]:
     return by_rule(decisions, found, {name: events_of(engine, name, _MAX_EVENTS) for name in sessions})
 
 
-def decisions_of(engine: Engine, ids: Sequence[str]) -> list[Decision]:
-    """The decisions with these ids in the read model."""
+def decisions_of(engine: Engine, decision_ids: Iterable[str]) -> dict[str, Decision]:
+    """The decisions with these ids in the read model, by id."""
     table, found = tables.records.c, dict[str, Decision]()
     with engine.connect() as connection:
-        for part in parts(ids):
-            statement = select(table.body).where(table.topic == "interventions", table.decision_id.in_(part))
-            for body in connection.execute(statement).scalars():
-                decision = wire.decode(Decision, body.encode())
-                found.setdefault(decision.decision_id, decision)
-    return list(found.values())
+        for part in parts(sorted(set(decision_ids))):
+            # The topic is compared here: in SQL, SQLite would scan all decisions instead of looking these up.
+            statement = select(table.topic, table.body).where(table.decision_id.in_(part))
+            for topic, body in connection.execute(statement):
+                if topic == "interventions":
+                    decision = wire.decode(Decision, body.encode())
+                    found.setdefault(decision.decision_id, decision)
+    return found
 
 
 def _read(bodies: Iterable[str]) -> Iterator[ActionEvent]:

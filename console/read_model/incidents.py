@@ -1,6 +1,6 @@
 """Incidents in the read model: storage and queries."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Final
@@ -13,7 +13,7 @@ from haltline.console.http.routing import From, Until
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import insert_of, parts, values
 from haltline.console.read_model.text_search import words_of
-from haltline.schemas.decisions import Level, ScopeKind
+from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentRecord, IncidentState
 from haltline.streams.operator.incidents import last_revisions
@@ -104,25 +104,12 @@ def history(engine: Engine, incident_id: str) -> list[IncidentRecord]:
     return [record for _, record in sorted(by_revision.items())]
 
 
-def decisions_of(engine: Engine, decision_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The existing decisions with these ids, as JSON."""
-    found: dict[str, dict[str, Any]] = {}
-    with engine.connect() as connection:
-        for ids in parts(sorted(set(decision_ids))):
-            # The topic is compared here: in SQL, SQLite would scan all decisions instead of looking these up.
-            statement = select(_R.topic, _R.decision_id, _R.body).where(_R.decision_id.in_(ids))
-            for topic, decision_id, body in connection.execute(statement):
-                if topic == "interventions":
-                    found[decision_id] = orjson.loads(body)
-    return found
-
-
-def targets_of(engine: Engine, decisions: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+def targets_of(engine: Engine, decisions: Iterable[Decision]) -> dict[str, list[str]]:
     """By decision id: the targets of the calls in its evidence, in order, if those are still stored.
 
     A call without targets gives its simple arguments as `name=value`; without these, its tool.
     """
-    evidence = {one["decision_id"]: [at["event_id"] for at in one.get("evidence") or ()] for one in decisions}
+    evidence = {one.decision_id: [at.event_id for at in one.evidence] for one in decisions}
     known: dict[str, list[str]] = {}
     with engine.connect() as connection:
         for ids in parts(sorted({name for of in evidence.values() for name in of})):

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 from haltline.console.context import TAKEN_IN_WITHIN_S, ContextDep, OperatorClient, Viewer
 from haltline.console.http.routing import NO_SUCH_ID, Limit, Page, Skip, StrictRoute
 from haltline.console.read_model import incidents as kept
+from haltline.console.read_model.history import decisions_of
 from haltline.schemas.control import CommandKind
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.record import JsonObject, rfc3339
@@ -126,18 +127,19 @@ def _one(here: ContextDep, name: str) -> IncidentRecord:
 
 
 def _shown(here: ContextDep, records: list[IncidentRecord]) -> list[Incident]:
-    decisions = kept.decisions_of(here.engine, [record.decision_id for record in records])
+    decisions = decisions_of(here.engine, (record.decision_id for record in records))
     unnamed = [record.decision_id for record in records if record.target is None]
     evident = kept.targets_of(here.engine, [decisions[name] for name in unnamed if name in decisions])
     shown = []
     for record in records:
-        decision = decisions.get(record.decision_id, {})
+        decision = decisions.get(record.decision_id)
+        report = None if decision is None else decision.incident
         more = {
             "time": rfc3339(record.last_at),
-            "code": decision.get("code", record.cause),
+            "code": record.cause if decision is None else decision.code,
             "rule": record.rule or record.cause,
             "reason": record.summary,
-            "report": decision.get("incident") or {},
+            "report": {} if report is None else report.model_dump(mode="json", exclude_none=True),
             "first": rfc3339(record.first_at),
             "last": rfc3339(record.last_at),
             "changed": rfc3339(record.changed_at),

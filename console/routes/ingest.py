@@ -7,10 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Header, HTTPException
 from pydantic import BaseModel, Field, ValidationError
 
-from haltline.console.compat import budgets
 from haltline.console.compat.ledger import Entry, events_of
 from haltline.console.context import AgentClient, Context, ContextDep
 from haltline.console.http.routing import StrictRoute
+from haltline.console.routes import spending as budgets
 from haltline.interventions.agent.redaction.secrets import redact
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.events import ActionEvent

@@ -6,7 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tests.console import databases
-from tests.console.compat.test_budgets import (  # noqa: F401
+from tests.console.test_budgets import (  # noqa: F401
     test_a_budget_is_never_overshot_however_many_ask_at_once,
     test_what_is_spent_takes_the_place_of_what_was_held,
 )

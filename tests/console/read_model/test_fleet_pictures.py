@@ -3,7 +3,6 @@
 from collections import Counter
 from typing import Any
 
-import orjson
 import pytest
 from sqlalchemy import Engine
 
@@ -94,7 +93,7 @@ def test_what_is_spent_live_and_touched_is_that_of_the_sessions_and_their_incide
     cut = fleet.live(engine, NOW_MS, 1)
     assert (cut["total"], [len(group["sessions"]) for group in cut["groups"]]) == (3, [1])
     decisions = [one for _, _, one in said if isinstance(one, Decision) and one.detector]
-    targets = targets_of(engine, [orjson.loads(one.to_json()) for one in decisions])
+    targets = targets_of(engine, decisions)
     of_sessions = {(one.session_id, *targets[one.decision_id]) for one in decisions}
     assert of_sessions == {("loop", "asset_id=a"), ("bare", "asset_id=bare")}
 
