@@ -105,6 +105,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
             on_rows=app.state.live.add,
         )
         context = app.state.context = Context.of(settings, engine, feeder)
+        app.state.jobs = jobs.Jobs(settings)
         feeder.start()
         lag = telemetry.follow(feeder, settings, metrics)
         watch = app.state.protection = ProtectionWatch(settings, engine, feeder)
@@ -115,7 +116,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
             watch.close()
             lag.close()
             feeder.close()
-            context.jobs.close()
+            app.state.jobs.close()
             context.sender.close()
             engine.dispose()
 

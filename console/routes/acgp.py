@@ -13,11 +13,11 @@ from pydantic import BaseModel, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from haltline.console.access.keys import May, Who
-from haltline.console.compat import traces
-from haltline.console.compat.traces import EXAMPLE, Trace
 from haltline.console.context import AgentClient, Context, ContextDep
 from haltline.console.http.routing import NotFinite, StrictRoute, loads
 from haltline.console.request_limits import MAX_BODY_BYTES
+from haltline.console.routes import acgp_traces as traces
+from haltline.console.routes.acgp_traces import EXAMPLE, Trace
 from haltline.console.routes.ingest import publish
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.problems import problem_of

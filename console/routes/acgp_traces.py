@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Engine, select
 
-from haltline.console.compat.ledger import CLEANING
 from haltline.console.read_model import tables
+from haltline.console.routes.ingest import CLEANING
 from haltline.interventions.acgp.scores import ctq, scores_of
 from haltline.interventions.agent.integrations.cleaning import cleaned
 from haltline.interventions.vocabularies import acgp
