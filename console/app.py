@@ -26,7 +26,6 @@ from haltline.console.read_model.store import open_store
 from haltline.console.request_limits import RequestLimits
 from haltline.console.routes import (
     acgp,
-    actions,
     approvals,
     control,
     findings,
@@ -139,7 +138,6 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         sessions,
         ingest,
         spending,
-        actions,
         policies,
         sdk_replay,
         acgp,

@@ -1,5 +1,6 @@
 """Serves the application until SIGTERM or Ctrl-C."""
 
+import asyncio
 import logging
 import signal
 import socket
@@ -7,15 +8,15 @@ import sys
 import time
 from collections.abc import Callable
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
 from sqlalchemy import Engine
 from sqlalchemy.exc import ArgumentError, OperationalError
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from haltline.console.access.sign_in_link import LASTS_S, link_of
 from haltline.console.app import create_app
-from haltline.console.http.server_protocol import config_of
 from haltline.console.live import Live
 from haltline.console.read_model import tables
 from haltline.console.read_model.feeder import as_read, reader_of
@@ -23,9 +24,65 @@ from haltline.console.read_model.projection import take_in
 from haltline.console.read_model.store import empty, open_store, put
 from haltline.console.settings import ConsoleSettings
 from haltline.streams.audit.engine import QueryFailed
-from haltline.streams.intake.connections import Connections
+from haltline.streams.intake.connections import Connection, Connections
 from haltline.streams.replay.table_range import TableRange
 from haltline.streams.runtime.health import MetricsServer
+
+
+def bounded(among: Connections) -> type[HttpToolsProtocol]:
+    """The class for `uvicorn.Config(http=...)`."""
+
+    class Protocol(_Protocol):
+        connections_of_all = among
+
+    return Protocol
+
+
+class _Protocol(HttpToolsProtocol):
+    connections_of_all: Connections
+    _connection: Connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # like uvicorn's
+        super().connection_made(transport)
+        self._connection = self.connections_of_all.opened(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connection.lost()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._connection.received(len(data))
+
+    def on_headers_complete(self) -> None:
+        self._connection.received_headers()
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle.response_complete:  # else the next request has already arrived
+            self._connection.waits(idle=True)
+
+    def pause_writing(self) -> None:
+        self._connection.full()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._connection.drained()
+        super().resume_writing()
+
+
+def config_of(app: Any, among: Connections) -> dict[str, Any]:
+    """The settings of uvicorn."""
+    return {
+        "app": app,
+        "http": bounded(among),
+        "ws": "none",
+        "log_level": "warning",
+        "access_log": False,
+        "server_header": False,
+    }
+
 
 _BATCH: Final = 2_000
 

@@ -24,9 +24,9 @@ from haltline.console.access.browser_sessions import (
 from haltline.console.access.keys import May
 from haltline.console.context import ContextDep
 from haltline.console.http.middleware import CompressPathsMiddleware, ResponseHeadersMiddleware
-from haltline.console.lag import LagWatch
 from haltline.console.pages.errors import install_errors
 from haltline.console.routes import audits, fleet, labels, whatif
+from haltline.console.routes.fleet import LagWatch
 from haltline.streams.notify.links import OPENS_AT, BadLink
 
 _FOLDER: Final = Path(__file__).parent

@@ -118,16 +118,17 @@ class Page:
 
 
 def page(engine: Engine, filters: InterventionFilter, skip: int, limit: int) -> Page:
-    """The records from `skip` on. A text search looks at its latest matches only, `MOST_COUNTED` of them."""
+    """The records from `skip` on. A text search alone looks at its latest matches only, `MOST_COUNTED` of them."""
     with engine.connect() as connection:
         held, more = filters.condition(connection.dialect.name), False
         if filters.search:
             latest = matching(connection.dialect.name, tables.interventions, filters.search, MOST_COUNTED + 1)
             found = connection.execute(latest).scalars().all()
-            more = len(found) > MOST_COUNTED
-            held = and_(
-                replace(filters, search=None).condition(connection.dialect.name), _I.n.in_(found[:MOST_COUNTED])
-            )
+            more, others = len(found) > MOST_COUNTED, replace(filters, search=None)
+            held = and_(others.condition(connection.dialect.name), _I.n.in_(found[:MOST_COUNTED]))
+            if more and others != InterventionFilter():  # which reach the older matches
+                in_words = _I.words.contains(filters.search.lower(), autoescape=True)
+                held, more = and_(others.condition(connection.dialect.name), in_words), False
         # Selected first and read afterwards: the bodies of rows that are not shown are most of the table.
         chosen = select(_I.id).where(held).order_by(_I.time_ms.desc(), _I.id).offset(skip).limit(limit)
         ids = connection.execute(chosen).scalars().all()

@@ -120,7 +120,7 @@ class Processed:
 def session_of(trace: Trace, key: str) -> str:
     """The session of a trace: its context's, else one for the agent's tag."""
     context = trace.context_information
-    named = next((context[n] for n in ("session_id", "run_id") if isinstance(context.get(n), str) and context[n]), None)
+    named = _first(context, "session_id", "run_id")
     return str(named or f"acgp:{key}:{trace.agent_tag or trace.agent_type or 'agent'}")[:256]
 
 
@@ -139,7 +139,7 @@ def events_of(trace: Trace, *, key: str, sent_at: str | None = None) -> list[Act
         "source": SOURCE,
         "sent_by": key,
     }
-    tool = next((context[n] for n in ("tool", "action") if isinstance(context.get(n), str) and context[n]), None)
+    tool = _first(context, "tool", "action")
     text = "\n".join(filter(None, (trace.reasoning_text, trace.final_output)))
     scores = {"ctq": context["ctq"]} if isinstance(context.get("ctq"), dict) else {}
     turn = ActionEvent(
@@ -223,6 +223,11 @@ def _bodies(engine: Engine, ids: Sequence[str]) -> list[tuple[str, bytes]]:
 def _is_of(event: ActionEvent, key: str | None) -> bool:
     extra = event.model_extra or {}
     return extra.get("source") == SOURCE and (key is None or extra.get("sent_by") == key)
+
+
+def _first(context: Mapping[str, Any], *names: str) -> str | None:
+    """The first of these fields that is a text and not empty."""
+    return next((context[name] for name in names if isinstance(context.get(name), str) and context[name]), None)
 
 
 def _usage(context: Mapping[str, Any]) -> Usage | None:

@@ -1,4 +1,4 @@
-"""`POST /api/v1/ingest`: entries of Agent Sentinel's ledger, published as events on `actions`."""
+"""What agents report: `/api/v1/ingest`, entries of Agent Sentinel's ledger, published as events; and their tools."""
 
 import json
 import time
@@ -8,9 +8,12 @@ from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Header, HTTPException
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from sqlalchemy import Engine, select
 
-from haltline.console.context import AgentClient, Context, ContextDep
+from haltline.console.context import AgentClient, Context, ContextDep, Viewer
 from haltline.console.http.routing import StrictRoute
+from haltline.console.read_model import tables
+from haltline.console.read_model.store import put, values
 from haltline.console.routes import spending as budgets
 from haltline.interventions.agent.integrations.cleaning import cleaned
 from haltline.interventions.agent.redaction.secrets import redact
@@ -19,6 +22,70 @@ from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.events import ActionEvent, Amount, Effect, Kind, Outcome, Usage
 from haltline.schemas.problems import problem_of
 from haltline.schemas.record import EARLIEST_MS, LATEST_MS, Id, JsonObject, Name
+
+router = APIRouter(prefix="/api/v1", tags=["agents"], route_class=StrictRoute)
+
+
+class Tool(BaseModel):
+    """One tool; further fields are kept."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: Annotated[str, Field(min_length=1, max_length=512)]
+
+
+class Registration(BaseModel):
+    """The tools of an agent."""
+
+    agent_id: Id
+    sdk_version: Annotated[str, Field(max_length=64)] = ""
+    actions: Annotated[list[Tool], Field(max_length=1000)]
+
+
+class Registered(BaseModel):
+    """The outcome."""
+
+    status: str = "success"
+    registered: int
+    updated: int
+    total: int
+
+
+@router.post("/actions/register")
+def register(here: ContextDep, _: AgentClient, registration: Registration) -> Registered:
+    """Stores an agent's tools; rules that name tools by globs are sent to its SDK with the matching tools."""
+    table = tables.tools.c
+    now_ms = time.time_ns() // 1_000_000
+    rows = {
+        tool.name: {"agent_id": registration.agent_id, "name": tool.name, "body": _tool_json(tool), "since_ms": now_ms}
+        for tool in registration.actions
+    }
+    with here.engine.begin() as connection:
+        known = set(connection.execute(select(table.name).where(table.agent_id == registration.agent_id)).scalars())
+        put(connection, tables.tools, list(rows.values()))
+    return Registered(registered=len(rows.keys() - known), updated=len(rows.keys() & known), total=len(rows))
+
+
+@router.get("/actions")
+def tools(here: ContextDep, _: Viewer, agent_id: str | None = None) -> list[JsonObject]:
+    """The tools, by agent and name; the first 10,000."""
+    table = tables.tools.c
+    statement = select(table.agent_id, table.body).order_by(table.agent_id, table.name).limit(10_000)
+    if agent_id is not None:
+        statement = statement.where(table.agent_id == agent_id)
+    with here.engine.connect() as connection:
+        return [json.loads(body) | {"agent_id": agent} for agent, body in connection.execute(statement).all()]
+
+
+def known(engine: Engine) -> frozenset[str]:
+    """The names of all tools."""
+    return frozenset(values(engine, select(tables.tools.c.name).distinct()))
+
+
+def _tool_json(tool: Tool) -> str:
+    # Not orjson: a tool's schema may contain an integer of more than 64 bits.
+    return json.dumps(redact(tool.model_dump(mode="json")), default=str)
+
 
 CLEANING: Final = GuardSettings(mode="local", max_output_chars=8192)
 REPLAYED: Final = "replayed"
@@ -167,8 +234,6 @@ def _json(value: object) -> str:
     return json.dumps(value, default=str, ensure_ascii=False)
 
 
-router = APIRouter(prefix="/api/v1", tags=["agents"], route_class=StrictRoute)
-
 MAX_ENTRIES = 1000
 _SHOWN = 2000
 
@@ -215,19 +280,15 @@ def ingest(
     agent_id = batch.agent_id or x_sentinel_agent_id or who.name
     events: list[ActionEvent] = []
     spent: list[budgets.Spent] = []
-    rejected: list[tuple[Rejected, JsonObject]] = []
+    rejected: list[Rejected] = []
     skipped = 0
-    for index, rejected_body in enumerate(batch.entries):
+    for index, given in enumerate(batch.entries):
         try:
-            entry = Entry.model_validate(rejected_body)
+            entry = Entry.model_validate(given)
             made = events_of(entry, session_id=session_id[:256], agent_id=agent_id[:256], mission_id=batch.mission_id)
-        except ValidationError as error:
-            rejected.append(
-                (Rejected(index=index, problem=f"entries[{index}].{problem_of(error)}"[:_SHOWN]), rejected_body)
-            )
-            continue
         except (TypeError, ValueError) as error:
-            rejected.append((Rejected(index=index, problem=f"entries[{index}]: {error}"[:_SHOWN]), rejected_body))
+            why = f".{problem_of(error)}" if isinstance(error, ValidationError) else f": {error}"
+            rejected.append(Rejected(index=index, problem=f"entries[{index}]{why}"[:_SHOWN]))
             continue
         events += made
         skipped += not made
@@ -236,14 +297,10 @@ def ingest(
             spent.append(budgets.Spent(f"{made[0].session_id}/{entry.id}"[:256], entry.time_ms, call))
     publish(here, events)
     budgets.spend(here.engine, spent)
-    _dead_letter(here, rejected)
+    _dead_letter(here, batch, rejected)
     if rejected and len(rejected) == len(batch.entries):
-        raise HTTPException(400, "; ".join(one.problem for one, _ in rejected[:5]))
-    return Accepted(
-        accepted=len(batch.entries) - len(rejected) - skipped,
-        skipped=skipped,
-        rejected=[one for one, _ in rejected],
-    )
+        raise HTTPException(400, "; ".join(one.problem for one in rejected[:5]))
+    return Accepted(accepted=len(batch.entries) - len(rejected) - skipped, skipped=skipped, rejected=rejected)
 
 
 def publish(here: Context, events: list[ActionEvent]) -> None:
@@ -253,23 +310,9 @@ def publish(here: Context, events: list[ActionEvent]) -> None:
         here.sender.send_all(here.settings.topics.actions, records)
 
 
-def _dead_letter(here: Context, rejected: list[tuple[Rejected, JsonObject]]) -> None:
-    if not rejected:
-        return
-    letters = [
-        DeadLetter(
-            reason=BadRecord.INVALID,
-            detail=one.problem,
-            topic="api/v1/ingest",
-            partition=0,
-            offset=one.index,
-            timestamp_ms=time.time_ns() // 1_000_000,
-        )
-        for one, _ in rejected
-    ]
-    bodies = [(None, _encoded(redact(rejected_entry))) for _, rejected_entry in rejected]
-    here.sender.send_all(here.settings.topics.dead_letter, bodies, headers=[letter.headers() for letter in letters])
-
-
-def _encoded(entry: JsonObject) -> bytes:
-    return json.dumps(entry, default=str).encode()
+def _dead_letter(here: Context, batch: Batch, rejected: list[Rejected]) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    common = {"reason": BadRecord.INVALID, "topic": "api/v1/ingest", "partition": 0, "timestamp_ms": now_ms}
+    letters = [DeadLetter(**common, detail=one.problem, offset=one.index).headers() for one in rejected]
+    bodies = [(None, _json(redact(batch.entries[one.index])).encode()) for one in rejected]
+    here.sender.send_all(here.settings.topics.dead_letter, bodies, headers=letters)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from haltline.console.context import AgentClient, Context, ContextDep, PolicyAdmin, Viewer
 from haltline.console.http.routing import UNUSABLE, StrictRoute
-from haltline.console.routes.actions import known
+from haltline.console.routes.ingest import known
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import JsonObject, rfc3339
 from haltline.streams.engine.plugins import installed

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 import orjson
@@ -33,59 +32,38 @@ from haltline.streams.replay import history
 from haltline.streams.replay.backtest import Recorded, Result, related, together
 from haltline.streams.replay.table_range import TableRange
 from haltline.streams.replay.time_range import Moment
-from haltline.streams.replay.whatif import SAME, Sweep, Totals, change_of, totals_of
+from haltline.streams.replay.whatif import SAME, Sweep, change_of, totals_of
 
 MAX_EVENTS = 5_000
 """The most events of one session: its first ones."""
 
 
-@dataclass(frozen=True)
-class Past:
-    """Past sessions, and how many there are in all."""
-
-    sessions: Sequence[Recorded]
-    of: int
-    """The number of sessions in the requested time range."""
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Results of two policies on the same sessions."""
-
-    before: Totals
-    after: Totals
-    changed: Sequence[tuple[Result, Result, str]]
-    """The sessions that differ: the result of the policy in force, of the other, and the difference."""
-
-
-def of_read_model(engine: Engine, since_ms: int, most: int) -> Past:
-    """The latest sessions in the read model, with the operators' labels."""
+def of_read_model(engine: Engine, since_ms: int, most: int) -> tuple[list[Recorded], int]:
+    """The latest sessions in the read model, with the operators' labels; and their number in that time."""
     labels = history.labels_of(labels_of(engine))
     sessions = []
     for name in sessions_since(engine, since_ms, most):
         events = {event.event_id: event for event in events_of(engine, name, MAX_EVENTS)}
         sessions.append(Recorded(name, tuple(enumerate(events.values())), label=labels.get(name)))
-    return Past([one for one in sessions if one.events], count_since(engine, since_ms))
+    return [one for one in sessions if one.events], count_since(engine, since_ms)
 
 
-def of_audit(settings: ConsoleSettings, since_ms: int, most: int) -> Past:
-    """The latest sessions of the audit table. Raises QueryFailed: there is no table, or nothing in this time range."""
-    found = TableRange(
-        settings.audit_table or "", settings.topics, Moment(time_ms=since_ms), storage_options=settings.audit_options
-    )
-    sessions = history.sessions_of(found)
+def of_audit(settings: ConsoleSettings, since_ms: int, most: int) -> tuple[list[Recorded], int]:
+    """The same of the audit table. Raises HTTPException: there is no table, or nothing in this time."""
+    if settings.audit_table is None:
+        raise HTTPException(400, "source: expected a console with --audit-table, got one without")
+    since = Moment(time_ms=since_ms)
+    try:
+        found = TableRange(settings.audit_table, settings.topics, since, storage_options=settings.audit_options)
+        sessions = history.sessions_of(found)
+    except QueryFailed as error:
+        raise HTTPException(400, str(error)) from None
     latest = sorted(sessions, key=lambda one: -max((event.time for _, event in one.events), default=0))
-    return Past(latest[:most], len(sessions))
+    return latest[:most], len(sessions)
 
 
-def compare(past: Past, before: Policy, after: Policy) -> Compared:
-    """Compare two policies on sessions; those of one tree are evaluated together, all others separately."""
-    first, second = (_run(past.sessions, policy) for policy in (before, after))
-    pairs = [(old, new, change_of(new, old)) for old, new in zip(first, second, strict=True)]
-    return Compared(totals_of(first), totals_of(second), [one for one in pairs if one[2] != SAME])
-
-
-def _run(sessions: Sequence[Recorded], policy: Policy) -> list[Result]:
+def results_of(sessions: Sequence[Recorded], policy: Policy) -> list[Result]:
+    """The results under a policy; sessions of one tree are evaluated together, all others separately."""
     core = core_of(policy)
     results = {one.session_id: one for group in related(sessions) for one in together(core, group)}
     return [results[session.session_id] for session in sessions]
@@ -213,29 +191,23 @@ def what_if(here: ContextDep, _: Viewer, body: WhatIfRequest) -> WhatIfResult:
             raise HTTPException(400, str(error)) from None
     since_ms = time.time_ns() // 1_000_000 - body.since_s * 1000
     if body.source == "audit":
-        if here.settings.audit_table is None:
-            raise HTTPException(400, "source: expected a console with --audit-table, got one without")
-        try:
-            past = of_audit(here.settings, since_ms, body.limit)
-        except QueryFailed as error:
-            raise HTTPException(400, str(error)) from None
+        sessions, of = of_audit(here.settings, since_ms, body.limit)
     else:
-        past = of_read_model(here.engine, since_ms, body.limit)
-    found = compare(past, before, after)
-    document = after.model_dump(mode="json", exclude_unset=True)
-    for name in ("published", "version"):
-        document.pop(name, None)
+        sessions, of = of_read_model(here.engine, since_ms, body.limit)
+    first, second = results_of(sessions, before), results_of(sessions, after)
+    document = after.model_dump(mode="json", exclude_unset=True, exclude={"published", "version"})
     return WhatIfResult(
         document=body.document if body.document is not None and body.move is None else _yaml(document),
-        sessions=len(past.sessions),
-        of=past.of,
-        before=found.before.to_dict(),
-        after=found.after.to_dict(),
+        sessions=len(sessions),
+        of=of,
+        before=totals_of(first).to_dict(),
+        after=totals_of(second).to_dict(),
         changed=[
             ChangedSession(
                 session_id=old.session_id, label=old.label, change=change, before=_outcome(old), after=_outcome(new)
             )
-            for old, new, change in found.changed
+            for old, new in zip(first, second, strict=True)
+            if (change := change_of(new, old)) != SAME
         ],
     )
 

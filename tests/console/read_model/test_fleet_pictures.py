@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from haltline.console.limits import limits_of
 from haltline.console.read_model import fleet
 from haltline.console.read_model.incidents import targets_of
 from haltline.console.read_model.projection import take_in
 from haltline.console.read_model.store import open_store
+from haltline.console.routes.fleet import limits_of
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
 from haltline.schemas.incidents import IncidentRecord

@@ -93,6 +93,8 @@ def test_many_matches_are_counted_up_to_a_number(searched: Engine, monkeypatch: 
         shown = page(searched, InterventionFilter(search=text), 0, 2)
         assert (shown.total, shown.more) == counted, text
     assert found(searched, "delete_asset")[:2] == ["int_0007", "int_0006"]
+    narrow = InterventionFilter(search="delete_asset", agent_id="cleaner")
+    assert page(searched, narrow, 0, 3).total == len(REASONS)
 
 
 def test_everything_is_searched_and_the_whole_id_comes_first(searched: Engine) -> None:
