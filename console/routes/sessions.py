@@ -14,7 +14,7 @@ from haltline.console.ids import session_in
 from haltline.console.read_model import tables
 from haltline.console.read_model.history import core_of, events_of, published_policy
 from haltline.console.read_model.text_search import matching
-from haltline.interventions.control.rule_causes import cause_of_rule
+from haltline.interventions.levels.default_levels import cause_of_rule
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.record import rfc3339
