@@ -10,6 +10,7 @@ from typing import Final
 from haltline.console import problem_kinds as kinds
 from haltline.console.problem_kinds import Part, Partitions, Problem, ProblemKind
 from haltline.console.read_model.topic_bounds import Mismatch
+from haltline.console.settings import ProtectionLimits
 from haltline.schemas.record import rfc3339
 from haltline.streams.runtime.health import Partition, Progress, Sample, follow
 
@@ -21,27 +22,6 @@ _CANARY_SLACK_S: Final = 60.0
 _MAX_NAMED: Final = 12
 """The most partitions named in a sentence."""
 _MAX_TEXTS: Final = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProtectionLimits:
-    """The seconds after which something is a problem, and the interval of checks."""
-
-    workers_s: float = 25.0
-    """Records wait in a partition of `actions`, and the workers' committed offset does not advance. A worker commits
-    every ten seconds at the latest."""
-    shadow_s: float = 60.0
-    """The same for the workers that run rules in shadow."""
-    sink_s: float = 60.0
-    """The same for the audit sink, on every topic."""
-    broker_s: float = 25.0
-    """The broker does not answer the console."""
-    console_s: float = 25.0
-    """The read model lags behind the topics."""
-    canary_s: float = 30.0
-    """A canary's session is not killed."""
-    look_every_s: float = 2.0
-    """The interval between checks."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,6 @@ from haltline.console.problem_kinds import Part, Partitions, Problem
 from haltline.console.protection import (
     Flight,
     Known,
-    ProtectionLimits,
     answered,
     compared,
     fed,
@@ -24,6 +23,7 @@ from haltline.console.protection import (
 from haltline.console.protection_watch import last_flight
 from haltline.console.read_model import tables
 from haltline.console.read_model.topic_bounds import Mismatch
+from haltline.console.settings import ProtectionLimits
 from haltline.schemas.decisions import Level
 from haltline.schemas.record import rfc3339
 from haltline.schemas.topics import Topics
