@@ -269,7 +269,7 @@ def _console(known: Known, limits: ProtectionLimits) -> Problem | None:
         since_s = known.failed_since_s
         title, steps = "The console waits for its topics", "console_waits"
         what = (
-            f"{known.missing}. These pages are filled as soon as every topic is there; until then nothing is decided."
+            f"{known.missing}. These pages are filled as soon as every topic is there; until then no decision is made."
         )
     elif known.feeder_failure and known.failed_since_s is not None:
         since_s = known.failed_since_s
@@ -283,7 +283,7 @@ def _console(known: Known, limits: ProtectionLimits) -> Problem | None:
         if not behind:
             return None
         since_s, where = min(behind.values()), _by_topic(behind)
-        what = f"What is new in {_named(where)} is not on these pages yet. Agents are stopped as before."
+        what = f"New records of {_named(where)} are not on these pages yet. Agents are stopped as before."
     return _problem(Part.CONSOLE, since_s, what, where, title=title, steps=steps)
 
 
@@ -335,8 +335,8 @@ _TITLES: Final = {
     Part.CONSOLE: "The console is behind",
 }
 _STILL: Final = {
-    Part.WORKERS: "Records wait in {named}, and no worker processes them: nothing is decided there. Kills that stand "
-    "hold on; calls that wait for a verdict get none.",
+    Part.WORKERS: "Records wait in {named}, and no worker processes them: nothing is decided there. Kills stay "
+    "in force; calls that wait for a verdict get none.",
     Part.SINK: "Records wait in {named}, and no sink writes them to the audit table. Nothing is lost while the broker "
     "keeps them.",
     Part.SHADOW: "Records wait in {named}, and no worker of rules in shadow processes them. What is enforced does not "

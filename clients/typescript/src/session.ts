@@ -32,10 +32,10 @@ const MAX_OPEN = 4096;
 const MAX_TARGETS = 1000;
 const MAX_NAME_CHARS = 512;
 const MAX_GOAL_CHARS = 8192;
-const NOBODY = "Nobody could be asked whether this may be done, and it could do harm. Report it instead.";
+const NOBODY = "No verdict on this call is available, and it could do harm. Report it instead.";
 const UNDECIDED =
   "It is not decided yet whether this may be done, and a person may have to approve it. It was not done. " +
-  "Do not try to reach the same end another way; report it instead.";
+  "Do not try to reach the same result another way; report it instead.";
 const UNCHECKED = "This call could not be checked, and so it was not made. Report it instead.";
 
 interface Open {

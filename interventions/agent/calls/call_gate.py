@@ -312,7 +312,7 @@ class CallGate:
         yield done, self.settings.rollback_budget_s
         if done.done():
             return done.result()
-        return "The files are still being put back. Do not touch them before that is done."
+        return "The files are still being restored. Do not touch them before that is done."
 
     def _acknowledge_rollback(self, decision: Decision, stage: Stage, detail: str) -> None:
         if stage is Stage.APPLIED:

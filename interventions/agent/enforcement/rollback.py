@@ -34,7 +34,7 @@ def roll_back(checkpoints: Checkpoints, decision: Decision, tell: RollbackNotice
 
     def run() -> None:
         _carried_out.set(done)
-        detail = "Nothing was put back."
+        detail = "Nothing was restored."
         try:
             detail = _carry_out(checkpoints, decision, tell)
         except Exception:
@@ -49,12 +49,12 @@ def _carry_out(checkpoints: Checkpoints, decision: Decision, tell: RollbackNotic
     checkpoint = decision.checkpoint
     if checkpoint is None:
         tell(decision, Stage.FAILED, NO_SAFE_ONE)
-        return "Nothing was put back: a person has to look at what was done."
+        return "Nothing was restored: a person has to review what was done."
     try:
         restored = checkpoints.restore(checkpoint)
     except CannotRestore as error:
         log.warning("haltline: session %s: %s", decision.session_id, error)
         tell(decision, Stage.FAILED, f"not restored: {error}")
-        return "What was done could not be undone: a person has to look at it."
+        return "The changes could not be undone: a person has to review them."
     tell(decision, Stage.APPLIED, f"restored: {restored}")
-    return f"The work was put back to checkpoint {checkpoint}. Go on from there, another way."
+    return f"The work was restored to checkpoint {checkpoint}. Continue from there with another approach."
