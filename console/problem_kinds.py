@@ -70,7 +70,7 @@ WORKERS: Final = ProblemKind(
     part=Part.WORKERS,
     urgency=Urgency.CRITICAL,
     title="Protection is down",
-    what="Records wait in {}, and no worker processes them: nothing is decided there. Kills that stand hold on; "
+    what="Records wait in {}, and no worker processes them: nothing is decided there. Kills stay in force; "
     "calls that wait for a verdict get none.",
     steps=(
         Step("See which group is behind, and what else is wrong.", "haltline doctor"),
@@ -147,7 +147,7 @@ SHADOW: Final = ProblemKind(
 CONSOLE: Final = ProblemKind(
     part=Part.CONSOLE,
     title="The console is behind",
-    what="What is new in {} is not on these pages yet. Agents are stopped as before.",
+    what="New records of {} are not on these pages yet. Agents are stopped as before.",
     steps=(
         Step("Ask Kafka itself, not the console.", "haltline status"),
         Step("After a start or --rebuild it reads the topics, and catches up automatically."),
@@ -161,7 +161,7 @@ CONSOLE_FAILED: Final = replace(
 CONSOLE_WAITS: Final = ProblemKind(
     part=Part.CONSOLE,
     title="The console waits for its topics",
-    what="{}. These pages are filled as soon as every topic is there; until then nothing is decided.",
+    what="{}. These pages are filled as soon as every topic is there; until then no decision is made.",
     steps=(
         Step("Create them, or start haltline's own broker instead: haltline up.", "haltline topics create"),
         Step("If they are there under another prefix, or on another cluster: correct --prefix or --bootstrap."),

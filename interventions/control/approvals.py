@@ -43,10 +43,10 @@ _SHOWN_TARGETS = 8
 _SHOWN_CHARS = 500
 _MESSAGES = {
     ApprovalState.PENDING: "This needs a person's approval. Do nothing more until it is given.",
-    ApprovalState.REJECTED: "A person has refused this. Do not try to reach the same end another way; report it.",
-    ApprovalState.EXPIRED: "Nobody has approved this in time, so it is refused. Report it instead.",
+    ApprovalState.REJECTED: "A person has refused this. Do not try to reach the same result another way; report it.",
+    ApprovalState.EXPIRED: "This was not approved in time, so it is refused. Report it instead.",
     ApprovalState.USED: "The approval was for one call, and another one has used it. Report it instead.",
-    ApprovalState.CANCELLED: "The request for an approval was taken back, so it is refused.",
+    ApprovalState.CANCELLED: "The approval request was cancelled, so this is refused.",
 }
 
 
