@@ -177,8 +177,8 @@ def _closes(call: CallSite, _: Program) -> list[Call] | None:
 
 def _saves(call: CallSite, _: Program) -> list[Call]:
     """Data frames written over a table or a folder, if an argument requests replacement."""
-    asked = (call.keywords.get(name, NONE).texts for name in ("if_exists", "mode", "overwrite"))
-    how = {text for texts in (call.base, *asked) for text in texts}
+    requested = (call.keywords.get(name, NONE).texts for name in ("if_exists", "mode", "overwrite"))
+    how = {text for texts in (call.base, *requested) for text in texts}
     name = (call.first if call.items else call.keywords.get("name", call.keywords.get("path", NONE))).texts
     if not name or how.isdisjoint(("replace", "overwrite")):
         return []
