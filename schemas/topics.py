@@ -1,7 +1,12 @@
 """The topics and their layout on the broker."""
 
+import json
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final, Self
+
+SETS_KEY: Final = b"topics"
+"""The key of the entry of `control` that names the sets of topics: `Topics.entry`."""
 
 
 class Cleanup(StrEnum):
@@ -89,6 +94,8 @@ class Topics:
     """
 
     prefix: str = "haltline."
+    older: tuple[str, ...] = ()
+    """The prefixes of earlier sets with fewer partitions, the oldest first: `haltline topics grow`."""
 
     actions = _Name()
     """Events of agents."""
@@ -124,3 +131,47 @@ class Topics:
     def all(self) -> tuple[str, ...]:
         """Every topic, in the order of LAYOUT."""
         return tuple(self.prefix + layout.name for layout in LAYOUT)
+
+    @property
+    def sets(self) -> "tuple[Topics, ...]":
+        """Every set, the oldest first; this one is the last."""
+        return (*(Topics(prefix, self.older[:number]) for number, prefix in enumerate(self.older)), self)
+
+    @property
+    def older_names(self) -> frozenset[str]:
+        """The names of all topics of earlier sets."""
+        return frozenset(name for one in self.sets[:-1] for name in one.all)
+
+    @property
+    def next(self) -> "Topics":
+        """The set that follows this one: `haltline.`, `haltline.2.`, `haltline.3.`."""
+        prefixes = (*self.older, self.prefix)
+        return Topics(f"{prefixes[0]}{len(prefixes) + 1}.", prefixes)
+
+    @property
+    def bridge_group(self) -> str:
+        """The consumer group that copies what is published to this set into the next one."""
+        return f"{self.prefix}bridge"
+
+    def group(self, configured: str, prefix: str) -> str:
+        """Return the group of this set's workers, if that of the set with this prefix is configured: `name.2`."""
+        prefixes = (*self.older, self.prefix)
+        number = prefixes.index(prefix) + 1
+        first = configured.removesuffix(f".{number}") if number > 1 else configured
+        return first if len(prefixes) == 1 else f"{first}.{len(prefixes)}"
+
+    def entry(self) -> bytes:
+        """The value of the entry of `control` by which everything that starts follows to this set."""
+        return json.dumps({"prefixes": [*self.older, self.prefix]}).encode()
+
+    @classmethod
+    def of_entry(cls, value: bytes | None) -> Self | None:
+        """Return the topics of such an entry; None if it has no prefixes."""
+        try:
+            found = json.loads(value or b"null")
+        except ValueError:
+            return None
+        prefixes = found.get("prefixes") if isinstance(found, dict) else None
+        if not isinstance(prefixes, list) or not prefixes or not all(isinstance(one, str) for one in prefixes):
+            return None
+        return cls(prefixes[-1], tuple(prefixes[:-1]))

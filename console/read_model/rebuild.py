@@ -11,7 +11,9 @@ from haltline.console.read_model import tables
 from haltline.console.read_model.feeder import reader_of
 from haltline.console.read_model.projection import take_in
 from haltline.console.read_model.store import put
+from haltline.console.read_model.topic_bounds import place_of
 from haltline.console.settings import ConsoleSettings
+from haltline.schemas.topics import SETS_KEY
 from haltline.streams.audit.reading import KafkaRecord
 from haltline.streams.replay.records import LogRecord
 from haltline.streams.replay.table_range import TableRange
@@ -31,18 +33,19 @@ def take_from(found: TableRange, engine: Engine, *, on_progress: Callable[[int],
     are skipped. After an interruption, the rest comes from the topics: rebuild it again.
     """
     taken, reader = 0, reader_of(found.topics)
-    for span in (span for topic in found.topics.all for span in found.spans_of(topic)):
-        records = found.read([span])
+    for span in (span for one in found.topics.sets for topic in one.all for span in found.spans_of(topic)):
+        records, place = found.read([span]), place_of(found.topics, span.topic, span.partition)
         while part := list(islice(records, _BATCH)):
             now_ms = time.time_ns() // 1_000_000
-            rows = reader.rows(map(_as_read, part), now_ms)
+            rows = reader.rows((_as_read(record) for record in part if record.key != SETS_KEY), now_ms)
+            for row in rows:
+                row["topic"], row["partition"] = place
             with engine.begin() as connection:
-                take_in(connection, rows, found.topics.prefix)
+                take_in(connection, rows, "")
             taken += len(part)
             on_progress(taken)
-        place = {"topic": span.topic.removeprefix(found.topics.prefix), "partition": span.partition}
         with engine.begin() as connection:
-            put(connection, tables.offsets, [{**place, "next": span.end}])
+            put(connection, tables.offsets, [{"topic": place[0], "partition": place[1], "next": span.end}])
     return taken
 
 

@@ -19,7 +19,7 @@ from haltline.schemas.opinions import Opinion
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import EARLIEST_MS, Record
 from haltline.schemas.signals import Signal
-from haltline.schemas.topics import LAYOUT, Cleanup, Topics
+from haltline.schemas.topics import LAYOUT, SETS_KEY, Cleanup, Topics
 from haltline.streams.audit import summary
 from haltline.streams.audit.chain import LOST
 from haltline.streams.audit.columns import Block, Row
@@ -55,7 +55,8 @@ class Reader:
         self._redaction = redaction
         self._kinds = {
             name: (layout.name, layout.cleanup is Cleanup.COMPACT)
-            for name, layout in zip(topics.all, LAYOUT, strict=True)
+            for one in topics.sets
+            for name, layout in zip(one.all, LAYOUT, strict=True)
         }
 
     def row(self, record: KafkaRecord, now_ms: int) -> Row:
@@ -80,7 +81,9 @@ class Reader:
         else:
             fields = _FIELDS[kind]
             parts = [
-                _cleared(kind, key or "") if compacted and not record.value else _tried(fields, record)
+                _cleared(kind, key or "")
+                if compacted and not record.value
+                else _tried(_of_sets if record.key == SETS_KEY and kind == "control" else fields, record)
                 for record, key in zip(records, columns["key"], strict=True)
             ]
             columns |= Block.of(parts).columns
@@ -234,6 +237,13 @@ def _of_dead_letter(record: KafkaRecord) -> dict[str, Any]:
 
 def _of_unknown(record: KafkaRecord) -> dict[str, Any]:
     raise wire.InvalidRecord(BadRecord.UNKNOWN_FORMAT, f"no kind of record is known for topic {record.topic}")
+
+
+def _of_sets(record: KafkaRecord) -> dict[str, Any]:
+    found = Topics.of_entry(record.value)
+    if found is None:
+        raise wire.InvalidRecord(BadRecord.INVALID, "expected prefixes of topics, got something else")
+    return {"kind": "topics", "summary": f"topics in use: {found.prefix}*"}
 
 
 _OF_SESSION: Final = ("session_id", "agent_id")

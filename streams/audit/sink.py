@@ -24,6 +24,7 @@ from haltline.streams.audit.table import AuditTable, DeltaAuditTable
 from haltline.streams.audit.writer import AnotherLog, AuditWriter, Flushed, Place
 from haltline.streams.kafka.broker_outage import BrokerOutage
 from haltline.streams.kafka.broker_retry import answered
+from haltline.streams.kafka.topic_sets import is_copy
 from haltline.streams.system import REAL, System
 
 _log = logging.getLogger(__name__)
@@ -72,6 +73,9 @@ class AuditSink:
         """The next offset of each partition that is read."""
         self._last_ms: dict[Place, int | None] = {}
         """The time of the last record read of each partition."""
+        self._older = settings.topics.older_names
+        self._passed: set[Place] = set()
+        """Partitions from which copies of records of other sets may have been left out since the last flush."""
         self._newcomers: set[Place] = set()
         """Assigned partitions whose offsets have not been looked up in the table yet."""
         self._unplaced: dict[Place, int | None] = {}
@@ -110,7 +114,7 @@ class AuditSink:
         consumer = self._system.consumer(consumer_config(self._settings, self._complain), logger=_log)
         try:
             consumer.subscribe(
-                list(self._settings.topics.all),
+                [name for one in self._settings.topics.sets for name in one.all],
                 on_assign=self._on_assign,
                 on_revoke=self._on_revoke,
                 on_lost=self._on_revoke,
@@ -153,6 +157,11 @@ class AuditSink:
                 failed.append((message, error))
         for (topic, partition), some in groupby(kafka_records(received), itemgetter(0, 1)):
             place, read = Place(topic, partition), list(some)
+            after = read[-1].offset + 1
+            if self._older:
+                read = [record for record in read if not is_copy(topic, record.headers, self._older)]
+                self._passed.add(place)
+                self._wait_from_now()
             start = self._next.get(place)
             taken = (
                 ()
@@ -162,8 +171,10 @@ class AuditSink:
             if len(taken) < len(read):
                 self._observer.on_skipped(topic, len(read) - len(taken))
             if taken:
-                self._next[place], self._last_ms[place] = taken[-1].offset + 1, taken[-1].timestamp_ms
+                self._last_ms[place] = taken[-1].timestamp_ms
                 self._wait_from_now()
+            if start is not None:
+                self._next[place] = max(start, after)
         # Only now: records read before a partition's error must not be read again, as they may be deleted already.
         for message, error in failed:
             self._judge(consumer, message, error)
@@ -209,7 +220,8 @@ class AuditSink:
                 ", ".join(f"{place} up to {offset}" for place, offset in sorted(flushed.moved.items())),
             )
             self._displace(consumer, flushed.moved)
-        self._show(consumer, flushed.committed)
+        self._show(consumer, {*flushed.committed, *self._passed})
+        self._passed.clear()
         return True
 
     def _confirm_topics(

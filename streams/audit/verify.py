@@ -189,7 +189,13 @@ class Verifier:
         """Return partitions without rows whose version the table's log has; they can only be requested one by one."""
         sinks = {place[0] for place in self._visited | self._signed.keys()} or {"audit"}
         most = max((place[2] for place in self._visited | self._signed.keys()), default=0)
-        every = {(s, t, p) for s in sinks for t in self._topics.all for p in range(min(most, _PARTITIONS_AT_ONCE) + 1)}
+        every = {
+            (s, t, p)
+            for s in sinks
+            for one in self._topics.sets
+            for t in one.all
+            for p in range(min(most, _PARTITIONS_AT_ONCE) + 1)
+        }
         return {place for place in every - self._visited if self._written(place) is not None}
 
     def _written(self, place: Place) -> int | None:
