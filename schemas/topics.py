@@ -1,6 +1,7 @@
 """The topics and their layout on the broker."""
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self
@@ -152,6 +153,11 @@ class Topics:
     def bridge_group(self) -> str:
         """The consumer group that copies what is published to this set into the next one."""
         return f"{self.prefix}bridge"
+
+    def latest(self, names: Collection[str]) -> "Topics":
+        """Return the last of this set and the following ones of which there is one of these topics."""
+        following = self.next
+        return self if following.actions not in names else following.latest(names)
 
     def group(self, configured: str, prefix: str) -> str:
         """Return the group of this set's workers, if that of the set with this prefix is configured: `name.2`."""

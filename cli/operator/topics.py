@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -74,6 +75,15 @@ def check(
         lambda admin: check_topics(admin, at.topics, changelogs=changelogs, partitions=partitions),
         as_json=as_json,
     )
+    if not at.topics.older or as_json:
+        return
+    from haltline.streams.operator.grow import older_sets
+
+    for one in older_sets(at.bootstrap, at.topics, client=at.client_config):
+        last = (
+            "none" if one.last_ms is None else f"{datetime.fromtimestamp(one.last_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
+        )
+        typer.echo(f"{one.prefix}*, an older set: {one.waiting} records wait for the bridge; last record: {last}")
 
 
 @topics.command()

@@ -35,7 +35,7 @@ from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.failure import KnownFailure
 from haltline.streams.kafka.log_reader import ANSWER_WITHIN_S, bounds, open_consumer, partitions_of, read_partition
 from haltline.streams.kafka.log_record import LogRecord
-from haltline.streams.kafka.topic_sets import COPY, Headers, headers_of_copy
+from haltline.streams.kafka.topic_sets import COPY, Headers, headers_of_copy, present
 from haltline.streams.operator.changelog_topics import Changelogs
 from haltline.streams.runtime.changelog import OWNER_HEADER, OlderRelease
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
@@ -196,9 +196,9 @@ class Growing:
         """Return the settings of topics that differ from the cluster's defaults, with room for a header more."""
         if not names:
             return {}
-        asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
+        described = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
         found: dict[str, dict[str, str]] = {}
-        for resource, answer in self._admin.describe_configs(asked, request_timeout=_CONFIRM_WITHIN_S).items():
+        for resource, answer in self._admin.describe_configs(described, request_timeout=_CONFIRM_WITHIN_S).items():
             entries = answer.result().values()
             own = {one.name: one.value for one in entries if one.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value}
             if resource.name in self._topics.session_sources and "max.message.bytes" in own:
@@ -322,3 +322,33 @@ class _Target:
             self._producer.send(self._topic, key=key, value=None, partition=self._home(key))
         self._producer.flush(_CONFIRM_WITHIN_S)
         return self._put
+
+
+class OlderSet(NamedTuple):
+    """What still happens on the topics of an older set."""
+
+    prefix: str
+    waiting: int
+    """Published records that the bridge has not copied yet."""
+    last_ms: int | None
+    """The time of the last published record, in epoch milliseconds; None: there is none any more."""
+
+
+def older_sets(bootstrap: str, topics: Topics, *, client: Mapping[str, ClientSetting]) -> list[OlderSet]:
+    """Return the older sets that have not been removed. Raises Unreachable."""
+    return [_older(bootstrap, one, client) for one in present(bootstrap, topics, client=client)[:-1]]
+
+
+def _older(bootstrap: str, topics: Topics, client: Mapping[str, ClientSetting]) -> OlderSet:
+    consumer = open_consumer(bootstrap, topics.bridge_group, client=client)
+    waiting, last_ms = 0, -1
+    try:
+        places = [tp for topic in topics.session_sources for tp in partitions_of(consumer, topic)]
+        for place in consumer.committed(places, timeout=_CONFIRM_WITHIN_S):
+            low, end = bounds(consumer, place)
+            waiting += end - min(end, max(low, place.offset))
+            for record in read_partition(consumer, place, max(low, end - 1), end):
+                last_ms = max(last_ms, record.timestamp)
+    finally:
+        consumer.close()
+    return OlderSet(topics.prefix, waiting, last_ms if last_ms >= 0 else None)
