@@ -166,9 +166,14 @@ class Topics:
         first = configured.removesuffix(f".{number}") if number > 1 else configured
         return first if len(prefixes) == 1 else f"{first}.{len(prefixes)}"
 
-    def entry(self) -> bytes:
-        """The value of the entry of `control` by which everything that starts follows to this set."""
-        return json.dumps({"prefixes": [*self.older, self.prefix]}).encode()
+    def entry(self, at_ms: int) -> bytes:
+        """The value of the entry of `control` by which everything that starts follows to this set; `at_ms` is the time.
+
+        Commands and services of older releases decode every entry: to them it is a probation of a session `topics`.
+        """
+        known = {"v": 1, "scope": "session", "id": "topics", "state": "probation", "code": "topics", "since": at_ms}
+        why = {"decision_id": "topics", "reason": f"topics in use: {self.prefix}*"}
+        return json.dumps({**known, **why, "prefixes": [*self.older, self.prefix]}).encode()
 
     @classmethod
     def of_entry(cls, value: bytes | None) -> Self | None:

@@ -264,7 +264,7 @@ class Growing:
             bridge.close()
 
     def _switch(self) -> None:
-        producer, value = self._producer(), self._next.entry()
+        producer, value = self._producer(), self._next.entry(time.time_ns() // 1_000_000)
         for topic in (self._next.control, self._topics.control):
             producer.send(topic, key=SETS_KEY, value=value, headers=self._seal(topic, SETS_KEY, value))
             producer.flush(_CONFIRM_WITHIN_S)

@@ -2,7 +2,9 @@
 
 import pytest
 
+from haltline.schemas.control import ControlRecord, ControlState
 from haltline.schemas.topics import Topics
+from haltline.schemas.wire import decode
 
 
 def test_each_set_follows_the_one_before_it_and_the_group_of_its_workers_with_it() -> None:
@@ -18,7 +20,9 @@ def test_each_set_follows_the_one_before_it_and_the_group_of_its_workers_with_it
 
 
 def test_an_entry_names_the_topics_and_anything_else_names_none() -> None:
-    assert Topics.of_entry(Topics().next.entry()) == Topics("haltline.2.", ("haltline.",))
+    entry = Topics().next.entry(1_750_000_000_000)
+    assert Topics.of_entry(entry) == Topics("haltline.2.", ("haltline.",))
+    assert decode(ControlRecord, entry).state is ControlState.PROBATION, "older releases can read it"
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,12 @@ from typing import Any
 import orjson
 import pytest
 from confluent_kafka.admin import AdminClient
+from sqlalchemy import func, select
 
 from haltline.cli.common import Exit
+from haltline.console.read_model import tables
+from haltline.console.read_model.feeder import Feeder
+from haltline.console.read_model.store import open_store
 from haltline.interventions.agent import Guard
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.log_reader import LogReader
@@ -130,6 +134,9 @@ def test_topics_grow_under_agents_and_nothing_is_lost_or_counted_twice(site: Sit
             with site.guard("new") as new:
                 assert deletes(new, 3) == ["executed", "executed", KILLED]
             wait_until(lambda: moving.killed, "the guard on the old topics hears of the kill")
+        reset = haltline("reset", "old", "--by", "ada", "--reason", "checked", *site.options)
+        assert reset.exit_code == Exit.OK, reset.output
+        wait_until(lambda: attempt(old) == "executed", "the guard on the old topics hears of the reset")
         for guard in (load, old, moving, dead):
             guard.close()
         published = site.published()
@@ -138,6 +145,7 @@ def test_topics_grow_under_agents_and_nothing_is_lost_or_counted_twice(site: Sit
         assert (b"new" in keys[0], b"new" in keys[1]) == (False, True), "a new guard uses the new topics"
         wait_until(lambda: site.states() == dict(published), "every event counts once", deadline_s=60)
         _audit_has_each_once(site, published)
+        _read_model_has_each_once(site, published)
 
 
 @contextmanager
@@ -183,6 +191,19 @@ def _grow(site: Site, worker: Child) -> None:
     assert (entries[b"session:stale"], entries[b"session:dead"] is None) == (None, False)
     assert orjson.loads(site.grow().stdout) == grown | {"states": 0, "entries": 0}, "it is there already"
     assert current_topics(site.bootstrap, site.topics.prefix) == site.grown
+
+
+def _read_model_has_each_once(site: Site, published: Counter[str]) -> None:
+    engine = open_store(f"sqlite:///{site.folder / 'console.db'}")
+    counted = select(tables.records.c.session_id, func.count()).where(tables.of_topic("actions")).group_by("session_id")
+    with Feeder(engine, site.bootstrap, topics=site.grown, group="read-model") as feeder:
+        feeder.start()
+        wait_until(feeder.caught_up.is_set, "the read model has read all", deadline_s=60)
+    with engine.connect() as connection:
+        assert dict(connection.execute(counted).tuples().all()) == dict(published)
+        in_force = set(connection.execute(select(tables.control.c.key)).scalars())
+    assert in_force >= {"session:dead", "session:moving", "session:new"}
+    engine.dispose()
 
 
 def deletes(guard: Guard, times: int) -> list[str]:
