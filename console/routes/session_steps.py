@@ -9,7 +9,7 @@ from haltline.console.context import ContextDep, Viewer
 from haltline.console.http.json_response import NO_SUCH_ID
 from haltline.console.http.strict_json import StrictRoute
 from haltline.console.read_model.history import core_of, events_of, published_policy, reevaluated_session
-from haltline.interventions.control.rule_causes import cause_of_rule
+from haltline.interventions.levels.default_levels import cause_of_rule
 
 _NO_PROGRESS = "no_progress"
 

@@ -187,7 +187,7 @@ class NotMade(Exception):
     """The call was admitted but not made, because a related one was refused."""
 
 
-def describe_error(error: BaseException, *, key: bytes = b"", pii: bytes | None = None) -> dict[str, Any]:
+def describe_error(error: BaseException, settings: GuardSettings) -> dict[str, Any]:
     """Return the fields of an event that describe the failure."""
     if isinstance(error, DescribedError):
         outcome = error.outcome
@@ -199,6 +199,7 @@ def describe_error(error: BaseException, *, key: bytes = b"", pii: bytes | None 
         outcome = Outcome.ERROR
     else:
         outcome = Outcome.UNKNOWN  # cancelled or interrupted: its progress is unknown
+    key, pii = settings.digest_key.encode(), settings.pii_key
     return {"outcome": outcome, "error": plain_text(error_text(error), max_chars=_MAX_ERROR_CHARS, key=key, pii=pii)}
 
 

@@ -87,7 +87,6 @@ class Guard:
         above = None if parent is None else parent._gate
         self._gate = CallGate(
             self.settings,
-            start=self.start,
             on_advice=on_advice,
             decider=decider_of(self.settings, None if above is None else above.decider),
             checkpoints=checkpoints,

@@ -7,7 +7,7 @@ above PAUSE, and no call of a killed session.
 
 One cause has one open request. A further call that is paused for it, with other parameters, is queued behind that
 request: a rejection or the expiry applies to all of them; an approval allows its own call, and opens a request for the
-next one. For rules that ask once in a session the answer applies to more: see `asks_once`.
+next one. For rules that ask once in a session the answer applies to more: see `declared_batches`.
 A PAUSE without a call (on a model turn, or on spending) freezes the session until its request is approved or an
 operator lifts it, also after the request has expired.
 
@@ -19,14 +19,13 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final
 
-from haltline.interventions.control import asks_once
+from haltline.interventions.control import declared_batches
 from haltline.interventions.control.request_queue import answered_by, forget, gather, head_of, line_up, remember
-from haltline.interventions.control.rule_causes import cause_of_rule
-from haltline.interventions.levels.default_levels import STOPS_SESSION
+from haltline.interventions.levels.default_levels import STOPS_SESSION, cause_of_rule
 from haltline.interventions.state.approval_ticket import Ticket, Waiter
 from haltline.interventions.state.call_digest import parameters
-from haltline.interventions.state.decision_fields import under
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
+from haltline.interventions.state.records import under
 from haltline.interventions.state.session_control import Freeze, SessionControl, digest
 from haltline.schemas.control import HALTLINE, Command, CommandKind, ControlState
 from haltline.schemas.decisions import WHOLE_SESSION, ApprovalState, Decision, Level
@@ -76,7 +75,7 @@ def on_event(
         # The request was not answered, and the call is repeated: open a new request.
         ticket = _reopened(standing, ticket, event, bound, policy)
     if decision is not None and pauses and ticket is None:
-        if (refused := asks_once.after_rejection(standing, decision)) is not None:
+        if (refused := declared_batches.after_rejection(standing, decision)) is not None:
             return refused
         ticket = _request(event, decision, bound, policy, effect())
         remember(standing, bound, ticket)
@@ -162,12 +161,12 @@ def on_command(standing: SessionControl, who: SessionRef, command: Command, poli
         if standing.history is not None and not ticket.asked_by:
             standing.history.forgive()
         effects = _approved(ticket, who, policy, command.time)
-        for other in asks_once.approve(standing, ticket, policy, command.time):
+        for other in declared_batches.approve(standing, ticket, policy, command.time):
             effects = _and(effects, *_approved(other, who, policy, command.time).decisions)
         return _and(effects, _next_in_line(standing, ticket, who, policy, command.time))
     if len(ticket.rejected_by) > ticket.voters - ticket.quorum:
         ticket.state = ApprovalState.REJECTED.value
-        asks_once.reject(standing, ticket)
+        declared_batches.reject(standing, ticket)
         gather(standing, ticket)
         return _answer_all(ticket, who, policy, command.time, Level.BLOCK)
     nobody = Waiter(ticket.request_id, None)
@@ -252,7 +251,7 @@ def _known(standing: SessionControl, bound: str, time_ms: int) -> Ticket | None:
 def _request(event: ActionEvent, decision: Decision, bound: str, policy: Policy, effect: Effect) -> Ticket:
     rules = policy.operated.approvals
     priority = decision.severity or Severity.MEDIUM
-    rule = asks_once.rule_of(decision)
+    rule = declared_batches.rule_of(decision)
     if priority is Severity.CRITICAL and (effect is not Effect.DESTRUCTIVE or rule):
         priority = Severity.HIGH
     quorum, voters = answered_by(rules, priority)

@@ -10,10 +10,9 @@ deadline as their time, so they are the same however late the tick is.
 
 from typing import Final
 
-from haltline.interventions.state.control_record import control_record
-from haltline.interventions.state.decision_fields import flagged, under
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
 from haltline.interventions.state.messages import STOPPED
+from haltline.interventions.state.records import control_record, flagged, under
 from haltline.interventions.state.session_control import Kill, SessionControl, digest
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.findings import Evidence, Finding, Severity

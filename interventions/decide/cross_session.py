@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from haltline.interventions.levels.default_levels import kill_code
-from haltline.interventions.levels.level_choice import held_back
-from haltline.interventions.state.decision_fields import found, under
+from haltline.interventions.levels.strategies import held_back
 from haltline.interventions.state.messages import message_for
 from haltline.interventions.state.open_incident import OpenIncident
+from haltline.interventions.state.records import found, under
 from haltline.interventions.state.session_control import Given, RepeatedCommand, digest
 from haltline.schemas.control import HALTLINE, Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind

@@ -4,8 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from haltline.interventions.agent.call import Call
 from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_PENDING
 from haltline.interventions.agent.refused import NO_VERDICT, Refused
+from haltline.interventions.agent.rules.objection import Objection
+from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.state.messages import STOPPED
 from haltline.schemas.control import ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind
@@ -92,3 +95,25 @@ def hints_of(advice: Iterable[Advice]) -> str:
 def advice_of(decision: Decision) -> Advice:
     """Return the hints and limits of a decision."""
     return Advice(decision.level, decision.message, decision.code, dict(decision.limits or {}), decision)
+
+
+def own_decision(objection: Objection, call: Call, settings: GuardSettings, number: int, now_ms: int) -> Decision:
+    """Return the objection of an author's rule as a decision, which is not published."""
+    return Decision(
+        decision_id=f"{call.call_id}-own-{number}",
+        session_id=settings.session_id,
+        agent_id=settings.agent_id,
+        event_id=call.call_id,
+        call_id=call.call_id,
+        time=now_ms,
+        decided_at=now_ms,
+        level=Level.BLOCK if objection.blocks else Level.NUDGE,
+        code=objection.code,
+        reason=objection.detail,
+        message=objection.message,
+        detector=OWN_RULES,
+        values=objection.values,
+        thresholds=objection.thresholds,
+        action=call.action[:512],
+        remediation=objection.remediation,
+    )

@@ -16,8 +16,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel
 
-from haltline.interventions.agent.redaction.pii import without_pii, without_pii_text
-from haltline.interventions.agent.redaction.pii_patterns import PERSONAL
+from haltline.interventions.agent.redaction.pii import PERSONAL, without_pii, without_pii_text
 from haltline.interventions.agent.redaction.secrets import may_hold_secrets, redact, redact_text
 
 _REDACT_WHOLE_BYTES = 64 * 1024
