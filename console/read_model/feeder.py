@@ -10,11 +10,18 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from sqlalchemy import Connection, Engine, bindparam, select
 from sqlalchemy.exc import OperationalError
 
-from haltline.console.protection import Mismatch
 from haltline.console.read_model import tables
 from haltline.console.read_model.projection import take_in
 from haltline.console.read_model.store import clear, insert_of, put
-from haltline.console.read_model.topic_bounds import Place, gaps_of, is_of_older, mismatches, place_of, put_gaps
+from haltline.console.read_model.topic_bounds import (
+    Mismatch,
+    Place,
+    gaps_of,
+    is_of_older,
+    mismatches,
+    place_of,
+    put_gaps,
+)
 from haltline.interventions.outage import Outage
 from haltline.schemas.topics import SETS_KEY, Topics
 from haltline.streams.audit.columns import Row
@@ -30,7 +37,9 @@ from haltline.streams.kafka.log_reader import (
     open_consumer,
     partitions_of,
 )
+from haltline.streams.kafka.log_record import LogRecord, record_of
 from haltline.streams.kafka.topic_sets import is_copy
+from haltline.streams.runtime.health import Partition
 from haltline.streams.runtime.topic_ids import TopicIds
 from haltline.streams.system import REAL, System
 
@@ -95,6 +104,7 @@ class Feeder:
         self._on_rows = on_rows
         self._reader = reader_of(topics)
         self._older = topics.older_names
+        self._sets = (topics.control, SETS_KEY)
         # `control` and `policies` of a later set have all that counts of the one before.
         passed_over = {name for one in topics.sets[:-1] for name in (one.control, one.policies)}
         self._names = [name for one in topics.sets for name in one.all if name not in passed_over]
@@ -148,6 +158,14 @@ class Feeder:
         """By partition: the next offset to read, and the time of the last record read."""
         with self._moved:
             return {place: (after, self._last_ms.get(place)) for place, after in self._next.items()}
+
+    def committed(self, partition: Partition) -> int | None:
+        """The next offset to read of a partition, by its whole topic's name."""
+        return self.positions().get(partition, (None, None))[0]
+
+    def recovered(self) -> bool:
+        """Return whether it knows where to continue: always, as the database has it."""
+        return True
 
     def mismatches(self) -> list[Mismatch]:
         """The partitions whose offsets do not match what was read. While one ends too early, nothing is read."""
@@ -304,18 +322,7 @@ class Feeder:
             error = message.error()
             place = (str(message.topic()), int(message.partition() or 0))
             if error is None:
-                kind, at_ms = message.timestamp()
-                headers = tuple((str(name), _bytes(value)) for name, value in _pairs(message))
-                records.append(
-                    KafkaRecord(
-                        *place,
-                        int(message.offset() or 0),
-                        at_ms if kind else None,
-                        message.key(),
-                        message.value(),
-                        headers,
-                    )
-                )
+                records.append(as_read(record_of(message)))
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._behind.discard(place)
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
@@ -328,7 +335,7 @@ class Feeder:
         now_ms = self._system.time_ms()
         copied = (self._topics.control, self._topics.policies)
         counting = (r for r in records if r.topic in copied or not is_copy(r.topic, r.headers, self._older))
-        rows = self._reader.rows((r for r in counting if r.key != SETS_KEY), now_ms)
+        rows = self._reader.rows((r for r in counting if (r.topic, r.key) != self._sets), now_ms)
         for row in rows:
             row["topic"], row["partition"] = self._short(row["topic"], row["partition"])
         with self._engine.begin() as connection:
@@ -370,6 +377,14 @@ def reader_of(topics: Topics) -> Reader:
     return Reader(topics, _NAME, Redaction((SECRETS,)))
 
 
+def as_read(record: LogRecord) -> KafkaRecord:
+    """The record in the form that `reader_of` reads."""
+    at_ms = record.timestamp or None
+    return KafkaRecord(
+        record.topic, record.partition, record.offset, at_ms, record.key, record.value, tuple(record.headers)
+    )
+
+
 @cache
 def _advanced(dialect: str) -> Any:
     """A statement that advances a partition's offset if it is not beyond `first` yet."""
@@ -386,12 +401,3 @@ def _next(consumer: Consumer) -> list[Message]:
     """The next messages: all that are available as soon as there is one."""
     first = consumer.poll(_WAIT_S)
     return [] if first is None else [first, *consumer.consume(_BATCH - 1, _ALONG_S)]
-
-
-def _pairs(message: Message) -> list[tuple[str, str | bytes | None]]:
-    headers = message.headers() or []
-    return list(headers.items()) if isinstance(headers, dict) else headers
-
-
-def _bytes(value: str | bytes | None) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value

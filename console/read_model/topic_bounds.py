@@ -1,11 +1,11 @@
 """Comparison of the read model's offsets with the topics' present bounds."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import Connection, select
 
-from haltline.console.protection import Mismatch
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import put
 from haltline.schemas.topics import Topics
@@ -27,6 +27,37 @@ def place_of(topics: Topics, topic: str, partition: int) -> Place:
 def is_of_older(topics: Topics, place: Place) -> bool:
     """Return whether a place is of an earlier set."""
     return place[1] < len(topics.older) * _OF_A_SET
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mismatch:
+    """A partition whose offsets do not match. `topic` is without prefix."""
+
+    topic: str
+    partition: int
+    reached: int
+    """The next offset to read."""
+    begins: int = 0
+    ends: int = 0
+    """The partition's first offset, and its end (exclusive)."""
+
+    @property
+    def is_gap(self) -> bool:
+        """Return whether records were deleted before they were read; else the partition ends before what was read."""
+        return self.begins > self.reached
+
+    def text(self, prefix: str = "") -> str:
+        """A human-readable description; `prefix` makes the topic's name whole."""
+        name = f"{prefix}{self.topic}[{self.partition}]"
+        if self.is_gap:
+            return (
+                f"{name}: expected the records from offset {self.reached} on, got a partition that begins at offset "
+                f"{self.begins}: those before it were deleted before they were read"
+            )
+        return (
+            f"{name}: expected a partition that goes on at offset {self.reached}, got one that ends at {self.ends}: "
+            "the topic was recreated or cut off. What was read before is still shown"
+        )
 
 
 def mismatches(reached: Mapping[Place, int], held: Mapping[Place, tuple[int, int]]) -> list[Mismatch]:

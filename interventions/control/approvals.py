@@ -25,7 +25,7 @@ from haltline.interventions.levels.default_levels import STOPS_SESSION, cause_of
 from haltline.interventions.state.approval_ticket import Ticket, Waiter
 from haltline.interventions.state.call_digest import parameters
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
-from haltline.interventions.state.records import under
+from haltline.interventions.state.records import about_session
 from haltline.interventions.state.session_control import Freeze, SessionControl, digest
 from haltline.schemas.control import HALTLINE, Command, CommandKind, ControlState
 from haltline.schemas.decisions import WHOLE_SESSION, ApprovalState, Decision, Level
@@ -43,10 +43,10 @@ _SHOWN_TARGETS = 8
 _SHOWN_CHARS = 500
 _MESSAGES = {
     ApprovalState.PENDING: "This needs a person's approval. Do nothing more until it is given.",
-    ApprovalState.REJECTED: "A person has refused this. Do not try to reach the same end another way; report it.",
-    ApprovalState.EXPIRED: "Nobody has approved this in time, so it is refused. Report it instead.",
+    ApprovalState.REJECTED: "A person has refused this. Do not try to reach the same result another way; report it.",
+    ApprovalState.EXPIRED: "This was not approved in time, so it is refused. Report it instead.",
     ApprovalState.USED: "The approval was for one call, and another one has used it. Report it instead.",
-    ApprovalState.CANCELLED: "The request for an approval was taken back, so it is refused.",
+    ApprovalState.CANCELLED: "The approval request was cancelled, so this is refused.",
 }
 
 
@@ -382,8 +382,6 @@ def _answer(
     stood = f" as {ticket.closed.replace('_', ' ')}" if ticket.closed else f" by {names}" if names else ""
     return Decision(
         decision_id=digest("approval", ticket.request_id, code, to.event_id, once),
-        session_id=who.session_id,
-        agent_id=who.agent_id,
         event_id=to.event_id,
         call_id=to.call_id,
         time=time_ms,
@@ -392,7 +390,7 @@ def _answer(
         reason=f"{ticket.action}: {code}{stood}; was stopped for: {ticket.reason}",
         message=message,
         detector="approval",
-        **under(policy),
+        **about_session(who, policy),
         approval=ticket.as_approval(),
         expires=ticket.expires_ms if level is Level.PAUSE else None,
     )

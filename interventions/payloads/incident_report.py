@@ -22,15 +22,19 @@ MAX_THINGS: Final = 10
 _STRICT: Final = 0.25
 """The factor on the limits of a session that continues after a stop."""
 
-_IMMEDIATE: Final = "Keep the agent stopped until a person has looked at what it did last."
+_IMMEDIATE: Final = "Keep the agent stopped until a person has reviewed its last actions."
 _PREVENTIVE: Final[Mapping[str, str]] = {
-    "destructive_repeat": "Have the tool say plainly whether the thing is gone: what seems not to work is repeated.",
-    "destructive_volume": "Declare bulk work beforehand (haltline batch), and give the agent no more rights than that.",
-    "evasion": "Take the rights away that the refused act needs: a refusal alone was not enough.",
-    "error_repetition": "Correct what the error names, or have the agent report it after the second time.",
-    "resource_growth": "Have the tool answer in pieces, and limit what one call may return.",
-    "scope_creep": "Say in the task which files it is about, and let the agent write nowhere else.",
-    "hallucination": "Give the agent a way to list what there is.",
+    "destructive_repeat": (
+        "Have the tool report clearly whether the object is gone: an agent repeats what seems to have failed."
+    ),
+    "destructive_volume": (
+        "Declare bulk work in advance (haltline batch), and give the agent no more permissions than that."
+    ),
+    "evasion": "Remove the permissions that the refused act needs: a refusal alone was not enough.",
+    "error_repetition": "Correct the cause of the error, or have the agent report it after the second time.",
+    "resource_growth": "Have the tool return pages, and limit what one call may return.",
+    "scope_creep": "Name the files in the task, and let the agent write nowhere else.",
+    "hallucination": "Give the agent a way to list what exists.",
     "budget": "Set the session's own limits at its start.",
 }
 

@@ -28,20 +28,20 @@ class _Plan(NamedTuple):
 
 _BACKOFF: Final = 2.0
 _TIMEOUT_S: Final = 300
-_STAY: Final = "Stay paused until a person has looked."
+_STAY: Final = "Stay paused until a person has reviewed it."
 
 _FAILURES: Final[Mapping[str, _Plan]] = {
     "rate_limit_exceeded": _Plan(
         ("automatic", "guided"),
         3,
-        ("Wait as long as the answer says.", "Make fewer calls, each for more."),
+        ("Wait as long as the response says.", "Make fewer calls, each with more work."),
         wait_s=30,
         sign=r"rate.?limit|too many requests|\b429\b|quota",
     ),
     "import_error": _Plan(
         ("self_healing", "guided"),
         2,
-        ("See which packages there are.", "Use one that is there, or ask for the one that is missing."),
+        ("List the installed packages.", "Use an installed one, or ask for the missing one."),
         sign=r"no module named|importerror|cannot import|modulenotfound",
     ),
     "syntax_error": _Plan(
@@ -58,22 +58,22 @@ _FAILURES: Final[Mapping[str, _Plan]] = {
         ("automatic", "guided"),
         3,
         (
-            "List the folder that it should be in.",
-            "Look for the name with another spelling.",
-            "If it is not there, say so.",
+            "List the folder where it should be.",
+            "Look for another spelling of the name.",
+            "If it is not there, report that.",
         ),
         sign=r"no such file|not[ _]found|does(?: not|n't) exist|cannot find|\b404\b",
     ),
     "permission_denied": _Plan(
         ("collaborative",),
         1,
-        ("Say what you need to do and with which rights.", "Wait for a person to give them."),
+        ("Say what you need to do and which permissions it takes.", "Wait for a person to grant them."),
         sign=r"permission|denied|forbidden|unauthori[sz]ed|\b40[13]\b",
     ),
     "connection_timeout": _Plan(
         ("automatic", "collaborative"),
         3,
-        ("Wait, then try once more.", "Check whether the other side can be reached at all.", "If not, report it."),
+        ("Wait, then try once more.", "Check whether the host is reachable at all.", "If not, report it."),
         wait_s=2,
         sign=r"timed? ?out|connection|unreachable|could not resolve",
     ),
@@ -85,9 +85,9 @@ _SITUATIONS: Final[Mapping[str, _Plan]] = {
         ("guided", "checkpoint"),
         2,
         (
-            "Say what you were trying to reach, and what you saw each time.",
-            "Look at the present state without changing it.",
-            "Choose a way that differs in more than its arguments, or report that there is none.",
+            "Say what you were trying to achieve, and what happened each time.",
+            "Look at the current state without changing it.",
+            "Choose an approach that differs in more than its arguments, or report that there is none.",
         ),
     ),
     "lost_context": _Plan(
@@ -95,14 +95,14 @@ _SITUATIONS: Final[Mapping[str, _Plan]] = {
         2,
         (
             "Read the task again.",
-            "List what is done and what is left of it.",
-            "Go on with the next step of the task, and leave out what is not part of it.",
+            "List what is done and what is left.",
+            "Continue with the next step of the task, and leave out what is not part of it.",
         ),
     ),
     "resource_exhaustion": _Plan(
         ("checkpoint", "automatic"),
         2,
-        ("Stop what still runs.", "Leave out what is not needed.", "Go on with a smaller piece."),
+        ("Stop what is still running.", "Leave out what is not needed.", "Continue with a smaller piece."),
     ),
 }
 _SITUATION_OF: Final[Mapping[str, str]] = {

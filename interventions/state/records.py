@@ -18,6 +18,11 @@ def about(event: ActionEvent, policy: Policy) -> dict[str, Any]:
     return named | under(policy)
 
 
+def about_session(who: SessionRef, policy: Policy) -> dict[str, Any]:
+    """Return the fields of a decision on a session under a policy."""
+    return {"session_id": who.session_id, "agent_id": who.agent_id} | under(policy)
+
+
 def under(policy: Policy) -> dict[str, Any]:
     """Return the fields of the policy."""
     return {"policy": policy.name, "policy_version": policy.version}

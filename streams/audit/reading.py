@@ -26,6 +26,8 @@ from haltline.streams.audit.columns import Block, Row
 from haltline.streams.audit.event_columns import Headers, event_columns, present, unreadable, why
 from haltline.streams.audit.redacting import Redaction
 
+TOPICS: Final = "topics"
+"""The kind of the row of an entry of `control` that names the sets of topics."""
 _MS_PER_DAY: Final = 86_400_000
 _CLOCKS_DIFFER_MS: Final = _MS_PER_DAY
 _LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999, where calendars of most programs end
@@ -249,7 +251,7 @@ def _of_sets(record: KafkaRecord) -> dict[str, Any]:
     found = Topics.of_entry(record.value)
     if found is None:
         raise wire.InvalidRecord(BadRecord.INVALID, "expected prefixes of topics, got something else")
-    return {"kind": "topics", "summary": f"topics in use: {found.prefix}*"}
+    return {"kind": TOPICS, "summary": f"topics in use: {found.prefix}*"}
 
 
 _OF_SESSION: Final = ("session_id", "agent_id")

@@ -69,8 +69,9 @@ class TopicWatch:
             topic = now.get(name)
             if topic is None:
                 troubles.append(
-                    f"topic {name} is gone: nothing of it is read. Make it again, with {before.partitions} "
-                    "partitions (haltline topics create --partitions): the worker then reads it as a new topic"
+                    f"topic {name} no longer exists: none of its records is read. Create it again with "
+                    f"{before.partitions} partitions (haltline topics create --partitions): the worker then reads it "
+                    "as a new topic"
                 )
             elif topic.id is not None and before.id is not None and topic.id != before.id:
                 raise TopicRecreated(

@@ -229,7 +229,7 @@ def test_of_several_tripwires_the_strictest_counts_and_the_model_hears_neither_c
     assert governance(result).steps[0] == "tripwires: halt"
     assert some(governance(result).ticket).kind == "halt"
     message = some(governed(tripwires=[WIRE]).tell(0, event=transfer(501))).message
-    assert message == "This action was refused. Do not try to reach the same end another way; report it instead."
+    assert message == "This action was refused. Do not try to reach the same result another way; report it instead."
 
 
 def test_the_quality_that_an_agents_side_reports() -> None:

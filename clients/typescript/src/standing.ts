@@ -5,10 +5,10 @@ import { onlyLooks } from "./effects.js";
 import { APPROVAL_PENDING, NO_VERDICT, Refused } from "./refused.js";
 import { EFFECTS, type Effect, type Verdict } from "./transport.js";
 
-const NOBODY = "Nobody could be asked whether this may be done, and it could do harm. Report it instead.";
+const NOBODY = "No verdict on this call is available, and it could do harm. Report it instead.";
 const UNDECIDED =
   "It is not decided yet whether this may be done, and a person may have to approve it. It was not done. " +
-  "Do not try to reach the same end another way; report it instead.";
+  "Do not try to reach the same result another way; report it instead.";
 
 export class Standing {
   readonly #above: Standing | undefined;

@@ -79,7 +79,7 @@ class CallGate:
         self.rules = RuleBook(settings.rules)
         self.throttled = Throttled(settings.throttle_s)
         self._seen = SeenWords()
-        self.held: HeldSecrets = HeldSecrets(settings.digest_key.encode()) if parent is None else parent.held
+        self.held: HeldSecrets = HeldSecrets(settings.keys.digest) if parent is None else parent.held
         self._fail_policy = FailPolicy(settings)
 
     def connect(self, transport: Transport) -> None:

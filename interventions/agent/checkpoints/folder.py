@@ -86,13 +86,13 @@ class FolderCheckpoints:
                 self._went_back += 1
                 before = self._copy(f"before going back to {checkpoint_id} ({self._went_back})")
             except (OSError, CannotKeep) as error:
-                raise CannotRestore(f"what is there cannot be kept, so nothing was changed: {error}") from error
+                raise CannotRestore(f"the current content cannot be saved, so nothing was changed: {error}") from error
             try:
                 put_back, removed = self._make(kept, before)
                 current = self._entries()
             except OSError as error:
                 raise CannotRestore(
-                    f"not all was put back; what was there is kept in {before.folder}: {error}"
+                    f"not everything was restored; the replaced content is kept in {before.folder}: {error}"
                 ) from error
             if current != kept.entries:
                 differ = [name for name in {*current, *kept.entries} if current.get(name) != kept.entries.get(name)]

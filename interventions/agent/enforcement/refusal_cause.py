@@ -13,7 +13,7 @@ from haltline.interventions.state.messages import STOPPED
 from haltline.schemas.control import ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 
-_NOT_NOW = "This is not allowed now. Do not try to reach the same end another way; report it instead."
+_NOT_NOW = "This is not allowed now. Do not try to reach the same result another way; report it instead."
 _BACK = "This was going wrong. It was not done."
 _ONLY_LOOK = "For now you may look, and change nothing. Report what you would do instead."
 ONE_THING = frozenset({ScopeKind.TOOL, ScopeKind.TARGET})  # a kill of one refuses its calls, but ends no session
@@ -39,9 +39,7 @@ class Cause:
         return replace(self, message=f"{self.message} {more}".strip())
 
 
-NOBODY: Final = Cause(
-    "", NO_VERDICT, "Nobody could be asked whether this may be done, and it could do harm. Report it instead."
-)
+NOBODY: Final = Cause("", NO_VERDICT, "No verdict on this call is available, and it could do harm. Report it instead.")
 REPLAYED: Final = "idempotent_replay"
 """The code of a call that is not repeated: the earlier result is returned."""
 OWN_RULES: Final = "own_rules"

@@ -16,7 +16,7 @@ log: Final = logging.getLogger("haltline.agent")
 BY_THE_AGENT: Final = "refused; the guard keeps no checkpoints: going back is left to the agent's own code"
 NO_SAFE_ONE: Final = "nothing was restored: no checkpoint is safe, a person has to recover the work"
 
-_UNDER_WAY: Final = "The files are still being put back. Do not touch them before that is done."
+_UNDER_WAY: Final = "The files are still being restored. Do not touch them before that is done."
 
 _carried_out: ContextVar["Future[str] | None"] = ContextVar("haltline_carried_out", default=None)
 
@@ -49,7 +49,7 @@ class Rollbacks:
 
         def run() -> None:
             _carried_out.set(done)
-            detail = "Nothing was put back."
+            detail = "Nothing was restored."
             try:
                 detail = self._carry_out(checkpoints, decision)
             except Exception:
@@ -65,12 +65,12 @@ class Rollbacks:
         checkpoint = decision.checkpoint
         if checkpoint is None:
             self._tell(decision, Stage.FAILED, NO_SAFE_ONE)
-            return "Nothing was put back: a person has to look at what was done."
+            return "Nothing was restored: a person has to review what was done."
         try:
             restored = checkpoints.restore(checkpoint)
         except CannotRestore as error:
             log.warning("haltline: session %s: %s", decision.session_id, error)
             self._tell(decision, Stage.FAILED, f"not restored: {error}")
-            return "What was done could not be undone: a person has to look at it."
+            return "The changes could not be undone: a person has to review them."
         self._tell(decision, Stage.APPLIED, f"restored: {restored}")
-        return f"The work was put back to checkpoint {checkpoint}. Go on from there, another way."
+        return f"The work was restored to checkpoint {checkpoint}. Continue from there with another approach."

@@ -10,10 +10,10 @@ digests, so that different persons stay distinct.
 """
 
 import re
-from collections.abc import Callable, Collection
-from functools import partial
-from hashlib import blake2b
+from collections.abc import Collection
 from typing import Any, Final
+
+from haltline.interventions.agent.redaction.marks import mark
 
 _EMAIL = re.compile(
     r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9])"
@@ -43,15 +43,13 @@ PERSONAL: Final = tuple(_FORMS)
 """The kinds."""
 
 
-def redact_personal(
-    text: str, kinds: Collection[str] = PERSONAL, instead: Callable[[str, str], str] | None = None
-) -> str:
-    """Return the text without personal data of these kinds; `instead` maps kind and text to the replacement."""
+def redact_personal(text: str, kinds: Collection[str] = PERSONAL, key: bytes = b"") -> str:
+    """Return the text without personal data of these kinds; with a key, marks have digests."""
 
     def replaced(found: re.Match[str]) -> str:
         if kind == "credit_card" and not is_card_number(found.group()):
             return found.group()
-        return f"[redacted:{kind}]" if instead is None else instead(kind, found.group())
+        return mark(kind, found.group(), key)
 
     for kind, form in _FORMS.items():
         if kind in kinds and (kind != "email" or "@" in text):
@@ -66,9 +64,8 @@ _KEY_LIKE = re.compile(
 
 def without_pii_text(text: str, key: bytes) -> str:
     """Return the text with `[redacted:kind:digest]` in place of personal data."""
-    instead = partial(_instead, key)
-    text = redact_personal(text, instead=instead)
-    return _KEY_LIKE.sub(lambda found: instead("api_key_like", found.group()), text)
+    text = redact_personal(text, key=key)
+    return _KEY_LIKE.sub(lambda found: mark("api_key_like", found.group(), key), text)
 
 
 def without_pii(value: Any, key: bytes) -> Any:
@@ -80,8 +77,3 @@ def without_pii(value: Any, key: bytes) -> Any:
     if isinstance(value, list):
         return [without_pii(item, key) for item in value]
     return value
-
-
-def _instead(key: bytes, kind: str, found: str) -> str:
-    digest = blake2b(found.encode(errors="replace"), digest_size=4, key=key[:64]).hexdigest()
-    return f"[redacted:{kind}:{digest}]"

@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import Connection, Engine, Row, select
+from sqlalchemy import Engine, select
 
-from haltline.console.compat.ledger import CLEANING
 from haltline.console.read_model import tables
+from haltline.console.routes.ingest import CLEANING
 from haltline.interventions.acgp.scores import ctq, scores_of
 from haltline.interventions.agent.integrations.cleaning import cleaned
 from haltline.interventions.vocabularies import acgp
@@ -27,8 +27,12 @@ from haltline.schemas.record import EARLIEST_MS, LATEST_MS, JsonObject, rfc3339
 SOURCE: Final = "acgp"
 _CALL, _TURN = ":call", ":turn"
 _LONGEST_AGO_MS: Final = 86_400_000
+_LATEST: Final = 1000
 _HIGH, _MEDIUM = 0.7, 0.5
 """The minimum scores of high and of medium quality of reasoning, from the SDK's own models."""
+_RENDERED: Final = (
+    "flag_severity", "message", "decision_id", "session_id", "agent_id", "tripwire", "trust_debt", "agent_acl_tier",
+)  # fmt: skip
 _OF_PEOPLE: Final = frozenset({acgp.Intervention.ESCALATE, acgp.Intervention.HALT})
 
 
@@ -90,32 +94,20 @@ class Processed:
             return "socratic_philosopher"
         return "wise_critic" if self.composite >= _MEDIUM else "strict_guardian"
 
-    def feedback(self) -> JsonObject:
+    def follow_up(self) -> JsonObject:
         """The decision for ACGP: `OK`, `NUDGE`, `ESCALATE`, `BLOCK` or `HALT`, and whether it is a `FLAG`."""
         rendered = acgp.render(self.decision)
-        return {
+        feedback = {name: getattr(rendered, name) for name in _RENDERED} | {
             "intervention": rendered.intervention.value.upper(),
             "flag": "FLAG" if rendered.flagged else None,
-            "flag_severity": rendered.flag_severity,
-            "message": rendered.message,
             "reason": self.decision.reason,
-            "decision_id": rendered.decision_id,
-            "session_id": rendered.session_id,
-            "agent_id": rendered.agent_id,
-            "tripwire": rendered.tripwire,
-            "trust_debt": rendered.trust_debt,
-            "agent_acl_tier": rendered.agent_acl_tier,
             "timestamp": rfc3339(rendered.timestamp),
         }
-
-    def follow_up(self) -> JsonObject:
-        """The decision in the stream's form."""
-        rendered = acgp.render(self.decision)
         return {
             "trace_id": self.trace_id,
             "status": "processed",
             "ctq_scores": self.ctq_scores(),
-            "feedback": self.feedback(),
+            "feedback": feedback,
             "requires_hitl": rendered.flagged or rendered.intervention in _OF_PEOPLE,
             "oversight_mode": self.oversight_mode,
         }
@@ -128,7 +120,7 @@ class Processed:
 def session_of(trace: Trace, key: str) -> str:
     """The session of a trace: its context's, else one for the agent's tag."""
     context = trace.context_information
-    named = next((context[n] for n in ("session_id", "run_id") if isinstance(context.get(n), str) and context[n]), None)
+    named = _first(context, "session_id", "run_id")
     return str(named or f"acgp:{key}:{trace.agent_tag or trace.agent_type or 'agent'}")[:256]
 
 
@@ -147,9 +139,9 @@ def events_of(trace: Trace, *, key: str, sent_at: str | None = None) -> list[Act
         "source": SOURCE,
         "sent_by": key,
     }
-    tool = next((context[n] for n in ("tool", "action") if isinstance(context.get(n), str) and context[n]), None)
+    tool = _first(context, "tool", "action")
     text = "\n".join(filter(None, (trace.reasoning_text, trace.final_output)))
-    scores = context.get("ctq")
+    scores = {"ctq": context["ctq"]} if isinstance(context.get("ctq"), dict) else {}
     turn = ActionEvent(
         event_id=trace.trace_id if tool is None else trace.trace_id + _TURN,
         kind=Kind.MODEL_TURN,
@@ -159,19 +151,15 @@ def events_of(trace: Trace, *, key: str, sent_at: str | None = None) -> list[Act
         usage=_usage(context),
         await_verdict=tool is None,
         **who,
-        **({"ctq": scores} if isinstance(scores, dict) else {}),
+        **scores,
     )
     if tool is None:
         return [cleaned(turn, CLEANING)]
-    args = next((context[n] for n in ("args", "tool_input", "inputs") if isinstance(context.get(n), dict)), None)
-    call = {"call_id": trace.trace_id, "action": tool[:512], **who}
-    proposed = ActionEvent(
-        event_id=trace.trace_id + _CALL,
-        kind=Kind.PROPOSED,
-        args=args or {},
-        **call,
-        **({"ctq": scores} if isinstance(scores, dict) else {}),
+    args: JsonObject = next(
+        (context[n] for n in ("args", "tool_input", "inputs") if isinstance(context.get(n), dict)), {}
     )
+    call = {"call_id": trace.trace_id, "action": tool[:512], **who}
+    proposed = ActionEvent(event_id=trace.trace_id + _CALL, kind=Kind.PROPOSED, args=args, **call, **scores)
     completed = ActionEvent(
         event_id=trace.trace_id,
         kind=Kind.COMPLETED,
@@ -204,46 +192,24 @@ def processed(engine: Engine, trace_id: str, key: str | None) -> tuple[bool, Pro
     return True, Processed(trace_id, hardest, scores)
 
 
-def news(engine: Engine, after: Mapping[int, int]) -> tuple[list[str], dict[int, int]]:
-    """The traces with decisions after these offsets (by partition), and the new offsets."""
-    table = tables.records.c
-    seen = dict(after)
-    ids: list[str] = []
+def news(engine: Engine, after: Mapping[int, int], since_ms: int) -> tuple[list[str], dict[int, int]]:
+    """The traces with decisions after these offsets (by partition) and not before this time, and the new offsets.
+
+    At first, of the last thousand decisions of each partition.
+    """
+    table, place = tables.records.c, tables.offsets.c
+    ends = select(place.partition, place.next).where(place.topic == "interventions")
+    ids: dict[str, None] = {}
     with engine.connect() as connection:
-        for partition, following in _ends(connection):
-            first = seen.get(partition, 0)
-            if following > first:
-                statement = select(table.event_id).where(
-                    table.topic == "interventions", table.partition == partition, table.offset >= first
-                )
-                names = connection.execute(statement.order_by(table.offset)).scalars()
-                ids += [name.removesuffix(_CALL).removesuffix(_TURN) for name in names if name]
-                seen[partition] = following
-    return list(dict.fromkeys(ids)), seen
-
-
-def offsets_at(engine: Engine, since_ms: int) -> dict[int, int]:
-    """By partition, the offset of the first decision at or after this event time (epoch ms), or the end."""
-    table = tables.records.c
-    with engine.connect() as connection:
-        at: dict[int, int] = {}
-        for partition, end in _ends(connection):
-            recent = (
-                select(table.offset)
-                .where(table.topic == "interventions", table.partition == partition, table.offset >= end - 1000)
-                .where(table.time_ms >= since_ms)
-                .order_by(table.offset)
-                .limit(1)
-            )
-            first = connection.execute(recent).scalar()
-            at[partition] = end if first is None else first
-        return at
-
-
-def _ends(connection: Connection) -> Sequence[Row[int, int]]:
-    """The end of the decisions in each partition."""
-    place = tables.offsets.c
-    return connection.execute(select(place.partition, place.next).where(place.topic == "interventions")).all()
+        following: dict[int, int] = dict(connection.execute(ends).all())
+        for partition, end in following.items():
+            first = after.get(partition, end - _LATEST)
+            if end > first:
+                held = (table.topic == "interventions", table.partition == partition, table.offset >= first)
+                statement = select(table.event_id).where(*held, table.time_ms >= since_ms).order_by(table.offset)
+                for name in connection.execute(statement).scalars():
+                    ids[(name or "").removesuffix(_CALL).removesuffix(_TURN)] = None
+    return list(ids), following
 
 
 def _bodies(engine: Engine, ids: Sequence[str]) -> list[tuple[str, bytes]]:
@@ -257,6 +223,11 @@ def _bodies(engine: Engine, ids: Sequence[str]) -> list[tuple[str, bytes]]:
 def _is_of(event: ActionEvent, key: str | None) -> bool:
     extra = event.model_extra or {}
     return extra.get("source") == SOURCE and (key is None or extra.get("sent_by") == key)
+
+
+def _first(context: Mapping[str, Any], *names: str) -> str | None:
+    """The first of these fields that is a text and not empty."""
+    return next((context[name] for name in names if isinstance(context.get(name), str) and context[name]), None)
 
 
 def _usage(context: Mapping[str, Any]) -> Usage | None:

@@ -3,9 +3,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import Engine
 
-from haltline.console.compat import budgets
-from haltline.console.compat.budgets import Call, Rejection, Spent
 from haltline.console.read_model.store import empty
+from haltline.console.routes import spending as budgets
+from haltline.console.routes.spending import Call, Rejection, Spent
 from haltline.console.sdk_rules import ConsoleRules
 
 NOW_MS = 1_750_000_000_000

@@ -1,16 +1,58 @@
-"""A strict JSON parser: unlike Python's, it rejects `NaN`, `Infinity` and numbers beyond the range of floats."""
+"""What the routes share: pages of lists, responses, and a strict parser of JSON.
+
+Unlike Python's, the parser rejects `NaN`, `Infinity` and numbers beyond the range of floats.
+"""
 
 import json
 import math
 from collections.abc import Callable, Coroutine
-from typing import Any
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
 
-from fastapi import HTTPException, Request, Response
+from fastapi import HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from pydantic import BaseModel, GetPydanticSchema
+from pydantic_core import to_json
+from pydantic_core.core_schema import no_info_after_validator_function
 
 from haltline.streams.json_text import MAX_VALUES, has_too_many
+
+Described = dict[int | str, dict[str, Any]]
+NO_SUCH_ID: Final[Described] = {404: {"description": "There is none of this id."}}
+UNUSABLE: Final[Described] = {400: {"description": "It cannot be used: where, what was expected, what got."}}
+
+
+def answer(content: Any, status: int = 200) -> Response:
+    """A response from our own models or plain values, which FastAPI would validate again on another thread."""
+    return Response(to_json(content, inf_nan_mode="null"), status, media_type="application/json")
+
+
+def _epoch_ms(moment: datetime | None) -> int | None:
+    """Convert to epoch milliseconds; a time without an offset is in UTC."""
+    if moment is None:
+        return None
+    return round((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+_OF_MOMENT = GetPydanticSchema(lambda _, of: no_info_after_validator_function(_epoch_ms, of(datetime | None)))
+
+Skip = Annotated[int, Query(ge=0, le=2**31)]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+From = Annotated[int | None, _OF_MOMENT, Query(alias="start_date", description="From this moment on, ISO 8601.")]
+"""In epoch milliseconds."""
+Until = Annotated[int | None, _OF_MOMENT, Query(alias="end_date", description="Up to this moment, ISO 8601.")]
+"""In epoch milliseconds, inclusive."""
+
+
+class Page(BaseModel):
+    """The place of a page in a list."""
+
+    total: int
+    skip: int
+    limit: int
+
 
 _SHOWN = 200
 
