@@ -22,8 +22,10 @@ from haltline.console.read_model import tables
 from haltline.console.read_model.feeder import as_read, reader_of
 from haltline.console.read_model.projection import take_in
 from haltline.console.read_model.store import empty, open_store, put
+from haltline.console.read_model.topic_bounds import place_of
 from haltline.console.settings import ConsoleSettings
 from haltline.streams.audit.engine import QueryFailed
+from haltline.streams.audit.reading import TOPICS
 from haltline.streams.intake.connections import Connection, Connections
 from haltline.streams.replay.table_range import TableRange
 from haltline.streams.runtime.health import MetricsServer
@@ -99,18 +101,19 @@ def take_from(found: TableRange, engine: Engine, *, on_progress: Callable[[int],
     are skipped. After an interruption, the rest comes from the topics: rebuild it again.
     """
     taken, reader = 0, reader_of(found.topics)
-    for span in (span for topic in found.topics.all for span in found.spans_of(topic)):
-        records = found.read([span])
+    for span in (span for one in found.topics.sets for topic in one.all for span in found.spans_of(topic)):
+        records, place = found.read([span]), place_of(found.topics, span.topic, span.partition)
         while part := list(islice(records, _BATCH)):
             now_ms = time.time_ns() // 1_000_000
-            rows = reader.rows(map(as_read, part), now_ms)
+            rows = [row for row in reader.rows(map(as_read, part), now_ms) if row["kind"] != TOPICS]
+            for row in rows:
+                row["topic"], row["partition"] = place
             with engine.begin() as connection:
-                take_in(connection, rows, found.topics.prefix)
+                take_in(connection, rows, "")
             taken += len(part)
             on_progress(taken)
-        place = {"topic": span.topic.removeprefix(found.topics.prefix), "partition": span.partition}
         with engine.begin() as connection:
-            put(connection, tables.offsets, [{**place, "next": span.end}])
+            put(connection, tables.offsets, [{"topic": place[0], "partition": place[1], "next": span.end}])
     return taken
 
 

@@ -159,9 +159,9 @@ def _opened(at: Cluster, *, stopped: bool = False) -> "Iterator[Changelogs]":
     from haltline.streams.engine.groups import Runs
     from haltline.streams.operator.changelog_topics import Changelogs
 
-    with Changelogs(at.bootstrap, changelogs_of(at.topics, at.group), client=at.client_config) as changelogs:
+    with Changelogs(at.bootstrap, changelogs_of(at.topics, at.workers), client=at.client_config) as changelogs:
         for missing in changelogs.missing:
             typer.echo(f"haltline: {missing}", err=True)
         if stopped:
-            changelogs.require_no_members([runs.group(at.group) for runs in (Runs.ENFORCED, Runs.SHADOW)])
+            changelogs.require_no_members([runs.group(at.workers) for runs in (Runs.ENFORCED, Runs.SHADOW)])
         yield changelogs

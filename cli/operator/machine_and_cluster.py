@@ -59,7 +59,7 @@ def cluster(at: Cluster, agent: str, *, sinks: str, changelog_records: int) -> I
     `sinks` is the audit sinks' consumer group, and `changelog_records` the number of records to read of each partition
     of the changelogs; 0: none.
     """
-    bootstrap, topics, group, client = at.bootstrap, at.topics, at.group, at.client_config
+    bootstrap, client = at.bootstrap, at.client_config
     try:
         open_consumer(bootstrap, client=client, within_s=ANSWER_WITHIN_S).close()
     except Unreachable as error:
@@ -67,6 +67,7 @@ def cluster(at: Cluster, agent: str, *, sinks: str, changelog_records: int) -> I
         yield Check("broker", Verdict.BAD, str(error), do)
         return
     yield Check("broker", Verdict.OK, f"answers at {bootstrap}")
+    topics, group = at.topics, at.workers
     found = _topics(bootstrap, topics, group, client)
     yield found
     if found.verdict is Verdict.BAD:

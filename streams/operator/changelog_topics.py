@@ -2,13 +2,12 @@
 
 import logging
 import os
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from haltline.streams.kafka.client_settings import ClientSetting
@@ -16,21 +15,17 @@ from haltline.streams.kafka.failure import KnownFailure
 from haltline.streams.kafka.log_reader import (
     ANSWER_WITHIN_S,
     NoSuchTopic,
-    Unreachable,
     bounds,
     open_consumer,
     partitions_of,
-    passes,
+    read_partition,
 )
-from haltline.streams.kafka.log_record import LogRecord, record_of
+from haltline.streams.kafka.log_record import LogRecord
 from haltline.streams.kafka.topics import NoAdminApiError
 from haltline.streams.operator.changelog_repair import DroppedState, Outcome, PartitionReading
 from haltline.streams.runtime.changelog import ID_BYTES, TOPIC_IDS_HEADER, Claim
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
 
-_BATCH: Final = 500
-_POLL_S: Final = 0.2
-_SILENT_S: Final = 60.0
 _CONFIRM_WITHIN_S: Final = 30.0
 _log = logging.getLogger(__name__)
 
@@ -123,29 +118,9 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
         return reading
 
     def _records(self, span: Span, until_s: float = float("inf")) -> Iterator[LogRecord]:
-        if span.begin >= span.end:
-            return
-        self._consumer.assign([TopicPartition(span.topic, span.partition, span.begin)])
-        last_s = time.monotonic()
-        while time.monotonic() < until_s:
-            messages = self._poll()
-            for message in messages:
-                if _is_record(message):
-                    record = record_of(message)
-                    if record.offset < span.end:
-                        yield record
-                if int(message.offset() or 0) + (message.error() is None) >= span.end:
-                    return
-            now_s = time.monotonic()
-            last_s = now_s if messages else last_s
-            if now_s - last_s > _SILENT_S:
-                raise Unreachable(
-                    f"topic {span.topic}, partition {span.partition}: expected records within {_SILENT_S:g} s, got none"
-                )
-
-    def _poll(self) -> Sequence[Message]:
-        first = self._consumer.poll(_POLL_S)
-        return () if first is None else (first, *self._consumer.consume(_BATCH, timeout=0))
+        return read_partition(
+            self._consumer, TopicPartition(span.topic, span.partition), span.begin, span.end, until_s=until_s
+        )
 
     def write_release_markers(self) -> Mapping[tuple[str, int], int]:
         """Write a release marker to each partition.
@@ -205,11 +180,3 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
 
     def __exit__(self, *_: object) -> None:
         self._consumer.close()
-
-
-def _is_record(message: Message) -> bool:
-    """Return False at the end of a partition, and for temporary errors. Raises KafkaException for others."""
-    error = message.error()
-    if error is not None and error.code() != KafkaError._PARTITION_EOF and (error.fatal() or not passes(error)):
-        raise KafkaException(error)
-    return error is None

@@ -16,8 +16,8 @@ from haltline.streams.system import REAL, System
 
 OTHER_PARTITIONS: Final = (
     "the number of partitions cannot be changed under running sessions, whose states are in the partitions of their "
-    "keys: make topics with the new number under another --prefix (haltline topics create --partitions) and start "
-    "workers and agents with it, or delete the topics that differ and recreate them with the number of the others"
+    "keys: delete the topics that differ and recreate them with the number of the others (haltline topics create "
+    "--partitions); for more partitions, haltline topics grow"
 )
 """The remedy for topics with different numbers of partitions."""
 

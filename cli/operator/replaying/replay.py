@@ -12,6 +12,7 @@ from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import AsJson, By, Exit, Reason, fail, option_of, print_json, say
 from haltline.cli.sources import Where, opened, progress, say_missing, with_source
 from haltline.cli.tables import print_table
+from haltline.schemas.topics import Topics
 
 if TYPE_CHECKING:
     from haltline.cli.sources import Range
@@ -152,7 +153,7 @@ def replay(
         replay_onto(source, where, at, target, as_json=as_json)
         return
     try:
-        choice = filters.records(at.topics)
+        choice = filters.records(at.topics if source == "kafka" else Topics(at.prefix))
     except ValueError as error:
         fail(f"--where: {error}", Exit.USAGE)
     with opened(source, where, at) as found:
