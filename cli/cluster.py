@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import cached_property, wraps
 from typing import Annotated, Any, Final, Literal, get_type_hints
 
 import typer
@@ -33,18 +33,21 @@ class Cluster:
     prefix: str = DEFAULT_PREFIX
     client_config: Client = field(default_factory=lambda: NO_CLIENT_CONFIG)
     group: str = DEFAULT_GROUP
+    """The workers' group as it is configured, for the topics with `prefix`."""
     timeout: float = 10.0
     """The timeout for the workers' answers, in seconds."""
 
-    @property
+    @cached_property
     def topics(self) -> Topics:
-        """The names of the topics."""
-        return Topics(self.prefix)
+        """The names of the topics that are in use. Raises Unreachable."""
+        from haltline.streams.kafka.topic_sets import current_topics
+
+        return current_topics(self.bootstrap, self.prefix, client=self.client_config)
 
     @property
     def workers(self) -> str:
-        """The workers' consumer group."""
-        return self.group or group_of(self.prefix)
+        """The consumer group of the workers of `topics`. Raises Unreachable."""
+        return self.topics.group(self.group or group_of(self.prefix), self.prefix)
 
 
 _ALWAYS: Final[dict[str, Any]] = {"bootstrap": Bootstrap, "prefix": Prefix, "client_config": ClientConfig}

@@ -12,6 +12,7 @@ import typer
 from haltline.cli.audit_table import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.cluster import Cluster, with_options
 from haltline.cli.common import Exit, fail, say_error
+from haltline.schemas.topics import Topics
 
 if TYPE_CHECKING:
     from haltline.streams.replay.files import FileRange
@@ -81,11 +82,11 @@ def opened(source: str, where: Where, at: Cluster) -> "Iterator[Range]":
         elif is_table(source):
             uri = where.table if source == AUDIT else source
             options = options_of(where.storage_option)
-            yield TableRange(uri, at.topics, start, end, sink=where.sink, storage_options=options)
+            yield TableRange(uri, Topics(at.prefix), start, end, sink=where.sink, storage_options=options)
         elif where.since or where.until:
             fail(f"{source}: expected no --from or --to with a file, got one", Exit.USAGE)
         else:
-            yield FileRange(Path(source), at.topics)
+            yield FileRange(Path(source), Topics(at.prefix))
     except OSError as error:
         if isinstance(error, ConnectionError):
             raise

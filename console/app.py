@@ -15,7 +15,7 @@ from haltline.console import telemetry
 from haltline.console.access.keys import Who
 from haltline.console.access.oidc import install_oidc
 from haltline.console.context import Context, ContextDep, admitted
-from haltline.console.http import strict_json
+from haltline.console.http import routing
 from haltline.console.http.examples import describe
 from haltline.console.http.middleware import ResponseHeadersMiddleware
 from haltline.console.live import Live
@@ -26,7 +26,6 @@ from haltline.console.read_model.store import open_store
 from haltline.console.request_limits import RequestLimits
 from haltline.console.routes import (
     acgp,
-    actions,
     approvals,
     control,
     findings,
@@ -35,7 +34,6 @@ from haltline.console.routes import (
     interventions,
     jobs,
     policies,
-    protection,
     sdk_approvals,
     sdk_replay,
     search,
@@ -106,6 +104,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
             on_rows=app.state.live.add,
         )
         context = app.state.context = Context.of(settings, engine, feeder)
+        app.state.jobs = jobs.Jobs(settings)
         feeder.start()
         lag = telemetry.follow(feeder, settings, metrics)
         watch = app.state.protection = ProtectionWatch(settings, engine, feeder)
@@ -116,7 +115,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
             watch.close()
             lag.close()
             feeder.close()
-            context.jobs.close()
+            app.state.jobs.close()
             context.sender.close()
             engine.dispose()
 
@@ -139,9 +138,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         sessions,
         ingest,
         spending,
-        actions,
         policies,
-        protection,
         sdk_replay,
         acgp,
         findings,
@@ -153,7 +150,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
     install(app, _REFUSED)
     if settings.provider is not None:
         install_oidc(app, settings.provider)
-    app.add_exception_handler(RequestValidationError, strict_json.invalid_request)
+    app.add_exception_handler(RequestValidationError, routing.invalid_request)
     for failure, status in _STATUS.items():
         app.add_exception_handler(failure, _answer(status))
 

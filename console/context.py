@@ -14,7 +14,6 @@ from sqlalchemy import Engine
 
 from haltline.console.access.browser_sessions import session_of
 from haltline.console.access.keys import May, Who
-from haltline.console.jobs import Jobs
 from haltline.console.read_model.feeder import Feeder
 from haltline.console.sender import Sender, SendingInbox
 from haltline.console.settings import ConsoleSettings
@@ -65,7 +64,6 @@ class Context:
     inbox: SendingInbox
     sender: Sender
     buckets: RateLimits
-    jobs: Jobs
 
     @classmethod
     def of(cls, settings: ConsoleSettings, engine: Engine, feeder: Feeder) -> "Context":
@@ -79,9 +77,8 @@ class Context:
             client=settings.client,
         )
         inbox.sender = sender
-        return cls(
-            settings, engine, feeder, inbox, sender, RateLimits(settings.requests_per_s, settings.burst), Jobs(settings)
-        )
+        buckets = RateLimits(settings.requests_per_s, settings.burst)
+        return cls(settings, engine, feeder, inbox, sender, buckets)
 
     def send(self, command: Command) -> bool:
         """Send a command to its topic. Returns whether the read model has read it, so that its client can, too.

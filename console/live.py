@@ -13,7 +13,7 @@ from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
 
 from haltline.console.context import Viewer
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import StrictRoute
 from haltline.schemas.decisions import Level
 from haltline.streams.audit.columns import Row
 
@@ -99,7 +99,7 @@ class Live:
                 yield self._frame("missed", {}, after)
             elif notes:
                 after = notes[-1].number
-                yield b"".join(self._frame(note.name, note.data, note.number) for note in merged(notes))
+                yield b"".join(self._frame(note.name, note.data, note.number) for note in notes)
                 quiet_s = 0.0
             elif quiet_s >= _BEAT_EVERY_S:
                 yield b": still here\n\n"
@@ -125,22 +125,6 @@ class Live:
     def _frame(self, name: str, data: Mapping[str, Any], number: int) -> bytes:
         # JSON contains no raw line breaks, so any text of an agent stays within its line.
         return f"id: {self._run}-{number}\nevent: {name}\ndata: ".encode() + orjson.dumps(data) + b"\n\n"
-
-
-def merged(notes: Sequence[Note]) -> list[Note]:
-    """The same, with all activity in one note at the end."""
-    others = [note for note in notes if note.name != "activity"]
-    active = [note for note in notes if note.name == "activity"]
-    if not active:
-        return others
-    names = list(dict.fromkeys(name for note in active for name in note.data["sessions"]))
-    most = max(len(names), *(note.data["of"] for note in active))
-    data = {
-        "events": sum(note.data["events"] for note in active),
-        "sessions": names[:_MAX_NAMES],
-        "of": most,
-    }
-    return [*others, Note(notes[-1].number, "activity", data)]
 
 
 def _is_plain(topic: str, row: Row) -> bool:

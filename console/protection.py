@@ -3,12 +3,15 @@
 Pure functions of observations and times; `protection_watch` makes the observations.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Final
 
-from haltline.console.protection_steps import STEPS, Step
+from haltline.console import problem_kinds as kinds
+from haltline.console.problem_kinds import Part, Partitions, Problem, ProblemKind
+from haltline.console.read_model.topic_bounds import Mismatch
+from haltline.console.settings import ProtectionLimits
+from haltline.schemas.record import rfc3339
 from haltline.streams.runtime.health import Partition, Progress, Sample, follow
 
 _CANARY_ONCE_S: Final = 900.0
@@ -21,47 +24,6 @@ _MAX_NAMED: Final = 12
 _MAX_TEXTS: Final = 3
 
 
-class Part(StrEnum):
-    """The part of the system with a problem."""
-
-    WORKERS = "workers"
-    BROKER = "broker"
-    CANARY = "canary"
-    SINK = "sink"
-    SHADOW = "shadow"
-    CONSOLE = "console"
-
-
-class Urgency(StrEnum):
-    """The urgency of a problem."""
-
-    CRITICAL = "critical"
-    """Runaways may not be stopped."""
-    WARNING = "warning"
-    """Enforcement works; something else is late."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProtectionLimits:
-    """The seconds after which something is a problem, and the interval of checks."""
-
-    workers_s: float = 25.0
-    """Records wait in a partition of `actions`, and the workers' committed offset does not advance. A worker commits
-    every ten seconds at the latest."""
-    shadow_s: float = 60.0
-    """The same for the workers that run rules in shadow."""
-    sink_s: float = 60.0
-    """The same for the audit sink, on every topic."""
-    broker_s: float = 25.0
-    """The broker does not answer the console."""
-    console_s: float = 25.0
-    """The read model lags behind the topics."""
-    canary_s: float = 30.0
-    """A canary's session is not killed."""
-    look_every_s: float = 2.0
-    """The interval between checks."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Flight:
     """The last canary in the read model."""
@@ -72,37 +34,6 @@ class Flight:
     killed: bool
     every_s: float | None
     """The interval between canaries; None: not periodic."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mismatch:
-    """A partition whose offsets do not match. `topic` is without prefix."""
-
-    topic: str
-    partition: int
-    reached: int
-    """The next offset to read."""
-    begins: int = 0
-    ends: int = 0
-    """The partition's first offset, and its end (exclusive)."""
-
-    @property
-    def is_gap(self) -> bool:
-        """Return whether records were deleted before they were read; else the partition ends before what was read."""
-        return self.begins > self.reached
-
-    def text(self, prefix: str = "") -> str:
-        """A human-readable description; `prefix` makes the topic's name whole."""
-        name = f"{prefix}{self.topic}[{self.partition}]"
-        if self.is_gap:
-            return (
-                f"{name}: expected the records from offset {self.reached} on, got a partition that begins at offset "
-                f"{self.begins}: those before it were deleted before they were read"
-            )
-        return (
-            f"{name}: expected a partition that goes on at offset {self.reached}, got one that ends at {self.ends}: "
-            "the topic was recreated or cut off. What was read before is still shown"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,23 +54,6 @@ class Known:
     mismatches: Mapping[Mismatch, float] = field(default_factory=dict)
     """The partitions that do not match what was read, by whole topic names; each with the time of its detection."""
     flight: Flight | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Problem:
-    """A present problem."""
-
-    part: Part
-    urgency: Urgency
-    since_s: float
-    """Epoch seconds."""
-    title: str
-    what: str
-    partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """By topic, if the problem concerns single partitions."""
-    steps: tuple[Step, ...]
-    runbook: str
-    """The page in deploy/runbooks, without its extension."""
 
 
 def samples(
@@ -198,31 +112,28 @@ def problems_of(known: Known, now_s: float, limits: ProtectionLimits) -> list[Pr
     """The present problems, the worst first."""
     console = _console(known, limits)
     found = [
-        _still(known, Part.WORKERS, limits.workers_s),
+        _still(known, kinds.WORKERS, limits.workers_s),
         _broker(known, now_s, limits),
         # While the read model lags, a missing kill proves nothing about a canary.
         None if console is not None else _canary(known.flight, now_s, limits),
-        _still(known, Part.SINK, limits.sink_s),
-        _still(known, Part.SHADOW, limits.shadow_s),
+        _still(known, kinds.SINK, limits.sink_s),
+        _still(known, kinds.SHADOW, limits.shadow_s),
         console,
         # After a broker's restart a partition may seem too short for a moment.
-        _mismatch(known, now_s, is_gap=False, after_s=limits.console_s),
-        _mismatch(known, now_s, is_gap=True),
+        _mismatch(known, kinds.CONSOLE_AHEAD, now_s, limits.console_s),
+        _mismatch(known, kinds.CONSOLE_GAP, now_s),
     ]
     return [problem for problem in found if problem is not None]
 
 
-def _still(known: Known, part: Part, after_s: float) -> Problem | None:
+def _still(known: Known, kind: ProblemKind, after_s: float) -> Problem | None:
     """The problem that the group's offsets do not advance while records wait, by the last answered check; or None."""
     since = {
         at: seen.waiting_since_s
-        for at, seen in known.groups.get(part, {}).items()
+        for at, seen in known.groups.get(kind.part, {}).items()
         if seen.waiting_since_s is not None and known.looked_s - seen.waiting_since_s >= after_s
     }
-    if not since:
-        return None
-    where = _by_topic(since)
-    return _problem(part, min(since.values()), _STILL[part].format(named=_named(where)), where)
+    return _problem(kind, min(since.values()), places=since) if since else None
 
 
 def _broker(known: Known, now_s: float, limits: ProtectionLimits) -> Problem | None:
@@ -230,12 +141,7 @@ def _broker(known: Known, now_s: float, limits: ProtectionLimits) -> Problem | N
     since_s = known.looked_s if known.away_since_s is None else known.away_since_s
     if now_s - since_s < limits.broker_s + (0 if known.away_since_s is not None else _LOOK_TAKES_S):
         return None
-    return _problem(
-        Part.BROKER,
-        since_s,
-        "Without it nothing is decided, killed or approved, and whether workers run is not known. "
-        f"The last attempt: {known.away_why or 'it has not ended'}",
-    )
+    return _problem(kinds.BROKER, since_s, known.away_why or "it has not ended")
 
 
 def _canary(flight: Flight | None, now_s: float, limits: ProtectionLimits) -> Problem | None:
@@ -244,129 +150,55 @@ def _canary(flight: Flight | None, now_s: float, limits: ProtectionLimits) -> Pr
     ago_s = now_s - flight.began_s
     counts = flight.every_s is not None or ago_s < _CANARY_ONCE_S
     if not flight.killed and counts and ago_s >= limits.canary_s:
-        return _problem(
-            Part.CANARY,
-            flight.began_s,
-            f"Session {flight.session_id} should have been killed and was not. Runaway agents may not be stopped.",
-        )
+        return _problem(kinds.CANARY, flight.began_s, flight.session_id)
     if flight.every_s is not None and ago_s >= 2 * flight.every_s + _CANARY_SLACK_S:
-        silent = _problem(
-            Part.CANARY,
-            flight.began_s,
-            f"One is expected every {flight.every_s:g} s. Until it runs again, nothing proves that a runaway is "
-            "stopped.",
-            title="The canary is silent",
-            steps="canary_silent",
-        )
-        return replace(silent, urgency=Urgency.WARNING, runbook="HaltlineCanarySilent")
+        return _problem(kinds.CANARY_SILENT, flight.began_s, f"{flight.every_s:g}")
     return None
 
 
 def _console(known: Known, limits: ProtectionLimits) -> Problem | None:
-    title, steps = "", ""
-    where: dict[str, tuple[int, ...]] = {}
-    if known.missing and known.failed_since_s is not None:
-        since_s = known.failed_since_s
-        title, steps = "The console waits for its topics", "console_waits"
-        what = (
-            f"{known.missing}. These pages are filled as soon as every topic is there; until then nothing is decided."
-        )
-    elif known.feeder_failure and known.failed_since_s is not None:
-        since_s = known.failed_since_s
-        what = f"These pages show nothing new: the read model is no longer fed. The reason: {known.feeder_failure}"
-    else:
-        behind = {
-            at: known.looked_s - seen.lag_seconds(known.looked_s)
-            for at, seen in known.groups.get(Part.CONSOLE, {}).items()
-            if seen.lag_seconds(known.looked_s) >= limits.console_s
-        }
-        if not behind:
-            return None
-        since_s, where = min(behind.values()), _by_topic(behind)
-        what = f"What is new in {_named(where)} is not on these pages yet. Agents are stopped as before."
-    return _problem(Part.CONSOLE, since_s, what, where, title=title, steps=steps)
+    if known.failed_since_s is not None:
+        kind = kinds.CONSOLE_WAITS if known.missing else kinds.CONSOLE_FAILED
+        return _problem(kind, known.failed_since_s, known.missing or known.feeder_failure)
+    behind = {
+        at: known.looked_s - seen.lag_seconds(known.looked_s)
+        for at, seen in known.groups.get(Part.CONSOLE, {}).items()
+        if seen.lag_seconds(known.looked_s) >= limits.console_s
+    }
+    return _problem(kinds.CONSOLE, min(behind.values()), places=behind) if behind else None
 
 
-def _mismatch(known: Known, now_s: float, *, is_gap: bool, after_s: float = 0.0) -> Problem | None:
+def _mismatch(known: Known, kind: ProblemKind, now_s: float, after_s: float = 0.0) -> Problem | None:
+    is_gap = kind is kinds.CONSOLE_GAP
     found = {one: at_s for one, at_s in known.mismatches.items() if one.is_gap == is_gap and now_s - at_s >= after_s}
     if not found:
         return None
     texts = [one.text() for one in found]
     more = [f"{len(texts) - _MAX_TEXTS} more are alike"] if len(texts) > _MAX_TEXTS else []
-    return _problem(
-        Part.CONSOLE,
-        min(found.values()),
-        ". ".join([*texts[:_MAX_TEXTS], *more]) + ". Agents are stopped as before.",
-        _by_topic({(one.topic, one.partition) for one in found}),
-        title="The console misses records" if is_gap else "The console has read more than the topics hold",
-        steps="console_gap" if is_gap else "console_ahead",
-    )
+    places = {(one.topic, one.partition) for one in found}
+    return _problem(kind, min(found.values()), ". ".join([*texts[:_MAX_TEXTS], *more]), places)
 
 
-def _problem(
-    part: Part,
-    since_s: float,
-    what: str,
-    partitions: Mapping[str, tuple[int, ...]] | None = None,
-    *,
-    title: str = "",
-    steps: str = "",
-) -> Problem:
-    """A problem of a part; without a title and steps of its own, with those of the part."""
-    return Problem(
-        part=part,
-        urgency=Urgency.CRITICAL if part in _CRITICAL else Urgency.WARNING,
-        since_s=since_s,
-        title=title or _TITLES[part],
-        what=what,
-        partitions=partitions or {},
-        steps=STEPS[steps or part.value],
-        runbook=_RUNBOOKS[part],
-    )
-
-
-_CRITICAL: Final = frozenset({Part.WORKERS, Part.BROKER, Part.CANARY})
-_TITLES: Final = {
-    Part.WORKERS: "Protection is down",
-    Part.BROKER: "The broker does not answer",
-    Part.CANARY: "The canary was not stopped",
-    Part.SINK: "The audit is not written",
-    Part.SHADOW: "Rules in shadow are not run",
-    Part.CONSOLE: "The console is behind",
-}
-_STILL: Final = {
-    Part.WORKERS: "Records wait in {named}, and no worker processes them: nothing is decided there. Kills that stand "
-    "hold on; calls that wait for a verdict get none.",
-    Part.SINK: "Records wait in {named}, and no sink writes them to the audit table. Nothing is lost while the broker "
-    "keeps them.",
-    Part.SHADOW: "Records wait in {named}, and no worker of rules in shadow processes them. What is enforced does not "
-    "wait for them.",
-}
-_RUNBOOKS: Final = {
-    Part.WORKERS: "HaltlineNoProgress",
-    Part.BROKER: "HaltlineNoProgress",
-    Part.CANARY: "HaltlineCanaryNotStopped",
-    Part.SINK: "HaltlineSinkBehind",
-    Part.SHADOW: "HaltlineShadowBehind",
-    Part.CONSOLE: "HaltlineConsoleBehind",
-}
-
-
-def _by_topic(places: Iterable[Partition]) -> dict[str, tuple[int, ...]]:
-    found: dict[str, list[int]] = {}
+def _problem(kind: ProblemKind, since_s: float, why: str = "", places: Iterable[Partition] = ()) -> Problem:
+    """A problem of a kind; `why` or the named partitions complete its text."""
+    by_topic: dict[str, list[int]] = {}
     for topic, number in sorted(places):
-        found.setdefault(topic, []).append(number)
-    return {topic: tuple(numbers) for topic, numbers in found.items()}
+        by_topic.setdefault(topic, []).append(number)
+    return Problem(
+        **vars(kind) | {"what": kind.what.format(why or _named(by_topic))},
+        since=rfc3339(round(since_s * 1000)),
+        partitions=[Partitions(topic, numbers) for topic, numbers in by_topic.items()],
+    )
 
 
-def _named(where: Mapping[str, tuple[int, ...]]) -> str:
+def _named(where: Mapping[str, Sequence[int]]) -> str:
     """Such as "partitions 0, 3 of haltline.actions"; for many topics only their number."""
     if len(where) > 2:
         return f"{sum(map(len, where.values()))} partitions of {len(where)} topics"
     return " and ".join(_of_topic(topic, numbers) for topic, numbers in where.items())
 
 
-def _of_topic(topic: str, numbers: tuple[int, ...]) -> str:
+def _of_topic(topic: str, numbers: Sequence[int]) -> str:
     listed = ", ".join(map(str, numbers[:_MAX_NAMED]))
     more = f" and {len(numbers) - _MAX_NAMED} more" if len(numbers) > _MAX_NAMED else ""
     return f"partition{'' if len(numbers) == 1 else 's'} {listed}{more} of {topic}"

@@ -11,11 +11,10 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicP
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # its stubs miss them
 from sqlalchemy import Engine, select
 
+from haltline.console.problem_kinds import Part, Problem
 from haltline.console.protection import (
     Flight,
     Known,
-    Part,
-    Problem,
     answered,
     compared,
     fed,

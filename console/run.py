@@ -1,25 +1,121 @@
 """Serves the application until SIGTERM or Ctrl-C."""
 
+import asyncio
 import logging
 import signal
 import socket
 import sys
-from typing import Final
+import time
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, Final
 
 import uvicorn
 from sqlalchemy import Engine
 from sqlalchemy.exc import ArgumentError, OperationalError
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from haltline.console.access.sign_in_link import LASTS_S, link_of
 from haltline.console.app import create_app
-from haltline.console.http.server_protocol import config_of
 from haltline.console.live import Live
-from haltline.console.read_model.rebuild import of_audit, take_from
-from haltline.console.read_model.store import empty, open_store
+from haltline.console.read_model import tables
+from haltline.console.read_model.feeder import as_read, reader_of
+from haltline.console.read_model.projection import take_in
+from haltline.console.read_model.store import empty, open_store, put
+from haltline.console.read_model.topic_bounds import place_of
 from haltline.console.settings import ConsoleSettings
 from haltline.streams.audit.engine import QueryFailed
-from haltline.streams.intake.connections import Connections
+from haltline.streams.audit.reading import TOPICS
+from haltline.streams.intake.connections import Connection, Connections
+from haltline.streams.replay.table_range import TableRange
 from haltline.streams.runtime.health import MetricsServer
+
+
+def bounded(among: Connections) -> type[HttpToolsProtocol]:
+    """The class for `uvicorn.Config(http=...)`."""
+
+    class Protocol(_Protocol):
+        connections_of_all = among
+
+    return Protocol
+
+
+class _Protocol(HttpToolsProtocol):
+    connections_of_all: Connections
+    _connection: Connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # like uvicorn's
+        super().connection_made(transport)
+        self._connection = self.connections_of_all.opened(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connection.lost()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._connection.received(len(data))
+
+    def on_headers_complete(self) -> None:
+        self._connection.received_headers()
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle.response_complete:  # else the next request has already arrived
+            self._connection.waits(idle=True)
+
+    def pause_writing(self) -> None:
+        self._connection.full()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._connection.drained()
+        super().resume_writing()
+
+
+def config_of(app: Any, among: Connections) -> dict[str, Any]:
+    """The settings of uvicorn."""
+    return {
+        "app": app,
+        "http": bounded(among),
+        "ws": "none",
+        "log_level": "warning",
+        "access_log": False,
+        "server_header": False,
+    }
+
+
+_BATCH: Final = 2_000
+
+
+def of_audit(settings: ConsoleSettings) -> TableRange:
+    """All present records of the audit table. Raises QueryFailed: there is no table, or no agents' records in it."""
+    return TableRange(settings.audit_table or "", settings.topics, storage_options=settings.audit_options)
+
+
+def take_from(found: TableRange, engine: Engine, *, on_progress: Callable[[int], object]) -> int:
+    """Read all of it into an empty read model; returns the number of records. The feeder continues after them.
+
+    `on_progress` is called with the number so far. Erased records, and those that were lost before the audit read them,
+    are skipped. After an interruption, the rest comes from the topics: rebuild it again.
+    """
+    taken, reader = 0, reader_of(found.topics)
+    for span in (span for one in found.topics.sets for topic in one.all for span in found.spans_of(topic)):
+        records, place = found.read([span]), place_of(found.topics, span.topic, span.partition)
+        while part := list(islice(records, _BATCH)):
+            now_ms = time.time_ns() // 1_000_000
+            rows = [row for row in reader.rows(map(as_read, part), now_ms) if row["kind"] != TOPICS]
+            for row in rows:
+                row["topic"], row["partition"] = place
+            with engine.begin() as connection:
+                take_in(connection, rows, "")
+            taken += len(part)
+            on_progress(taken)
+        with engine.begin() as connection:
+            put(connection, tables.offsets, [{"topic": place[0], "partition": place[1], "next": span.end}])
+    return taken
+
 
 log: Final = logging.getLogger("haltline.console")
 

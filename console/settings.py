@@ -6,11 +6,31 @@ from dataclasses import dataclass, field
 from haltline.console.access.keys import Keys
 from haltline.console.access.provider import Provider
 from haltline.console.access.sign_in_link import SignInLink
-from haltline.console.protection import ProtectionLimits
 from haltline.console.sdk_rules import ConsoleRules
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.notify.links import LinkKey
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtectionLimits:
+    """The seconds after which something is a problem, and the interval of checks."""
+
+    workers_s: float = 25.0
+    """Records wait in a partition of `actions`, and the workers' committed offset does not advance. A worker commits
+    every ten seconds at the latest."""
+    shadow_s: float = 60.0
+    """The same for the workers that run rules in shadow."""
+    sink_s: float = 60.0
+    """The same for the audit sink, on every topic."""
+    broker_s: float = 25.0
+    """The broker does not answer the console."""
+    console_s: float = 25.0
+    """The read model lags behind the topics."""
+    canary_s: float = 30.0
+    """A canary's session is not killed."""
+    look_every_s: float = 2.0
+    """The interval between checks."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 import hmac
 import logging
-from collections.abc import Mapping
 from typing import Final
 
 from fastapi import FastAPI, HTTPException, Request
@@ -13,7 +12,7 @@ from haltline.console.context import ContextDep, admitted
 from haltline.console.http.middleware import RequestMetricsMiddleware
 from haltline.console.read_model.feeder import Feeder
 from haltline.console.settings import ConsoleSettings
-from haltline.streams.runtime.health import METRICS_TYPE, Partition
+from haltline.streams.runtime.health import METRICS_TYPE
 from haltline.streams.runtime.lag import LagWatch
 from haltline.streams.runtime.metrics import Metrics
 
@@ -53,25 +52,9 @@ def follow(feeder: Feeder, settings: ConsoleSettings, metrics: Metrics) -> LagWa
     """Start a watch that measures the read model's lag until it is closed."""
     return LagWatch(
         {**settings.client, "bootstrap.servers": settings.bootstrap},
-        _Place(feeder),
+        feeder,
         metrics,
         interval_s=_LOOK_EVERY_S,
         stuck_after_s=_STUCK_AFTER_S,
         on_failure=lambda failure: log.error("the lag of the read model is no longer measured: %r", failure),
     )
-
-
-class _Place:
-    """What the feeder has read of a partition."""
-
-    def __init__(self, feeder: Feeder) -> None:
-        self._feeder = feeder
-
-    def positions(self) -> Mapping[Partition, tuple[int, int | None]]:
-        return self._feeder.positions()
-
-    def committed(self, partition: Partition) -> int | None:
-        return self._feeder.positions().get(partition, (None, None))[0]
-
-    def recovered(self) -> bool:
-        return True

@@ -1,7 +1,13 @@
 """The topics and their layout on the broker."""
 
+import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final, Self
+
+SETS_KEY: Final = b"topics"
+"""The key of the entry of `control` that names the sets of topics: `Topics.entry`."""
 
 
 class Cleanup(StrEnum):
@@ -53,20 +59,20 @@ LAYOUT = (
     _kept(
         "actions",
         _ONE_WEEK_HOURS,
-        "what agents are about to do, and the results",
+        "proposed actions of agents, and their results",
         max_message_bytes=_ACTIONS_BYTES,
     ),
-    _kept("detections", _ONE_MONTH_HOURS, "every finding, also those that led to nothing"),
+    _kept("detections", _ONE_MONTH_HOURS, "every finding, including those without a decision"),
     _kept("interventions", _ONE_MONTH_HOURS, "decisions, to the agent's side"),
-    _kept("feedback", _ONE_MONTH_HOURS, "what the agent's side answers"),
-    _kept("incidents", _ONE_MONTH_HOURS, "what belongs together of the decisions, and how it stands"),
-    _kept("notifications", _ONE_MONTH_HOURS, "who was notified of an incident, and who could not be"),
-    _kept("commands", _ONE_MONTH_HOURS, "what operators ask for"),
-    _kept("signals", _ONE_WEEK_HOURS, "the few events that matter across sessions"),
+    _kept("feedback", _ONE_MONTH_HOURS, "acknowledgements and answers of the agent's side"),
+    _kept("incidents", _ONE_MONTH_HOURS, "incidents: related decisions and their state"),
+    _kept("notifications", _ONE_MONTH_HOURS, "notifications of incidents, delivered or failed"),
+    _kept("commands", _ONE_MONTH_HOURS, "commands of operators"),
+    _kept("signals", _ONE_WEEK_HOURS, "events that matter across sessions"),
     _kept("opinions", _ONE_MONTH_HOURS, "a model's second opinions on findings in doubt"),
-    _compacted("control", "what is killed, frozen or on probation now"),
+    _compacted("control", "sessions that are killed, frozen or on probation"),
     _compacted("policies", "policy documents"),
-    _kept("dead-letter", _ONE_MONTH_HOURS, "what could not be read", max_message_bytes=_DEAD_LETTER_BYTES),
+    _kept("dead-letter", _ONE_MONTH_HOURS, "records that could not be read", max_message_bytes=_DEAD_LETTER_BYTES),
 )
 
 
@@ -89,6 +95,8 @@ class Topics:
     """
 
     prefix: str = "haltline."
+    older: tuple[str, ...] = ()
+    """The prefixes of earlier sets with fewer partitions, the oldest first: `haltline topics grow`."""
 
     actions = _Name()
     """Events of agents."""
@@ -124,3 +132,57 @@ class Topics:
     def all(self) -> tuple[str, ...]:
         """Every topic, in the order of LAYOUT."""
         return tuple(self.prefix + layout.name for layout in LAYOUT)
+
+    @property
+    def sets(self) -> "tuple[Topics, ...]":
+        """Every set, the oldest first; this one is the last."""
+        return (*(Topics(prefix, self.older[:number]) for number, prefix in enumerate(self.older)), self)
+
+    @property
+    def older_names(self) -> frozenset[str]:
+        """The names of all topics of earlier sets."""
+        return frozenset(name for one in self.sets[:-1] for name in one.all)
+
+    @property
+    def next(self) -> "Topics":
+        """The set that follows this one: `haltline.`, `haltline.2.`, `haltline.3.`."""
+        prefixes = (*self.older, self.prefix)
+        return Topics(f"{prefixes[0]}{len(prefixes) + 1}.", prefixes)
+
+    @property
+    def bridge_group(self) -> str:
+        """The consumer group that copies what is published to this set into the next one."""
+        return f"{self.prefix}bridge"
+
+    def latest(self, names: Collection[str]) -> "Topics":
+        """Return the last of this set and the following ones of which there is one of these topics."""
+        following = self.next
+        return self if following.actions not in names else following.latest(names)
+
+    def group(self, configured: str, prefix: str) -> str:
+        """Return the group of this set's workers, if that of the set with this prefix is configured: `name.2`."""
+        prefixes = (*self.older, self.prefix)
+        number = prefixes.index(prefix) + 1
+        first = configured.removesuffix(f".{number}") if number > 1 else configured
+        return first if len(prefixes) == 1 else f"{first}.{len(prefixes)}"
+
+    def entry(self, at_ms: int) -> bytes:
+        """The value of the entry of `control` by which everything that starts follows to this set; `at_ms` is the time.
+
+        Commands and services of older releases decode every entry: to them it is a probation of a session `topics`.
+        """
+        known = {"v": 1, "scope": "session", "id": "topics", "state": "probation", "code": "topics", "since": at_ms}
+        why = {"decision_id": "topics", "reason": f"topics in use: {self.prefix}*"}
+        return json.dumps({**known, **why, "prefixes": [*self.older, self.prefix]}).encode()
+
+    @classmethod
+    def of_entry(cls, value: bytes | None) -> Self | None:
+        """Return the topics of such an entry; None if it has no prefixes."""
+        try:
+            found = json.loads(value or b"null")
+        except ValueError:
+            return None
+        prefixes = found.get("prefixes") if isinstance(found, dict) else None
+        if not isinstance(prefixes, list) or not prefixes or not all(isinstance(one, str) for one in prefixes):
+            return None
+        return cls(prefixes[-1], tuple(prefixes[:-1]))

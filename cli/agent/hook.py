@@ -43,7 +43,7 @@ OPTIONS = {
 _START_S = 15.0
 _POLL_S = 0.01
 _COMPANION = "haltline.interventions.agent.integrations.hooks.companion"
-_NOT_READ = "The call could not be read, so nobody could be asked whether it may be done. Write it another way."
+_NOT_READ = "The call could not be parsed, so no verdict on it is available. Write it another way."
 
 
 class Unanswered(Exception):

@@ -2,13 +2,16 @@
 
 import os
 import shlex
+import shutil
 import signal
+import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from haltline.streams.scan.following import Trip
 
 _EVERY_S: Final = 2.0
+_MAC: Final = "on run {title, text}\ndisplay notification text with title title\nend run"
 STOPPED = 90
 NOT_STOPPED = 91
 
@@ -34,26 +38,33 @@ def watch(
     everything: Annotated[
         bool, typer.Option("--all", help="Instead: print findings in the histories that agents here write now.")
     ] = False,
+    notify: Annotated[
+        Literal["terminal", "desktop"],
+        typer.Option(help="desktop: also a desktop notification, by notify-send or osascript."),
+    ] = "terminal",
     policy: PolicyFile = None,
+    ctx: typer.Context,
 ) -> None:
     """Run an agent that prints JSON lines; end it and its child processes when its session is killed.
 
     The agent prints like `claude --output-format stream-json` or `codex exec --json`; its output is passed on, and its
     events are published. With --all nothing is run or stopped: what `haltline scan` would find is printed, one line
-    each; --policy is for that only.
+    each; --notify and --policy are for that only. --bootstrap on its command line publishes what the agents do, too.
 
     Exit codes: the agent's own (128 and the number of the signal that ended it); 90: it was stopped with all its
     processes; 91: it was stopped, and some of its processes still run; 2: the command or its configuration is wrong.
 
     Example: haltline watch -- claude -p 'tidy up' --output-format stream-json --verbose
 
-    Example: haltline watch --all
+    Example: haltline watch --all --notify desktop
     """
     if everything == bool(command):
         fail(f"watch: expected a command after --, or --all; got {'both' if command else 'none'}", Exit.USAGE)
     if command:
         raise typer.Exit(_run(command, given, grace))
-    _watch_all(policy)
+    source = ctx.get_parameter_source("bootstrap")
+    # What a broker is configured for, such as a hook, may publish the same already.
+    _watch_all(policy, notify, given if source and source.name == "COMMANDLINE" else None)
 
 
 def _run(command: list[str], given: dict[str, Any], grace_s: float) -> int:
@@ -85,29 +96,59 @@ def _run(command: list[str], given: dict[str, Any], grace_s: float) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _watch_all(policy: Path | None) -> None:
-    """Print findings in the histories that grow, until interrupted."""
+def _watch_all(policy: Path | None, notify: str, given: dict[str, Any] | None) -> None:
+    """Print findings in the histories that grow, until interrupted; `given`, a guard's settings, publishes events."""
     from haltline.cli.policy_option import read_policy
+    from haltline.interventions.agent.integrations.publishing import Publisher
+    from haltline.interventions.agent.settings import GuardSettings
     from haltline.streams.importing.reading import shown
+    from haltline.streams.kafka.log_reader import open_consumer
     from haltline.streams.scan.following import Following
 
-    following = Following(read_policy(policy), since_ms=int(time.time() * 1000))
+    show = _desktop() if notify == "desktop" else lambda *_: None
+    if show is None:
+        fail("--notify desktop: expected notify-send or osascript, got neither", Exit.USAGE)
+    rules, publisher = read_policy(policy), None
+    if given is not None:
+        try:
+            settings = GuardSettings.from_env(**given)
+        except (ValueError, OSError) as error:
+            fail(f"watch: {error}", Exit.USAGE)
+        open_consumer(given["bootstrap"], client=settings.kafka).close()
+        publisher = Publisher(settings)
+    following = Following(
+        rules, on_event=lambda event: publisher and publisher.publish([event]), since_ms=int(time.time() * 1000)
+    )
     count = following.start()
     what = f"{count} histor{'y' if count == 1 else 'ies'}, and new ones" if count else "no histories yet, but new ones"
     _say(f"{what}; Ctrl-C ends", 0)
     with suppress(KeyboardInterrupt):
         while True:
             for trip in following.poll():
-                print(f"{time.strftime('%H:%M:%S')} {shown(line_of(trip))}", flush=True)
+                title, text = map(shown, line_of(trip))
+                print(f"{time.strftime('%H:%M:%S')} {title}: {text}", flush=True)
+                show(title, text)
             time.sleep(_EVERY_S)
+    if publisher is not None:
+        publisher.close()
 
 
-def line_of(trip: "Trip") -> str:
-    """The session, the decision, its reason, and the message to the agent."""
+def line_of(trip: "Trip") -> tuple[str, str]:
+    """The session and the decision; the reason and the message to the agent."""
     decision = trip.decision
     advice = f" Hint: {' '.join(decision.message.split())}" if decision.message else ""
-    session = f"{trip.agent} {trip.project} {decision.session_id} {decision.level.name} {decision.detector}"
-    return f"{session}: {' '.join(decision.reason.split())}.{advice}"
+    title = f"{trip.agent} {trip.project} {decision.session_id} {decision.level.name} {decision.detector}"
+    return title, f"{' '.join(decision.reason.split())}.{advice}"
+
+
+def _desktop() -> Callable[[str, str], object] | None:
+    """The desktop's notification command, which receives the text as an argument and never runs it."""
+    if sys.platform == "darwin":
+        return lambda title, text: subprocess.run(["osascript", "-e", _MAC, title, text], check=False)
+    program = shutil.which("notify-send")
+    if program is None:
+        return None
+    return lambda title, text: subprocess.run([program, "--app-name=haltline", "--", title, text], check=False)
 
 
 def _say(text: str, code: int) -> int:

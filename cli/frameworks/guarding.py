@@ -5,18 +5,20 @@ from typing import Final
 
 from haltline.cli.frameworks.rows import (
     AddItem,
+    AddStatement,
     Change,
     Framework,
     SetKeyword,
+    WithBlock,
     WrapCall,
     WrapKeyword,
 )
 from haltline.cli.frameworks.source import CannotEdit, Scope, Source, normal
-from haltline.cli.frameworks.table import FRAMEWORKS
 from haltline.cli.frameworks.uses import check_calls, check_keywords, check_places, check_uses, is_one, keyword_of
 
 MAX_BYTES: Final = 1_000_000
 """Maximum size of a program in bytes."""
+_STEP: Final = "    "
 
 
 def is_guarded(text: str) -> bool:
@@ -24,21 +26,11 @@ def is_guarded(text: str) -> bool:
     return any(name.partition(".")[0] == "haltline" for name in Source(normal(text)[0]).modules)
 
 
-def frameworks_of(text: str) -> list[str]:
-    """The frameworks that a program imports, in the table's order; parts of others come last."""
-    try:
-        modules = {f"{module}." for module in Source(normal(text)[0]).modules}
-    except CannotEdit:
-        return []
-    return [
-        row.name
-        for row in FRAMEWORKS.values()
-        if any(module.startswith(f"{one}.") for one in row.imports for module in modules)
-    ]
+def guarded_program(text: str, framework: Framework, agent_id: str, *, app: str = "app") -> str:
+    """The program behind a guard. Raises CannotEdit with the reason if that is not safely possible.
 
-
-def guarded_program(text: str, framework: Framework, agent_id: str) -> str:
-    """The program behind a guard. Raises CannotEdit with the reason if that is not safely possible."""
+    `app` is an identifier: the application's name, for frameworks that require one.
+    """
     plain, line_end = normal(text)
     source = Source(plain)
     check_uses(source, framework)
@@ -50,15 +42,20 @@ def guarded_program(text: str, framework: Framework, agent_id: str) -> str:
     else:
         raise CannotEdit(f"expected {_expected(framework)}, got no such call")
     check_calls(source, framework, places)
+    check_places(source, places)
     calls = [call for _, found in places for call in found]
-    check_places(source, calls)
     code = " ".join([*framework.setup, *map(repr, edit)])
-    guard = _name_of_guard(source, framework, framework.names_in(code))
+    added = [change for change in edit if isinstance(change, AddStatement)]
+    guard = _name_of_guard(source, framework, [*framework.names_in(code), *(n for one in added for n in one.names)])
     for change, found in places:
         for call in found:
-            _apply(source, change, call, guard)
+            if isinstance(change, AddStatement):
+                _add_statement(source, call, change.statement.format(target=change.target, guard=guard, app=app))
+            else:
+                _apply(source, change, call, guard)
+    imports = [*(line for one in added for line in one.imports), *framework.import_lines(code)]
     setup = [_construction(guard, agent_id), *(one.format(guard=guard) for one in framework.setup)]
-    _build_guard(source, calls, setup, framework.import_lines(code))
+    _build_guard(source, calls, setup, imports)
     return source.result().replace("\n", line_end)
 
 
@@ -73,8 +70,13 @@ def lines_to_add(framework: Framework, agent_id: str) -> str:
 
 
 def _expected(framework: Framework) -> str:
-    names = [", ".join(change.calls) for edit in framework.edits for change in edit]
-    return f"a call of {framework.title} ({'; '.join(names)})"
+    names = [
+        ", ".join(getattr(change, "calls", ()) or [f"a call of .{one}" for one in getattr(change, "methods", ())])
+        or f"{getattr(change, 'target', '')} = ...(...)"
+        for edit in framework.edits
+        for change in edit
+    ]
+    return f"a call of {framework.title} ({'; '.join(names)})" if names else "a program that can be edited"
 
 
 def _construction(guard: str, agent_id: str) -> str:
@@ -91,6 +93,11 @@ def _name_of_guard(source: Source, framework: Framework, names: list[str]) -> st
 
 def _places(source: Source, framework: Framework, change: Change) -> list[ast.Call]:
     """The calls that a change applies to."""
+    if isinstance(change, WithBlock):
+        methods = [c for c in source.calls if isinstance(c.func, ast.Attribute) and c.func.attr in change.methods]
+        return list({source.statement_of(call): call for call in methods}.values())  # one block for each statement
+    if isinstance(change, AddStatement):
+        return _assigned(source, change.target)
     found = [call for call in source.calls if is_one(source.dotted(call.func), framework.imports, change.calls)]
     if isinstance(change, WrapKeyword):
         check_keywords(source, change, found)
@@ -100,6 +107,27 @@ def _places(source: Source, framework: Framework, change: Change) -> list[ast.Ca
     return found
 
 
+def _assigned(source: Source, target: str) -> list[ast.Call]:
+    """The call that is assigned to this name in the module. Raises CannotEdit for other bindings or several."""
+    names = [one for one in ast.walk(source.tree) if isinstance(one, ast.Name) and one.id == target]
+    names = [one for one in names if not isinstance(one.ctx, ast.Load)]
+    if not names:
+        return []
+    above = source.parents[names[0]]
+    targets = above.targets if isinstance(above, ast.Assign) else [getattr(above, "target", None)]
+    value = getattr(above, "value", None)
+    if names == targets and above in source.tree.body and isinstance(value, ast.Call):
+        return [value]
+    raise CannotEdit(f"line {names[0].lineno}: expected {target} made once, by a call, in a statement of the module")
+
+
+def _add_statement(source: Source, call: ast.Call, text: str) -> None:
+    statement = source.statement_of(call)
+    end = source.line_start((statement.end_lineno or statement.lineno) + 1)
+    is_last = source.text[end - 1] != "\n"
+    source.insert(end, f"\n{text}" if is_last else f"{text}\n")
+
+
 def _scope(source: Source, calls: list[ast.Call]) -> Scope:
     """The function that contains all calls, or the module."""
     chains = [[one for one in source.above(call) if isinstance(one, Scope)] for call in calls]
@@ -107,7 +135,9 @@ def _scope(source: Source, calls: list[ast.Call]) -> Scope:
 
 
 def _apply(source: Source, change: Change, call: ast.Call, guard: str) -> None:
-    if isinstance(change, WrapCall):
+    if isinstance(change, WithBlock):
+        _put_in_block(source, call, change.header.format(guard=guard))
+    elif isinstance(change, WrapCall):
         begin, end = source.span(call.func if change.is_function else call)
         source.insert(begin, change.before)
         source.insert(end, change.after.format(guard=guard))
@@ -139,14 +169,31 @@ def _add_item(source: Source, call: ast.Call, change: AddItem, item: str) -> Non
 
 
 def _add_keyword(source: Source, call: ast.Call, text: str) -> None:
-    """Append a keyword argument, on the line of the last one."""
+    """Append a keyword argument in the format of the other arguments."""
     if any(one.arg is None for one in call.keywords):
         raise CannotEdit(f"line {call.lineno}: expected arguments by name, got **, which may hold the same one")
-    last = max([*call.args, *(one.value for one in call.keywords)], key=source.span, default=None)
-    if last is None:
-        source.insert(source.span(call)[1] - 1, text)
+    last, close, has_arguments, has_comma = source.closing(call)
+    line_of_last, line_of_close = source.text.count("\n", 0, last) + 1, source.text.count("\n", 0, close) + 1
+    if has_comma and line_of_last < line_of_close:  # one argument per line
+        first = [*call.args, *(one.value for one in call.keywords)][0]
+        line = source.text.split("\n")[first.lineno - 1]
+        indent = line[: len(line) - len(line.lstrip())]
+        source.insert(source.line_start(line_of_last + 1), f"{indent}{text},\n")
+    elif has_comma:
+        source.insert(last, f" {text}")
     else:
-        source.insert(source.span(last)[1], f", {text}")
+        source.insert(last, f", {text}" if has_arguments else text)
+
+
+def _put_in_block(source: Source, call: ast.Call, header: str) -> None:
+    statement = source.statement_of(call)
+    if not isinstance(statement, ast.Expr | ast.Assign | ast.AnnAssign | ast.Return):
+        raise CannotEdit(f"line {call.lineno}: expected a statement of its own, such as result = crew.kickoff()")
+    indent = source.indent(statement)
+    lines = list(source.lines_of(statement))
+    source.insert(source.line_start(lines[0]), f"{indent}{header}\n")
+    for line in lines:
+        source.insert(source.line_start(line), _STEP)
 
 
 def _build_guard(source: Source, calls: list[ast.Call], setup: list[str], imports: list[str]) -> None:

@@ -1,7 +1,8 @@
 """The parts of a framework's row: how a framework is recognised, and the changes that guard its agents."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 ADAPTERS: Final = "haltline.interventions.agent.integrations"
@@ -35,7 +36,9 @@ class WrapKeyword:
     before: str
     after: str
     unguarded: tuple[str, ...] = ()
-    """Keywords and methods that give an agent tools which cannot be guarded in this way."""
+    """Keywords with tools that cannot be guarded in this way."""
+    copies: tuple[str, ...] = ()
+    """Methods that copy an agent, with the same keywords."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +54,42 @@ class WrapCall:
     """The function is wrapped, not its call: `guarded(create_react_agent, guard)(model, tools)`."""
 
 
-Change = AddItem | SetKeyword | WrapKeyword | WrapCall
+@dataclass(frozen=True, kw_only=True)
+class WithBlock:
+    """Puts the statement that calls one of these methods into a block: `with guarded(guard):`."""
+
+    methods: tuple[str, ...]
+    header: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddStatement:
+    """Adds a statement after the module's assignment of `target`, such as ADK's `root_agent`.
+
+    `{target}` and `{app}` stand for that name and for the program's, or its folder's, as an identifier.
+    """
+
+    target: str
+    statement: str
+    imports: tuple[str, ...]
+    """Further import lines, besides the adapter's."""
+    names: tuple[str, ...]
+    """The names that these imports and the statement bind."""
+    calls: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrapArgument:
+    """For JavaScript: wraps the argument of a call in `guarded(..., session)`."""
+
+    modules: tuple[str, ...]
+    """The modules from which it is imported."""
+    calls: tuple[str, ...]
+    unguarded: Mapping[str, str] = field(default_factory=dict)
+    """Names of these modules that create agents which cannot be guarded in this way, with the reason."""
+
+
+Change = AddItem | SetKeyword | WrapKeyword | WrapCall | WithBlock | AddStatement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +101,8 @@ class Framework:
     title: str
     program: str
     """Its program in `examples`, or the path in the repository if the package does not contain it."""
+    packages: tuple[str, ...]
+    """Distributions that a project requires for it, the framework's own first."""
     how: str
     """Human-readable code that guards an agent."""
     ends: str
@@ -77,6 +117,8 @@ class Framework:
     """Statements after the guard's construction. Without an adapter: the statements before `how`, with `{agent_id}`."""
     edits: tuple[tuple[Change, ...], ...] = ()
     """Alternative changes of a program. The first alternative whose every change applies is used."""
+    in_javascript: WrapArgument | None = None
+    """The change of a JavaScript or TypeScript program."""
     language: str = "python"
     drivers: tuple[str, ...] = ()
     """Drivers of the conformance tests, if their names differ from the row's."""

@@ -7,7 +7,10 @@ import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
+_LAYOUT: Final = frozenset({tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT})
+Statement = ast.stmt
 Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -47,12 +50,12 @@ class Source:
             self.offset(node.end_lineno or node.lineno, node.end_col_offset or 0),
         )
 
-    def first_line(self, statement: ast.stmt) -> int:
+    def first_line(self, statement: Statement) -> int:
         """The first line of a statement, including its decorators."""
         decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
         return min([statement.lineno, *(one.lineno for one in decorators)])
 
-    def indent(self, statement: ast.stmt) -> str:
+    def indent(self, statement: Statement) -> str:
         """The indentation of a statement. Raises CannotEdit if another statement precedes it on the line."""
         line = self._lines[self.first_line(statement) - 1]
         before = line[: len(line) - len(line.lstrip())]
@@ -60,6 +63,25 @@ class Source:
         if len(before) != column:
             raise CannotEdit(f"line {statement.lineno}: expected a statement on a line of its own")
         return before
+
+    def closing(self, call: ast.Call) -> tuple[int, int, bool, bool]:
+        """The ends of a call's last inner token and of the call, whether it has arguments, and a comma after them."""
+        end = self.span(call)[1]
+        inside = [one for one in self._by_end if one[0] <= end and one[2].type not in _LAYOUT]
+        if not inside or inside[-1][0] != end or inside[-1][2].string != ")":
+            raise CannotEdit(f"line {call.lineno}: expected a call that ends with a parenthesis")
+        last_end, _, last = inside[-2]
+        empty = not call.args and not call.keywords
+        return last_end, end - 1, not empty, last.string == "," and not empty
+
+    @cached_property
+    def _by_end(self) -> list[tuple[int, int, tokenize.TokenInfo]]:
+        """Tokens sorted by their end; columns of `tokenize` are in characters."""
+        return [
+            (self._starts[one.end[0] - 1] + one.end[1], self._starts[one.start[0] - 1] + one.start[1], one)
+            for one in self.tokens
+            if one.string
+        ]
 
     # Changes.
 
@@ -71,6 +93,16 @@ class Source:
     def line_start(self, line: int) -> int:
         """The offset at which a line begins; the line after the last is at the end."""
         return min(self._starts[line - 1], len(self.text))
+
+    def lines_of(self, statement: Statement) -> Iterator[int]:
+        """The lines of a statement that may be indented. Raises CannotEdit if it has a multi-line string."""
+        first, last = self.first_line(statement), statement.end_lineno or statement.lineno
+        for one in self.tokens:
+            if one.start[0] < one.end[0] and first <= one.start[0] <= last and one.type not in _LAYOUT:
+                raise CannotEdit(f"line {one.start[0]}: expected a statement without a text of several lines")
+        if self._lines[last - 1].rstrip().endswith("\\"):
+            raise CannotEdit(f"line {last}: expected a statement that ends with its line")
+        yield from range(first, last + 1)
 
     def result(self) -> str:
         """The program with its changes. Raises CannotEdit if the result is not valid, or a comment is lost."""
@@ -141,9 +173,15 @@ class Source:
     @cached_property
     def calls(self) -> list[ast.Call]:
         """Every call, in the order of the text, except in f-strings, where offsets are unreliable."""
-        texts = [node for node in ast.walk(self.tree) if isinstance(node, ast.JoinedStr)]
-        inside = {id(below) for node in texts for below in ast.walk(node)}
-        found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call) and id(node) not in inside]
+        inside = {
+            id(below) for node in ast.walk(self.tree) if isinstance(node, ast.JoinedStr) for below in ast.walk(node)
+        }
+        return [call for call in self.every_call if id(call) not in inside]
+
+    @cached_property
+    def every_call(self) -> list[ast.Call]:
+        """Like `calls`, including calls inside f-strings."""
+        found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
         return sorted(found, key=lambda one: (one.lineno, one.col_offset))
 
     @cached_property
@@ -157,6 +195,10 @@ class Source:
         while node in self.parents:
             node = self.parents[node]
             yield node
+
+    def statement_of(self, node: ast.AST) -> Statement:
+        """The statement that contains a node."""
+        return next(one for one in self.above(node) if isinstance(one, ast.stmt))
 
 
 def normal(text: str) -> tuple[str, str]:

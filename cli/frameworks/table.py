@@ -4,17 +4,20 @@ from typing import Any, Final
 
 from haltline.cli.frameworks.rows import (
     AddItem,
+    AddStatement,
     Framework,
     SetKeyword,
+    WithBlock,
+    WrapArgument,
     WrapCall,
     WrapKeyword,
 )
 
 
 def _row(name: str, title: str, **given: Any) -> Framework:
-    """A framework whose module, adapter and program have its name by default."""
+    """A framework whose package, module, adapter and program have its name by default."""
     module = name.replace("-", "_")
-    usual = {"program": f"{module}_agent.py", "imports": (module,), "adapter": module}
+    usual = {"program": f"{module}_agent.py", "packages": (name,), "imports": (module,), "adapter": module}
     return Framework(name=name, title=title, **(usual | given))
 
 
@@ -27,6 +30,7 @@ _ROWS: Final = (
     _row(
         "langchain",
         "LangChain, LangGraph",
+        packages=("langchain", "langgraph"),
         imports=("langchain", "langgraph"),
         names=("HaltlineMiddleware", "guarded"),
         how="create_agent(..., middleware=[HaltlineMiddleware(guard)])",
@@ -48,7 +52,8 @@ _ROWS: Final = (
                     keyword="tools",
                     before="adapter.guarded(",
                     after=")",
-                    unguarded=("mcp_servers", "clone"),
+                    unguarded=("mcp_servers",),
+                    copies=("clone",),
                 ),
                 SetKeyword(
                     calls=("Runner.run", "Runner.run_sync", "Runner.run_streamed"),
@@ -61,6 +66,7 @@ _ROWS: Final = (
     _row(
         "pydantic-ai",
         "Pydantic AI",
+        packages=("pydantic-ai", "pydantic-ai-slim"),
         names=("HaltlineCapability",),
         how="Agent(..., capabilities=[HaltlineCapability(guard)])",
         ends="`Refused`",
@@ -69,6 +75,7 @@ _ROWS: Final = (
     _row(
         "strands",
         "Strands",
+        packages=("strands-agents",),
         names=("HaltlineHooks",),
         how="Agent(..., hooks=[HaltlineHooks(guard)])",
         ends="`EventLoopException`, caused by `Refused`",
@@ -94,6 +101,7 @@ _ROWS: Final = (
     _row(
         "llama-index",
         "LlamaIndex",
+        packages=("llama-index-core", "llama-index"),
         names=("guarded",),
         how="guarded(agent, guard)",
         ends="`Refused`",
@@ -111,6 +119,7 @@ _ROWS: Final = (
     _row(
         "dspy",
         "DSPy",
+        packages=("dspy", "dspy-ai"),
         names=("guarded",),
         how="guarded(dspy.ReAct(...), guard)",
         ends="`Refused`",
@@ -127,6 +136,7 @@ _ROWS: Final = (
     _row(
         "agent-framework",
         "Microsoft Agent Framework",
+        packages=("agent-framework-core", "agent-framework"),
         names=("haltline_middleware",),
         how="Agent(..., middleware=haltline_middleware(guard))",
         ends="`MiddlewareFailure`, caused by `Refused`, or `Refused` before a turn",
@@ -137,11 +147,20 @@ _ROWS: Final = (
         "Google ADK",
         imports=("google.adk",),
         names=("HaltlinePlugin",),
-        how="App(name=..., root_agent=agent, plugins=[HaltlinePlugin(guard)]), or InMemoryRunner(agent, plugins=[...])",
+        how="InMemoryRunner(agent, plugins=[HaltlinePlugin(guard)])",
         ends="`RuntimeError`, caused by `Refused`",
         edits=(
             (AddItem(calls=("App",), keyword="plugins", item="HaltlinePlugin({guard})"),),
             (AddItem(calls=("InMemoryRunner", "Runner"), keyword="plugins", item="HaltlinePlugin({guard})"),),
+            # The variables that `adk run` and `adk web` read: if a module has both, they use the app.
+            (
+                AddStatement(
+                    target="root_agent",
+                    statement='app = App(name="{app}", root_agent={target}, plugins=[HaltlinePlugin({guard})])',
+                    imports=("from google.adk.apps import App",),
+                    names=("app", "App"),
+                ),
+            ),
         ),
     ),
     _row(
@@ -150,6 +169,14 @@ _ROWS: Final = (
         names=("guarded",),
         how="with guarded(guard): crew.kickoff()",
         ends="`HookAborted`, caused by `Refused`",
+        edits=(
+            (
+                WithBlock(
+                    methods=("kickoff", "kickoff_async", "akickoff", "kickoff_for_each", "kickoff_for_each_async"),
+                    header="with guarded({guard}):",
+                ),
+            ),
+        ),
     ),
     _row(
         "browser-use",
@@ -170,6 +197,7 @@ _ROWS: Final = (
     _row(
         "agent-hooks",
         "agent-hooks 0.1 (any host)",
+        packages=("agent-hooks-sdk",),
         names=("HaltlineInterceptor",),
         how='InterceptionEmitter().register(HaltlineInterceptor(guard), name="haltline")',
         ends="every further call is denied; the host ends its run",
@@ -187,12 +215,18 @@ _ROWS: Final = (
         "vercel-ai",
         "Vercel AI SDK (TypeScript)",
         program="clients/typescript/examples/vercel_agent.mjs",
+        packages=("ai",),
         setup=(
             'import {{ httpSession }} from "haltline";',
             'import {{ guarded }} from "haltline/vercel";',
             'const session = httpSession({{ url: "http://127.0.0.1:8765", agentId: "{agent_id}" }});',
         ),
         how="generateText(guarded({ model, tools, prompt }, session)); new ToolLoopAgent(guarded(settings, session))",
+        in_javascript=WrapArgument(
+            modules=("ai",),
+            calls=("generateText", "streamText", "ToolLoopAgent"),
+            unguarded={"Experimental_Agent": "use ToolLoopAgent, its name since version 6 of the SDK"},
+        ),
         ends="`Refused`",
         language="javascript",
         drivers=("vercel_ai",),
@@ -204,12 +238,14 @@ _ROWS: Final = (
         "mastra",
         "Mastra (TypeScript)",
         program="clients/typescript/examples/mastra_agent.mjs",
+        packages=("@mastra/core",),
         setup=(
             'import {{ httpSession }} from "haltline";',
             'import {{ guarded }} from "haltline/mastra";',
             'const session = httpSession({{ url: "http://127.0.0.1:8765", agentId: "{agent_id}" }});',
         ),
         how="new Agent(guarded({ id, name, instructions, model, tools }, session))",
+        in_javascript=WrapArgument(modules=("@mastra/core/agent", "@mastra/core"), calls=("Agent",)),
         ends="`result.tripwire`; `session.stopped` says why",
         language="javascript",
         drivers=("mastra",),
@@ -220,6 +256,7 @@ _ROWS: Final = (
     _row(
         "mcp",
         "MCP servers, of any agent",
+        packages=("mcp", "fastmcp"),
         imports=("mcp", "fastmcp"),
         how="haltline mcp-proxy --name files -- SERVER",
         ends="the host ends its run; each call has a result with `isError`",
@@ -229,6 +266,7 @@ _ROWS: Final = (
     _row(
         "opentelemetry",
         "OpenTelemetry's GenAI spans",
+        packages=("opentelemetry-sdk",),
         names=("HaltlineSpanProcessor", "watched"),
         how="provider.add_span_processor(HaltlineSpanProcessor(guard.settings))",
         ends="`Refused`, of `guard.check()`",

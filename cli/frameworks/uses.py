@@ -4,10 +4,11 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from haltline.cli.frameworks.rows import Change, Framework, WrapKeyword
+from haltline.cli.frameworks.rows import Change, Framework, WithBlock, WrapKeyword
 from haltline.cli.frameworks.source import CannotEdit, Scope, Source
 
 _COPIES: Final = frozenset({"dataclasses.replace", "copy.replace"})
+_OF_LISTS: Final = frozenset({"append", "extend", "insert"})
 
 
 def is_one(name: str, modules: Iterable[str], calls: Iterable[str]) -> bool:
@@ -23,8 +24,9 @@ def keyword_of(call: ast.Call, name: str) -> ast.keyword | None:
 def check_uses(source: Source, framework: Framework) -> None:
     """Raises CannotEdit for a use of a guarded name that is not a call, import or annotation."""
     changes = [change for edit in framework.edits for change in edit]
-    calls = {name for one in changes for name in one.calls}
+    calls = {name for one in changes if not isinstance(one, WithBlock) for name in one.calls}
     owners = {owner for name in calls if (owner := name.rpartition(".")[0])} - calls
+    methods = {name for one in changes if isinstance(one, WithBlock) for name in one.methods}
     _check_imports(source, framework, calls | owners)
     called = {id(one) for call in source.calls for one in _chain(call.func)}
     # A method of a class to guard, such as Agent.from_file, may create an agent too.
@@ -39,7 +41,8 @@ def check_uses(source: Source, framework: Framework) -> None:
     for node in _in_order(source):
         name, is_owner = source.dotted(node), isinstance(source.parents.get(node), ast.Attribute)
         is_bare = not is_owner and (name in framework.imports or is_one(name, framework.imports, owners))
-        if id(node) in allowed or not (is_bare or is_one(name, framework.imports, calls)):
+        is_method = isinstance(node, ast.Attribute) and node.attr in methods
+        if id(node) in allowed or not (is_bare or is_method or is_one(name, framework.imports, calls)):
             continue
         where = " in an f-string" if any(isinstance(one, ast.JoinedStr) for one in source.above(node)) else ""
         what = f"{ast.unparse(node)} only in calls that can be changed"
@@ -47,27 +50,34 @@ def check_uses(source: Source, framework: Framework) -> None:
 
 
 def check_keywords(source: Source, change: WrapKeyword, calls: list[ast.Call]) -> None:
-    """Raises CannotEdit for what may give an agent tools outside of the changed keyword."""
+    """Raises CannotEdit for arguments that may contain tools outside of the changed keyword."""
     for call in calls:
         if any(one.arg is None for one in call.keywords):
             raise CannotEdit(f"line {call.lineno}: expected arguments by name, got **, which may hold {change.keyword}")
         if len(call.args) > 1 or any(isinstance(one, ast.Starred) for one in call.args):
             raise CannotEdit(f"line {call.lineno}: expected arguments by name, got several by place")
-        for name in change.unguarded:
-            if keyword_of(call, name) is not None:
-                raise CannotEdit(f"line {call.lineno}: expected no {name}=, whose tools cannot be guarded, got one")
+        _check_unguarded(call, change)
+    for call in source.every_call:
+        is_copy = isinstance(call.func, ast.Attribute) and call.func.attr in change.copies
+        if not is_copy and source.dotted(call.func) not in _COPIES:
+            continue
+        if any(one.arg in (None, change.keyword) for one in call.keywords):
+            raise CannotEdit(f"line {call.lineno}: expected a copy without {change.keyword} of its own, got one")
+        _check_unguarded(call, change)
     for node in _in_order(source):
-        attribute = node.attr if isinstance(node, ast.Attribute) and ast.unparse(node.value) != "self" else ""
-        if attribute in {change.keyword, *change.unguarded} or source.dotted(node) in _COPIES:
-            raise CannotEdit(f"line {node.lineno}: expected {change.keyword} only where the agent is made, got "
-                             f"{ast.unparse(node)}")  # fmt: skip
+        if isinstance(node, ast.Attribute) and node.attr in (change.keyword, *change.unguarded):
+            above = source.parents.get(node)
+            if isinstance(node.value, ast.Name) and node.value.id == "self":
+                continue  # not an agent: classes derived from one are refused
+            if not isinstance(node.ctx, ast.Load) or (isinstance(above, ast.Attribute) and above.attr in _OF_LISTS):
+                raise CannotEdit(f"line {node.lineno}: expected {node.attr} only where the agent is made, got a change")
 
 
 def check_calls(source: Source, framework: Framework, places: list[tuple[Change, list[ast.Call]]]) -> None:
     """Raises CannotEdit for an unchanged call that neither contains a changed one nor is part of one."""
     changed = [call for _, found in places for call in found]
     ids = set(map(id, changed))
-    of_ways = {name for edit in framework.edits for one in edit for name in one.calls}
+    of_ways = {name for edit in framework.edits for one in edit if not isinstance(one, WithBlock) for name in one.calls}
     by_keyword = {name for change, _ in places if isinstance(change, WrapKeyword) for name in change.calls}
     for call in source.calls:
         name = source.dotted(call.func)
@@ -79,17 +89,38 @@ def check_calls(source: Source, framework: Framework, places: list[tuple[Change,
             raise CannotEdit(f"line {call.lineno}: expected one agent with all others as a part of it, got another")
 
 
-def check_places(source: Source, calls: list[ast.Call]) -> None:
+def check_places(source: Source, places: list[tuple[Change, list[ast.Call]]]) -> None:
     """Raises CannotEdit for a call that does not run with its statement, such as a default argument."""
-    for call in calls:
-        below: ast.AST = call
-        for node in source.above(call):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and below not in node.body:
-                raise CannotEdit(
-                    f"line {call.lineno}: expected the agent in a statement of its own, got it in the "
-                    f"signature or a decorator of {node.name}"
-                )
-            below = node
+    for change, found in places:
+        for call in found:
+            below: ast.AST = call
+            for node in source.above(call):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and below not in node.body:
+                    raise CannotEdit(
+                        f"line {call.lineno}: expected the agent in a statement of its own, got it in the "
+                        f"signature or a decorator of {node.name}"
+                    )
+                below = node
+        if isinstance(change, WithBlock):
+            for call in source.calls:
+                if isinstance(call.func, ast.Attribute) and call.func.attr in change.methods:
+                    _check_runs_there(source, call, is_async="async" in call.func.attr or call.func.attr[0] == "a")
+
+
+def _check_runs_there(source: Source, call: ast.Call, *, is_async: bool) -> None:
+    later = f"line {call.lineno}: expected a call that its statement makes, got one that runs later"
+    above = list(source.above(call))[1:]
+    inside = above[: next(n for n, one in enumerate(above) if isinstance(one, ast.stmt))]
+    if any(isinstance(one, ast.Lambda | ast.GeneratorExp) for one in inside):
+        raise CannotEdit(later)
+    if is_async and not any(isinstance(one, ast.Await | ast.Call) for one in inside):
+        raise CannotEdit(later)
+
+
+def _check_unguarded(call: ast.Call, change: WrapKeyword) -> None:
+    for name in change.unguarded:
+        if keyword_of(call, name) is not None:
+            raise CannotEdit(f"line {call.lineno}: expected no {name}=, whose tools cannot be guarded, got one")
 
 
 def _check_imports(source: Source, framework: Framework, names: set[str]) -> None:

@@ -51,6 +51,7 @@ def init(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="For a program: show the changes, and write nothing.")
     ] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Undo what was written into FILE; later changes stay.")] = False,
     bootstrap: Annotated[
         str | None,
         typer.Option(help="Kafka's address. Default: `haltline up` starts its own broker.", metavar="HOST:PORT"),
@@ -68,23 +69,30 @@ def init(
 
     With --framework or FILE only the program is written, after its changes were shown and accepted; a program that
     cannot be edited safely is left as it is, and the lines to add are printed (exit code 1). FILE may also be a host's
-    JSON file with MCP servers: the proxy is put before each that is a command. Without them, on a terminal, it asks for
-    the settings of haltline.toml. The console's keys are printed once; the file has their digests.
+    JSON file with MCP servers: the proxy is put before each. Without them, on a terminal, it offers the hook of
+    the coding agents on this machine, then asks for the framework and for the settings of haltline.toml. The console's
+    keys are printed once; the file has their digests.
 
     Example: haltline init --framework pydantic-ai --yes
+
+    Example: haltline init --undo agent.py
 
     Example: haltline init --yes --operator ada
     """
     if framework is not None or program is not None:
         if force or not {bootstrap, table, operator} <= {None}:
             fail("--framework and FILE: expected no option of haltline.toml beside them, got one", Exit.USAGE)
-        from haltline.cli.operator.init_program import write_program
-
-        write_program(framework, program, yes=yes, dry_run=dry_run)
+        _edit(framework, program, undo=undo, yes=yes, dry_run=dry_run)
         return
-    if dry_run:
-        fail("--dry-run: expected --framework or FILE beside it, got none", Exit.USAGE)
+    if dry_run or undo:
+        name = "--undo: expected FILE" if undo else "--dry-run: expected --framework or FILE"
+        fail(f"{name} beside it, got none", Exit.USAGE)
     file = Path(FILE).absolute()
+    if sys.stdin.isatty() and not yes:
+        _ask_for_hooks()
+    if sys.stdin.isatty() and not yes and _ask_for_program() and file.exists():
+        say(f"{file}: kept")
+        return
     if file.exists() and not force:
         fail(f"{file}: expected no file there, got one; --force replaces it", Exit.USAGE)
     if sys.stdin.isatty() and not yes:
@@ -109,6 +117,46 @@ def init(
         say("Next: haltline topics create --partitions 12 --replication 3, then haltline up, or haltline doctor")
     else:
         say("Next: haltline up")
+
+
+def _ask_for_hooks() -> None:
+    """Offer the hook that decides on this machine, for each coding agent with files in the user's home.
+
+    Ends the command when one was accepted and nothing else was requested.
+    """
+    from haltline.cli.agent import hook_settings
+
+    used = {name: Path(one.of_user).expanduser() for name, one in hook_settings.AGENTS.items()}
+    accepted = False
+    for name in [name for name, settings in used.items() if settings.parent.exists()]:
+        question = f"{name} is used on this machine. Stop its runaway sessions, deciding here, without a server?"
+        if typer.confirm(question, default=True):
+            install = ["install", "--for", name, "--local", "--settings", str(used[name])]
+            accepted |= hook_settings.main(install) == 0
+    if accepted and not typer.confirm("Set up an agent's program or haltline's servers as well?", default=False):
+        raise typer.Exit
+
+
+def _edit(framework: str | None, program: Path | None, *, undo: bool, yes: bool, dry_run: bool) -> None:
+    from haltline.cli.operator.init_program import take_back, write_program
+
+    if not undo:
+        write_program(framework, program, yes=yes, dry_run=dry_run)
+    elif program is None or framework is not None:
+        fail("--undo: expected FILE beside it and no --framework", Exit.USAGE)
+    else:
+        take_back(program, yes=yes, dry_run=dry_run)
+
+
+def _ask_for_program() -> bool:
+    """Return whether there is a program to guard; otherwise the agent uses no known framework."""
+    from haltline.cli.operator.init_program import ask_framework, ask_program, write_program
+
+    row = ask_framework(Path.cwd())
+    if row is None:
+        return False
+    write_program(row.name, ask_program(), yes=False, dry_run=False)
+    return True
 
 
 def _question(text: str, given: str | None) -> str | None:

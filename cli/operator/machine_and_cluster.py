@@ -15,20 +15,25 @@ from haltline.cli.settings_file import files_in_use
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.log_reader import Unreachable, open_consumer
 from haltline.streams.kafka.topics import NoAdminApiError, check_topics
+from haltline.streams.local.kafka_jars import missing_tools
 from haltline.streams.operator.health_checks import (
     ANSWER_WITHIN_S,
     Check,
     Verdict,
+    check_changelogs,
     check_permissions,
     check_progress,
+    note,
+    ok,
     published_policies,
+    shadow_progress,
 )
 
 _log = logging.getLogger(__name__)
 
 
 def machine() -> Iterator[Check]:
-    """Python, packages, and the configuration."""
+    """Python, packages, the configuration, and what a Kafka on this machine needs."""
     python = ".".join(map(str, sys.version_info[:3]))
     yield Check("python", Verdict.OK, python)  # pip refuses older versions
     missing = missing_packages()
@@ -39,14 +44,20 @@ def machine() -> Iterator[Check]:
         yield Check("packages of the processor", Verdict.OK, "all there")
     files = ", ".join(files_in_use(os.environ))
     yield Check("configuration", Verdict.OK, files or "no file; haltline init writes one")
+    what = "a real Kafka on this machine"
+    if tools := missing_tools():
+        yield note(what, "not possible", f"for haltline kafka install {' and '.join(tools)}")
+    else:
+        yield ok(what, "Java and Kafka's jars (or Maven) are installed")
 
 
-def cluster(at: Cluster, agent: str, *, sinks: str) -> Iterator[Check]:
-    """Check broker, topics, progress, policies and permissions; only the broker if none answers.
+def cluster(at: Cluster, agent: str, *, sinks: str, changelog_records: int) -> Iterator[Check]:
+    """Check broker, topics, progress, changelogs, policies and permissions; only the broker if none answers.
 
-    `sinks` is the audit sinks' consumer group.
+    `sinks` is the audit sinks' consumer group, and `changelog_records` the number of records to read of each partition
+    of the changelogs; 0: none.
     """
-    bootstrap, topics, group, client = at.bootstrap, at.topics, at.group, at.client_config
+    bootstrap, client = at.bootstrap, at.client_config
     try:
         open_consumer(bootstrap, client=client, within_s=ANSWER_WITHIN_S).close()
     except Unreachable as error:
@@ -54,14 +65,18 @@ def cluster(at: Cluster, agent: str, *, sinks: str) -> Iterator[Check]:
         yield Check("broker", Verdict.BAD, str(error), do)
         return
     yield Check("broker", Verdict.OK, f"answers at {bootstrap}")
+    topics, group = at.topics, at.workers
     found = _topics(bootstrap, topics, group, client)
     yield found
     if found.verdict is Verdict.BAD:
         return
     do = f"haltline worker --bootstrap {bootstrap} --group {group}"
     yield check_progress("workers' progress", bootstrap, topics, group=group, do=do, client=client)
+    yield shadow_progress(bootstrap, topics, group=group, client=client)
     do = f"haltline audit --bootstrap {bootstrap}"
     yield check_progress("sink's progress", bootstrap, topics, group=sinks, do=do, client=client)
+    if changelog_records:
+        yield check_changelogs(bootstrap, changelogs_of(topics, group), client, newest=changelog_records)
     yield published_policies(bootstrap, topics, client)
     admin = AdminClient({**client, "bootstrap.servers": bootstrap}, logger=_log)
     if admin.list_topics(timeout=ANSWER_WITHIN_S).controller_id < 0:

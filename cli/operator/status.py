@@ -40,7 +40,7 @@ def status(
     from haltline.streams.operator.client import Operator
     from haltline.streams.operator.ids import NotFound, resolve
 
-    operator = Operator(at.bootstrap, topics=at.topics, group=at.group, client=at.client_config)
+    operator = Operator(at.bootstrap, topics=at.topics, group=at.workers, client=at.client_config)
     in_force = operator.in_force()
     if session is not None:
         in_force = [record for record in in_force if record.scope is ScopeKind.SESSION]
@@ -54,7 +54,7 @@ def status(
         stopped = [record for record in in_force if record.state is not ControlState.PROBATION]
         raise typer.Exit(Exit.NO if stopped else Exit.OK)
     lag = operator.lag()
-    beside = Runs.SHADOW.group(at.group)
+    beside = Runs.SHADOW.group(at.workers)
     shadow: list[PartitionLag] = []
     with suppress(Unreachable):  # a client may be permitted to see one group's lag and not the other's
         shadow = Operator(at.bootstrap, topics=at.topics, group=beside, client=at.client_config).lag()
@@ -62,10 +62,10 @@ def status(
         shadow = []  # the group does not exist: one worker group runs all rules
     if as_json:
         document = {"lag": [asdict(partition) for partition in lag], "shadow_lag": [asdict(one) for one in shadow]}
-        print_json({"control": in_force, "group": at.group, **document})
+        print_json({"control": in_force, "group": at.workers, **document})
         return
     _print_in_force(in_force, none="nothing is killed")
-    _print_lag(lag, at.group)
+    _print_lag(lag, at.workers)
     if shadow:
         waiting = sum(partition.lag_records for partition in shadow)
         say(f"{waiting} records wait for group {beside}, whose rules are in shadow and stop nothing")

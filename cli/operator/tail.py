@@ -62,7 +62,7 @@ def tail(
                 message = reader.poll(_POLL_S)
                 if message is None or (session is not None and message.key() != session.encode()):
                     continue
-                typer.echo(line_of(message, at.prefix, words))
+                typer.echo(line_of(message, at.topics.prefix, words))
                 left = None if left is None else left - 1
     except KeyboardInterrupt:
         return  # the normal end

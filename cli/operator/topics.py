@@ -3,13 +3,16 @@
 import logging
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from haltline.cli.audit_table import AuditGroup
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, Client, Exit, console, fail, print_json
+from haltline.cli.common import AsJson, Client, Exit, console, fail, option_of, print_json
 from haltline.cli.tables import print_table
 from haltline.schemas.topics import Topics
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
     from haltline.streams.kafka.topics import TopicReport
+    from haltline.streams.operator.grow import Group
 
 topics = typer.Typer(
     help="Create haltline's topics on a cluster, check them, or print the permissions on them.", no_args_is_help=True
@@ -39,7 +43,7 @@ def create(
     """
     from haltline.streams.kafka.topics import create_topics
 
-    changelogs = changelogs_of(at.topics, at.group)
+    changelogs = changelogs_of(at.topics, at.workers)
     _report(
         at.bootstrap,
         at.client_config,
@@ -64,13 +68,73 @@ def check(
     """
     from haltline.streams.kafka.topics import check_topics
 
-    changelogs = changelogs_of(at.topics, at.group)
+    changelogs = changelogs_of(at.topics, at.workers)
     _report(
         at.bootstrap,
         at.client_config,
         lambda admin: check_topics(admin, at.topics, changelogs=changelogs, partitions=partitions),
         as_json=as_json,
     )
+    if not at.topics.older or as_json:
+        return
+    from haltline.streams.operator.grow import older_sets
+
+    for one in older_sets(at.bootstrap, at.topics, client=at.client_config):
+        last = (
+            "none" if one.last_ms is None else f"{datetime.fromtimestamp(one.last_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
+        )
+        typer.echo(f"{one.prefix}*, an older set: {one.waiting} records wait for the bridge; last record: {last}")
+
+
+@topics.command()
+@with_cluster("group")
+def grow(
+    *,
+    at: Cluster,
+    to: Annotated[int, typer.Option(help="New number of partitions of each topic.", min=2)],
+    sealing_key: Annotated[
+        Path | None, option_of("workers.sealing_key", more="Seals the entries of control again.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create topics with more partitions, and copy the states of sessions to them. Stop all workers before.
+
+    Agents go on meanwhile. What is started afterwards uses the new topics; a bridge in the workers serves guards on the
+    old ones. After a failure, run it again.
+
+    Example: haltline topics grow --to 48 --bootstrap kafka-1:9092
+    """
+    from haltline.streams.operator.grow import Growing, partitions_in_use
+
+    count = partitions_in_use(at.bootstrap, at.topics, at.client_config)
+    done = {"prefix": at.topics.prefix, "partitions": count, "states": 0, "entries": 0}
+    if to < count or (to == count and not at.topics.older):
+        fail(f"--to: expected more than the {count} partitions of {at.topics.actions}, got {to}", Exit.USAGE)
+    if to > count:
+        groups, step = groups_of(at), partial(typer.echo, err=True)
+        try:
+            growing = Growing(
+                at.bootstrap, at.topics, groups, to, client=at.client_config, sealing_key=sealing_key, step=step
+            )
+        except (OSError, ValueError) as error:
+            fail(error, Exit.USAGE)
+        grown = growing.run()
+        done = {"prefix": grown.topics.prefix} | {name: getattr(grown, name) for name in list(done)[1:]}
+    if as_json:
+        print_json(done)
+    else:
+        typer.echo(f"in use: {done['prefix']}*, {done['partitions']} partitions; {done['states']} states copied")
+
+
+def groups_of(at: Cluster) -> "list[Group]":
+    """The groups of workers, of now and with the next topics."""
+    from haltline.streams.engine.groups import Runs
+    from haltline.streams.operator.grow import Group
+
+    names = at.workers, at.topics.next.group(at.workers, at.topics.prefix)
+    now, following = (changelogs_of(at.topics, name) for name in names)
+    groups = [runs.group(at.workers) for runs in (Runs.ENFORCED, Runs.SHADOW)]
+    return [Group(*one) for one in zip(groups, now, following, strict=True)]
 
 
 @topics.command()
@@ -109,9 +173,8 @@ def acls(
 
     principals = {Role.AGENT: agent, Role.WORKER: worker, Role.AUDIT: audit, Role.OPERATOR: operator}
     principals |= {Role.NOTIFIER: notifier, Role.OPINION: opinion, Role.SHADOW: shadow}
-    expected = grants(
-        principals, at.topics, changelogs=changelogs_of(at.topics, at.group), group=at.group, audit_group=audit_group
-    )
+    used, group = (at.topics, at.workers) if carry_out else (Topics(at.prefix), at.group)
+    expected = grants(principals, used, changelogs=changelogs_of(used, group), group=group, audit_group=audit_group)
     if carry_out:
         open_consumer(at.bootstrap, client=at.client_config).close()  # fails at once if no broker answers
         try:

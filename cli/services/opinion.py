@@ -58,6 +58,12 @@ def opinion(
 
     read_policy(policy)  # before any connection is opened
     plugins = read_plugins()
+    log_to_stderr()
+    try:
+        key = os.environ.get(KEY, "") if api_key_file is None else api_key_file.read_text(encoding="utf-8").strip()
+        judge = Judge(url, model, key)
+    except (OSError, ValueError) as error:
+        fail(error, Exit.USAGE)
     settings = ReviewerSettings(
         bootstrap=at.bootstrap,
         topics=at.topics,
@@ -65,10 +71,7 @@ def opinion(
         client=at.client_config,
         fetch_wait_ms=fetch_wait_ms,
     )
-    log_to_stderr()
     try:
-        key = os.environ.get(KEY, "") if api_key_file is None else api_key_file.read_text(encoding="utf-8").strip()
-        judge = Judge(url, model, key)
         source: FollowedFile | PolicyTopic = (
             PolicyTopic(at.bootstrap, at.topics.policies, policy_name, plugins, client=at.client_config)
             if policy is None

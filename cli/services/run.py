@@ -4,6 +4,7 @@ import errno
 import logging
 import signal
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -86,16 +87,20 @@ def worker(
     Example: haltline worker --bootstrap kafka-1:9092 --policy policy.yaml --instance-id worker-1
     """
     from haltline.streams.engine.groups import Runs
+    from haltline.streams.kafka.topic_sets import current_topics
     from haltline.streams.runtime.worker_settings import WorkerSettings
     from haltline.streams.worker import run
 
-    topics, runs = Topics(prefix), Runs(rules)
+    read_policy(policy)  # before any connection is opened
+    _require_key(sealing_key)
+    _require_free(metrics_host, metrics_port)
+    topics, runs = current_topics(bootstrap, prefix, client=client_config), Runs(rules)
     try:
         settings = WorkerSettings(
             bootstrap=bootstrap,
             # An operator's command, and signals of other sessions, must not wait behind a backlog of events.
             sources=(topics.commands, topics.opinions, topics.feedback, topics.signals, topics.actions),
-            group=runs.group(group),
+            group=runs.group(topics.group(group, prefix)),
             runs=runs,
             control="" if runs is Runs.SHADOW else topics.control,
             instance_id=instance_id,
@@ -109,9 +114,6 @@ def worker(
         )
     except ValueError as error:
         fail(error, Exit.USAGE)
-    read_policy(policy)  # before any connection is opened
-    _require_key(sealing_key)
-    _require_free(metrics_host, metrics_port)
     # Only the notifier needs notifications: a worker may lack the permission to read that topic.
     mine = [name for name in topics.all if name != topics.notifications]
     if runs is Runs.SHADOW:
@@ -215,7 +217,7 @@ def audit(
     from haltline.streams.audit.redacting import KINDS
     from haltline.streams.audit.run import run_audit
     from haltline.streams.audit.settings import AuditSettings
-    from haltline.streams.kafka.log_reader import open_consumer
+    from haltline.streams.kafka.topic_sets import current_topics
 
     try:
         settings = AuditSettings(
@@ -241,7 +243,8 @@ def audit(
     except ValueError as error:
         fail(error, Exit.USAGE)
     _require_free(metrics_host, metrics_port)
-    open_consumer(bootstrap, client=client_config).close()  # fails at once if no broker answers
+    # Fails at once if no broker answers.
+    settings = replace(settings, topics=current_topics(bootstrap, prefix, client=client_config))
     log_to_stderr()
     raise typer.Exit(run_audit(settings))
 

@@ -10,19 +10,36 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from sqlalchemy import Connection, Engine, bindparam, select
 from sqlalchemy.exc import OperationalError
 
-from haltline.console.protection import Mismatch
 from haltline.console.read_model import tables
 from haltline.console.read_model.projection import take_in
 from haltline.console.read_model.store import clear, insert_of, put
-from haltline.console.read_model.topic_bounds import Place, gaps_of, mismatches, put_gaps
+from haltline.console.read_model.topic_bounds import (
+    Mismatch,
+    Place,
+    gaps_of,
+    is_of_older,
+    mismatches,
+    place_of,
+    put_gaps,
+)
 from haltline.interventions.outage import Outage
-from haltline.schemas.topics import Topics
+from haltline.schemas.topics import SETS_KEY, Topics
 from haltline.streams.audit.columns import Row
 from haltline.streams.audit.reading import KafkaRecord, Reader
 from haltline.streams.audit.redacting import SECRETS, Redaction
 from haltline.streams.kafka.broker_outage import BrokerOutage
 from haltline.streams.kafka.client_settings import ClientSetting
-from haltline.streams.kafka.log_reader import NoSuchTopic, Unreachable, bounds, open_consumer, partitions_of
+from haltline.streams.kafka.log_reader import (
+    ANSWER_WITHIN_S,
+    NoSuchTopic,
+    Unreachable,
+    bounds,
+    open_consumer,
+    partitions_of,
+)
+from haltline.streams.kafka.log_record import LogRecord, record_of
+from haltline.streams.kafka.topic_sets import is_copy
+from haltline.streams.runtime.health import Partition
 from haltline.streams.runtime.topic_ids import TopicIds
 from haltline.streams.system import REAL, System
 
@@ -86,6 +103,11 @@ class Feeder:
         self._client = client or {}
         self._on_rows = on_rows
         self._reader = reader_of(topics)
+        self._older = topics.older_names
+        self._sets = (topics.control, SETS_KEY)
+        # `control` and `policies` of a later set have all that counts of the one before.
+        passed_over = {name for one in topics.sets[:-1] for name in (one.control, one.policies)}
+        self._names = [name for one in topics.sets for name in one.all if name not in passed_over]
         self._broker = BrokerOutage(log, "the read model", system=system)
         self._waits = Outage(log, "the read model", "waits", now_s=system.monotonic)
         self._behind: set[Place] = set()
@@ -136,6 +158,14 @@ class Feeder:
         """By partition: the next offset to read, and the time of the last record read."""
         with self._moved:
             return {place: (after, self._last_ms.get(place)) for place, after in self._next.items()}
+
+    def committed(self, partition: Partition) -> int | None:
+        """The next offset to read of a partition, by its whole topic's name."""
+        return self.positions().get(partition, (None, None))[0]
+
+    def recovered(self) -> bool:
+        """Return whether it knows where to continue: always, as the database has it."""
+        return True
 
     def mismatches(self) -> list[Mismatch]:
         """The partitions whose offsets do not match what was read. While one ends too early, nothing is read."""
@@ -206,10 +236,11 @@ class Feeder:
         try:
             if self._ids is None:
                 self._ids = TopicIds({**self._client, "bootstrap.servers": self._bootstrap}, system=self._system)
-            there = self._ids.of(self._topics.all)
+            there = self._ids.of(self._names)
         except KafkaException:  # an unreachable broker is logged elsewhere
             return
-        ids = {self._short(name, 0)[0]: topic.id for name, topic in there.items() if topic.id is not None}
+        first = len(self._topics.sets[0].prefix)
+        ids = {name[first:]: topic.id for name, topic in there.items() if topic.id is not None}
         for name, topic in there.items():
             if topic.partitions > (count := self._partitions.get(name, topic.partitions)):
                 raise _AssignAgain(f"topic {name} has {topic.partitions} partitions, and had {count}")
@@ -242,7 +273,9 @@ class Feeder:
         self._looked_s = 0.0
         self._partitions = {}
         self._look()
-        places = [tp for topic in self._topics.all for tp in partitions_of(consumer, topic)]
+        there = consumer.list_topics(timeout=ANSWER_WITHIN_S).topics.keys()
+        names = [name for name in self._names if name in there or name in self._topics.all]
+        places = [tp for topic in names for tp in partitions_of(consumer, topic)]
         next_of = self._fitting(consumer, places)
         self._behind = {(tp.topic, tp.partition) for tp in places}
         self._partitions = dict(Counter(tp.topic for tp in places))
@@ -267,7 +300,8 @@ class Feeder:
             for tp in places
             if (place := self._short(tp.topic, tp.partition)) in reached
         }
-        found = mismatches(reached, held)
+        checked = {p: after for p, after in reached.items() if p in held or not is_of_older(self._topics, p)}
+        found = mismatches(checked, held)
         self._ahead = [one for one in found if not one.is_gap]
         gaps = [one for one in found if one.is_gap]
         with self._engine.begin() as connection:
@@ -288,18 +322,7 @@ class Feeder:
             error = message.error()
             place = (str(message.topic()), int(message.partition() or 0))
             if error is None:
-                kind, at_ms = message.timestamp()
-                headers = tuple((str(name), _bytes(value)) for name, value in _pairs(message))
-                records.append(
-                    KafkaRecord(
-                        *place,
-                        int(message.offset() or 0),
-                        at_ms if kind else None,
-                        message.key(),
-                        message.value(),
-                        headers,
-                    )
-                )
+                records.append(as_read(record_of(message)))
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._behind.discard(place)
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
@@ -310,9 +333,13 @@ class Feeder:
 
     def _take(self, records: Sequence[KafkaRecord]) -> list[Row]:
         now_ms = self._system.time_ms()
-        rows = self._reader.rows(records, now_ms)
+        copied = (self._topics.control, self._topics.policies)
+        counting = (r for r in records if r.topic in copied or not is_copy(r.topic, r.headers, self._older))
+        rows = self._reader.rows((r for r in counting if (r.topic, r.key) != self._sets), now_ms)
+        for row in rows:
+            row["topic"], row["partition"] = self._short(row["topic"], row["partition"])
         with self._engine.begin() as connection:
-            take_in(connection, rows, self._topics.prefix)
+            take_in(connection, rows, "")
             self._advance(connection, records)
         return rows
 
@@ -339,7 +366,7 @@ class Feeder:
             self._uncommitted, self._committed_s = {}, now_s
 
     def _short(self, topic: str, partition: int) -> Place:
-        return topic.removeprefix(self._topics.prefix), partition
+        return place_of(self._topics, topic, partition)
 
 
 def reader_of(topics: Topics) -> Reader:
@@ -348,6 +375,14 @@ def reader_of(topics: Topics) -> Reader:
     Personal data is kept, which an operator needs for approving a mail.
     """
     return Reader(topics, _NAME, Redaction((SECRETS,)))
+
+
+def as_read(record: LogRecord) -> KafkaRecord:
+    """The record in the form that `reader_of` reads."""
+    at_ms = record.timestamp or None
+    return KafkaRecord(
+        record.topic, record.partition, record.offset, at_ms, record.key, record.value, tuple(record.headers)
+    )
 
 
 @cache
@@ -366,12 +401,3 @@ def _next(consumer: Consumer) -> list[Message]:
     """The next messages: all that are available as soon as there is one."""
     first = consumer.poll(_WAIT_S)
     return [] if first is None else [first, *consumer.consume(_BATCH - 1, _ALONG_S)]
-
-
-def _pairs(message: Message) -> list[tuple[str, str | bytes | None]]:
-    headers = message.headers() or []
-    return list(headers.items()) if isinstance(headers, dict) else headers
-
-
-def _bytes(value: str | bytes | None) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value

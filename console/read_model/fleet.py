@@ -1,10 +1,10 @@
 """Queries of the fleet view and the kill page."""
 
-from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Connection, Engine, Select, case, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Engine, case, func, or_, select
 
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import parts
@@ -23,14 +23,12 @@ _STEPS_MS: Final = {1: _MINUTE_MS, 24: 15 * _MINUTE_MS, 168: _HOUR_MS}
 _LEVELS: Final = {level.rank: level.value for level in Level}
 _STANDS: Final = {state: place for place, state in enumerate(("killed", "frozen", "contained", "probation"))}
 _OPEN: Final = ("pending", "info_requested")
+_I: Final = tables.interventions.c
 
 
 def overview(engine: Engine, now_ms: int) -> dict[str, Any]:
     """Counts of sessions, of restrictions, of pending approvals, and of trips by hour of the last day."""
-    sessions, control, approvals, trips = (
-        table.c for table in (tables.sessions, tables.control, tables.approvals, tables.interventions)
-    )
-    tripped = (trips.hidden.is_(False), trips.outcome != RecordOutcome.WARNED.value, trips.time_ms > now_ms - _DAY_MS)
+    sessions, control, approvals = (table.c for table in (tables.sessions, tables.control, tables.approvals))
     with engine.connect() as connection:
         ask = connection.execute
         live = ask(
@@ -50,8 +48,7 @@ def overview(engine: Engine, now_ms: int) -> dict[str, Any]:
                 approvals.state.in_(_OPEN), approvals.expires_ms > now_ms
             )
         ).one()
-        ago = (now_ms - trips.time_ms) // _HOUR_MS
-        hours = ask(select(ago, func.count()).where(*tripped).group_by(ago)).all()
+        hours = _tripped(connection, now_ms - _DAY_MS + 1, (now_ms - _I.time_ms) // _HOUR_MS)
     by_hour = [0] * 24
     for hours_ago, count in hours:
         by_hour[23 - min(23, max(0, hours_ago))] += count
@@ -95,8 +92,8 @@ def trips(engine: Engine, now_ms: int, hours: int) -> dict[str, Any]:
     steps = now_ms // step_ms - first + 1
     counts: dict[str, list[int]] = {}
     with engine.connect() as connection:
-        for step, level, count in connection.execute(_by_level(first, step_ms)):
-            if 0 <= step - first < steps:
+        for step, level, count in _tripped(connection, first * step_ms, _I.time_ms // step_ms, _I.level):
+            if step - first < steps:
                 counts.setdefault(level, [0] * steps)[step - first] += count
     order = [level.value for level in Level]
     order.insert(order.index(Level.PAUSE.value), ASK)
@@ -110,46 +107,21 @@ def trips(engine: Engine, now_ms: int, hours: int) -> dict[str, Any]:
     }
 
 
-def _by_level(first: int, step_ms: int) -> Select[Any]:
-    if step_ms == _HOUR_MS:
-        counted = tables.level_counts.c
-        of_all = (counted.kind == "all", counted.hours == 1, counted.slot >= first, counted.tripped)
-        return select(counted.slot, counted.level, counted["count"]).where(*of_all)
-    trips = tables.interventions.c
-    step = trips.time_ms // step_ms
-    held = (trips.time_ms >= first * step_ms, trips.hidden.is_(False), trips.outcome != RecordOutcome.WARNED.value)
-    return select(step, trips.level, func.count()).where(*held).group_by(step, trips.level)
-
-
 def top(engine: Engine, now_ms: int, hours: int, limit: int) -> dict[str, Any]:
     """The agents and the tools with the most trips of the last hours."""
-    first_ms = now_ms - hours * _HOUR_MS
+    most: dict[str, Any] = {"hours": hours}
     with engine.connect() as connection:
-        return {
-            "hours": hours,
-            "agents": _most(connection, "agent", first_ms, limit),
-            "tools": _most(connection, "tool", first_ms, limit),
-        }
+        for name, column in (("agents", _I.agent_id), ("tools", _I.action_name)):
+            counts = [row for row in _tripped(connection, now_ms - hours * _HOUR_MS, column) if row[0]]
+            worst = sorted(counts, key=lambda row: (-row[1], row[0]))
+            most[name] = [{"name": found, "trips": count} for found, count in worst[:limit]]
+    return most
 
 
-def _most(connection: Connection, kind: str, first_ms: int, limit: int) -> list[dict[str, Any]]:
-    """Whole hours from the stored counts, and the rest of the first hour from the rows."""
-    counted, trips = tables.level_counts.c, tables.interventions.c
-    first = -(-first_ms // _HOUR_MS)
-    of_hours = select(counted.name, func.sum(counted["count"])).where(
-        counted.kind == kind, counted.hours == 1, counted.slot >= first, counted.tripped, counted.name != ""
-    )
-    name = trips.agent_id if kind == "agent" else trips.action_name
-    before = select(name, func.count()).where(
-        trips.time_ms >= first_ms, trips.time_ms < first * _HOUR_MS, trips.hidden.is_(False),
-        trips.outcome != RecordOutcome.WARNED.value, name != "",
-    )  # fmt: skip
-    counts = Counter[str]()
-    for statement in (of_hours.group_by(counted.name), before.group_by(name)):
-        for found, count in connection.execute(statement):
-            counts[found] += int(count)
-    worst = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [{"name": found, "trips": count} for found, count in worst[:limit]]
+def _tripped(connection: Connection, first_ms: int, *by: ColumnElement[Any]) -> Sequence[Any]:
+    """The columns `by` and a count of trips, of the trips since then."""
+    held = (_I.time_ms >= first_ms, _I.hidden.is_(False), _I.outcome != RecordOutcome.WARNED.value)
+    return connection.execute(select(*by, func.count()).where(*held).group_by(*by)).all()
 
 
 def spending(engine: Engine, now_ms: int) -> dict[str, Any]:
@@ -200,11 +172,6 @@ def live(engine: Engine, now_ms: int, limit: int) -> dict[str, Any]:
         group = groups.setdefault(
             cause, {"cause": cause, "incident_id": incident and incident["incident_id"], "sessions": []}
         )
-        group["sessions"].append(
-            {
-                "session_id": row["session_id"], "agent_id": row["agent_id"], "level": _LEVELS[row["hardest"]],
-                "state": row["state"], "last_ms": row["last_ms"],
-            }
-        )  # fmt: skip
+        group["sessions"].append(row | {"level": _LEVELS[row["hardest"]]})
     # A dictionary keeps the order of each group's worst session; sessions without an incident come last.
     return {"total": total, "groups": sorted(groups.values(), key=lambda group: group["cause"] is None)}

@@ -1,8 +1,7 @@
 """Past sessions and the policy in force, from the read model, as input of replays and what-ifs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any
 
 from sqlalchemy import Engine, func, select
 
@@ -16,7 +15,7 @@ from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Detection
 from haltline.schemas.policy import Policy
-from haltline.streams.engine.core import Core, Position, SessionState
+from haltline.streams.engine.core import Core
 from haltline.streams.engine.plugins import installed
 from haltline.streams.policy.loader import parse_policy
 from haltline.streams.policy.source import DEFAULT_NAME, current
@@ -70,28 +69,6 @@ def count_since(engine: Engine, since_ms: int) -> int:
     return int(count)
 
 
-def reevaluated_session(core: Core, events: Sequence[ActionEvent]) -> Iterator[dict[str, Any]]:
-    """Replay a session: for each event its findings, its decision, and how close each rule is after it.
-
-    The session alone: rules across sessions and operators' commands are left out.
-    """
-    state: SessionState | None = None
-    for number, event in enumerate(events):
-        outcome = core.on_event(state, event, Position("recorded", 0, number))
-        state = outcome.state
-        decision = outcome.decision
-        yield {
-            "event_id": event.event_id,
-            "time_ms": event.time,
-            "near": core.near(state, event),
-            "findings": [detection.finding.detector for detection in outcome.detections],
-            "irreversible": [f"{one.effect.value} {one.target}" for one in outcome.irreversible],
-            "level": None if decision is None else decision.level.value,
-            "rule": None if decision is None else decision.detector,
-            "killed": state.standing.killed is not None,
-        }
-
-
 def labels_of(engine: Engine) -> list[Command]:
     """Operators' labels of decisions and sessions, in order."""
     table = tables.records.c
@@ -115,16 +92,18 @@ def hint_effectiveness(engine: Engine, most: int) -> list[Helped]:
     return by_rule(decisions, found, {name: events_of(engine, name, _MAX_EVENTS) for name in sessions})
 
 
-def decisions_of(engine: Engine, ids: Sequence[str]) -> list[Decision]:
-    """The decisions with these ids in the read model."""
+def decisions_of(engine: Engine, decision_ids: Iterable[str]) -> dict[str, Decision]:
+    """The decisions with these ids in the read model, by id."""
     table, found = tables.records.c, dict[str, Decision]()
     with engine.connect() as connection:
-        for part in parts(ids):
-            statement = select(table.body).where(table.topic == "interventions", table.decision_id.in_(part))
-            for body in connection.execute(statement).scalars():
-                decision = wire.decode(Decision, body.encode())
-                found.setdefault(decision.decision_id, decision)
-    return list(found.values())
+        for part in parts(sorted(set(decision_ids))):
+            # The topic is compared here: in SQL, SQLite would scan all decisions instead of looking these up.
+            statement = select(table.topic, table.body).where(table.decision_id.in_(part))
+            for topic, body in connection.execute(statement):
+                if topic == "interventions":
+                    decision = wire.decode(Decision, body.encode())
+                    found.setdefault(decision.decision_id, decision)
+    return found
 
 
 def _read(bodies: Iterable[str]) -> Iterator[ActionEvent]:

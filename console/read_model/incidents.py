@@ -1,6 +1,6 @@
 """Incidents in the read model: storage and queries."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Final
@@ -9,13 +9,13 @@ import orjson
 from fastapi import Query
 from sqlalchemy import ColumnElement, Connection, Engine, and_, func, or_, select, true
 
-from haltline.console.http.paging import From, Until
+from haltline.console.http.routing import From, Until
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import insert_of, parts, values
 from haltline.console.read_model.text_search import words_of
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.findings import Severity
-from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
+from haltline.schemas.incidents import IncidentRecord, IncidentState
 from haltline.streams.operator.incidents import last_revisions
 
 _I: Final = tables.incidents.c
@@ -77,33 +77,6 @@ def put_incidents(connection: Connection, records: Iterable[IncidentRecord]) -> 
         connection.execute(_put(connection.dialect.name), [_row(record) for record in last.values()])
 
 
-def stop_before_incidents(decision: Decision) -> IncidentRecord:
-    """The incident for a stop from a release without incidents; its id is that of the stop's report."""
-    if decision.incident is None:
-        raise ValueError(f"decision {decision.decision_id}: expected one with the report of a stop")
-    return IncidentRecord(
-        incident_id=decision.incident.incident_id,
-        revision=1,
-        change=IncidentChange.RESOLVED,
-        state=IncidentState.RESOLVED,
-        scope=decision.scope,
-        scope_id=decision.scope_id or decision.session_id,
-        cause=decision.detector or decision.code,
-        session_id=decision.session_id,
-        agent_id=decision.agent_id,
-        level=decision.level,
-        severity=decision.severity,
-        count=1,
-        first_at=decision.time,
-        last_at=decision.time,
-        changed_at=decision.time,
-        summary=decision.reason,
-        target=decision.target,
-        decision_id=decision.decision_id,
-        resolution="session_killed",
-    )
-
-
 def page(engine: Engine, filters: IncidentFilter, skip: int, limit: int) -> tuple[list[IncidentRecord], int]:
     """The page from `skip` on (open ones first, then by severity, level and last decision), and the total number."""
     held = filters.condition()
@@ -131,25 +104,12 @@ def history(engine: Engine, incident_id: str) -> list[IncidentRecord]:
     return [record for _, record in sorted(by_revision.items())]
 
 
-def decisions_of(engine: Engine, decision_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The existing decisions with these ids, as JSON."""
-    found: dict[str, dict[str, Any]] = {}
-    with engine.connect() as connection:
-        for ids in parts(sorted(set(decision_ids))):
-            # The topic is compared here: in SQL, SQLite would scan all decisions instead of looking these up.
-            statement = select(_R.topic, _R.decision_id, _R.body).where(_R.decision_id.in_(ids))
-            for topic, decision_id, body in connection.execute(statement):
-                if topic == "interventions":
-                    found[decision_id] = orjson.loads(body)
-    return found
-
-
-def targets_of(engine: Engine, decisions: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+def targets_of(engine: Engine, decisions: Iterable[Decision]) -> dict[str, list[str]]:
     """By decision id: the targets of the calls in its evidence, in order, if those are still stored.
 
     A call without targets gives its simple arguments as `name=value`; without these, its tool.
     """
-    evidence = {one["decision_id"]: [at["event_id"] for at in one.get("evidence") or ()] for one in decisions}
+    evidence = {one.decision_id: [at.event_id for at in one.evidence] for one in decisions}
     known: dict[str, list[str]] = {}
     with engine.connect() as connection:
         for ids in parts(sorted({name for of in evidence.values() for name in of})):

@@ -10,24 +10,21 @@ from typing import Annotated, Any, Final
 from fastapi import Query
 from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, and_, cast, func, select, true
 
-from haltline.console.http.paging import From, Until
+from haltline.console.http.routing import From, Until
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import values
-from haltline.console.read_model.tallies import MS_PER_DAY, MS_PER_HOUR
+from haltline.console.read_model.tallies import MS_PER_DAY
 from haltline.console.read_model.text_search import matching
 from haltline.schemas.intervention_records import RecordOutcome, RecordType, RiskLevel
 
 MOST_COUNTED: Final = 10_000
-"""The highest count of a text search's matches."""
-_NEAR: Final = 500
-"""Rows beyond a page, by arrival, that are sorted with it by their times."""
+"""The latest matches of a text search that are looked at."""
 _TOP: Final = 10
 _AGENTS: Final = 20
 """The most agents in the counts by level."""
 _HIGH: Final = (RiskLevel.HIGH.value, RiskLevel.CRITICAL.value)
 _I: Final = tables.interventions.c
 _T: Final = tables.tallies.c
-_L: Final = tables.level_counts.c
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,16 +60,6 @@ class InterventionFilter:
         """Return whether the counts by day answer it: it filters by days and the counted columns only."""
         return not self.search and (self.agent_id, self.run_id, self.min_prevented_usd) == (None, None, None)
 
-    @property
-    def is_of_levels(self) -> bool:
-        """Return whether the counts by level answer it: it filters by times and trips only."""
-        return self == InterventionFilter(start_ms=self.start_ms, end_ms=self.end_ms, trips_only=self.trips_only)
-
-    @property
-    def is_search_alone(self) -> bool:
-        """Return whether it is a text search without other filters."""
-        return replace(self, search=None) == InterventionFilter()
-
     def condition(self, dialect: str) -> ColumnElement[bool]:
         """The filter as SQL; hidden rows never match."""
         held = [_I.hidden.is_(False), *self._alike(_I), *tables.between(_I.time_ms, self.start_ms, self.end_ms)]
@@ -85,20 +72,20 @@ class InterventionFilter:
             held.append(_I.n.in_(matching(dialect, tables.interventions, self.search)))
         return and_(*held)
 
-    def units(self, unit_ms: int) -> "tuple[int | None, int | None, list[InterventionFilter]]":
-        """The first and the last whole unit of time that it covers, and the filters of the rest before and after them.
+    def days(self) -> "tuple[int | None, int | None, list[InterventionFilter]]":
+        """The first and the last whole day that it covers, and the filters of the rest before and after them.
 
-        The filter itself is the only rest if it covers no whole unit.
+        The filter itself is the only rest if it covers no whole day.
         """
-        first = None if self.start_ms is None else -(-self.start_ms // unit_ms)
-        last = None if self.end_ms is None else (self.end_ms + 1) // unit_ms - 1
+        first = None if self.start_ms is None else -(-self.start_ms // MS_PER_DAY)
+        last = None if self.end_ms is None else (self.end_ms + 1) // MS_PER_DAY - 1
         if first is not None and last is not None and first > last:
             return None, None, [self]
         rest: list[InterventionFilter] = []
-        if first is not None and self.start_ms != first * unit_ms:
-            rest.append(replace(self, end_ms=first * unit_ms - 1))
-        if last is not None and self.end_ms != (last + 1) * unit_ms - 1:
-            rest.append(replace(self, start_ms=(last + 1) * unit_ms))
+        if first is not None and self.start_ms != first * MS_PER_DAY:
+            rest.append(replace(self, end_ms=first * MS_PER_DAY - 1))
+        if last is not None and self.end_ms != (last + 1) * MS_PER_DAY - 1:
+            rest.append(replace(self, start_ms=(last + 1) * MS_PER_DAY))
         return first, last, rest
 
     def of_days(self, first: int | None, last: int | None) -> ColumnElement[bool]:
@@ -131,34 +118,24 @@ class Page:
 
 
 def page(engine: Engine, filters: InterventionFilter, skip: int, limit: int) -> Page:
-    """The records from `skip` on."""
+    """The records from `skip` on. A text search alone looks at its latest matches only, `MOST_COUNTED` of them."""
     with engine.connect() as connection:
-        dialect = connection.dialect.name
-        held, more = filters.condition(dialect), False
+        held, more = filters.condition(connection.dialect.name), False
         if filters.search:
-            of = tables.interventions
-            found = connection.execute(matching(dialect, of, filters.search, MOST_COUNTED + 1)).scalars().all()
-            without = replace(filters, search=None)
-            if len(found) <= _NEAR:
-                held = and_(without.condition(dialect), _I.n.in_(found))
-            elif len(found) > MOST_COUNTED and filters.is_search_alone:
-                # The last to arrive are the newest, except for some late ones: no need to sort all.
-                latest = found[: min(MOST_COUNTED, skip + limit + _NEAR)]
-                held, more = and_(_I.hidden.is_(False), _I.n.in_(latest)), True
-            elif len(found) > MOST_COUNTED:
+            latest = matching(connection.dialect.name, tables.interventions, filters.search, MOST_COUNTED + 1)
+            found = connection.execute(latest).scalars().all()
+            more, others = len(found) > MOST_COUNTED, replace(filters, search=None)
+            held = and_(others.condition(connection.dialect.name), _I.n.in_(found[:MOST_COUNTED]))
+            if more and others != InterventionFilter():  # which reach the older matches
                 in_words = _I.words.contains(filters.search.lower(), autoescape=True)
-                held = and_(without.condition(dialect), in_words)
+                held, more = and_(others.condition(connection.dialect.name), in_words), False
         # Selected first and read afterwards: the bodies of rows that are not shown are most of the table.
         chosen = select(_I.id).where(held).order_by(_I.time_ms.desc(), _I.id).offset(skip).limit(limit)
         ids = connection.execute(chosen).scalars().all()
-        if more:
-            total = MOST_COUNTED
-        elif len(ids) < limit and (ids or not skip):
+        if len(ids) < limit and (ids or not skip):
             total = skip + len(ids)  # the last page: no need to count all of them again
         elif filters.search:
-            some = select(_I.n).where(held).limit(MOST_COUNTED + 1).subquery()
-            total = connection.execute(select(func.count()).select_from(some)).scalar_one()
-            total, more = min(total, MOST_COUNTED), total > MOST_COUNTED
+            total = connection.execute(select(func.count()).select_from(tables.interventions).where(held)).scalar_one()
         else:
             total = sum(count for *_, count, _usd in _counts(connection, filters, ()))
         bodies: dict[str, str] = dict(connection.execute(select(_I.id, _I.body).where(_I.id.in_(ids))).all())
@@ -214,10 +191,9 @@ def breakdown(engine: Engine, filters: InterventionFilter) -> dict[str, Any]:
     """Counts by day and level, and by agent and level."""
     by_day, by_agent = defaultdict[int, Counter[str]](Counter), defaultdict[str, Counter[str]](Counter)
     with engine.connect() as connection:
-        for day, level, count in _by_level(connection, filters, "all"):
-            by_day[day][level] += count
-        for agent, level, count in _by_level(connection, filters, "agent"):
-            by_agent[agent][level] += count
+        for found, column in ((by_day, "day"), (by_agent, "agent_id")):
+            for name, level, count, _usd in _counts(connection, filters, (column, "level")):
+                found[name][level] += count
     most = sorted(by_agent.items(), key=lambda item: (-item[1].total(), item[0]))
     return {
         "by_day": [{"date": _date(day), "levels": dict(levels)} for day, levels in sorted(by_day.items())],
@@ -226,31 +202,6 @@ def breakdown(engine: Engine, filters: InterventionFilter) -> dict[str, Any]:
         ],
         "agents": len(most),
     }
-
-
-def _by_level(
-    connection: Connection, filters: InterventionFilter, kind: str, units: Sequence[int] = (24, 1)
-) -> list[tuple[Any, str, int]]:
-    """The day (kind `all`) or the agent, the level and a count; a level may come in several parts.
-
-    Whole days from the stored counts, then the whole hours before and after them, then the rest from the rows.
-    """
-    if not filters.is_of_levels or not units:
-        counts = _counts(connection, filters, ("day" if kind == "all" else "agent_id", "level"))
-        return [(of, level, count) for of, level, count, _usd in counts]
-    hours, *finer = units
-    first, last, rest = filters.units(hours * MS_PER_HOUR)
-    found: list[tuple[Any, str, int]] = []
-    for part in rest:
-        found += _by_level(connection, part, kind, finer)
-    if rest == [filters]:
-        return found
-    of = _L.slot * hours // 24 if kind == "all" else _L.name
-    held = [_L.kind == kind, _L.hours == hours, *tables.between(_L.slot, first, last)]
-    if filters.trips_only:
-        held.append(_L.tripped)
-    counted = select(of, _L.level, cast(func.sum(_L["count"]), BigInteger)).where(*held).group_by(of, _L.level)
-    return found + [(name, level, count) for name, level, count in connection.execute(counted)]
 
 
 def _top(counts: Counter[Any]) -> list[tuple[Any, int]]:
@@ -262,7 +213,7 @@ def _counts(connection: Connection, filters: InterventionFilter, by: Sequence[st
     if not filters.is_of_tallies or "agent_id" in by:
         return _counted(connection, filters, by)
     # Whole days from the stored counts, and the rest of the first and the last day from the rows.
-    first, last, rest = filters.units(MS_PER_DAY)
+    first, last, rest = filters.days()
     found = [group for part in rest for group in _counted(connection, part, by)]
     if rest == [filters]:
         return found

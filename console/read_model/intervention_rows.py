@@ -23,6 +23,8 @@ from haltline.streams.audit.records import records_of
 _ANSWERS: Final = "approval"
 _OWN: Final = "int_"
 _MAX_ID: Final = 256
+_SAME: Final = {*tables.interventions.c.keys()} & {*InterventionRecord.model_fields}
+"""The columns that are as in the record."""
 _LEVELS: Final = frozenset(level.value for level in Level)
 _POLICY: Final = Policy()
 _APPROVALS: Final = _POLICY.operated.approvals
@@ -88,15 +90,8 @@ def intervention_row(record: InterventionRecord) -> dict[str, Any]:
     """The columns of a record, except those of its decision."""
     level = record.context.get("level")
     return {
-        "id": record.id,
+        **record.model_dump(mode="json", include=_SAME),
         "session_id": record.run_id,
-        "agent_id": record.agent_id,
-        "type": record.type.value,
-        "outcome": record.outcome.value,
-        "action_name": record.action_name,
-        "policy_id": record.policy_id,
-        "policy_name": record.policy_name,
-        "risk_level": record.risk_level.value,
         "level": level if isinstance(level, str) and level in _LEVELS else "",
         "cost_prevented_usd": record.cost_prevented_usd,
         "time_ms": record.timestamp,

@@ -11,14 +11,14 @@ import orjson
 from sqlalchemy import Connection, bindparam, delete, select
 
 from haltline.console.read_model import tables
-from haltline.console.read_model.incidents import put_incidents, stop_before_incidents
+from haltline.console.read_model.incidents import put_incidents
 from haltline.console.read_model.intervention_rows import put_all, subject_of
 from haltline.console.read_model.session_rows import add_sessions, count_interventions
 from haltline.console.read_model.store import parts, put
 from haltline.console.read_model.text_search import words_of
 from haltline.schemas import wire
 from haltline.schemas.control import Command
-from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.incidents import IncidentRecord
 from haltline.streams.audit.columns import Row
@@ -63,7 +63,6 @@ def take_in(connection: Connection, rows: Sequence[Row], prefix: str) -> None:
     new = add_sessions(connection, zip(events, places, strict=True), decisions)
     _names(connection, events)
     count_interventions(connection, new | put_all(connection, events, decisions, commands))
-    put_incidents(connection, [stop_before_incidents(d) for d in decisions if _is_of_before(d)])
     put_incidents(connection, [wire.decode(IncidentRecord, row["raw"]) for row in of_topic.get("incidents", [])])
     _control(connection, of_topic.get("control", []))
 
@@ -79,11 +78,6 @@ def _new(connection: Connection, rows: Sequence[Row]) -> list[Row]:
         span = {"of_topic": topic, "of_partition": partition, "first": min(offsets), "last": max(offsets)}
         known |= {(topic, partition, offset) for offset in connection.execute(_KNOWN, span).scalars()}
     return [row for place, row in places.items() if place not in known]
-
-
-def _is_of_before(decision: Decision) -> bool:
-    """Return whether it is a stop from a release without incidents."""
-    return decision.incident is not None and decision.incident_id is None and decision.level is Level.KILL
 
 
 def _record(row: Row) -> dict[str, Any]:

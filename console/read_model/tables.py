@@ -21,7 +21,7 @@ from sqlalchemy.types import TypeEngine
 
 from haltline.console.read_model import text_search
 
-SCHEMA_VERSION: Final = 7
+SCHEMA_VERSION: Final = 8
 """A database of another version is recreated."""
 
 metadata = MetaData()
@@ -118,7 +118,6 @@ _FOUND = ("topic", "time_ms", "detector", "severity", "agent_id", "session_id", 
 The topic is constant, but SQLite prefers an index of all topics to one that does not begin with it.
 """
 _partly("records_detections", *_FOUND, where=of_topic("detections"))
-_partly("records_incidents", *_FOUND, "incident_id", where=records.c.incident_id.is_not(None))
 _partly("records_incident", "incident_id", where=records.c.incident_id.is_not(None))
 _partly("records_decision", "decision_id", where=records.c.decision_id.is_not(None))
 _partly("records_subject", "subject", "kind", "partition", "offset", where=records.c.subject.is_not(None))
@@ -191,19 +190,6 @@ tallies = Table(
 )
 """The number of interventions of a day with equal columns, without hidden ones, so that statistics need not read all
 of them."""
-
-level_counts = Table(
-    "level_counts",
-    metadata,
-    Column("kind", String, primary_key=True),  # of `name`: agent or tool; `all`: the total, `name` is empty
-    Column("hours", Integer, primary_key=True),  # the length of a slot in hours: 1 or 24
-    Column("slot", Integer, primary_key=True),  # the number of slots since 1970 in UTC
-    *_key(name=String, level=String),
-    Column("tripped", Boolean, primary_key=True),  # the level is above a warning
-    Column("count", BigInteger, nullable=False),
-    sqlite_with_rowid=False,
-)
-"""The number of interventions per hour or day and level: in all, per agent and per tool; without hidden ones."""
 
 spent = Table(
     "spent",

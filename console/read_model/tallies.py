@@ -1,7 +1,6 @@
-"""Counts and sums of interventions by day and by hour, updated with every change of a row."""
+"""Counts and sums of interventions by day, updated with every change of a row."""
 
 import hashlib
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
@@ -11,10 +10,8 @@ from sqlalchemy import Connection, Table, bindparam, delete, select, update
 
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import insert_of, parts, put
-from haltline.schemas.intervention_records import RecordOutcome
 
 MS_PER_DAY: Final = 86_400_000
-MS_PER_HOUR: Final = 3_600_000
 _I: Final = tables.interventions.c
 _PER_USD: Final = 2.0**30
 # Another console on the same database may write the same rows: the second one counts what the first one left.
@@ -24,7 +21,6 @@ _COUNTED: Final = (
         _I.hidden,
         _I.time_ms,
         _I.cost_prevented_usd,
-        _I.agent_id,
         *(_I[name] for name in tables.TALLIED),
     )
     .where(_I.id.in_(bindparam("ids", expanding=True)))
@@ -83,7 +79,6 @@ def _count(connection: Connection, before: Sequence[Mapping[str, Any]], after: S
             change = changes.setdefault(key, {"key": key, **of, "count": 0, "prevented_usd": 0.0})
             change["count"] += by
             change["prevented_usd"] += by * summable(row["cost_prevented_usd"])
-    _count_by_level(connection, before, after)
     if changed := [one for one in changes.values() if one["count"] or one["prevented_usd"]]:
         added = _added(connection.dialect.name, tables.tallies, ("count", "prevented_usd"))
         connection.execute(added, sorted(changed, key=lambda one: one["key"]))
@@ -91,27 +86,6 @@ def _count(connection: Connection, before: Sequence[Mapping[str, Any]], after: S
         for keys in parts(sorted(changes)):
             of_these = tables.tallies.c["key"].in_(keys)
             connection.execute(delete(tables.tallies).where(of_these, tables.tallies.c["count"] == 0))
-
-
-def _count_by_level(
-    connection: Connection, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
-) -> None:
-    changes = Counter[tuple[str, int, int, str, str, bool]]()
-    for by, rows in ((-1, before), (1, after)):
-        for row in rows:
-            tripped = row["outcome"] != RecordOutcome.WARNED.value
-            for kind, name in (("all", ""), ("agent", row["agent_id"]), ("tool", row["action_name"])):
-                for hours in (1, 24):
-                    changes[kind, hours, row["time_ms"] // (hours * MS_PER_HOUR), name, row["level"], tripped] += by
-    keys = [column.name for column in tables.level_counts.primary_key]
-    changed = [{**dict(zip(keys, of, strict=True)), "count": by} for of, by in sorted(changes.items()) if by]
-    if changed:
-        connection.execute(_added(connection.dialect.name, tables.level_counts, ("count",)), changed)
-    counted = tables.level_counts.c
-    for kind, hours in {(kind, hours) for kind, hours, *_ in changes} if before else ():
-        for slots in parts(sorted({slot for of, length, slot, *_ in changes if (of, length) == (kind, hours)})):
-            of_these = (counted.kind == kind, counted.hours == hours, counted.slot.in_(slots), counted["count"] == 0)
-            connection.execute(delete(tables.level_counts).where(*of_these))
 
 
 def add_spent(connection: Connection, amounts: Mapping[tuple[int, str], float]) -> None:

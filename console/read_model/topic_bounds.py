@@ -1,16 +1,63 @@
 """Comparison of the read model's offsets with the topics' present bounds."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from sqlalchemy import Connection, select
 
-from haltline.console.protection import Mismatch
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import put
+from haltline.schemas.topics import Topics
 
 Place = tuple[str, int]
-"""Topic without prefix, partition."""
+"""Topic without prefix, partition; partitions of a later set of topics are numbered from a multiple of a million."""
+
+_OF_A_SET: Final = 1_000_000
+
+
+def place_of(topics: Topics, topic: str, partition: int) -> Place:
+    """Return the place of a topic's partition."""
+    for number, one in reversed([*enumerate(topics.sets)]):
+        if topic in one.all:
+            return topic.removeprefix(one.prefix), partition + number * _OF_A_SET
+    return topic, partition
+
+
+def is_of_older(topics: Topics, place: Place) -> bool:
+    """Return whether a place is of an earlier set."""
+    return place[1] < len(topics.older) * _OF_A_SET
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mismatch:
+    """A partition whose offsets do not match. `topic` is without prefix."""
+
+    topic: str
+    partition: int
+    reached: int
+    """The next offset to read."""
+    begins: int = 0
+    ends: int = 0
+    """The partition's first offset, and its end (exclusive)."""
+
+    @property
+    def is_gap(self) -> bool:
+        """Return whether records were deleted before they were read; else the partition ends before what was read."""
+        return self.begins > self.reached
+
+    def text(self, prefix: str = "") -> str:
+        """A human-readable description; `prefix` makes the topic's name whole."""
+        name = f"{prefix}{self.topic}[{self.partition}]"
+        if self.is_gap:
+            return (
+                f"{name}: expected the records from offset {self.reached} on, got a partition that begins at offset "
+                f"{self.begins}: those before it were deleted before they were read"
+            )
+        return (
+            f"{name}: expected a partition that goes on at offset {self.reached}, got one that ends at {self.ends}: "
+            "the topic was recreated or cut off. What was read before is still shown"
+        )
 
 
 def mismatches(reached: Mapping[Place, int], held: Mapping[Place, tuple[int, int]]) -> list[Mismatch]:

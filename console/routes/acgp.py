@@ -9,15 +9,15 @@ from typing import Annotated, Any, Final
 import orjson
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from haltline.console.access.keys import May, Who
-from haltline.console.compat import traces
-from haltline.console.compat.traces import EXAMPLE, Trace
 from haltline.console.context import AgentClient, Context, ContextDep
-from haltline.console.http.strict_json import NotFinite, StrictRoute, loads
+from haltline.console.http.routing import NotFinite, StrictRoute, loads
 from haltline.console.request_limits import MAX_BODY_BYTES
+from haltline.console.routes import acgp_traces as traces
+from haltline.console.routes.acgp_traces import EXAMPLE, Trace
 from haltline.console.routes.ingest import publish
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.problems import problem_of
@@ -35,55 +35,23 @@ _AGAIN_MS: Final = 10_000
 """Decisions up to this many milliseconds before a stream are sent on it too: its client may have been disconnected
 briefly."""
 
-_TRACE: Final[str] = EXAMPLE["trace_id"]
-_SCORES: Final = {"composite_score": 0.82, "total_score": 0.82, "accuracy": 0.9}
-Scores = Annotated[
-    JsonObject,
-    Field(examples=[{"trace_id": _TRACE, "status": "processed", "scores": _SCORES, "ctq_scores": _SCORES}]),
-]
-Feedback = Annotated[
-    JsonObject,
-    Field(
-        examples=[
-            {
-                "trace_id": _TRACE,
-                "status": "processed",
-                "ctq_scores": _SCORES,
-                "feedback": {"intervention": "NUDGE", "flag": None, "message": "Say why."},
-                "requires_hitl": False,
-                "oversight_mode": "socratic_philosopher",
-            }
-        ]
-    ),
-]
-Oversight = Annotated[
-    JsonObject, Field(examples=[{"trace_id": _TRACE, "status": "processed", "oversight_mode": "wise_critic"}])
-]
-_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": Trace.model_json_schema(), "example": EXAMPLE}},
-    }
+
+def _described(schema: JsonObject, example: JsonObject) -> JsonObject:
+    """The description of a body that the route reads itself, as it may be compressed."""
+    content = {"application/json": {"schema": schema, "example": example}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+_BODY: Final = _described(Trace.model_json_schema(), EXAMPLE)
+_BATCH_FIELDS: Final[JsonObject] = {
+    "batch_id": {"type": "string"},
+    "timestamp": {"type": "string"},
+    "events": {"type": "array", "items": {"type": "object"}},
 }
-_BATCH: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {
-                "schema": {
-                    "type": "object",
-                    "required": ["events"],
-                    "properties": {
-                        "batch_id": {"type": "string"},
-                        "timestamp": {"type": "string"},
-                        "events": {"type": "array", "items": {"type": "object"}},
-                    },
-                },
-                "example": {"batch_id": "batch-1", "timestamp": "2026-01-01T12:00:00", "events": [EXAMPLE]},
-            }
-        },
-    }
-}
+_BATCH: Final = _described(
+    {"type": "object", "required": ["events"], "properties": _BATCH_FIELDS},
+    {"batch_id": "batch-1", "timestamp": "2026-01-01T12:00:00", "events": [EXAMPLE]},
+)
 _BAD: dict[int | str, dict[str, Any]] = {
     400: {"description": "It cannot be read: where, what was expected, what got."},
     413: {"description": "It is too large."},
@@ -152,7 +120,7 @@ def batch(here: ContextDep, who: AgentClient, body: Body) -> TracesAccepted:
 
 
 @router.get("/query/scores/{trace_id}")
-def scores(here: ContextDep, who: AgentClient, trace_id: str) -> Scores:
+def scores(here: ContextDep, who: AgentClient, trace_id: str) -> JsonObject:
     """CTQ of a trace: each dimension, and the total. `status` is `processed`, `pending` or `not_found`."""
     status, found = _found(here, who, trace_id)
     ctq_scores = None if found is None else found.ctq_scores()
@@ -160,7 +128,7 @@ def scores(here: ContextDep, who: AgentClient, trace_id: str) -> Scores:
 
 
 @router.get("/query/feedback/{trace_id}")
-def feedback(here: ContextDep, who: AgentClient, trace_id: str) -> Feedback:
+def feedback(here: ContextDep, who: AgentClient, trace_id: str) -> JsonObject:
     """The decision on a trace, in ACGP's vocabulary."""
     status, found = _found(here, who, trace_id)
     if found is None:
@@ -169,7 +137,7 @@ def feedback(here: ContextDep, who: AgentClient, trace_id: str) -> Feedback:
 
 
 @router.get("/query/oversight/{trace_id}")
-def oversight(here: ContextDep, who: AgentClient, trace_id: str) -> Oversight:
+def oversight(here: ContextDep, who: AgentClient, trace_id: str) -> JsonObject:
     """The level of oversight that follows from a trace."""
     status, found = _found(here, who, trace_id)
     return {
@@ -203,16 +171,16 @@ def stream(request: Request, here: ContextDep, who: AgentClient) -> StreamingRes
 async def _follow(request: Request, here: Context, who: Who) -> AsyncIterator[bytes]:
     engine = here.engine
     since_ms = time.time_ns() // 1_000_000 - _AGAIN_MS
-    after = await run_in_threadpool(traces.offsets_at, engine, since_ms)
     yield _event("connected", {"key": who.name})
-    states: dict[str, str] = {}
+    after: dict[int, int] = {}
+    sent: dict[str, str] = {}
     begun_at = beat_at = time.monotonic()
     while time.monotonic() - begun_at < _STREAM_S and not _ends(request) and not await request.is_disconnected():
-        ids, after = await run_in_threadpool(traces.news, engine, after)
+        ids, after = await run_in_threadpool(traces.news, engine, after, since_ms)
         for trace_id in ids:
             _, found = await run_in_threadpool(traces.processed, engine, trace_id, who.name)
-            if found is not None and states.get(trace_id) != found.decision.decision_id:
-                states[trace_id] = found.decision.decision_id
+            if found is not None and sent.get(trace_id) != found.decision.decision_id:
+                sent[trace_id] = found.decision.decision_id
                 yield _event("trace_processed", found.follow_up())
                 beat_at = time.monotonic()
         if time.monotonic() - beat_at >= _BEAT_EVERY_S:

@@ -8,9 +8,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy import func, select
 
 from haltline.console.context import ContextDep, OperatorClient, Viewer
-from haltline.console.http.json_response import NO_SUCH_ID
-from haltline.console.http.paging import Limit, Page, Skip
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import NO_SUCH_ID, Limit, Page, Skip, StrictRoute
 from haltline.console.ids import beginning
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import values

@@ -12,23 +12,17 @@ from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel
 
 from haltline.console.context import ContextDep, Viewer
-from haltline.console.http.paging import Limit
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import Limit, StrictRoute
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.keys import BadKey, load_public_key
 from haltline.streams.audit.query import QueryFailed, literal, open_query
-from haltline.streams.audit.verify import Verdict, Verifier
+from haltline.streams.audit.verify import Problem, Verdict, Verifier
 
 router = APIRouter(prefix="/api/v1/audit", tags=["audit"], route_class=StrictRoute)
 
 _NONE: Final[dict[int | str, dict[str, Any]]] = {
     404: {"description": "No audit table is configured, or it is not there."}
 }
-_COLUMNS: Final = (
-    "topic", "partition", "offset", "timestamp", "kind", "session_id", "agent_id", "action", "level", "detector",
-    "code", "severity", "decision_id", "event_id", "by", "reason", "summary", "decode_error", "redacted", "chain_hash",
-    "raw",
-)  # fmt: skip
 _AT_A_TIME: Final = threading.Lock()
 """A verification reads the whole table, so only one runs at a time."""
 
@@ -68,20 +62,15 @@ class AuditRecord(BaseModel):
     """As received: an object, or a text if it is not JSON; null if it was empty or erased."""
 
 
+_COLUMNS: Final = (*(name for name in AuditRecord.model_fields if name not in ("time", "record")), "timestamp", "raw")
+
+
 class AuditRecords(BaseModel):
     """Matching records, the newest first."""
 
     records: list[AuditRecord]
     more: bool
     """There are older matches."""
-
-
-class VerifyProblem(BaseModel):
-    """A problem of the table."""
-
-    place: str
-    offset: int | None
-    what: str
 
 
 class VerifyResult(BaseModel):
@@ -95,7 +84,7 @@ class VerifyResult(BaseModel):
     erased: int
     checkpoints: int
     unsigned: int
-    problems: list[VerifyProblem]
+    problems: list[Problem]
     took_ms: int
 
 
@@ -162,10 +151,8 @@ def verify(here: ContextDep, _: Viewer) -> VerifyResult:
         _AT_A_TIME.release()
     found = verifier.found
     took_ms = round((time.monotonic() - begun_s) * 1000)
-    problems = [VerifyProblem(**vars(one)) for one in found.problems[:1000]]
-    return VerifyResult(
-        **vars(found) | {"ok": found.ok, "verdict": found.verdict, "problems": problems, "took_ms": took_ms}
-    )
+    more = {"ok": found.ok, "verdict": found.verdict, "problems": found.problems[:1000], "took_ms": took_ms}
+    return VerifyResult(**vars(found) | more)
 
 
 def _table(settings: ConsoleSettings) -> str:

@@ -8,13 +8,13 @@ from pydantic import BaseModel, Field, create_model
 from sqlalchemy import select
 
 from haltline.console.context import AgentClient, ContextDep, OperatorClient, Viewer
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import StrictRoute
 from haltline.console.ids import whole
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import values
 from haltline.schemas.acts import ON_SCOPES, Act
 from haltline.schemas.acts import Field as ActField
-from haltline.schemas.control import CommandKind, ControlRecord, ControlState, control_key
+from haltline.schemas.control import CommandKind, ControlState, control_key
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import JsonObject
 from haltline.streams.operator.client import CommandResult
@@ -26,22 +26,6 @@ _UNHEARD: Final[dict[int | str, JsonObject]] = {
     404: {"description": "No events of a session, agent or mission with this id were found."},
     409: {"description": "Several begin so, or it may not be done to what stands."},
 }
-_EXAMPLE: Final[JsonObject] = orjson.loads(
-    ControlRecord(
-        scope=ScopeKind.SESSION,
-        id="night-7",
-        state=ControlState.KILLED,
-        code="session_killed_by_operator",
-        reason="deletes the wrong schema",
-        decision_id="9f3c0a77",
-        agent_id="cleaner",
-        by="ada",
-        since=1767270600000,
-    ).to_json()
-)
-
-Standing = Annotated[JsonObject, Field(examples=[_EXAMPLE])]
-"""An entry of the `control` topic."""
 
 
 class KillSwitch(BaseModel):
@@ -73,7 +57,7 @@ class CommandOutcome(BaseModel):
     """Whether a worker has carried it out; if not, it stays on the topic for when one runs."""
     second_wanted: bool
     """It is recorded, and a second operator must confirm it."""
-    state: Standing | None
+    state: JsonObject | None
     """What is in force now."""
 
 
@@ -113,8 +97,8 @@ def check(
 
 
 @router.get("/control")
-def standing(here: ContextDep, _: Viewer) -> list[Standing]:
-    """All that is killed, frozen, contained or on probation, the oldest entry first."""
+def standing(here: ContextDep, _: Viewer) -> list[JsonObject]:
+    """The entries of `control`: all that is killed, frozen, contained or on probation, the oldest first."""
     table = tables.control.c
     return [orjson.loads(body) for body in values(here.engine, select(table.body).order_by(table.since_ms, table.key))]
 

@@ -1,49 +1,27 @@
 """`/api/v1/detections`: findings."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import orjson
 from fastapi import APIRouter, Query
-from pydantic import Field
 from sqlalchemy import ColumnElement, Engine, and_, func, select
 
 from haltline.console.context import ContextDep, Viewer
-from haltline.console.http.paging import From, Limit, Page, Skip, Until
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import From, Limit, Page, Skip, StrictRoute, Until
 from haltline.console.read_model import tables
 from haltline.schemas.findings import Severity
+from haltline.schemas.record import JsonObject
 
 router = APIRouter(prefix="/api/v1", tags=["findings"], route_class=StrictRoute)
 
 _R = tables.records.c
 
-_EXAMPLE: dict[str, Any] = {
-    "v": 1,
-    "detection_id": "d41a7c",
-    "session_id": "night-7",
-    "agent_id": "cleaner",
-    "event_id": "night-7@6",
-    "time": 1767268812000,
-    "finding": {
-        "detector": "destructive_repeat",
-        "detector_version": 1,
-        "severity": "critical",
-        "confidence": 1.0,
-        "code": "loop_detected",
-        "reason": "loop_detected, 3 deletes on asset_id=fact_sales in 12s",
-        "values": {"deletes": 3},
-        "thresholds": {"deletes": 3},
-        "evidence": [{"event_id": "night-7@6"}],
-    },
-    "decision_id": "9f3c0a77",
-}
-
 
 class DetectionList(Page):
     """A page of findings as they are on the topic, the newest first."""
 
-    detections: list[Annotated[dict[str, Any], Field(examples=[_EXAMPLE])]]
+    detections: list[JsonObject]
 
 
 @router.get("/detections")

@@ -1,23 +1,131 @@
 """The whole fleet: live sessions, restrictions in force, workers' lag; and the sessions that a kill would affect."""
 
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Literal
+from functools import lru_cache
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 
 from haltline.console.context import ContextDep, Viewer
-from haltline.console.http.paging import Limit
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import Limit, StrictRoute
 from haltline.console.ids import whole
-from haltline.console.lag import LagWatch
-from haltline.console.limits import limits_of
+from haltline.console.problem_kinds import Problem
+from haltline.console.protection_watch import ProtectionWatch
 from haltline.console.read_model import fleet
 from haltline.console.read_model.history import published_policy
+from haltline.console.settings import ConsoleSettings
+from haltline.detectors.cross_session.agent_budget import AgentBudget
+from haltline.detectors.cross_session.mission_budget import MissionBudget
+from haltline.detectors.framework.base import Pattern
+from haltline.detectors.framework.settings import construct
+from haltline.detectors.session.budget import Budget
+from haltline.detectors.session.spend_velocity import SpendVelocity
 from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.policy import Policy
+from haltline.schemas.record import rfc3339
+from haltline.streams.engine.effective_rules import EffectiveRules
 from haltline.streams.operator.blast_radius import preview
+from haltline.streams.operator.client import Operator, PartitionLag
 from haltline.streams.operator.command_factory import now_ms
 from haltline.streams.operator.ids import NotFound
+
+_SETTING: Final[tuple[type[Pattern[Any]], ...]] = (Budget, AgentBudget, MissionBudget, SpendVelocity)
+
+
+@dataclass(frozen=True)
+class PolicyLimit:
+    """A limit on the use of a resource."""
+
+    rule: str
+    resource: str
+    """`cost_usd`, `tokens`, `calls`, `duration_s` or `file_ops`."""
+    limit: float
+    per: str
+    """The scope of the limit: `session`, `session and minute`, `mission`, `agent and 24 h`."""
+    mode: str
+
+
+def limits_of(policy: Policy, agent_id: str, session_id: str, now_ms: int) -> list[PolicyLimit]:
+    """The policy's limits for a session of an agent at this time; limits that the session declares are left out."""
+    effective = _effective(policy.model_dump_json(exclude_unset=True))
+    rules = effective.under(effective.overrides(agent_id, session_id, now_ms))
+    return [
+        PolicyLimit(detector.id, resource, limit, per, rules[detector.id].mode.value)
+        for detector in _SETTING
+        if rules[detector.id].enabled
+        for resource, limit, per in _of(construct(detector, rules[detector.id].settings))
+    ]
+
+
+@lru_cache(maxsize=4)
+def _effective(document: str) -> EffectiveRules:
+    return EffectiveRules(Policy.model_validate_json(document))
+
+
+def _of(detector: Pattern[Any]) -> Iterator[tuple[str, float, str]]:
+    match detector:
+        case Budget(limits=limits):
+            yield from ((name, limit, "session") for name, limit in limits.items())
+        case AgentBudget(limits=limits, period_h=period_h):
+            yield from ((name, limit, f"agent and {period_h} h") for name, limit in limits.items())
+        case MissionBudget(limits=limits):
+            yield from ((name, limit, "mission") for name, limit in limits.items())
+        case SpendVelocity(cost_usd_per_min=cost_usd, tokens_per_min=tokens):
+            rates = (("cost_usd", cost_usd), ("tokens", tokens))
+            yield from ((name, limit, "session and minute") for name, limit in rates if limit is not None)
+
+
+_KEPT_S: Final = 2.0
+
+
+@dataclass
+class Lag:
+    """The lag of a consumer group on a topic."""
+
+    group: str
+    topic: str
+    partitions: int = 0
+    lag_records: int = 0
+    worst: int = 0
+    """The lag of the partition that is furthest behind."""
+
+
+class LagWatch:
+    """One cached result for all clients."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._at_s = -_KEPT_S
+        self._seen: list[Lag] = []
+
+    def look(self, settings: ConsoleSettings) -> list[Lag]:
+        """The lag by topic. Raises Unreachable and NoSuchTopic."""
+        with self._lock:
+            if self._clock() - self._at_s >= _KEPT_S:
+                operator = Operator(
+                    settings.bootstrap, topics=settings.topics, group=settings.workers, client=settings.client
+                )
+                self._seen = by_topic(settings.workers, operator.lag())
+                self._at_s = self._clock()
+            return self._seen
+
+
+def by_topic(group: str, partitions: list[PartitionLag]) -> list[Lag]:
+    """Sums over the partitions of each topic, in the given order."""
+    found: dict[str, Lag] = {}
+    for one in partitions:
+        lag = found.setdefault(one.topic, Lag(group, one.topic))
+        lag.partitions += 1
+        lag.lag_records += one.lag_records
+        lag.worst = max(lag.worst, one.lag_records)
+    return list(found.values())
+
 
 router = APIRouter(prefix="/api/v1", tags=["fleet"], route_class=StrictRoute)
 
@@ -44,17 +152,6 @@ class Overview(BaseModel):
     """Interventions of the last 24 hours above a warning."""
     trips_by_hour: list[int]
     """The same by hour: 24 numbers, the current hour last."""
-
-
-class Lag(BaseModel):
-    """The lag of a consumer group on a topic."""
-
-    group: str
-    topic: str
-    partitions: int
-    lag_records: int
-    worst: int
-    """The lag of the partition that is furthest behind."""
 
 
 class LevelCounts(BaseModel):
@@ -103,17 +200,6 @@ class Spending(BaseModel):
     """The amount of the session that spent the most in that minute."""
     sessions: list[int]
     """The number of sessions that spent anything."""
-
-
-class PolicyLimit(BaseModel):
-    """A limit on the use of a resource."""
-
-    rule: str
-    resource: str
-    limit: float
-    per: str
-    """The scope of the limit: `session`, `session and minute`, `mission`, `agent and 24 h`."""
-    mode: str
 
 
 class PolicyLimits(BaseModel):
@@ -187,6 +273,25 @@ class Stop(BaseModel):
     """Milliseconds from the worker's decision."""
 
 
+class Protection(BaseModel):
+    """Whether agents are protected."""
+
+    ok: bool
+    """There are no problems."""
+    looked_at: str
+    """The last check that the broker answered."""
+    problems: list[Problem]
+    """The worst first."""
+
+
+@router.get("/protection")
+def protection(request: Request, _: Viewer) -> Protection:
+    """The present problems: workers without progress, a broker without answer, a canary that was not stopped ..."""
+    watch: ProtectionWatch = request.app.state.protection
+    problems = watch.problems()
+    return Protection(ok=not problems, looked_at=rfc3339(round(watch.looked_s * 1000)), problems=problems)
+
+
 @router.get("/fleet")
 def overview(here: ContextDep, _: Viewer) -> Overview:
     """Counts of live sessions, restrictions and pending approvals, and the trips of the last day by hour."""
@@ -227,15 +332,14 @@ def limits(
     """The published policy's limits on the use of resources, for any session, or with the overrides that match one."""
     policy = published_policy(here.settings)
     found = limits_of(policy, agent_id, session_id, now_ms())
-    shown = [PolicyLimit(**limit._asdict()) for limit in found]
-    return PolicyLimits(policy=policy.name, version=policy.version, limits=shown)
+    return PolicyLimits(policy=policy.name, version=policy.version, limits=found)
 
 
 @router.get("/fleet/lag")
 def lag(request: Request, here: ContextDep, _: Viewer) -> list[Lag]:
     """The workers' lag by topic, up to two seconds old, as all requests share one query of the broker."""
     watch: LagWatch = request.app.state.lag
-    return [Lag(**one) for one in watch.look(here.settings)]
+    return watch.look(here.settings)
 
 
 @router.get("/kill/preview")
@@ -261,13 +365,7 @@ def whom(
         client=here.settings.client,
     )
     sessions = [
-        AffectedSession(
-            session_id=seen.session_id,
-            agent_id=seen.agent_id,
-            mission_id=seen.mission_id,
-            last_ms=seen.last_ms,
-            by_tree=scope is ScopeKind.SESSION and seen.session_id != id,
-        )
+        AffectedSession(**vars(seen), by_tree=scope is ScopeKind.SESSION and seen.session_id != id)
         for seen in found.sessions
     ]
     agents = list(found.agents)

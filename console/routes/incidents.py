@@ -1,22 +1,17 @@
 """`/api/v1/incidents`: related decisions, the worst first, and operators' commands on them."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Path
 from pydantic import BaseModel, Field
 
 from haltline.console.context import TAKEN_IN_WITHIN_S, ContextDep, OperatorClient, Viewer
-from haltline.console.http.json_response import NO_SUCH_ID
-from haltline.console.http.paging import Limit, Page, Skip
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import NO_SUCH_ID, Limit, Page, Skip, StrictRoute
 from haltline.console.read_model import incidents as kept
+from haltline.console.read_model.history import decisions_of
 from haltline.schemas.control import CommandKind
-from haltline.schemas.decisions import Level, ScopeKind
-from haltline.schemas.findings import Severity
-from haltline.schemas.incidents import IncidentRecord, IncidentState
-from haltline.schemas.record import rfc3339
-
-_REPORT = {"incident_id": "inc_9f3c0a77", "summary": "The same asset was deleted three times.", "severity": "critical"}
+from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.record import JsonObject, rfc3339
 
 router = APIRouter(prefix="/api/v1/incidents", tags=["incidents"], route_class=StrictRoute)
 
@@ -25,48 +20,22 @@ IncidentId = Annotated[
 ]
 
 
-class Incident(BaseModel):
+class Incident(IncidentRecord):
     """The current state of an incident; after a stop of its session, with the stop's report."""
 
-    incident_id: str
-    session_id: str | None
-    """The session of its last decision."""
-    agent_id: str
     time: str
     """Time of the last decision."""
     code: str
     """The code of the last decision, if the topic still has it."""
-    cause: str
-    """The subject; several rules may report the same cause."""
-    rule: str
-    """The rule of the decision with the highest level."""
     reason: str
     """The reason of the decision with the highest level."""
-    report: Annotated[dict[str, Any], Field(examples=[_REPORT])]
+    report: JsonObject
     """The report of the stop that ended it; empty: it did not end with a stop."""
-    state: IncidentState
-    scope: ScopeKind
-    scope_id: str
-    mission_id: str | None
-    level: Level
-    """The highest so far."""
-    severity: Severity | None
-    count: int
-    """Decisions while it is open; beyond a hundred, rounded down to two digits until it is resolved."""
     first: str
     last: str
     changed: str
-    target: str | None
-    """The subject of the finding, if the rule names one thing."""
     targets: list[str]
     """The target, or those of the calls in the last decision's evidence; 8 at most."""
-    decision_id: str
-    """The last counted decision."""
-    request_id: str | None
-    """The open approval request."""
-    assignee: str | None
-    resolution: str | None
-    revision: int
 
 
 class IncidentList(Page):
@@ -75,23 +44,10 @@ class IncidentList(Page):
     incidents: list[Incident]
 
 
-class Change(BaseModel):
+class Change(IncidentRecord):
     """One revision of an incident."""
 
-    revision: int
-    change: str
     time: str
-    state: IncidentState
-    level: Level
-    count: int
-    by: str | None
-    comment: str | None
-    assignee: str | None
-    request_id: str | None
-    approval: str | None
-    """With the change `approval`: the outcome of the request."""
-    resolution: str | None
-    summary: str
 
 
 class IncidentAction(BaseModel):
@@ -171,25 +127,23 @@ def _one(here: ContextDep, name: str) -> IncidentRecord:
 
 
 def _shown(here: ContextDep, records: list[IncidentRecord]) -> list[Incident]:
-    decisions = kept.decisions_of(here.engine, [record.decision_id for record in records])
+    decisions = decisions_of(here.engine, (record.decision_id for record in records))
     unnamed = [record.decision_id for record in records if record.target is None]
     evident = kept.targets_of(here.engine, [decisions[name] for name in unnamed if name in decisions])
-    return [
-        Incident(**record.model_dump() | _more(record, decisions.get(record.decision_id, {}), evident))
-        for record in records
-    ]
-
-
-def _more(record: IncidentRecord, decision: dict[str, Any], evident: dict[str, list[str]]) -> dict[str, Any]:
-    """The fields of the response that are not in the incident's record, or differ from it."""
-    return {
-        "time": rfc3339(record.last_at),
-        "code": decision.get("code", record.cause),
-        "rule": record.rule or record.cause,
-        "reason": record.summary,
-        "report": decision.get("incident") or {},
-        "first": rfc3339(record.first_at),
-        "last": rfc3339(record.last_at),
-        "changed": rfc3339(record.changed_at),
-        "targets": evident.get(record.decision_id, []) if record.target is None else [record.target],
-    }
+    shown = []
+    for record in records:
+        decision = decisions.get(record.decision_id)
+        report = None if decision is None else decision.incident
+        more = {
+            "time": rfc3339(record.last_at),
+            "code": record.cause if decision is None else decision.code,
+            "rule": record.rule or record.cause,
+            "reason": record.summary,
+            "report": {} if report is None else report.model_dump(mode="json", exclude_none=True),
+            "first": rfc3339(record.first_at),
+            "last": rfc3339(record.last_at),
+            "changed": rfc3339(record.changed_at),
+            "targets": evident.get(record.decision_id, []) if record.target is None else [record.target],
+        }
+        shown.append(Incident(**record.model_dump() | more))
+    return shown

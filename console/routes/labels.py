@@ -6,8 +6,7 @@ from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, Field
 
 from haltline.console.context import ContextDep, OperatorClient, Viewer
-from haltline.console.http.json_response import NO_SUCH_ID
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import NO_SUCH_ID, StrictRoute
 from haltline.console.ids import decision_in, whole
 from haltline.console.read_model.history import decisions_of, hint_effectiveness, labels_of
 from haltline.detectors import PATTERNS
@@ -102,10 +101,10 @@ class Precision(BaseModel):
 def precision(here: ContextDep, _: Viewer) -> Precision:
     """The quality of each rule, by the operators' labels of its decisions; the last label of a decision counts."""
     labels = labels_of(here.engine)
-    decisions = decisions_of(here.engine, sorted({one.decision_id for one in labels if one.decision_id is not None}))
-    rule_of = {decision.decision_id: decision.detector for decision in decisions}
+    decisions = decisions_of(here.engine, (one.decision_id for one in labels if one.decision_id is not None))
+    rule_of = {name: decision.detector for name, decision in decisions.items()}
     return Precision(
-        rules=[Quality(**one.to_dict()) for one in by_rule(labels, decisions)],
+        rules=[Quality(**one.to_dict()) for one in by_rule(labels, decisions.values())],
         labels=len(labels),
         advice=[Advice(**one.to_dict()) for one in hint_effectiveness(here.engine, _DECISIONS)],
         latest=[

@@ -9,9 +9,8 @@ from fastapi import APIRouter, HTTPException, Response
 from pydantic import BaseModel, Field
 
 from haltline.console.context import AgentClient, Context, ContextDep, PolicyAdmin, Viewer
-from haltline.console.http.json_response import UNUSABLE
-from haltline.console.http.strict_json import StrictRoute
-from haltline.console.routes.actions import known
+from haltline.console.http.routing import UNUSABLE, StrictRoute
+from haltline.console.routes.ingest import known
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import JsonObject, rfc3339
 from haltline.streams.engine.plugins import installed
@@ -24,17 +23,6 @@ from haltline.streams.policy.source import current
 router = APIRouter(prefix="/api/v1/policies", tags=["policies"], route_class=StrictRoute)
 
 SYNCED = "haltline"
-
-_EXAMPLE = {"name": "default", "version": 2, "rules": {"destructive_repeat": {"mode": "warn"}}}
-PublishedDocument = Annotated[
-    dict[str, Any],
-    Field(
-        examples=[
-            {**_EXAMPLE, "published": {"by": "ada", "reason": "clean-up of staging is over", "time": 1767268812000}}
-        ]
-    ),
-]
-JsonSchema = Annotated[dict[str, Any], Field(examples=[{"type": "object", "properties": {"name": {"type": "string"}}}])]
 
 
 class SyncedPolicies(BaseModel):
@@ -94,7 +82,7 @@ def sync(here: ContextDep, _: AgentClient, agent_id: str | None = None, run_id: 
     return SyncedPolicies(policies=[policy], conflicts=[])
 
 
-@router.get("/schema", response_model=JsonSchema)
+@router.get("/schema", response_model=JsonObject)
 def schema(_: Viewer) -> Response:
     """The JSON Schema of a document, with the settings of every rule, for an editor to complete."""
     return Response(_schema(), media_type="application/json")
@@ -112,7 +100,7 @@ def policies(here: ContextDep, _: Viewer) -> list[PolicySummary]:
 
 
 @router.get("/{name}", responses={404: {"description": "None of this name was published."}})
-def policy(here: ContextDep, _: Viewer, name: str) -> PublishedDocument:
+def policy(here: ContextDep, _: Viewer, name: str) -> JsonObject:
     """One published document."""
     document = _documents(here).get(name)
     if document is None:

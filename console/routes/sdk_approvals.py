@@ -13,7 +13,7 @@ from sqlalchemy import delete, func, select
 
 from haltline.console.access.keys import May, Who
 from haltline.console.context import AgentClient, Context, ContextDep
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import StrictRoute
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import insert_of, values
 from haltline.interventions.agent.redaction.payload_encoding import plain, plain_text

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
 
 from haltline.console.context import AgentClient, ContextDep, Viewer
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import StrictRoute
 from haltline.console.read_model import tables
 from haltline.console.read_model.history import events_of
 from haltline.console.read_model.store import values

@@ -1,23 +1,90 @@
-"""Sessions: the list, and the story of one."""
+"""Sessions: the list, the story of one, and one evaluated again step by step."""
 
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, HTTPException, Query, Response
 from pydantic import BaseModel
 from sqlalchemy import case, func, select
 
 from haltline.console.context import ContextDep, Viewer
-from haltline.console.http.json_response import NO_SUCH_ID, answer
-from haltline.console.http.paging import Limit, Page, Skip
-from haltline.console.http.strict_json import StrictRoute
+from haltline.console.http.routing import NO_SUCH_ID, Limit, Page, Skip, StrictRoute, answer
 from haltline.console.ids import session_in
 from haltline.console.read_model import tables
+from haltline.console.read_model.history import core_of, events_of, published_policy
 from haltline.console.read_model.text_search import matching
+from haltline.interventions.levels.default_levels import cause_of_rule
 from haltline.schemas.decisions import Level
+from haltline.schemas.events import ActionEvent
 from haltline.schemas.record import rfc3339
+from haltline.streams.engine.core import Core, Position, SessionState
 
-router = APIRouter(prefix="/api/v1/sessions", tags=["sessions"], route_class=StrictRoute)
+router = APIRouter(prefix="/api/v1", tags=["sessions"], route_class=StrictRoute)
+
+_NO_PROGRESS = "no_progress"
+
+
+class Frame(BaseModel):
+    """The result of one event under the policy in force."""
+
+    event_id: str
+    time_ms: int
+    near: dict[str, float]
+    """How close each rule is to a finding after the event, 0 to 1."""
+    findings: list[str]
+    """The rules with a finding at this event."""
+    irreversible: list[str]
+    """Effect and target of each irreversible act that it attempts."""
+    level: str | None
+    rule: str | None
+    killed: bool
+
+
+class Frames(BaseModel):
+    """A session evaluated again, alone and without operators' acts."""
+
+    policy: str
+    version: int
+    progress: list[str]
+    """The rules of these frames that measure progress: the closer to a finding, the less progress."""
+    frames: list[Frame]
+
+
+@router.get("/replay", responses=NO_SUCH_ID)
+def replay(
+    here: ContextDep,
+    _: Viewer,
+    session_id: Annotated[str, Query(min_length=1, max_length=256)],
+    limit: Annotated[int, Query(ge=1, le=5000)] = 2000,
+) -> Frames:
+    """The result of each event of a session under the policy in force, and how close each rule is after it."""
+    events = events_of(here.engine, session_id, limit)
+    if not events:
+        raise HTTPException(404, f"session {session_id}: expected one with events, got none of this id")
+    policy = published_policy(here.settings)
+    frames = list(_frames(core_of(policy), events))
+    rules = sorted({rule for frame in frames for rule in frame.near if cause_of_rule(rule) == _NO_PROGRESS})
+    return Frames(policy=policy.name, version=policy.version, progress=rules, frames=frames)
+
+
+def _frames(core: Core, events: Sequence[ActionEvent]) -> Iterator[Frame]:
+    """Replay a session alone: rules across sessions and operators' commands are left out."""
+    state: SessionState | None = None
+    for number, event in enumerate(events):
+        outcome = core.on_event(state, event, Position("recorded", 0, number))
+        state, decision = outcome.state, outcome.decision
+        yield Frame(
+            event_id=event.event_id,
+            time_ms=event.time,
+            near=core.near(state, event),
+            findings=[detection.finding.detector for detection in outcome.detections],
+            irreversible=[f"{one.effect.value} {one.target}" for one in outcome.irreversible],
+            level=None if decision is None else decision.level.value,
+            rule=None if decision is None else decision.detector,
+            killed=state.standing.killed is not None,
+        )
+
 
 _CAUSES = {
     topic: place
@@ -98,7 +165,7 @@ def _session(row: Any) -> Session:
     )
 
 
-@router.get("", response_model=SessionList)
+@router.get("/sessions", response_model=SessionList)
 def list_sessions(
     here: ContextDep,
     _: Viewer,
@@ -134,7 +201,7 @@ def list_sessions(
     return answer(SessionList(sessions=found, total=total, skip=skip, limit=limit))
 
 
-@router.get("/{session_id:path}", response_model=Story, responses=NO_SUCH_ID)
+@router.get("/sessions/{session_id:path}", response_model=Story, responses=NO_SUCH_ID)
 def story(
     here: ContextDep,
     _: Viewer,

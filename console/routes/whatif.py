@@ -1,25 +1,73 @@
 """The policy editor: the policy in force as text, and the effect of a change on past sessions."""
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 import orjson
 import yaml
 from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, Field
+from sqlalchemy import Engine
 
 from haltline.console.context import ContextDep, Viewer
-from haltline.console.http.json_response import UNUSABLE
-from haltline.console.http.strict_json import StrictRoute
-from haltline.console.policy_comparison import as_json, compare, of_audit, of_read_model
-from haltline.console.read_model.history import published_policy
+from haltline.console.http.routing import UNUSABLE, StrictRoute
+from haltline.console.read_model.history import (
+    core_of,
+    count_since,
+    events_of,
+    labels_of,
+    published_policy,
+    sessions_since,
+)
 from haltline.console.routes.policies import read_document
+from haltline.console.settings import ConsoleSettings
+from haltline.schemas.policy import Policy
 from haltline.schemas.record import rfc3339
 from haltline.streams.audit.query import QueryFailed
 from haltline.streams.engine.plugins import installed
 from haltline.streams.policy.loader import BadPolicy
 from haltline.streams.policy.source import DEFAULT_NAME, current
-from haltline.streams.replay.whatif import Sweep
+from haltline.streams.replay import history
+from haltline.streams.replay.backtest import Recorded, Result, related, together
+from haltline.streams.replay.table_range import TableRange
+from haltline.streams.replay.time_range import Moment
+from haltline.streams.replay.whatif import SAME, Sweep, change_of, totals_of
+
+MAX_EVENTS = 5_000
+"""The most events of one session: its first ones."""
+
+
+def of_read_model(engine: Engine, since_ms: int, most: int) -> tuple[list[Recorded], int]:
+    """The latest sessions in the read model, with the operators' labels; and their number in that time."""
+    labels = history.labels_of(labels_of(engine))
+    sessions = []
+    for name in sessions_since(engine, since_ms, most):
+        events = {event.event_id: event for event in events_of(engine, name, MAX_EVENTS)}
+        sessions.append(Recorded(name, tuple(enumerate(events.values())), label=labels.get(name)))
+    return [one for one in sessions if one.events], count_since(engine, since_ms)
+
+
+def of_audit(settings: ConsoleSettings, since_ms: int, most: int) -> tuple[list[Recorded], int]:
+    """The same of the audit table. Raises HTTPException: there is no table, or nothing in this time."""
+    if settings.audit_table is None:
+        raise HTTPException(400, "source: expected a console with --audit-table, got one without")
+    since = Moment(time_ms=since_ms)
+    try:
+        found = TableRange(settings.audit_table, settings.topics, since, storage_options=settings.audit_options)
+        sessions = history.sessions_of(found)
+    except QueryFailed as error:
+        raise HTTPException(400, str(error)) from None
+    latest = sorted(sessions, key=lambda one: -max((event.time for _, event in one.events), default=0))
+    return latest[:most], len(sessions)
+
+
+def results_of(sessions: Sequence[Recorded], policy: Policy) -> list[Result]:
+    """The results under a policy; sessions of one tree are evaluated together, all others separately."""
+    core = core_of(policy)
+    results = {one.session_id: one for group in related(sessions) for one in together(core, group)}
+    return [results[session.session_id] for session in sessions]
+
 
 router = APIRouter(prefix="/api/v1/policy", tags=["policies"], route_class=StrictRoute)
 
@@ -143,35 +191,31 @@ def what_if(here: ContextDep, _: Viewer, body: WhatIfRequest) -> WhatIfResult:
             raise HTTPException(400, str(error)) from None
     since_ms = time.time_ns() // 1_000_000 - body.since_s * 1000
     if body.source == "audit":
-        if here.settings.audit_table is None:
-            raise HTTPException(400, "source: expected a console with --audit-table, got one without")
-        try:
-            past = of_audit(here.settings, since_ms, body.limit)
-        except QueryFailed as error:
-            raise HTTPException(400, str(error)) from None
+        sessions, of = of_audit(here.settings, since_ms, body.limit)
     else:
-        past = of_read_model(here.engine, since_ms, body.limit)
-    found = compare(past, before, after)
-    document = after.model_dump(mode="json", exclude_unset=True)
-    for name in ("published", "version"):
-        document.pop(name, None)
+        sessions, of = of_read_model(here.engine, since_ms, body.limit)
+    first, second = results_of(sessions, before), results_of(sessions, after)
+    document = after.model_dump(mode="json", exclude_unset=True, exclude={"published", "version"})
     return WhatIfResult(
         document=body.document if body.document is not None and body.move is None else _yaml(document),
-        sessions=len(past.sessions),
-        of=past.of,
-        before=found.before.to_dict(),
-        after=found.after.to_dict(),
+        sessions=len(sessions),
+        of=of,
+        before=totals_of(first).to_dict(),
+        after=totals_of(second).to_dict(),
         changed=[
             ChangedSession(
-                session_id=old.session_id,
-                label=old.label,
-                change=change,
-                before=SessionOutcome(**as_json(old)),
-                after=SessionOutcome(**as_json(new)),
+                session_id=old.session_id, label=old.label, change=change, before=_outcome(old), after=_outcome(new)
             )
-            for old, new, change in found.changed
+            for old, new in zip(first, second, strict=True)
+            if (change := change_of(new, old)) != SAME
         ],
     )
+
+
+def _outcome(result: Result) -> SessionOutcome:
+    first = result.first
+    stop = None if first is None else {"seq": first.seq, "rule": first.detector, "level": first.level}
+    return SessionOutcome(level=result.level, first=stop, asks=result.asks)
 
 
 def _whole(value: float | bool | str) -> Any:

@@ -1,8 +1,8 @@
 """The destructive effects of a shell, SQL, git, cluster or cloud command line.
 
-Pure functions of the text. A fast check for relevant words (`prefilter`) comes first. The line is then parsed (`lexer`,
-`expand`, `shell`, `wrappers`), and each program in it is interpreted by its reader (`files`, `git`, `databases`,
-`containers`, `cloud`, `system`, `scripts`, `sql`) and by tables (`effects`). `paths` rates paths, `names` rates names.
+Pure functions of the text. A fast check for relevant words (`prefilter`) comes first. The line is then parsed
+(`shell`), and each program in it is interpreted by its reader (`files`, `programs`, `code`, `sql`) and by tables
+(`effects`). `paths` rates paths, `names` rates names.
 
 Dry runs, `--help`, comments, quoted text and written files destroy nothing. A conditional branch counts as executed.
 
@@ -18,12 +18,10 @@ from haltline.detectors.commands.reading import (
     code_destructions,
     destructions,
     file_destructions,
-    files_run,
-    files_written,
     is_read_whole,
     remakers,
-    renames,
 )
+from haltline.detectors.commands.script_files import files_run, files_written, renames
 from haltline.detectors.commands.sql import sql_destructions
 
 __all__ = [

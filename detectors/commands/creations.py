@@ -9,15 +9,15 @@ names that the program chooses (`mktemp`), uploaded objects; commands whose name
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from haltline.detectors.commands.files import redirections
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND, OPENED
-from haltline.detectors.commands.options import parse
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.prefilter import CREATES, telling_words, words, written_files
-from haltline.detectors.commands.shell import invocations
+from haltline.detectors.commands.shell.interpreter import invocations
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.options import parse
 from haltline.detectors.commands.sql import sql_creations
 
 Reader = Callable[[Invocation], Iterator[str]]
@@ -65,42 +65,37 @@ def _is_log(appends: bool, target: str) -> bool:
     return appends and not target.startswith(("/", "~")) and _LOG.search(target) is not None
 
 
-def _operands(*value_options: str) -> Reader:
-    takes_value = frozenset(value_options)
+def _paths(invocation: Invocation, names: Iterable[str]) -> Iterator[str]:
+    return (f"path={invocation.path(name)}" for name in names)
 
-    def read(invocation: Invocation) -> Iterator[str]:
-        for operand in parse(invocation.argv[1:], takes_value).operands:
-            yield f"path={invocation.path(operand)}"
 
-    return read
+def _virtualenv(invocation: Invocation) -> Iterator[str]:
+    return _paths(invocation, invocation.options("-p --python").operands)
 
 
 def _mkdir(invocation: Invocation) -> Iterator[str]:
-    options = parse(invocation.argv[1:], frozenset(("-m", "--mode")))
-    for operand in options.operands:
-        path = invocation.path(operand)
-        # `mkdir -p /data` succeeds on an existing directory; everything below would count as the session's own.
-        if not (options.has("-p", "--parents") and path.startswith(("/", "~"))):
-            yield f"path={path}"
+    options = invocation.options("-m --mode")
+    found = _paths(invocation, options.operands)
+    # `mkdir -p /data` succeeds on an existing directory; everything below would count as the session's own.
+    unless_there = options.has("-p", "--parents")
+    return (target for target in found if not (unless_there and target.startswith(("path=/", "path=~"))))
 
 
 def _touch(invocation: Invocation) -> Iterator[str]:
-    for operand in parse(invocation.argv[1:], frozenset(("-d", "-t", "-r"))).operands:
-        if not operand.startswith(("/", "~")):  # elsewhere, touching may only update an existing file
-            yield f"path={invocation.path(operand)}"
+    # Elsewhere, touching may only update an existing file.
+    return _paths(invocation, (o for o in invocation.options("-d -t -r").operands if not o.startswith(("/", "~"))))
 
 
 def _tee(invocation: Invocation) -> Iterator[str]:
-    options = parse(invocation.argv[1:])
+    options = invocation.options()
     appends = options.has("-a", "--append")
-    for operand in options.operands:
-        if _is_log(appends, operand) or not (appends or operand.startswith("/dev/")):
-            yield f"path={invocation.path(operand)}"
+    created = (o for o in options.operands if _is_log(appends, o) or not (appends or o.startswith("/dev/")))
+    return _paths(invocation, created)
 
 
 def _copy(invocation: Invocation) -> Iterator[str]:
     """The destination, and the same names below it, since it may be a directory."""
-    options = parse(invocation.argv[1:], frozenset(("-t", "--target-directory", "-m", "-o", "-g", "-S", "-e")))
+    options = invocation.options("-t --target-directory -m -o -g -S -e")
     into = options.value("-t", "--target-directory")
     sources = options.operands if into else options.operands[:-1]
     destination = into or (options.operands[-1] if len(options.operands) > 1 else None)
@@ -124,24 +119,20 @@ def _sed(invocation: Invocation) -> Iterator[str]:
 
 
 def _output_option(*names: str) -> Reader:
-    takes_value = frozenset((*names, "-X", "-H", "-d", "-u", "-b", "-T", "-t"))
-
     def read(invocation: Invocation) -> Iterator[str]:
-        for file in parse(invocation.argv[1:], takes_value).values(*names):
-            if file not in ("-", "") and not file.startswith("/dev/"):
-                yield f"path={invocation.path(file)}"
+        files = invocation.options(f"{' '.join(names)} -X -H -d -u -b -T -t").values(*names)
+        return _paths(invocation, (file for file in files if file not in ("-", "") and not file.startswith("/dev/")))
 
     return read
 
 
 def _dd(invocation: Invocation) -> Iterator[str]:
-    for argument in invocation.argv[1:]:
-        if argument.startswith("of=") and not argument.startswith("of=/dev/"):
-            yield f"path={invocation.path(argument[3:])}"
+    words = (word for word in invocation.argv[1:] if word.startswith("of=") and not word.startswith("of=/dev/"))
+    return _paths(invocation, (word[3:] for word in words))
 
 
 def _git(invocation: Invocation) -> Iterator[str]:
-    options = parse(invocation.argv[1:], frozenset(("-C", "-c", "-b", "-B", "--orphan", "--create", "-o", "--depth")))
+    options = invocation.options("-C -c -b -B --orphan --create -o --depth")
     words = options.operands
     subcommand = words[0] if words else ""
     if subcommand == "clone" and len(words) > 1:
@@ -153,22 +144,22 @@ def _git(invocation: Invocation) -> Iterator[str]:
     elif subcommand == "checkout":
         yield from (f"branch={name}" for name in options.values("-b", "-B", "--orphan") if name)
     elif subcommand == "switch":
-        switched = parse(invocation.argv[1:], frozenset(("-c", "-C", "--create", "--orphan")))
+        switched = invocation.options("-c -C --create --orphan")
         yield from (f"branch={name}" for name in switched.values("-c", "-C", "--create", "--orphan") if name)
     elif subcommand == "stash" and words[1:2] in ((), ("push",), ("save",)):
         yield "stash=stash@{0}"
-    elif subcommand in ("branch", "tag") and len(words) > 1:
-        plain = not any(option in options.options for option in ("-d", "-D", "--delete", "-m", "-M", "-r", "-a", "-l"))
-        if plain:
-            yield f"{subcommand}={words[1]}"
+    elif (
+        subcommand in ("branch", "tag")
+        and len(words) > 1
+        and not options.has("-d", "-D", "--delete", "-m", "-M", "-r", "-a", "-l")
+    ):
+        yield f"{subcommand}={words[1]}"
 
 
-def _sql(*value_options: str) -> Reader:
-    takes_value = frozenset(value_options)
-
+def _sql(*valued: str) -> Reader:
     def read(invocation: Invocation) -> Iterator[str]:
-        options = parse(invocation.argv[1:], takes_value)
-        for text in (*options.values(*value_options), *options.operands, invocation.stdin or ""):
+        options = parse(invocation.argv[1:], frozenset(valued))
+        for text in (*options.values(*valued), *options.operands, invocation.stdin or ""):
             if "create" in text.lower():
                 yield from sql_creations(text)
 
@@ -176,12 +167,11 @@ def _sql(*value_options: str) -> Reader:
 
 
 def _createdb(invocation: Invocation) -> Iterator[str]:
-    for name in parse(invocation.argv[1:], frozenset(("-h", "-p", "-U", "-O", "-T", "-E"))).operands[:1]:
-        yield f"database={name}"
+    return (f"database={name}" for name in invocation.options("-h -p -U -O -T -E").operands[:1])
 
 
 def _docker(invocation: Invocation) -> Iterator[str]:
-    options = parse(invocation.argv[1:], frozenset(("--name", "-t", "--tag", "-f", "--file")))
+    options = invocation.options("--name -t --tag -f --file")
     words = options.operands
     if words[:1] in (("run",), ("create",)):
         yield from (f"container={name}" for name in options.values("--name"))
@@ -192,8 +182,8 @@ def _docker(invocation: Invocation) -> Iterator[str]:
 
 
 def _kubectl(invocation: Invocation) -> Iterator[str]:
-    words = parse(invocation.argv[1:], frozenset(("-n", "--namespace", "--context"))).operands
-    namespace = parse(invocation.argv[1:], frozenset(("-n", "--namespace", "--context"))).value("-n", "--namespace")
+    options = invocation.options("-n --namespace --context")
+    words, namespace = options.operands, options.value("-n", "--namespace")
     where = f"@{namespace}" if namespace else ""
     if words[:1] == ("create",) and len(words) > 2:
         kind = {"ns": "namespace", "deploy": "deployment", "cm": "configmap", "cj": "cronjob"}.get(words[1], words[1])
@@ -203,7 +193,7 @@ def _kubectl(invocation: Invocation) -> Iterator[str]:
 
 
 def _aws(invocation: Invocation) -> Iterator[str]:
-    words = parse(invocation.argv[1:], frozenset(("--region", "--profile"))).operands
+    words = invocation.options("--region --profile").operands
     if words[:2] == ("s3", "mb") and len(words) > 2:
         yield f"bucket={words[2].removeprefix('s3://').rstrip('/')}"
 
@@ -222,29 +212,21 @@ _TOOLS: Mapping[str, Reader] = {
     "tee": _tee,
     "touch": _touch,
     "mkdir": _mkdir,
-    "virtualenv": _operands("-p", "--python"),
-    "cp": _copy,
-    "mv": _copy,
-    "install": _copy,
-    "ln": _copy,
-    "scp": _copy,
+    "virtualenv": _virtualenv,
+    **dict.fromkeys(("cp", "mv", "install", "ln", "scp"), _copy),
     "wget": _output_option("-O", "--output-document"),
     "curl": _output_option("-o", "--output"),
     "dd": _dd,
     "git": _git,
     "psql": _sql("-c", "--command"),
     "mysql": _sql("-e", "--execute"),
-    "sqlite": _sql(),
     "duckdb": _sql("-c"),
     "clickhouse-client": _sql("-q", "--query"),
     "snowsql": _sql("-q"),
-    "bq": _sql(),
+    **dict.fromkeys(("sqlite", "bq"), _sql()),
     "createdb": _createdb,
     "docker": _docker,
     "kubectl": _kubectl,
     "aws": _aws,
-    "python": _start,
-    "django-admin": _start,
-    "manage.py": _start,
-    "uv": _start,
+    **dict.fromkeys(("python", "django-admin", "manage.py", "uv"), _start),
 }

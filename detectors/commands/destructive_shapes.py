@@ -258,30 +258,43 @@ def _named_verb(name: str, value: Any, action: str) -> str:
 
 def http_delete(args: JsonObject, objects: Sequence[Mapping[str, Any]]) -> str:
     """Return the URL of a deleting request, by its method or its path; empty if it deletes nothing."""
+    return (_deleted_by_method(args, objects) or _deleted_by_path(args) or _deleted_by_line(args))[:_MAX_ID_CHARS]
+
+
+def _place(args: Mapping[str, Any]) -> str:
+    return next((str(args[name]) for name in _PLACES if isinstance(args.get(name), str)), "")
+
+
+def _deleted_by_method(args: JsonObject, objects: Sequence[Mapping[str, Any]]) -> str:
     for inner in objects:
         if not any(isinstance(value, str) and value[:8].upper() == "DELETE" for value in inner.values()):
             continue
         fields = {_key(key): value for key, value in inner.items() if isinstance(value, str)}
-        if any(fields.get(name, "").upper() == "DELETE" for name in _METHODS):
-            for scope in (inner, args):
-                place = next((str(scope[name]) for name in _PLACES if isinstance(scope.get(name), str)), "")
-                if place:
-                    return place[:_MAX_ID_CHARS]
-    place = next((str(args[name]) for name in _PLACES if isinstance(args.get(name), str)), "")
-    changes = _is_change(args)
+        place = _place(inner) or _place(args)
+        if place and any(fields.get(name, "").upper() == "DELETE" for name in _METHODS):
+            return place
+    return ""
+
+
+def _deleted_by_path(args: JsonObject) -> str:
+    place, changes = _place(args), _is_change(args)
     if (changes or "url" in args or "uri" in args) and _DELETING_PLACE.search(place) is not None:
-        return place[:_MAX_ID_CHARS]
-    if changes:
-        by_query = _BY_QUERY.search(place)
-        last = _LAST_OF_PLACE.search(place)
-        if (by_query is not None and destroying_verb(by_query["verb"])) or (
-            last is not None and destroying_verb(last["last"]) and ("://" in place or place.startswith("/"))
-        ):
-            about = ",".join(str(leaf) for leaf in leaves(_plain(args.get("json") or args.get("body"))))
-            return f"{place} {about}".strip()[:_MAX_ID_CHARS]
+        return place
+    if not changes:
+        return ""
+    by_query, last = _BY_QUERY.search(place), _LAST_OF_PLACE.search(place)
+    if (by_query is not None and destroying_verb(by_query["verb"])) or (
+        last is not None and destroying_verb(last["last"]) and ("://" in place or place.startswith("/"))
+    ):
+        about = ",".join(str(leaf) for leaf in leaves(_plain(args.get("json") or args.get("body"))))
+        return f"{place} {about}".strip()
+    return ""
+
+
+def _deleted_by_line(args: JsonObject) -> str:
     request = next((args[name] for name in ("request", "route", "endpoint", "operation") if name in args), None)
     line = _REQUEST_LINE.match(request) if isinstance(request, str) else None
-    return (line["place"] or line["place_"])[:_MAX_ID_CHARS] if line is not None else ""
+    return str(line["place"] or line["place_"]) if line is not None else ""
 
 
 def _is_change(args: JsonObject) -> bool:

@@ -1,4 +1,4 @@
-"""Files: `rm` and similar programs, `find -delete`, truncation, block devices.
+"""Files: `rm` and similar programs, `find -delete`, truncation, redirections.
 
 Misses: overwriting by `mv`, `cp`, `ln -f`, `tar x`, `sed -i` and `>`; `rm` of an extended glob; `chmod` and `chown` of
 less than a system folder; `rsync` and `rclone` without `--delete`; editors; `cat < /dev/null > file`.
@@ -10,19 +10,18 @@ from dataclasses import replace
 
 from msgspec.structs import replace as replaced
 
-from haltline.detectors.commands import pipes
-from haltline.detectors.commands.finder import find_deletes, find_results
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import OPENED, ActEffect, Badness, Destruction, listed
-from haltline.detectors.commands.options import Options, parse
 from haltline.detectors.commands.paths import badness
+from haltline.detectors.commands.shell import pipes
+from haltline.detectors.commands.shell.finder import find_deletes, find_results
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.options import parse
 
 _DISK = re.compile(
     r"/dev/(?:(?:[shv]d|xvd)[a-z]\w*|nvme\w+|mmcblk\w+|r?disk.*|dm-\w+|mapper/.+|md\w*|sr\d+|nbd\w+|pmem\w+|zvol/.+"
     r"|(?:loop|ram|zram)\d+\w*|\$.*)"
 )
 _LOOP_DEVICE = re.compile(r"/dev/(?:loop|ram|zram)\d+.*")
-_FILLERS = frozenset(("if=/dev/zero", "if=/dev/null", "if=/dev/urandom", "if=/dev/random"))
 _SILENT = frozenset((":", "true", "false", "break"))
 _TEMPORARY = frozenset(("/tmp", "/var/tmp", "/dev/shm", "/private/tmp", "/mnt/ramdisk", "/run/shm"))
 _BELOW_TEMPORARY = tuple(f"{place}/" for place in sorted(_TEMPORARY))
@@ -57,7 +56,7 @@ def lost_path(verb: str, invocation: Invocation, argument: str, *, everything: b
     """Return the loss of a path; with `everything`, including all below it."""
     path = invocation.path(argument)
     if is_disk(path):
-        return _device(verb, path)
+        return device_loss(verb, path)
     return Destruction(verb, f"path={path}", badness(path, everything=everything, start=invocation.start))
 
 
@@ -66,7 +65,8 @@ def is_disk(path: str) -> bool:
     return path.startswith("/dev/") and _DISK.fullmatch(path) is not None
 
 
-def _device(verb: str, path: str) -> Destruction:
+def device_loss(verb: str, path: str) -> Destruction:
+    """Return the loss of a device."""
     bad = Badness.PLAIN if _LOOP_DEVICE.fullmatch(path) else Badness.SEVERE
     return Destruction(verb, f"device={path}", bad)
 
@@ -87,7 +87,7 @@ def _paths(
 
 
 def _rm(invocation: Invocation) -> Iterator[Destruction]:
-    options = parse(invocation.argv[1:])
+    options = invocation.options()
     everything = options.has("-r", "-R", "--recursive")
     for operand in options.operands:
         lost = lost_path("rm", invocation, operand, everything=everything)
@@ -98,13 +98,13 @@ def _rm(invocation: Invocation) -> Iterator[Destruction]:
 
 def _rmdir(invocation: Invocation) -> Iterator[Destruction]:
     # Removes empty directories only, so it is at most PLAIN.
-    for operand in parse(invocation.argv[1:]).operands:
+    for operand in invocation.options().operands:
         lost = lost_path("rmdir", invocation, operand)
         yield Destruction(lost.verb, lost.target, min(lost.badness, Badness.PLAIN))
 
 
 def _truncate(invocation: Invocation) -> Iterator[Destruction]:
-    options = parse(invocation.argv[1:], frozenset(("-s", "--size", "-r", "--reference")))
+    options = invocation.options("-s --size -r --reference")
     size = (options.value("-s", "--size") or "").lstrip()
     if re.fullmatch(r"0+[A-Za-z]*|\d{1,2}", size) or size.startswith(("-", "<")):
         for operand in options.operands:
@@ -112,7 +112,7 @@ def _truncate(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _mv(invocation: Invocation) -> Iterator[Destruction]:
-    options = parse(invocation.argv[1:], frozenset(("-S", "--suffix", "-t", "--target-directory")))
+    options = invocation.options("-S --suffix -t --target-directory")
     into = options.value("-t", "--target-directory")
     operands = (*options.operands, into) if into else options.operands
     if len(operands) < 2:
@@ -138,16 +138,16 @@ def _moved_away(invocation: Invocation, sources: tuple[str, ...], destination: s
 
 
 def _cp(invocation: Invocation) -> Iterator[Destruction]:
-    operands = parse(invocation.argv[1:]).operands
+    operands = invocation.options().operands
     if len(operands) > 1 and operands[0] == "/dev/null":
         for operand in operands[1:]:
             yield _emptied("truncate", invocation, operand)
     elif len(operands) > 1 and is_disk(operands[-1]):
-        yield _device("write_device", operands[-1])
+        yield device_loss("write_device", operands[-1])
 
 
 def _sort(invocation: Invocation) -> Iterator[Destruction]:
-    options = parse(invocation.argv[1:], frozenset(("-o", "--output", "-k", "-t", "-S", "-T")))
+    options = invocation.options("-o --output -k -t -S -T")
     if options.operands == ("/dev/null",):
         for file in options.values("-o", "--output"):
             yield _emptied("truncate", invocation, file)
@@ -164,7 +164,7 @@ def _mirror(verb: str, delete_options: tuple[str, ...]) -> Callable[[Invocation]
     """Return a reader of `rsync --delete source destination` and similar programs."""
 
     def read(invocation: Invocation) -> Iterator[Destruction]:
-        options = parse(invocation.argv[1:], frozenset(("-e", "--rsh", "--exclude", "--include", "-f", "--filter")))
+        options = invocation.options("-e --rsh --exclude --include -f --filter")
         if options.has("-n", "--dry-run") or len(options.operands) < 2 or not options.has(*delete_options):
             return
         destination = options.operands[-1]
@@ -180,7 +180,7 @@ def _after_word(verb: str, *words: str) -> Callable[[Invocation], Iterator[Destr
     """Return a reader of `gio trash PATH`: the operands after one of the words are lost; or all operands."""
 
     def read(invocation: Invocation) -> Iterator[Destruction]:
-        operands = parse(invocation.argv[1:]).operands
+        operands = invocation.options().operands
         if words and operands[:1] and operands[0] not in words:
             return
         for operand in operands[bool(words) :]:
@@ -219,7 +219,7 @@ def _over(verb: str, *value_options: str) -> Callable[[Invocation], Iterator[Des
 
 
 def _tee(invocation: Invocation) -> Iterator[Destruction]:
-    options = parse(invocation.argv[1:])
+    options = invocation.options()
     for operand in options.operands:
         yield from _opened(invocation, operand)
     if (invocation.reads == "/dev/null" or _is_empty(invocation)) and not options.has("-a", "--append"):
@@ -233,48 +233,6 @@ def _is_empty(invocation: Invocation) -> bool:
         return True
     return invocation.stdin is not None and not invocation.stdin.strip()
 
-
-def _dd(invocation: Invocation) -> Iterator[Destruction]:
-    for argument in invocation.argv[1:]:
-        if argument.startswith("of=") and is_disk(invocation.path(argument[3:])):
-            yield _device("dd", invocation.path(argument[3:]))
-        elif (
-            argument.startswith("of=")
-            and not argument.startswith("of=/dev/")
-            and not _FILLERS.isdisjoint(invocation.argv)
-        ):
-            yield from _overwritten(invocation, argument[3:])
-
-
-def _overwritten(invocation: Invocation, path: str) -> Iterator[Destruction]:
-    # New images, swap files and test data are created in the same way; their names show it.
-    if not re.search(r"\.(?:img|iso|bin|swap|dat|raw|qcow2|test|tmp)$|swapfile|zero|random|test|dummy", path):
-        yield lost_path("dd", invocation, path)
-
-
-def _disk_tool(
-    verb: str, *, only_with: tuple[str, ...] = (), not_with: tuple[str, ...] = (), value_options: tuple[str, ...] = ()
-) -> Callable[[Invocation], Iterator[Destruction]]:
-    """Return a reader of tools that overwrite a disk or a disk image."""
-    takes_value = frozenset(value_options)
-
-    def read(invocation: Invocation) -> Iterator[Destruction]:
-        options: Options = parse(invocation.argv[1:], takes_value)
-        words = set(invocation.argv[1:])
-        if (only_with and not words & set(only_with) and not options.has(*only_with)) or (
-            words & set(not_with) or options.has(*not_with)
-        ):
-            return
-        disks = [operand for operand in options.operands if is_disk(operand)]
-        for operand in disks or [operand for operand in options.operands[-1:] if "/" in operand or "." in operand]:
-            yield lost_path(verb, invocation, operand)
-
-    return read
-
-
-_MKFS = _disk_tool(
-    "mkfs", not_with=("-n", "-N"), value_options=("-t", "--type", "-L", "-b", "-m", "-i", "-O", "-E", "-U")
-)
 
 TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     "rm": _rm,
@@ -305,42 +263,7 @@ TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
         "rsync_delete",
         ("--delete", "--del", *(f"--delete-{when}" for when in ("before", "during", "after", "delay", "excluded"))),
     ),
-    "dd": _dd,
-    "mkfs": _MKFS,
-    "mke2fs": _MKFS,
-    "mkswap": _disk_tool("mkswap"),
-    "newfs": _disk_tool("mkfs", not_with=("-N",)),
-    "wipefs": _disk_tool(
-        "wipefs", only_with=("-a", "--all", "-o"), not_with=("-n", "--no-act"), value_options=("-o", "-t")
-    ),
-    "fdisk": _disk_tool("fdisk", not_with=("-l", "--list", "-s")),
-    "sfdisk": _disk_tool("sfdisk", not_with=("-l", "-d", "--dump", "--list", "-n", "--no-act", "--json", "-J")),
-    "sgdisk": _disk_tool("sgdisk", not_with=("-p", "--print", "-i", "--info", "-v", "--verify", "-P", "--pretend")),
-    "parted": _disk_tool("parted", only_with=("mklabel", "mktable", "rm", "mkpart", "resizepart")),
-    "blkdiscard": _disk_tool("blkdiscard"),
-    "badblocks": _disk_tool("badblocks", only_with=("-w",)),
-    "cryptsetup": _disk_tool("cryptsetup", only_with=("luksFormat", "luksErase", "erase", "reencrypt")),
-    "mdadm": _disk_tool("mdadm", only_with=("--zero-superblock",)),
-    "hdparm": _disk_tool("hdparm", only_with=("--security-erase", "--trim-sector-ranges")),
-    "nvme": _disk_tool("nvme", only_with=("format", "sanitize", "delete-ns")),
-    "pvremove": _disk_tool("pvremove"),
-    "vgremove": lambda it: _volumes("vgremove", "volume", it.argv[1:]),
-    "lvremove": lambda it: _volumes("lvremove", "volume", it.argv[1:]),
-    "zfs": lambda it: _volumes("zfs_destroy", "volume", _after(it, "destroy")),
-    "zpool": lambda it: _volumes("zpool_destroy", "volume", _after(it, "destroy", "labelclear")),
-    "btrfs": lambda it: _volumes("btrfs_delete", "volume", it.argv[3:] if it.argv[2:3] == ("delete",) else ()),
 }  # fmt: skip
-
-
-def _after(invocation: Invocation, *subcommands: str) -> tuple[str, ...]:
-    return invocation.argv[2:] if invocation.argv[1:2] and invocation.argv[1] in subcommands else ()
-
-
-def _volumes(verb: str, kind: str, arguments: tuple[str, ...]) -> Iterator[Destruction]:
-    options = parse(arguments)
-    if not options.has("-n", "--dry-run", "-t", "--test"):
-        for operand in options.operands:
-            yield Destruction(verb, f"{kind}={operand}", Badness.SEVERE)
 
 
 def redirections(invocation: Invocation) -> Iterator[Destruction]:
@@ -349,7 +272,7 @@ def redirections(invocation: Invocation) -> Iterator[Destruction]:
         path = invocation.path(target)
         yield from _opened(invocation, target)
         if is_disk(path):
-            yield _device("write_device", path)
+            yield device_loss("write_device", path)
         elif operator in _TRUNCATING and not path.startswith("/dev/"):
             if _writes_nothing(invocation):
                 is_heredoc = invocation.argv == ("cat",) and not invocation.reads and invocation.upstream is None

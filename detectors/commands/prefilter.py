@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from haltline.detectors.commands.effects.programs import WORDS, may_act
 from haltline.detectors.commands.effects.statements import MAYBE
+from haltline.detectors.commands.shell.only_write import WRITTEN_FILE
 
 
 def _words(text: str) -> frozenset[bytes]:
@@ -59,23 +60,10 @@ _CLIENTS_OF_SQL = _words("""
     psql mysql mariadb sqlplus clickhouse mongosh mongo cqlsh snowsql duckdb sqlcmd gremlin arangosh redis
 """)
 _CHANGES_THERE = _words("post xpost put xput patch xpatch data json d request f form")
-_PAIRS = tuple(
-    map(
-        _words,
-        (
-            "update set",
-            "update unset",
-            "s update",
-            "schema load",
-            "row security",
-            "alter table",
-            "alter database",
-            "create policy",
-            "alter role",
-            "alter user",
-        ),
-    )
-)
+_PAIRS = tuple(map(_words, (
+    "update set", "update unset", "s update", "schema load", "row security", "alter table", "alter database",
+    "create policy", "alter role", "alter user",
+)))  # fmt: skip
 _FILTER_WORDS = _words("base64 gbase64 xxd rev tr")
 # Every command line that creates something has one of these, or a redirection.
 CREATES = _words("""
@@ -93,10 +81,6 @@ _WORD_CHARS = b"abcdefghijklmnopqrstuvwxyz0123456789_"
 # Lower case; everything but word characters becomes a blank. A byte table is five times as fast as a `str` one.
 _SPACED = bytes(low if low in _WORD_CHARS else 32 for low in (bytes([code]).lower()[0] for code in range(256)))
 _QUOTES = re.compile(r"""["'\\]+""")
-WRITTEN_FILE = re.compile(
-    r"cat +(?:<< *'(?P<end>\w+)' *> *(?P<file>(?!/dev)[\w./-]+)|> *(?P<file_>(?!/dev)[\w./-]+) *<< *'(?P<end_>\w+)')\n",
-    re.ASCII,
-)
 _INSIDE_WORD = re.compile(r"""["'\\](?<=\w["'\\])["'\\\r\n]*+\w""")
 _REPLACE = re.compile(r"replace(?![\w(])", re.IGNORECASE)
 _DEVICE = re.compile(
@@ -334,29 +318,9 @@ def _may_empty_a_file(text: str) -> bool:
 
 
 _OF_NOTHING = (
-    "</dev/null",
-    "< /dev/null",
-    "-c0",
-    "-c 0",
-    "-n0",
-    "-n 0",
-    "awk 0",
-    "{}",
-    "{ }",
-    "NR<",
-    "NR <",
-    "!1",
-    "grep -v",
-    "sed d",
-    "sed -n",
-    "jq -n",
-    "jq empty",
-    "print >",
-    '"" >',
-    "FILENAME",
-    ": |",
-    "true |",
-)
+    "</dev/null", "< /dev/null", "-c0", "-c 0", "-n0", "-n 0", "awk 0", "{}", "{ }", "NR<", "NR <", "!1", "grep -v",
+    "sed d", "sed -n", "jq -n", "jq empty", "print >", '"" >', "FILENAME", ": |", "true |",
+)  # fmt: skip
 _NOTHING_OF_IT = re.compile(
     r"<\s?/dev/null|\b(?:head|tail)\s+-[cn]\s?0|\b[gm]?awk\s+['\"]?(?:0|!1|NR\s?<|(?:BEGIN|END)?\s*\{\s*\})"
     r"|grep\s+-\w*v\w*\s+['\"]?(?:[.^]\*?)?['\"]?\s|sed\s+(?:['\"]?d|-n\b)|jq\s+(?:-n|empty)|\bprintf?\s*\(?(?:\"\")?\)?\s*>|>\s*FILENAME|(?:^|[\s;&(])(?::|true)\s*\|"

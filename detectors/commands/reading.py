@@ -5,16 +5,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-import msgspec
-import orjson
-
-from haltline.detectors.commands import code, files, notebooks, pipes, scripts, surroundings
-from haltline.detectors.commands.carriers import recipes, schedule
-from haltline.detectors.commands.code_creations import code_creations
+from haltline.detectors.commands import files, surroundings
+from haltline.detectors.commands.code import interpreter as code
+from haltline.detectors.commands.code import notebooks, scripts
+from haltline.detectors.commands.code.creations import code_creations
+from haltline.detectors.commands.code.values import Call
 from haltline.detectors.commands.creations import creations
 from haltline.detectors.commands.effects import programs as effects
 from haltline.detectors.commands.effects import requests
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import (
     LOSSES,
     MAX_COMMAND_CHARS,
@@ -25,25 +23,35 @@ from haltline.detectors.commands.model import (
     listed,
 )
 from haltline.detectors.commands.names import is_production
-from haltline.detectors.commands.options import parse
 from haltline.detectors.commands.paths import badness, canonical
 from haltline.detectors.commands.prefilter import may_destroy, may_destroy_by_code
 from haltline.detectors.commands.programs import (
     cloud,
     containers,
     databases,
+    disks,
     editors,
     git,
+    http,
     machine,
     named,
     stores,
     system,
     windows,
 )
-from haltline.detectors.commands.shell import invocations
+from haltline.detectors.commands.script_files import (
+    cells,
+    moved,
+    original,
+    run_files,
+    scripts_of_package,
+    texts_written,
+)
+from haltline.detectors.commands.shell.carriers import recipes, schedule
+from haltline.detectors.commands.shell.interpreter import invocations
+from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.sql import sql_destructions
 from haltline.detectors.commands.step_budget import StepBudget
-from haltline.detectors.commands.wrappers import SHELLS
 
 _MAX_DEPTH = 3
 _CACHED_TEXTS = 8
@@ -53,15 +61,11 @@ _MAX_PATH_CHARS = 4096
 _STEPS_OF_A_PROGRAM = 20
 _CODE_SUFFIXES = frozenset(("py", "js", "mjs", "cjs", "ts", "rb", "pl", "php", "r", "lua", "jl", "ipynb", "go"))
 _CODE_LINE = re.compile(r"python|node|ruby|perl|php|deno|bun|lua")
-_INCLUDED = re.compile(r"(?:^|\n|;)\s*(?:\\ir?|\.read|source|\\\.)\s+([^\s;]+)")
-"""Files of statements that commands of a database client include."""
 _OPENED_TO_ALL = re.compile(r"chmod(?:Sync)?\(\s*['\"]([^'\"\n]+)['\"]\s*,\s*['\"]?0?o?[0-7]?(?:777|666|767|776)\b")
 _SCHEDULES = re.compile(r"/cron(?:tab|\.d|tabs)(?:/|$)|/spool/cron/")
 _ITEM_DELETED = re.compile(r"\((?:Get-Item|Get-ChildItem|gi|gci)\s+['\"]?([^()'\"]+)['\"]?\)\.Delete\(", re.IGNORECASE)
 _USER = re.compile(r"^\s*(?:root|www-data|nobody|ubuntu|\w+)\s+(?=(?:/\S*/)?[a-z][\w.-]*\s)")
 """The user in a line of a system crontab."""
-_RUN_SOURCES = frozenset(("go", "tsx", "ts-node", "java", "swift", "kotlin", "scala", "rust-script", "dotnet-script"))
-"""Programs that compile and run a source file."""
 _RUN_HERE = re.compile(r"\./([\w.-]+)")
 
 
@@ -77,9 +81,11 @@ def _both(
 
 _TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     **files.TOOLS,
+    **disks.TOOLS,
     **editors.TOOLS,
     **git.TOOLS,
     **databases.TOOLS,
+    **http.TOOLS,
     **containers.TOOLS,
     **cloud.TOOLS,
     **system.TOOLS,
@@ -196,52 +202,24 @@ def remakers(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
     return tuple(places)
 
 
-def renames(command: str, *, cwd: str | None = None) -> tuple[tuple[str, str], ...]:
-    """Return the new and old target of each move in a command line."""
-    found: list[tuple[str, str]] = []
-    for invocation in invocations(command, cwd=cwd):
-        found += _moved(invocation)
-    return tuple(found)
-
-
-def _moved(invocation: Invocation) -> Iterator[tuple[str, str]]:
-    if invocation.name == "ln":
-        words = [word for word in invocation.argv[1:] if not word.startswith("-")]
-        if len(words) == 2:
-            yield f"path={invocation.path(words[1])}/", f"path={invocation.path(words[0])}"
-        return
-    if invocation.name != "mv":
-        return
-    options = parse(invocation.argv[1:], frozenset(("-S", "--suffix", "-t", "--target-directory")))
-    into = options.value("-t", "--target-directory")
-    operands = (*options.operands, f"{into}/") if into else options.operands
-    if len(operands) < 2 or operands[-1] == "/dev/null":
-        return
-    destination = operands[-1]
-    for source in operands[:-1]:
-        old = f"path={invocation.path(source)}"
-        inside = f"{destination.rstrip('/')}/{source.rstrip('/').rpartition('/')[2]}"
-        if len(operands) == 2 and not destination.endswith("/"):
-            yield f"path={invocation.path(destination)}", old
-        yield f"path={invocation.path(inside)}", old
-
-
 def _of_command(  # noqa: PLR0912 - one case after another
     command: str, cwd: str | None, depth: int, work: StepBudget
 ) -> Iterator[Destruction]:
-    moved: dict[str, str] = {}
+    renamed: dict[str, str] = {}
     written: dict[str, str] = {}
     for invocation in invocations(command, cwd=cwd, work=work):
         if not work.take(_STEPS_OF_A_PROGRAM):
             return
         for found in _of_invocation(invocation, depth, work):
-            if moved and len(found.target) <= _MAX_PATH_CHARS:
+            if renamed and len(found.target) <= _MAX_PATH_CHARS:
                 work.take(found.target.count("/"))
-                yield _known_as(found, moved)
+                origin = original(found.target, renamed)
+                bad = badness(origin.removeprefix("path="), everything=True)
+                yield replace(found, target=origin, badness=bad) if origin else found
             else:
                 yield found
         if invocation.name in ("mv", "ln"):
-            moved.update(_moved(invocation))
+            renamed.update(moved(invocation))
         if invocation.name in ("mv", "cp") and written:
             operands = [word for word in invocation.argv[1:] if not word.startswith("-")]
             text = written.get(invocation.path(operands[0])) if len(operands) == 2 else None
@@ -252,7 +230,7 @@ def _of_command(  # noqa: PLR0912 - one case after another
                 text = written.get(file)
                 if text is not None:
                     yield from _of_file(file, text, invocation.cwd, depth + 1, work)
-        texts = _texts_written(invocation)
+        texts = texts_written(invocation)
         written.update(texts)
         for file, text in texts.items():
             if _SCHEDULES.search(file) is not None and depth < _MAX_DEPTH:
@@ -268,11 +246,11 @@ def _of_file(file: str, text: str, cwd: str | None, depth: int, work: StepBudget
     if suffix == "sql":
         yield from sql_destructions(text, work=work)
     elif suffix == "ipynb":
-        yield from _of_code(_cells(text), cwd, work)
+        yield from _of_code(cells(text), cwd, work)
     elif suffix in _CODE_SUFFIXES or (first.startswith("#!") and _CODE_LINE.search(first)):
         yield from _of_code(text, cwd, work)
     elif name == "package.json":
-        for command in _scripts_of_package(text):
+        for command in scripts_of_package(text):
             yield from _of_command(command, cwd, depth + 1, work)
     elif name in ("makefile", "gnumakefile", "justfile") or suffix == "mk":
         for line in recipes(text):
@@ -281,37 +259,6 @@ def _of_file(file: str, text: str, cwd: str | None, depth: int, work: StepBudget
         for line in schedule(text):
             yield from _of_command(line, cwd, depth + 1, work)
         yield from _of_command(text, cwd, depth + 1, work)
-
-
-def _scripts_of_package(text: str) -> list[str]:
-    package = _json(text)
-    declared_scripts = package.get("scripts") if isinstance(package, dict) else None
-    return (
-        [line for line in declared_scripts.values() if isinstance(line, str)]
-        if isinstance(declared_scripts, dict)
-        else []
-    )
-
-
-def _cells(text: str) -> str:
-    """Return the code cells of a notebook, joined by newlines."""
-    notebook = _json(text)
-    cells = notebook.get("cells") if isinstance(notebook, dict) else None
-    found: list[str] = []
-    for cell in cells if isinstance(cells, list) else ():
-        source = cell.get("source") if isinstance(cell, dict) and cell.get("cell_type", "code") == "code" else None
-        if isinstance(source, list):
-            source = "".join(line for line in source if isinstance(line, str))
-        if isinstance(source, str):
-            found.append(source)
-    return "\n".join(found)
-
-
-def _json(text: str) -> object:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
 
 
 def file_destructions(file: str, text: str, *, cwd: str | None = None) -> tuple[Destruction, ...]:
@@ -326,71 +273,6 @@ def file_destructions(file: str, text: str, *, cwd: str | None = None) -> tuple[
     made = (*creations(text, cwd=cwd), *code_creations(text, cwd=cwd, folders=False))
     remade = {target for target in made if not target.startswith("path=/")}
     return tuple(one for one in found if one.target not in remade)[:_MAX_OF_FILE]
-
-
-def files_written(command: str, *, cwd: str | None = None) -> dict[str, str]:
-    """Return the text of each file that a command line writes, by path, if the command line contains the text."""
-    found: dict[str, str] = {}
-    for invocation in invocations(command, cwd=cwd):
-        found.update(_texts_written(invocation))
-    return found
-
-
-def files_run(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
-    """Return the paths of the files that a command line runs."""
-    return tuple(file for invocation in invocations(command, cwd=cwd) for file in run_files(invocation))
-
-
-def run_files(invocation: Invocation) -> list[str]:
-    """Return the paths of the files that one program runs: itself, a script, a Makefile, a file of statements."""
-    found: list[str] = []
-    if "/" in invocation.called:
-        found.append(invocation.path(invocation.called))
-    operands = [word for word in invocation.argv[1:] if not word.startswith("-")]
-    words = invocation.argv
-    if invocation.name in scripts.INTERPRETERS and "-m" in words[1:-1]:
-        found.append(invocation.path(f"{words[words.index('-m', 1) + 1].replace('.', '/')}.py"))
-    elif invocation.name in ("npm", "yarn", "pnpm", "bun"):
-        found.append(invocation.path("package.json"))
-    elif invocation.name in ("jupyter", "papermill", "nbconvert", "crontab"):
-        found += [invocation.path(word) for word in operands if word not in ("nbconvert", "execute", "run")]
-    elif invocation.name in scripts.INTERPRETERS or invocation.name in ("source", ".", "bash", "sh", "zsh", "dash"):
-        found += [invocation.path(operands[0])] if operands else []
-    elif invocation.name in _RUN_SOURCES:
-        found += [invocation.path(word) for word in operands[-2:] if "." in word]
-    elif invocation.name in ("make", "gmake", "just"):
-        found += [invocation.path(name) for name in ("Makefile", "makefile", "justfile")]
-    if invocation.name in databases.CLIENTS or invocation.name in (*scripts.INTERPRETERS, *SHELLS):
-        upstream = invocation.upstream
-        if upstream is not None and upstream.name == "cat":
-            found += [upstream.path(word) for word in upstream.argv[1:] if not word.startswith("-")]
-        if invocation.reads:
-            found.append(invocation.path(invocation.reads))
-    if invocation.name in databases.CLIENTS:
-        found += [invocation.path(file) for word in words[1:] for file in _INCLUDED.findall(word)]
-    if invocation.name in databases.CLIENTS or invocation.name in ("make", "gmake", "docker"):
-        found += [invocation.path(words[at + 1]) for at, word in enumerate(words[:-1]) if word in ("-f", "--file")]
-    return found
-
-
-def _texts_written(invocation: Invocation) -> dict[str, str]:
-    files_ = [target for operator, target in invocation.writes if operator in (">", ">|", "&>", ">>")]
-    if invocation.name == "tee":
-        files_ += [word for word in invocation.argv[1:] if not word.startswith("-")]
-    text = pipes.output(msgspec.structs.replace(invocation, writes=())) if files_ else None
-    return {invocation.path(file): text for file in files_} if text else {}
-
-
-def _known_as(found: Destruction, moved: Mapping[str, str]) -> Destruction:
-    """Return a loss under the path that the target had before it was moved."""
-    place = found.target
-    while place:
-        origin = moved.get(place) or (moved.get(f"{place}/") if place != found.target else None)
-        if origin is not None:
-            target = origin + found.target[len(place) :]
-            return replace(found, target=target, badness=badness(target.removeprefix("path="), everything=True))
-        place = place.rpartition("/")[0]
-    return found
 
 
 def _of_invocation(invocation: Invocation, depth: int, work: StepBudget) -> Iterator[Destruction]:
@@ -433,7 +315,7 @@ def begins_with_program(text: str) -> bool:
     return bool(words) and (_reader(words[0]) is not None or words[0] in effects.TABLE.rows)
 
 
-def _of_call(call: scripts.Call, invocation: Invocation, depth: int, work: StepBudget) -> Iterator[Destruction]:
+def _of_call(call: Call, invocation: Invocation, depth: int, work: StepBudget) -> Iterator[Destruction]:
     """Yield what a call inside a small program destroys."""
     if call.kind == "shell":
         yield from _of_command(call.argument, invocation.cwd, depth + 1, work)

@@ -7,12 +7,12 @@ Misses: test environments with other names; valuable targets with the name of a 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production, is_test, is_throwaway
+from haltline.detectors.commands.shell.invocation import Invocation
 
 _TESTS = r"(?:tests?|testing|e2e|ci|tmp|temp|scratch|sandbox|dummy|throwaway|:?memory:?|fixtures?)"
 _TEST_NAME = re.compile(rf"(?:.*[\W_])?{_TESTS}(?:[\W_].*|\d*)", re.IGNORECASE)
@@ -31,9 +31,6 @@ _LOCAL_SERVICE = re.compile(r"(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\
 _DATABASE_PROGRAMS = frozenset(listed("""
     psql pgcli mysql mycli mariadb sqlite3 sqlite duckdb mongosh mongo clickhouse-client cockroach usql sqlcmd
 """))  # fmt: skip
-_KNOWN = _DATABASE_PROGRAMS | {
-    "kubectl", "helm", "oc", "redis-cli", "valkey-cli", "aws", "gsutil", "mc", "docker", "docker-compose", "podman",
-}  # fmt: skip
 _MAX_CHARS, _MAX_WORDS = 256, 256
 """The numbers of characters and words that are checked, which bound the time for any text."""
 _TEST_NUMBERS = frozenset(("14", "15"))
@@ -75,25 +72,52 @@ def _is_of_tests(found: Destruction, invocation: Invocation) -> bool:
     if any(_ENVIRONMENT.fullmatch(one[:_MAX_CHARS]) for one in invocation.assigned):
         return True
     name, argv = invocation.name, invocation.argv[1:_MAX_WORDS]
-    if name not in _KNOWN and found.verb != "reset_database":
+    if name not in _BY_PROGRAM and found.verb != "reset_database":
         return False
     values = [(option, value) for option, value in _valued(argv) if option in _OPTIONS]
-    if name in ("kubectl", "helm", "oc"):
-        nothing_lasts = not found.target.startswith(("k8s=namespace", "k8s=persistent", "k8s=node"))
-        pattern = _DATABASE_NAME if found.target.startswith(("k8s=pod/", "k8s=job/")) else _TEST_NAME
-        return nothing_lasts and any(pattern.fullmatch(value) for _, value in values)
-    if name in _DATABASE_PROGRAMS:
-        where = [value for option, value in values if option in ("-d", "--dbname", "--database", "--db", "-D")]
-        where += [word.rpartition("/")[2][:_MAX_CHARS] for word in argv if word[:1] != "-" and " " not in word][:2]
-        return found.verb.startswith(_ROWS_ONLY) and any(_DATABASE_NAME.fullmatch(one) for one in where)
-    if name in ("redis-cli", "valkey-cli"):
-        return "-h" not in argv and any(option == "-n" and value in _TEST_NUMBERS for option, value in values)
-    if name in ("aws", "gsutil", "mc"):
-        endpoints = [value for option, value in _valued(argv) if option == "--endpoint-url"]
-        return any(_LOCAL_SERVICE.fullmatch(one) for one in endpoints)
-    if name in ("docker", "docker-compose", "podman"):
-        return found.verb.startswith("compose") and any(_TEST_NAME.fullmatch(value) for _, value in values)
+    holds = _BY_PROGRAM.get(name, _is_reset)
+    return holds(found, argv, values)
+
+
+Values: TypeAlias = list[tuple[str, str]]
+
+
+def _of_cluster(found: Destruction, _: tuple[str, ...], values: Values) -> bool:
+    lasts = found.target.startswith(("k8s=namespace", "k8s=persistent", "k8s=node"))
+    pattern = _DATABASE_NAME if found.target.startswith(("k8s=pod/", "k8s=job/")) else _TEST_NAME
+    return not lasts and any(pattern.fullmatch(value) for _, value in values)
+
+
+def _of_database(found: Destruction, argv: tuple[str, ...], values: Values) -> bool:
+    where = [value for option, value in values if option in ("-d", "--dbname", "--database", "--db", "-D")]
+    where += [word.rpartition("/")[2][:_MAX_CHARS] for word in argv if word[:1] != "-" and " " not in word][:2]
+    return found.verb.startswith(_ROWS_ONLY) and any(_DATABASE_NAME.fullmatch(one) for one in where)
+
+
+def _of_redis(_: Destruction, argv: tuple[str, ...], values: Values) -> bool:
+    return "-h" not in argv and any(option == "-n" and value in _TEST_NUMBERS for option, value in values)
+
+
+def _of_local_service(_: Destruction, argv: tuple[str, ...], __: Values) -> bool:
+    return any(option == "--endpoint-url" and _LOCAL_SERVICE.fullmatch(value) for option, value in _valued(argv))
+
+
+def _of_compose(found: Destruction, _: tuple[str, ...], values: Values) -> bool:
+    return found.verb.startswith("compose") and any(_TEST_NAME.fullmatch(value) for _, value in values)
+
+
+def _is_reset(found: Destruction, _: tuple[str, ...], values: Values) -> bool:
     return found.verb == "reset_database" and any(_TEST_NAME.fullmatch(value) for _, value in values)
+
+
+_BY_PROGRAM: Mapping[str, Callable[[Destruction, tuple[str, ...], Values], bool]] = {
+    **dict.fromkeys(("kubectl", "helm", "oc"), _of_cluster),
+    **dict.fromkeys(_DATABASE_PROGRAMS, _of_database),
+    **dict.fromkeys(("redis-cli", "valkey-cli"), _of_redis),
+    **dict.fromkeys(("aws", "gsutil", "mc"), _of_local_service),
+    **dict.fromkeys(("docker", "docker-compose", "podman"), _of_compose),
+}
+"""What shows that a loss by a program is in a test environment."""
 
 
 def _valued(argv: tuple[str, ...]) -> list[tuple[str, str]]:

@@ -6,8 +6,8 @@ from functools import lru_cache
 from haltline.detectors.commands import creations, file_destructions, files_written, remakers
 from haltline.detectors.commands import may_create as text_may_create
 from haltline.detectors.commands import renames as shell_renames
-from haltline.detectors.commands.code_creations import code_creations
-from haltline.detectors.commands.model import as_row
+from haltline.detectors.commands.code.creations import code_creations
+from haltline.detectors.commands.model import as_row, listed
 from haltline.detectors.commands.prefilter import may_destroy_by_code
 from haltline.detectors.commands.sql import sql_creations, sql_renames
 from haltline.detectors.features import command_effects, tool_name_severity
@@ -38,19 +38,9 @@ _ANY_THING = frozenset(("path", "file_path", "filename", "file", "name", "id", "
 _FILES = re.compile(r"^\*\*\* Add File: (?P<file>.+)$", re.MULTILINE)
 _RENAMES_SQL = re.compile(r"rename|swap", re.IGNORECASE)
 _RENAMES = frozenset(("rename", "move", "mv"))
-CONTENT_ARGS = (
-    "content",
-    "file_text",
-    "text",
-    "contents",
-    "new_content",
-    "file_content",
-    "code",
-    "data",
-    "body",
-    "source",
-    "code_edit",
-)
+CONTENT_ARGS = listed("""
+    content file_text text contents new_content file_content code data body source code_edit
+""")  # fmt: skip
 _PUT_IN = ("new_str", "new_string", "insert_text", "replacement")
 _PUT_IN_NAMES = frozenset(_PUT_IN)
 _MAX_OF_FILE = 32

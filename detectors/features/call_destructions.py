@@ -20,6 +20,7 @@ from haltline.detectors.commands import is_read_whole as text_is_read_whole
 from haltline.detectors.commands.effects.requests import is_own_server
 from haltline.detectors.commands.model import BLANK, LOSSES, ActEffect, of_row
 from haltline.detectors.commands.paths import badness as path_badness
+from haltline.detectors.commands.script_files import original
 from haltline.detectors.commands.step_budget import StepBudget
 from haltline.detectors.commands.surroundings import names_tests
 from haltline.detectors.features import tool_effects, tool_name_severity
@@ -296,21 +297,12 @@ def destroyed_by_files(act: ToolCall) -> tuple[Destruction, ...]:
 
 def known_as(destruction: Destruction, renamed: dict[str, str]) -> Destruction:
     """Return the loss of a renamed target under its original name."""
-    place = destruction.target
-    while place:
-        origin = renamed.get(place)
-        if origin is None and place != destruction.target:
-            origin = renamed.get(f"{place}/")  # a link: its contents are lost, not the link itself
-        if origin is not None:
-            target = origin + destruction.target[len(place) :]
-            bad = (
-                path_badness(target.removeprefix("path="), everything=True)
-                if target.startswith("path=")
-                else tool_name_severity.badness(destruction.verb, target)
-            )
-            return replace(destruction, target=target, badness=bad)
-        place = place.rpartition("/")[0]
-    return destruction
+    target = original(destruction.target, renamed)
+    if not target:
+        return destruction
+    if target.startswith("path="):
+        return replace(destruction, target=target, badness=path_badness(target[5:], everything=True))
+    return replace(destruction, target=target, badness=tool_name_severity.badness(destruction.verb, target))
 
 
 def held(destruction: Destruction, renamed: dict[str, str]) -> list[Destruction]:

@@ -14,7 +14,7 @@ from haltline.detectors.commands.effects.programs import TABLE
 from haltline.detectors.commands.model import LOSSES, ActEffect, Badness, Destruction
 from haltline.detectors.commands.prefilter import may_destroy
 from haltline.detectors.commands.reading import reader_of
-from haltline.detectors.commands.shell import invocations
+from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.features.call import Phase
 from haltline.detectors.features.call_tracker import CallTracker
 from haltline.detectors.features.observation import Observation

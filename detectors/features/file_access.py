@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from haltline.detectors.commands.invocation import STDIN, Invocation
 from haltline.detectors.commands.paths import canonical
-from haltline.detectors.commands.shell import invocations
+from haltline.detectors.commands.shell.interpreter import invocations
+from haltline.detectors.commands.shell.invocation import STDIN, Invocation
 from haltline.detectors.features.observation_protocol import ToolCall
 from haltline.detectors.features.tool_classifier import cwd_of
 from haltline.schemas.events import Effect

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from haltline.detectors.commands.invocation import Invocation
-from haltline.detectors.commands.shell import invocations
+from haltline.detectors.commands.shell.interpreter import invocations
+from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.features.tool_classifier import cwd_of
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading

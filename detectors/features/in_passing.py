@@ -9,7 +9,7 @@ Misses: the order in which a command line uses a name that it assembles, unless 
 import re
 from collections.abc import Collection
 
-from haltline.detectors.commands.code_creations import code_creations
+from haltline.detectors.commands.code.creations import code_creations
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS
 from haltline.detectors.commands.names import is_test
 from haltline.detectors.features import call_changes, tool_classifier

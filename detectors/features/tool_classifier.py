@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from haltline.detectors.commands import destructive_shapes
+from haltline.detectors.commands.model import listed
 from haltline.detectors.features import tool_effects, tool_name_severity
 from haltline.detectors.features.tool import KnownTool
 from haltline.schemas.events import ActionEvent, Effect
@@ -77,21 +78,9 @@ UNKNOWN = "unknown"
 """The target of an event without one."""
 _QUALIFIED = ("database", "schema", "table")
 _QUALIFIED_NAMES = frozenset(_QUALIFIED)
-_PATH_ARGS = frozenset(
-    {
-        "path",
-        "file_path",
-        "filepath",
-        "target_file",
-        "filename",
-        "file",
-        "paths",
-        "file_paths",
-        "directory",
-        "dir",
-        "folder",
-    }
-)
+_PATH_ARGS = frozenset(listed("""
+    path file_path filepath target_file filename file paths file_paths directory dir folder
+"""))  # fmt: skip
 ONLY_LOOKS = frozenset({"view", "read", "show", "list"})
 """Values of an editor's `command` that only read."""
 _OF_EDITORS = frozenset(("create", "view", "str_replace", "insert", "undo_edit"))

@@ -16,7 +16,7 @@ from haltline.detectors.commands import begins_with_program, code_destructions, 
 from haltline.detectors.commands.destructive_shapes import in_snake
 from haltline.detectors.commands.effects import company, labels, orders, requests, statements, tools
 from haltline.detectors.commands.effects.languages import in_english
-from haltline.detectors.commands.model import ActEffect, Badness, Destruction
+from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_test, is_throwaway
 from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import words
@@ -38,25 +38,9 @@ _CLICK_INSTRUCTION = re.compile(
 """An instruction to click something, for a tool that finds the element itself."""
 _ACCEPTED = ("accept", "confirm", "ok")
 _SELECTOR = re.compile(r"\[[\w-]+[*^$~|]?=|[#.>:()=\[\]\"'/@*]+")
-_TAGS = frozenset(
-    (
-        "button",
-        "has",
-        "text",
-        "input",
-        "type",
-        "a",
-        "div",
-        "span",
-        "role",
-        "id",
-        "class",
-        "data",
-        "testid",
-        "btn",
-        "contains",
-    )
-)
+_TAGS = frozenset(listed("""
+    button has text input type a div span role id class data testid btn contains
+"""))  # fmt: skip
 _CODE_CLICK = re.compile(r"^.*(?:\.click\(|\.tap\(|\.press\(|\.submit\().*$", re.MULTILINE)
 _LITERAL = re.compile(r"""(["'`])((?:(?!\1).){2,160})\1""")
 _STATEMENTS = ("query", "statement", "update", "cypher", "sparql", "gql", "cql", "q", "command")
@@ -245,21 +229,9 @@ def _moved_away(
     return ()
 
 
-_ORIGINS = (
-    "source",
-    "src",
-    "from",
-    "path",
-    "old_path",
-    "from_path",
-    "source_path",
-    "id",
-    "message_id",
-    "page_id",
-    "file_id",
-    "email_id",
-    "name",
-)
+_ORIGINS = listed("""
+    source src from path old_path from_path source_path id message_id page_id file_id email_id name
+""")  # fmt: skip
 
 
 def _is_nothing_serious(target: str) -> bool:

@@ -9,7 +9,7 @@ Fires: on every destructive attempt that completes `max_deletes` within `window_
 Quiet: scratch files, build output, and what belongs to the session (see `belongings`); what an act creates itself,
     acknowledged messages, items of carts, drafts; branches named like those of one task (`fix/x`, `ada/wip`); refused
     attempts; a declared batch, up to its number, and acts that a person has approved
-    (`interventions.control.asks_once`).
+    (`interventions.control.declared_batches`).
 Misses: destruction that neither the tool's name, nor the policy, nor the command line shows; many files in one command
     line; sessions that stay below both counts; many sessions that each destroy a little.
 """

@@ -11,9 +11,11 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from haltline.detectors.commands import code, scripts
-from haltline.detectors.commands.invocation import Invocation
-from haltline.detectors.commands.shell import invocations
+from haltline.detectors.commands.code import interpreter as code
+from haltline.detectors.commands.code import scripts
+from haltline.detectors.commands.code.values import Call
+from haltline.detectors.commands.shell.interpreter import invocations
+from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.features.observation import Observation
 from haltline.detectors.framework.base import Attempts, OfAttempts, settings
 from haltline.schemas.events import Effect
@@ -146,7 +148,7 @@ def _of_text(act: Observation) -> str:
     return ""
 
 
-def _of_code(calls: list[code.Call], text: str) -> str:
+def _of_code(calls: list[Call], text: str) -> str:
     """What a program does to haltline: by a command line, by its console, or by a file that it writes."""
     if not calls and _HINT.search(text) is None:
         return ""

@@ -7,12 +7,10 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
 
-from haltline.interventions.acgp import trust
+from haltline.interventions.acgp import scores as measured
 from haltline.interventions.acgp.conditions import Condition, Unknown, compiled
-from haltline.interventions.acgp.scores import TIERS, Intervention, by_risk, ctq, scores_of
-from haltline.interventions.acgp.trust import Standing
-from haltline.interventions.levels.level_choice import Chosen, held_back
-from haltline.interventions.levels.strategies import PLACES
+from haltline.interventions.acgp.scores import TIERS, Intervention, Standing, by_risk, ctq, scores_of
+from haltline.interventions.levels.strategies import PLACES, Chosen, held_back
 from haltline.interventions.state.context import Context
 from haltline.interventions.state.intervention_history import History, Trust
 from haltline.schemas.decisions import Decision, Level, Mode
@@ -117,19 +115,19 @@ class Governor:
         flag = max([*flags, *([touched.flag] if touched.flag is not None else [])], default=None)
 
         # 6. The current trust debt: stricter, but never a halt.
-        before = trust.debt_at(history.trust, event.time, governed.trust_debt)
-        standing = trust.standing_of(before, governed.trust_debt)
-        final = trust.hardened(final, standing)
+        before = measured.debt_at(history.trust, event.time, governed.trust_debt)
+        standing = measured.standing_of(before, governed.trust_debt)
+        final = measured.hardened(final, standing)
         if standing is not Standing.NORMAL and final > Intervention.OK:
             flag = flag or Severity.LOW
         steps.append(f"trust debt {before:g}: {final.value}")
 
         # 7. Review, and the amount added to the debt.
-        amount = trust.added(final, flag, governed.trust_debt)
+        amount = measured.added(final, flag, governed.trust_debt)
         after = before
         if amount:
             history.trust = history.trust or Trust(at_ms=event.time)
-            after = trust.add(history.trust, amount, event.time, governed.trust_debt)
+            after = measured.add(history.trust, amount, event.time, governed.trust_debt)
         governance = Governance(
             intervention=final.value,
             flagged=flag is not None,
@@ -141,7 +139,7 @@ class Governor:
             tripwire=touched.tripwire,
             steps=tuple(steps),
             trust_debt=after,
-            standing=trust.standing_of(after, governed.trust_debt).value,
+            standing=measured.standing_of(after, governed.trust_debt).value,
             ticket=_ticket(event, final, flag, debt=history.trust, after=after, governed=governed),
         )
         decided = _decided(

@@ -24,7 +24,6 @@ from haltline.interventions.agent.rules.book import Ticket
 from haltline.interventions.agent.rules.known_effects import known_effect, only_keeps
 from haltline.interventions.agent.settings import CallMode, GuardSettings
 from haltline.schemas.events import Effect, Outcome, SentSecret
-from haltline.schemas.record import JsonObject
 
 Targets: TypeAlias = Sequence[str] | Callable[[Mapping[str, Any]], Iterable[str]]
 """The targets of a tool: names of arguments, or a function from the arguments to `["asset_id=fact_sales"]`."""
@@ -36,6 +35,7 @@ _KWARGS = inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)
 _ONCE_KEY: Final = secrets.token_bytes(32)
 _MAX_TARGETS = 1000
 _MAX_NAME_CHARS = 512
+_SHOWN_CHARS = _MAX_NAME_CHARS - 8  # with the mark of a truncated text
 _MAX_ERROR_CHARS = 2000
 WITH_RESULT: Final = frozenset({Outcome.OK, Outcome.ERROR, Outcome.TIMEOUT})
 """Outcomes whose error text is a result. With another one the call was not made, or its result is unknown."""
@@ -72,7 +72,6 @@ class Call:
     fields: dict[str, Any] | None = field(default=None, init=False)
     _fields_json: bytes | None = field(default=None, init=False)
     known_targets: list[str] | None = field(default=None, init=False)
-    named_targets: list[str] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self.effect = known_effect(self.action, self.hint)
@@ -96,37 +95,25 @@ class Call:
         """Return the fields of an event that describe the call. Cached; not to be changed."""
         if self.fields is not None:
             return self.fields
-        if self.described is None:
-            self.described = plain(
-                self.whole,
-                max_bytes=settings.max_args_bytes if only_keeps(self.action, self.effect) else settings.max_run_bytes,
-                key=settings.digest_key.encode(),
-                pii=settings.pii_key,
-            )
-            if self.cut is not None:
-                self._describe_cut(self.described, self.cut)
-            if self.targets:
-                shown, key, pii = _MAX_NAME_CHARS - 8, settings.digest_key.encode(), settings.pii_key
-                self.named_targets = [
-                    plain_text(str(t), max_chars=shown, key=key, pii=pii) for t in self.targets[:_MAX_TARGETS]
-                ]
-        value = self.described.value
-        args: JsonObject | None = value if isinstance(value, dict) else None
+        keys, keeps = settings.keys, only_keeps(self.action, self.effect)
+        most = settings.max_args_bytes if keeps else settings.max_run_bytes
+        self.described = described = plain(self.whole, max_bytes=most, keys=keys)
+        if self.cut is not None:
+            self._describe_cut(described, self.cut)
+        targets = [plain_text(str(t), max_chars=_SHOWN_CHARS, keys=keys) for t in self.targets[:_MAX_TARGETS]]
         fields: dict[str, Any] = {
             "call_id": self.call_id,
             "action": self.action[:_MAX_NAME_CHARS],
-            "args": args,
-            "args_digest": self.described.digest,
-            "targets": self.named_targets,
+            "args": described.value if isinstance(described.value, dict) else None,
+            "args_digest": described.digest,
+            "targets": targets,
         }
         if self.hint is not None:
             fields["effect"] = self.hint
         if self.loop_key is not None:
-            fields["loop_key"] = plain_text(
-                self.loop_key, max_chars=_MAX_NAME_CHARS - 8, key=settings.digest_key.encode(), pii=settings.pii_key
-            )
-        if self.described.unread_from is not None:
-            fields["unread_from"] = self.described.unread_from
+            fields["loop_key"] = plain_text(self.loop_key, max_chars=_SHOWN_CHARS, keys=keys)
+        if described.unread_from is not None:
+            fields["unread_from"] = described.unread_from
         self.fields = fields
         return fields
 
@@ -157,24 +144,24 @@ def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
     """Return the fields of an event that describe the output, which may be a Whole."""
     whole = whole_of(value)
     value = whole.value
-    shown, key = settings.max_output_chars, settings.digest_key.encode()
+    shown, keys = settings.max_output_chars, settings.keys
     if isinstance(value, DescribedOutput):
         given = value.head if shown else None
         return {
             "output_digest": value.digest,
             "output_bytes": value.size_bytes,
-            "output_head": None if given is None else plain_text(given, max_chars=shown, key=key, pii=settings.pii_key),
+            "output_head": None if given is None else plain_text(given, max_chars=shown, keys=keys),
         }
     if isinstance(value, str):
-        head, digest = plain_output(whole, max_chars=shown, key=key, pii=settings.pii_key)
+        head, digest = plain_output(whole, max_chars=shown, keys=keys)
         return {
             "output_digest": digest,
             "output_bytes": len(value) if value.isascii() else len(value.encode(errors="replace")),
             "output_head": head if shown else None,
         }
-    output = plain(whole, max_bytes=max(shown, 16), key=key, pii=settings.pii_key)
+    output = plain(whole, max_bytes=max(shown, 16), keys=keys)
     shown_value = output.value if isinstance(output.value, str) else orjson.dumps(output.value).decode()
-    head = plain_text(shown_value, max_chars=shown, key=key, pii=settings.pii_key)
+    head = plain_text(shown_value, max_chars=shown, keys=keys)
     return {
         # Opaque values cannot be compared, so equal digests would raise false alarms about repeated results.
         "output_digest": None if output.opaque else output.digest,
@@ -187,7 +174,7 @@ class NotMade(Exception):
     """The call was admitted but not made, because a related one was refused."""
 
 
-def describe_error(error: BaseException, *, key: bytes = b"", pii: bytes | None = None) -> dict[str, Any]:
+def describe_error(error: BaseException, settings: GuardSettings) -> dict[str, Any]:
     """Return the fields of an event that describe the failure."""
     if isinstance(error, DescribedError):
         outcome = error.outcome
@@ -199,7 +186,8 @@ def describe_error(error: BaseException, *, key: bytes = b"", pii: bytes | None 
         outcome = Outcome.ERROR
     else:
         outcome = Outcome.UNKNOWN  # cancelled or interrupted: its progress is unknown
-    return {"outcome": outcome, "error": plain_text(error_text(error), max_chars=_MAX_ERROR_CHARS, key=key, pii=pii)}
+    shown = plain_text(error_text(error), max_chars=_MAX_ERROR_CHARS, keys=settings.keys)
+    return {"outcome": outcome, "error": shown}
 
 
 def error_text(error: BaseException) -> str:

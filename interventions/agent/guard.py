@@ -8,13 +8,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
 from haltline.interventions.agent.call import Call, Targets, checked, describe_output, key_of, loop_key_of, targets_of
 from haltline.interventions.agent.calls.call_gate import CallGate
 from haltline.interventions.agent.calls.event_publisher import now_ms
-from haltline.interventions.agent.calls.guarded_call import Action, wait
+from haltline.interventions.agent.calls.guarded_call import Action, Raised, wait
 from haltline.interventions.agent.calls.tool_decorator import guarded, name_of
 from haltline.interventions.agent.checkpoints import CannotKeep, Checkpoints
 from haltline.interventions.agent.described import DescribedOutput
@@ -87,7 +86,6 @@ class Guard:
         above = None if parent is None else parent._gate
         self._gate = CallGate(
             self.settings,
-            start=self.start,
             on_advice=on_advice,
             decider=decider_of(self.settings, None if above is None else above.decider),
             checkpoints=checkpoints,
@@ -322,8 +320,7 @@ class Guard:
             self._tell_task(self.settings.task)
 
     def _tell_task(self, task: Task | None) -> None:
-        key, pii = self.settings.digest_key.encode(), self.settings.pii_key
-        self._gate.publish(Kind.SESSION_STARTED, task=without_secrets(task, key=key, pii=pii))
+        self._gate.publish(Kind.SESSION_STARTED, task=without_secrets(task, self.settings.keys))
 
     def close(self) -> None:
         """Report the session's end, wait until all is sent (at most `close_budget_s`), stop receiving."""
@@ -346,14 +343,10 @@ class Guard:
         self.start()
         return self
 
-    def __exit__(
-        self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: *Raised) -> None:
         self.close()
 
-    async def __aexit__(
-        self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: *Raised) -> None:
         await asyncio.to_thread(self.close)
 
     # Internal.

@@ -4,12 +4,14 @@ import os
 import uuid
 from collections.abc import Mapping
 from dataclasses import field
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 from pydantic import ConfigDict, Field, SkipValidation, ValidationError
 from pydantic.dataclasses import dataclass
 
+from haltline.interventions.agent.redaction.marks import Keys
 from haltline.interventions.agent.rules.settings import ClientRules
 from haltline.schemas.events import Effect, Task
 from haltline.schemas.policy import PolicyDocument
@@ -32,19 +34,6 @@ Positive = Annotated[float, Field(gt=0, le=86_400)]
 
 _PREFIX = "HALTLINE_"
 _CLIENT_CONFIG = "HALTLINE_CLIENT_CONFIG"
-_FROM_ENV = {
-    name: _PREFIX + name.upper()
-    for name in (
-        "session_id", "agent_id", "bootstrap", "mode", "parent_session_id", "root_session_id", "mission_id",
-        "budget_s", "first_budget_s", "start_budget_s", "close_budget_s", "approval_wait_s", "max_decision_age_s",
-        "fail_closed_from", "max_args_bytes", "max_run_bytes",
-        "max_output_chars", "digest_key", "fetch_wait_ms", "throttle_s", "rollback_budget_s",
-        "redact_pii", "spool_dir", "spool_max_mb", "verify_key", "ask_from",
-    )
-} | {
-    "topic_prefix": "HALTLINE_PREFIX",  # the command line's name
-    "policy": "HALTLINE_AGENT_POLICY",  # HALTLINE_POLICY is for workers
-}  # fmt: skip
 _MAY_BE_NONE = ("fail_closed_from", "ask_from")
 
 
@@ -87,6 +76,16 @@ class GuardOptions(TypedDict, total=False):
     verify_key: str | None
     fetch_wait_ms: int | None
     kafka: Mapping[str, str | int | float | bool]
+
+
+_FROM_ENV = {
+    name: _PREFIX + name.upper()
+    for name in GuardOptions.__annotations__
+    if name not in ("ancestors", "task", "rules", "kafka")
+} | {
+    "topic_prefix": "HALTLINE_PREFIX",  # the command line's name
+    "policy": "HALTLINE_AGENT_POLICY",  # HALTLINE_POLICY is for workers
+}
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
@@ -193,10 +192,11 @@ class GuardSettings:
                 "redact_pii: expected a digest_key as well, got none: digests of short numbers can be guessed"
             )
 
-    @property
-    def pii_key(self) -> bytes | None:
-        """The key under which personal data is pseudonymised; None: it is not removed."""
-        return self.digest_key.encode() if self.redact_pii else None
+    @cached_property
+    def keys(self) -> Keys:
+        """The keys of digests."""
+        key = self.digest_key.encode()
+        return Keys(key, key if self.redact_pii else None)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None, **changes: Any) -> "GuardSettings":

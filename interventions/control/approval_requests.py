@@ -10,8 +10,8 @@ from haltline.interventions.control.incidents import REQUESTED
 from haltline.interventions.control.request_queue import answered_by, remember
 from haltline.interventions.state.approval_ticket import Ticket, Waiter
 from haltline.interventions.state.call_digest import parameters_of
-from haltline.interventions.state.decision_fields import under
 from haltline.interventions.state.effects import ControlEffects, SessionRef
+from haltline.interventions.state.records import under
 from haltline.interventions.state.session_control import SessionControl, digest
 from haltline.schemas.control import CallRequest, Command
 from haltline.schemas.decisions import ApprovalState, Decision, Level

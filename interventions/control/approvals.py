@@ -7,7 +7,7 @@ above PAUSE, and no call of a killed session.
 
 One cause has one open request. A further call that is paused for it, with other parameters, is queued behind that
 request: a rejection or the expiry applies to all of them; an approval allows its own call, and opens a request for the
-next one. For rules that ask once in a session the answer applies to more: see `asks_once`.
+next one. For rules that ask once in a session the answer applies to more: see `declared_batches`.
 A PAUSE without a call (on a model turn, or on spending) freezes the session until its request is approved or an
 operator lifts it, also after the request has expired.
 
@@ -19,14 +19,13 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final
 
-from haltline.interventions.control import asks_once
+from haltline.interventions.control import declared_batches
 from haltline.interventions.control.request_queue import answered_by, forget, gather, head_of, line_up, remember
-from haltline.interventions.control.rule_causes import cause_of_rule
-from haltline.interventions.levels.default_levels import STOPS_SESSION
+from haltline.interventions.levels.default_levels import STOPS_SESSION, cause_of_rule
 from haltline.interventions.state.approval_ticket import Ticket, Waiter
 from haltline.interventions.state.call_digest import parameters
-from haltline.interventions.state.decision_fields import under
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
+from haltline.interventions.state.records import about_session
 from haltline.interventions.state.session_control import Freeze, SessionControl, digest
 from haltline.schemas.control import HALTLINE, Command, CommandKind, ControlState
 from haltline.schemas.decisions import WHOLE_SESSION, ApprovalState, Decision, Level
@@ -44,10 +43,10 @@ _SHOWN_TARGETS = 8
 _SHOWN_CHARS = 500
 _MESSAGES = {
     ApprovalState.PENDING: "This needs a person's approval. Do nothing more until it is given.",
-    ApprovalState.REJECTED: "A person has refused this. Do not try to reach the same end another way; report it.",
-    ApprovalState.EXPIRED: "Nobody has approved this in time, so it is refused. Report it instead.",
+    ApprovalState.REJECTED: "A person has refused this. Do not try to reach the same result another way; report it.",
+    ApprovalState.EXPIRED: "This was not approved in time, so it is refused. Report it instead.",
     ApprovalState.USED: "The approval was for one call, and another one has used it. Report it instead.",
-    ApprovalState.CANCELLED: "The request for an approval was taken back, so it is refused.",
+    ApprovalState.CANCELLED: "The approval request was cancelled, so this is refused.",
 }
 
 
@@ -76,7 +75,7 @@ def on_event(
         # The request was not answered, and the call is repeated: open a new request.
         ticket = _reopened(standing, ticket, event, bound, policy)
     if decision is not None and pauses and ticket is None:
-        if (refused := asks_once.after_rejection(standing, decision)) is not None:
+        if (refused := declared_batches.after_rejection(standing, decision)) is not None:
             return refused
         ticket = _request(event, decision, bound, policy, effect())
         remember(standing, bound, ticket)
@@ -162,12 +161,12 @@ def on_command(standing: SessionControl, who: SessionRef, command: Command, poli
         if standing.history is not None and not ticket.asked_by:
             standing.history.forgive()
         effects = _approved(ticket, who, policy, command.time)
-        for other in asks_once.approve(standing, ticket, policy, command.time):
+        for other in declared_batches.approve(standing, ticket, policy, command.time):
             effects = _and(effects, *_approved(other, who, policy, command.time).decisions)
         return _and(effects, _next_in_line(standing, ticket, who, policy, command.time))
     if len(ticket.rejected_by) > ticket.voters - ticket.quorum:
         ticket.state = ApprovalState.REJECTED.value
-        asks_once.reject(standing, ticket)
+        declared_batches.reject(standing, ticket)
         gather(standing, ticket)
         return _answer_all(ticket, who, policy, command.time, Level.BLOCK)
     nobody = Waiter(ticket.request_id, None)
@@ -252,7 +251,7 @@ def _known(standing: SessionControl, bound: str, time_ms: int) -> Ticket | None:
 def _request(event: ActionEvent, decision: Decision, bound: str, policy: Policy, effect: Effect) -> Ticket:
     rules = policy.operated.approvals
     priority = decision.severity or Severity.MEDIUM
-    rule = asks_once.rule_of(decision)
+    rule = declared_batches.rule_of(decision)
     if priority is Severity.CRITICAL and (effect is not Effect.DESTRUCTIVE or rule):
         priority = Severity.HIGH
     quorum, voters = answered_by(rules, priority)
@@ -383,8 +382,6 @@ def _answer(
     stood = f" as {ticket.closed.replace('_', ' ')}" if ticket.closed else f" by {names}" if names else ""
     return Decision(
         decision_id=digest("approval", ticket.request_id, code, to.event_id, once),
-        session_id=who.session_id,
-        agent_id=who.agent_id,
         event_id=to.event_id,
         call_id=to.call_id,
         time=time_ms,
@@ -393,7 +390,7 @@ def _answer(
         reason=f"{ticket.action}: {code}{stood}; was stopped for: {ticket.reason}",
         message=message,
         detector="approval",
-        **under(policy),
+        **about_session(who, policy),
         approval=ticket.as_approval(),
         expires=ticket.expires_ms if level is Level.PAUSE else None,
     )

@@ -4,8 +4,8 @@ A kill replaces both and is never softened by them; a reset ends them.
 """
 
 from haltline.interventions.control.probation import record as probation_record
-from haltline.interventions.state.control_record import record_of
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
+from haltline.interventions.state.records import record_of
 from haltline.interventions.state.session_control import Freeze, SessionControl, digest
 from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
 

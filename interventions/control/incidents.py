@@ -12,14 +12,13 @@ of level, of the approval or of the state is always published, with the exact co
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
-from haltline.interventions.control.rule_causes import cause_of_rule
-from haltline.interventions.state.open_incident import OpenIncident
+from haltline.interventions.levels.default_levels import cause_of_rule
+from haltline.interventions.state.open_incident import About, OpenIncident
 from haltline.interventions.state.session_control import digest
 from haltline.schemas.control import Command, CommandKind
-from haltline.schemas.decisions import ApprovalState, Decision, Level, Mode, ScopeKind
+from haltline.schemas.decisions import ApprovalState, Decision, Level, Mode
 from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
 from haltline.schemas.policy import Policy
@@ -40,16 +39,6 @@ _WAITS: Final = frozenset({ApprovalState.PENDING, ApprovalState.INFO_REQUESTED})
 
 Open = dict[str, OpenIncident]
 """Open incidents by their first cause; the one that counted longest ago first."""
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """The subject of incidents."""
-
-    scope: ScopeKind
-    id: str
-    key: str = ""
-    """The input of ids; empty: `scope:id`. A tree and its first session have the same scope and id."""
 
 
 def is_incident(decision: Decision) -> bool:
@@ -108,12 +97,7 @@ def note(
     state = approval.state if approval is not None and asks else None
     records.append(
         incident.next_revision(
-            change,
-            about.scope,
-            about.id,
-            decision.time,
-            approval=state,
-            before=before if before != incident.now() else None,
+            change, about, decision.time, approval=state, before=before if before != incident.now() else None
         )
     )
     return records
@@ -135,12 +119,7 @@ def on_answers(
             by = (approval.rejected_by if approval.state is ApprovalState.REJECTED else approval.approved_by)[-1:]
             records.append(
                 incident.next_revision(
-                    IncidentChange.APPROVAL,
-                    about.scope,
-                    about.id,
-                    time_ms,
-                    by=by[0] if by else None,
-                    approval=approval.state,
+                    IncidentChange.APPROVAL, about, time_ms, by=by[0] if by else None, approval=approval.state
                 )
             )
             if incident.cause == REQUESTED and incident.request_id is None:
@@ -166,18 +145,11 @@ def act(incidents: Open, about: About, command: Command) -> list[IncidentRecord]
         case CommandKind.COMMENT:
             change = IncidentChange.COMMENTED
         case CommandKind.RESOLVE:
-            return close(
-                incidents,
-                about,
-                BY_OPERATOR,
-                command.time,
-                causes=[incident.cause],
-                by=command.by,
-                comment=command.reason,
-            )
+            of, by, comment = [incident.cause], command.by, command.reason
+            return close(incidents, about, BY_OPERATOR, command.time, causes=of, by=by, comment=comment)
         case _:
             return []
-    return [incident.next_revision(change, about.scope, about.id, command.time, by=command.by, comment=command.reason)]
+    return [incident.next_revision(change, about, command.time, by=command.by, comment=command.reason)]
 
 
 def close(
@@ -198,9 +170,7 @@ def close(
             continue
         incident.state, incident.request_id = IncidentState.RESOLVED.value, None
         records.append(
-            incident.next_revision(
-                IncidentChange.RESOLVED, about.scope, about.id, time_ms, by=by, comment=comment, resolution=why
-            )
+            incident.next_revision(IncidentChange.RESOLVED, about, time_ms, by=by, comment=comment, resolution=why)
         )
     return records
 

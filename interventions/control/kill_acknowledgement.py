@@ -10,10 +10,9 @@ deadline as their time, so they are the same however late the tick is.
 
 from typing import Final
 
-from haltline.interventions.state.control_record import control_record
-from haltline.interventions.state.decision_fields import flagged, under
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
 from haltline.interventions.state.messages import STOPPED
+from haltline.interventions.state.records import about_session, control_record, flagged
 from haltline.interventions.state.session_control import Kill, SessionControl, digest
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.findings import Evidence, Finding, Severity
@@ -79,8 +78,6 @@ def _decision(kill: Kill, who: SessionRef, policy: Policy, moment_ms: int, findi
     """Return the kill to send again; for an incident, a decision of its own, for people."""
     return Decision(
         decision_id=kill.decision_id if finding is None else digest(UNACKNOWLEDGED, kill.decision_id),
-        session_id=who.session_id,
-        agent_id=who.agent_id,
         event_id=kill.decision_id,
         time=moment_ms,
         level=Level.KILL,
@@ -89,5 +86,5 @@ def _decision(kill: Kill, who: SessionRef, policy: Policy, moment_ms: int, findi
         message=STOPPED,
         detector=DETECTOR,
         **({"values": {"issued": kill.issued}} | flagged(finding)),
-        **under(policy),
+        **about_session(who, policy),
     )

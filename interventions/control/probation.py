@@ -13,9 +13,9 @@ The lockout counts from the kill's event time, and is compared with the time of 
 from dataclasses import dataclass
 from typing import Final
 
-from haltline.interventions.state.control_record import control_record, record_of
 from haltline.interventions.state.effects import ControlEffects, SessionRef
 from haltline.interventions.state.messages import STOPPED
+from haltline.interventions.state.records import control_record, record_of
 from haltline.interventions.state.session_control import Kill, Probation, RepeatedCommand, SessionControl, digest
 from haltline.schemas.control import Command, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level

@@ -10,7 +10,7 @@ from typing import Final
 from haltline.interventions.decide.cross_session import ScopeControl, ScopeStatus
 from haltline.interventions.state.effects import NOTHING, ControlEffects
 from haltline.interventions.state.session_control import RepeatedCommand, digest
-from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
+from haltline.schemas.control import Command, CommandKind, ControlState
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.policy import Policy
 
@@ -36,7 +36,7 @@ def on_command(standing: ScopeStatus, command: Command, policy: Policy) -> Contr
         if stands is None or command.session in stands.spared or len(stands.spared) >= MAX_SPARED:
             return NOTHING
         stands.spared.append(command.session)
-        return ControlEffects(control=record(command.scope, command.id, stands), followup="spared")
+        return ControlEffects(control=stands.as_record(command.scope, command.id), followup="spared")
     if command.kind is CommandKind.LIFT:
         if stands is None or killed:
             return NOTHING
@@ -55,22 +55,7 @@ def on_command(standing: ScopeStatus, command: Command, policy: Policy) -> Contr
         by=command.by,
         decision_id=digest("operator", command.id, command.command_id),
     )
-    return ControlEffects(control=record(command.scope, command.id, standing.stands), followup=state.value)
-
-
-def record(scope: ScopeKind, scope_id: str, stands: ScopeControl) -> ControlRecord:
-    """Return the record for the control topic."""
-    return ControlRecord(
-        scope=scope,
-        id=scope_id,
-        state=ControlState(stands.state),
-        code=stands.code,
-        reason=stands.reason,
-        decision_id=stands.decision_id or digest("stands", scope, scope_id, stands.code),
-        by=stands.by,
-        since=stands.since_ms,
-        spared=stands.spared or None,
-    )
+    return ControlEffects(control=standing.stands.as_record(command.scope, command.id), followup=state.value)
 
 
 def _second(standing: ScopeStatus, command: Command, policy: Policy) -> bool:

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from haltline.interventions.control import incidents
-from haltline.interventions.control.incidents import About
-from haltline.interventions.control.rule_causes import cause_of_rule
+from haltline.interventions.levels.default_levels import cause_of_rule
 from haltline.interventions.levels.in_doubt import CODE, OF_JUDGEMENT, is_eligible, is_in_doubt
-from haltline.interventions.state.open_question import OpenQuestion
-from haltline.interventions.state.session_control import SessionControl
+from haltline.interventions.state.open_incident import About
+from haltline.interventions.state.session_control import OpenQuestion, SessionControl
 from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Evidence, Finding

@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from haltline.interventions.acgp.evaluation import Governor, with_governance
 from haltline.interventions.decide.level_selection import Chooser
 from haltline.interventions.levels.default_levels import kill_code
-from haltline.interventions.levels.level_choice import Chosen
 from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
+from haltline.interventions.levels.strategies import Chosen
 from haltline.interventions.payloads.builder import Payloads
 from haltline.interventions.state.context import NOTHING, Context
-from haltline.interventions.state.decision_fields import about, flagged, under
-from haltline.interventions.state.decision_fields import found as found_by
 from haltline.interventions.state.intervention_history import History
 from haltline.interventions.state.messages import STOPPED
+from haltline.interventions.state.records import about, flagged, under
+from haltline.interventions.state.records import found as found_by
 from haltline.interventions.state.session_control import Given, Kill, SessionControl, digest
 from haltline.schemas.control import Command, Feedback, Stage
 from haltline.schemas.decisions import Decision, Level, Mode

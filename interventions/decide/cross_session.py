@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from haltline.interventions.levels.default_levels import kill_code
-from haltline.interventions.levels.level_choice import held_back
-from haltline.interventions.state.decision_fields import found, under
+from haltline.interventions.levels.strategies import held_back
 from haltline.interventions.state.messages import message_for
 from haltline.interventions.state.open_incident import OpenIncident
+from haltline.interventions.state.records import found, under
 from haltline.interventions.state.session_control import Given, RepeatedCommand, digest
 from haltline.schemas.control import HALTLINE, Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind
@@ -56,6 +56,21 @@ class ScopeControl:
     decision_id: str = ""
     spared: list[str] = field(default_factory=list)
     """Sessions that were released from it."""
+
+    def as_record(self, scope: ScopeKind, scope_id: str, agent_id: str = "unknown") -> ControlRecord:
+        """Return the record for the control topic."""
+        return ControlRecord(
+            scope=scope,
+            id=scope_id,
+            state=ControlState(self.state),
+            code=self.code,
+            reason=self.reason,
+            decision_id=self.decision_id or digest("stands", scope, scope_id, self.code),
+            agent_id=agent_id,
+            by=self.by,
+            since=self.since_ms,
+            spared=self.spared or None,
+        )
 
 
 @dataclass
@@ -122,11 +137,11 @@ def decide(policy: Policy, standing: ScopeStatus, signal: Signal, finding: Findi
         return Measures(decision)
     if own:
         return Measures(decision, kill=_kill(decision) if level is Level.KILL else None)
-    control = _control(decision)
+    state = _state(kind, level).value
     standing.stands = ScopeControl(
-        control.state.value, control.since, control.code, control.reason, control.by, control.decision_id
+        state, decision.time, decision.code, decision.reason, decision_id=decision.decision_id
     )
-    return Measures(decision, control=control)
+    return Measures(decision, control=standing.stands.as_record(kind, signal.id or "*", decision.agent_id))
 
 
 def kill_of(session_id: str, *, code: str, reason: str, because: str, time_ms: int) -> Command:
@@ -168,19 +183,6 @@ def _code(kind: ScopeKind, level: Level, finding: Finding) -> str:
 def _state(kind: ScopeKind, level: Level) -> ControlState:
     killed = level is Level.KILL and kind is not ScopeKind.TARGET
     return ControlState.KILLED if killed else ControlState.FROZEN
-
-
-def _control(decision: Decision) -> ControlRecord:
-    return ControlRecord(
-        scope=decision.scope,
-        id=decision.scope_id or "*",
-        state=_state(decision.scope, decision.level),
-        code=decision.code,
-        reason=decision.reason,
-        decision_id=decision.decision_id,
-        agent_id=decision.agent_id,
-        since=decision.time,
-    )
 
 
 def _goes_beyond(stands: ScopeControl, kind: ScopeKind, would: Level) -> bool:

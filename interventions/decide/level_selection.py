@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from haltline.interventions.levels.default_levels import ASKS_NOBODY, default_level
 from haltline.interventions.levels.in_doubt import level_in_doubt, level_of_verdict
-from haltline.interventions.levels.level_choice import Chosen
 from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
 from haltline.interventions.levels.strategies import (
     IMPACT,
     ByRule,
     Case,
+    Chosen,
     PatternSpecific,
     Progressive,
     Scored,

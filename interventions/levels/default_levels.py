@@ -1,6 +1,7 @@
-"""Default levels and modes of findings, and the messages to the model."""
+"""Default levels and modes of findings, by rule, and the causes that rules share. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Final
 
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.findings import Severity
@@ -105,3 +106,23 @@ def shown_level(detector: str, level: Level) -> str:
 def kill_code(detector: str) -> str:
     """Return the code of refusals in a session that this rule killed."""
     return "session_killed_loop_guard" if detector in LOOP_GUARD else f"session_killed_{detector}"
+
+
+NO_PROGRESS: Final = frozenset(
+    {
+        "agreement", "cycle", "environment_gone", "error_repetition", "exploration_wandering", "fruitless_search",
+        "fruitless_waits", "invented_data", "monologue", "polling", "repetition", "stagnation",
+    }
+)  # fmt: skip
+"""Rules that detect a session without progress."""
+_RULES: Final[Mapping[str, Collection[str]]] = {
+    "no_progress": NO_PROGRESS,
+    "destruction": ("destructive_repeat", "destructive_volume", "severe_destruction"),
+    "spending": ("budget", "spend_velocity"),
+}
+_CAUSES: Final = {rule: cause for cause, rules in _RULES.items() for rule in rules}
+
+
+def cause_of_rule(rule: str) -> str:
+    """Return the cause that a rule's decisions count under: by default the rule's own id."""
+    return _CAUSES.get(rule, rule)

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from haltline.interventions.levels.default_levels import NO_PROGRESS
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.opinions import OpinionRules, WithoutAnswer
@@ -10,13 +11,7 @@ from haltline.schemas.policy import Policy
 CODE: Final = "second_opinion"
 """The code of the finding that a verdict causes."""
 
-OF_JUDGEMENT: Final = frozenset(
-    {
-        "agreement", "cycle", "environment_gone", "error_repetition", "exploration_wandering", "fruitless_search",
-        "fruitless_waits", "goal_drift", "hallucination", "invented_data", "monologue", "polling", "repetition",
-        "stagnation",
-    }
-)  # fmt: skip
+OF_JUDGEMENT: Final = NO_PROGRESS | {"goal_drift", "hallucination"}
 """Rules that judge a session's progress. Harm, budgets and refusals are not subject to opinions."""
 
 

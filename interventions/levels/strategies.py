@@ -1,4 +1,4 @@
-"""The strategies for the level of a finding, from which a policy can choose. Pure.
+"""The strategies for the level of a finding, from which a policy can choose, and the chosen level. Pure.
 
 Sources: the published intervention system (severity score, progression, lists by pattern). Ours, as it leaves them
 undefined: the impact (`IMPACT`), similarity (a finding of the same rule), the escalation level (interventions of the
@@ -8,12 +8,13 @@ long enough.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from haltline.schemas.decisions import Level
+from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.payloads import Choice
 
 PLACES: Final = 9
 """Sums are rounded before they are compared: 0.3 + 2 * 0.3 is a little below 0.9."""
@@ -178,3 +179,46 @@ class PatternSpecific:
 def by_severity(levels: Sequence[Level], severity: Severity) -> Level:
     """Return the entry of a list from soft to hard: the first for low, the second for medium, the last for critical."""
     return levels[-1] if severity is Severity.CRITICAL else levels[min(severity.rank, len(levels) - 1)]
+
+
+@dataclass(slots=True)
+class Chosen:
+    """The chosen finding and its effect."""
+
+    finding: Finding
+    mode: Mode
+    meant: Level
+    """The level under `enforce`."""
+    strategy: str = "by_rule"
+    why: list[str] = field(default_factory=list)
+    """Each change of the rule's own level; empty: unchanged."""
+    case: Case | None = None
+    attempts: int = 0
+    last_hint: bool = False
+    """The session gets no more hints after this one."""
+
+    @property
+    def level(self) -> Level:
+        """The level under the rule's mode."""
+        return held_back(self.meant, self.mode)
+
+    @property
+    def choice(self) -> Choice | None:
+        """The record of the choice; None: the rule's own level."""
+        if not self.why or self.case is None:
+            return None
+        return Choice(
+            strategy=self.strategy,
+            why="; ".join(self.why),
+            score=score_of(self.case) if self.strategy == "scored" else None,
+            escalation=self.case.escalation,
+            attempts=self.attempts,
+            effectiveness=self.case.effectiveness,
+        )
+
+
+def held_back(level: Level, mode: Mode) -> Level:
+    """Return the level under a mode."""
+    if mode is Mode.ENFORCE:
+        return level
+    return Level.ALLOW if mode is Mode.SHADOW else min(level, Level.NUDGE)

@@ -5,8 +5,8 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Any, Final
 
-from haltline.interventions.levels.level_choice import Chosen
 from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
+from haltline.interventions.levels.strategies import Chosen
 from haltline.interventions.payloads import incident_report, modify, reinforce, rollback, throttle
 from haltline.interventions.payloads.recovery_plan import recovery
 from haltline.interventions.payloads.remediation import about_refusal, remediation

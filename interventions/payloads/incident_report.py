@@ -22,15 +22,19 @@ MAX_THINGS: Final = 10
 _STRICT: Final = 0.25
 """The factor on the limits of a session that continues after a stop."""
 
-_IMMEDIATE: Final = "Keep the agent stopped until a person has looked at what it did last."
+_IMMEDIATE: Final = "Keep the agent stopped until a person has reviewed its last actions."
 _PREVENTIVE: Final[Mapping[str, str]] = {
-    "destructive_repeat": "Have the tool say plainly whether the thing is gone: what seems not to work is repeated.",
-    "destructive_volume": "Declare bulk work beforehand (haltline batch), and give the agent no more rights than that.",
-    "evasion": "Take the rights away that the refused act needs: a refusal alone was not enough.",
-    "error_repetition": "Correct what the error names, or have the agent report it after the second time.",
-    "resource_growth": "Have the tool answer in pieces, and limit what one call may return.",
-    "scope_creep": "Say in the task which files it is about, and let the agent write nowhere else.",
-    "hallucination": "Give the agent a way to list what there is.",
+    "destructive_repeat": (
+        "Have the tool report clearly whether the object is gone: an agent repeats what seems to have failed."
+    ),
+    "destructive_volume": (
+        "Declare bulk work in advance (haltline batch), and give the agent no more permissions than that."
+    ),
+    "evasion": "Remove the permissions that the refused act needs: a refusal alone was not enough.",
+    "error_repetition": "Correct the cause of the error, or have the agent report it after the second time.",
+    "resource_growth": "Have the tool return pages, and limit what one call may return.",
+    "scope_creep": "Name the files in the task, and let the agent write nowhere else.",
+    "hallucination": "Give the agent a way to list what exists.",
     "budget": "Set the session's own limits at its start.",
 }
 
@@ -53,11 +57,8 @@ def incident(
     found = tuple(found)
     others = [f"{f.detector}: {f.reason}" for f in found if f is not finding]
     reported = {f.detector for f in found}
-    others += [
-        f"{rule} was {value:.0%} of the way to a finding"
-        for rule, value in sorted(near.items(), key=_far)
-        if rule not in reported
-    ]
+    nearest = sorted(near.items(), key=lambda item: (-item[1], item[0]))
+    others += [f"{rule} was {value:.0%} of the way to a finding" for rule, value in nearest if rule not in reported]
     unheeded = [entry for entry in history.entries if entry.said and entry.helped is not None and entry.helped < 1]
     if unheeded:
         others.insert(0, f"{len(unheeded)} interventions before it did not help")
@@ -88,10 +89,6 @@ def incident(
     )
 
 
-def _far(item: tuple[str, float]) -> tuple[float, str]:
-    return -item[1], item[0]
-
-
 def _timeline(event: ActionEvent, finding: Finding, history: History) -> tuple[Moment, ...]:
     lines = [
         Moment(time=entry.time_ms, what=f"{entry.level} for {entry.rule} ({entry.severity})")
@@ -115,20 +112,16 @@ def _configuration(finding: Finding) -> str:
 
 def _options(rollback: Rollback, throttle: Throttle) -> tuple[Option, ...]:
     strict = {name: float(max(1, round(limit * _STRICT))) for name, limit in throttle.limits.items()}
-    back = (
-        Option(
-            option="rollback_and_retry",
-            description="Go back to the last safe checkpoint and try again another way",
-            checkpoint=rollback.checkpoint,
-        )
-        if rollback.checkpoint is not None
-        else None
-    )
+    back = "Go back to the last safe checkpoint and try again another way"
     return (
         Option(
             option="resume_with_limits", description="Release it (haltline reset) with strict limits", limits=strict
         ),
-        *((back,) if back is not None else ()),
+        *(
+            Option(option="rollback_and_retry", description=back, checkpoint=checkpoint)
+            for checkpoint in [rollback.checkpoint]
+            if checkpoint is not None
+        ),
         Option(
             option="manual_intervention",
             description="Release it, and let a person approve each act but looking",

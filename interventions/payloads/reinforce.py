@@ -12,16 +12,16 @@ _CONSTRAINTS: Final[Mapping[str, tuple[str, ...]]] = {
     "resource_growth": ("Avoid what is not needed.", "Work on a part of the data at a time."),
     "spend_velocity": ("Avoid what is not needed.", "Make fewer and smaller calls."),
     "budget": ("Finish what matters most, and leave out the rest.",),
-    "hallucination": ("Use only what you have seen to exist.",),
-    "error_repetition": ("Do not repeat a call that failed before you know why it did.",),
-    "repetition": ("Do not make a call again whose result you know.",),
+    "hallucination": ("Use only what you have verified to exist.",),
+    "error_repetition": ("Do not repeat a failed call before you know why it failed.",),
+    "repetition": ("Do not repeat a call whose result you know.",),
     "goal_drift": ("Each step must bring the task forward.",),
-    "destructive_repeat": ("Take nothing away twice.",),
-    "destructive_volume": ("Take nothing away that the task does not name.",),
+    "destructive_repeat": ("Do not delete anything twice.",),
+    "destructive_volume": ("Do not delete anything that the task does not name.",),
 }
 """The constraints to stress, by rule."""
 _EXAMPLES: Final[Mapping[str, str]] = {
-    "scope_creep": "Instead of changing a file elsewhere, say that it would have to be changed, and why.",
+    "scope_creep": "Instead of changing a file elsewhere, report that it needs a change, and why.",
     "hallucination": "Instead of opening a file that should be there, list the folder first.",
     "error_repetition": "Instead of the same call again, read the whole error and look at what it names.",
     "resource_growth": "Instead of reading all of it, read the part that you need.",

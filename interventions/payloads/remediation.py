@@ -44,17 +44,17 @@ _REASON_CODES: Final[Mapping[str, str]] = {
 """By rule; all others are DENIED_ACTION."""
 
 _ALTERNATIVES: Final[Mapping[str, tuple[str, ...]]] = {
-    "LOOP_DETECTED": ("Report what came of the earlier attempts.", "Look at the present state without changing it."),
+    "LOOP_DETECTED": ("Report the results of the earlier attempts.", "Look at the current state without changing it."),
     "BUDGET_EXCEEDED": ("Report what is done and what is left.",),
-    "MISSING_EVIDENCE": ("List what there is.",),
+    "MISSING_EVIDENCE": ("List what exists.",),
     "RATE_LIMITED": ("Work on a smaller part.",),
 }
 _ELSEWHERE: Final = ("Report what you wanted to do and why.",)
 _GUIDANCE: Final[Mapping[Level, str]] = {
-    Level.THROTTLE: "Go on within the limits.",
+    Level.THROTTLE: "Continue within the limits.",
     Level.PAUSE: "Wait for a person's approval; without it, do not repeat the call.",
-    Level.BLOCK: "Do not repeat the call, nor another with the same end.",
-    Level.ROLLBACK: "Go on from the checkpoint, another way.",
+    Level.BLOCK: "Do not repeat the call, or another one with the same effect.",
+    Level.ROLLBACK: "Continue from the checkpoint with another approach.",
     Level.KILL: "Do not retry: a person has to release the session.",
 }
 

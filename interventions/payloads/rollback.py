@@ -19,10 +19,10 @@ MAX_KEPT: Final = 16
 UNKNOWN_START_MS: Final = 300_000
 
 PLAN: Final = (
-    "Do nothing more, and keep what there is as it is.",
-    "Let a person compare what was changed since the session began with what was asked for.",
+    "Do nothing more, and leave everything as it is.",
+    "Have a person compare the changes since the session began with the task.",
     "Undo by hand what should not have been done, from backups or version control.",
-    "Begin a new session with the corrected task, and have checkpoints kept.",
+    "Start a new session with the corrected task, with checkpoints enabled.",
 )
 """The steps without a safe checkpoint."""
 

@@ -49,15 +49,13 @@ def lowered(limit: float, factor: float) -> int:
 
 def throttle(history: History, finding: Finding, settings: Throttle) -> tuple[dict[str, float], Throttling]:
     """Return the new limits, which are stored: a second throttling continues from the first."""
-    resource = finding.values.get("resource")
-    growth = finding.values.get("mean_growth")
-    measured = isinstance(growth, (int, float)) and isinstance(resource, str)
-    factor = (
-        factor_of(float(growth), settings)
-        if measured and isinstance(growth, (int, float))
-        else factor_without_growth(finding.severity, settings)
-    )
-    about = _LIMIT_OF.get(str(resource)) if measured else None
+    resource, growth = finding.values.get("resource"), finding.values.get("mean_growth")
+    if isinstance(resource, str) and isinstance(growth, int | float):
+        about, factor = _LIMIT_OF.get(resource), factor_of(growth, settings)
+        done = Throttling(resource=resource, growth=float(growth) or None, factor=factor)
+    else:
+        about, factor = None, factor_without_growth(finding.severity, settings)
+        done = Throttling(factor=factor)
     limits = {**settings.limits, **history.limits}
     for name, limit in limits.items():
         if name == _BATCH:
@@ -65,8 +63,4 @@ def throttle(history: History, finding: Finding, settings: Throttle) -> tuple[di
         elif about is None or name == about:
             limits[name] = lowered(limit, factor)
     history.limits = {name: limit for name, limit in limits.items() if name in settings.limits}
-    return limits, Throttling(
-        resource=str(resource) if measured else None,
-        growth=float(growth) if measured and growth else None,
-        factor=factor,
-    )
+    return limits, done

@@ -39,10 +39,9 @@ class _Running(Protocol):
 
 
 class _CallsView(Protocol):
-    @property
-    def actions(self) -> int: ...
-    @property
-    def failed(self) -> int: ...
+    actions: int
+    failed: int
+
     @property
     def open(self) -> Mapping[str, _Running]: ...
 
@@ -50,25 +49,17 @@ class _CallsView(Protocol):
 class SessionView(Protocol):
     """The part of the session's state that interventions use."""
 
-    @property
-    def agent_id(self) -> str:
-        """The session's agent, by the last event with one."""
-
-    @property
-    def events(self) -> int:
-        """The number of events processed."""
+    agent_id: str
+    """The session's agent, by the last event with one."""
+    events: int
+    """The number of events processed."""
+    task: TaskNote | None
+    checkpoints: Checkpoints | None
+    """The checkpoints saved by the agent's side."""
 
     @property
     def calls(self) -> _CallsView:
-        """Its calls: how many were attempted, the index of the last that failed, and the run's number."""
-
-    @property
-    def task(self) -> TaskNote | None:
-        """The session's task."""
-
-    @property
-    def checkpoints(self) -> Checkpoints | None:
-        """The checkpoints saved by the agent's side."""
+        """Its calls: how many were attempted, the index of the last that failed, and those that run."""
 
 
 class _Loss(Protocol):
@@ -81,6 +72,9 @@ class _Loss(Protocol):
 class Deed(Protocol):
     """The event as the policy reads it."""
 
+    is_attempt: bool
+    """Whether it is about to be executed, or was never proposed."""
+
     @property
     def effect(self) -> Effect:
         """The effect of the action."""
@@ -88,10 +82,6 @@ class Deed(Protocol):
     @property
     def evidence(self) -> Evidence:
         """The event itself as evidence."""
-
-    @property
-    def is_attempt(self) -> bool:
-        """Whether it is about to be executed, or was never proposed."""
 
     @property
     def fingerprint(self) -> str:

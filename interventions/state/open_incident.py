@@ -1,10 +1,31 @@
 """An open incident in the state of a session or a scope. Plain JSON values."""
 
 from dataclasses import dataclass, field
+from typing import TypedDict, Unpack
 
 from haltline.schemas.decisions import ApprovalState, Level, ScopeKind
 from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import Before, IncidentChange, IncidentRecord, IncidentState
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """The subject of incidents."""
+
+    scope: ScopeKind
+    id: str
+    key: str = ""
+    """The input of ids; empty: `scope:id`. A tree and its first session have the same scope and id."""
+
+
+class _Details(TypedDict, total=False):
+    """Fields of one revision only."""
+
+    by: str | None
+    comment: str | None
+    resolution: str
+    approval: ApprovalState | None
+    before: Before | None
 
 
 @dataclass
@@ -46,15 +67,9 @@ class OpenIncident:
     def next_revision(
         self,
         change: IncidentChange,
-        scope: ScopeKind,
-        scope_id: str,
+        about: About,
         time_ms: int,
-        *,
-        by: str | None = None,
-        comment: str | None = None,
-        resolution: str | None = None,
-        approval: ApprovalState | None = None,
-        before: Before | None = None,
+        **more: Unpack[_Details],
     ) -> IncidentRecord:
         """Return the next revision, for publishing."""
         self.revision += 1
@@ -62,15 +77,11 @@ class OpenIncident:
         return IncidentRecord(
             **kept,
             change=change,
-            scope=scope,
-            scope_id=scope_id,
+            scope=about.scope,
+            scope_id=about.id,
             causes=self.causes if self.joined else None,
-            before=before,
             first_at=self.first_ms,
             last_at=self.last_ms,
             changed_at=time_ms,
-            approval=approval,
-            by=by,
-            comment=comment,
-            resolution=resolution,
+            **more,
         )

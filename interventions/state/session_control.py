@@ -10,8 +10,28 @@ from msgspec import Struct, field
 from haltline.interventions.state.approval_ticket import Ticket
 from haltline.interventions.state.intervention_history import History
 from haltline.interventions.state.open_incident import OpenIncident
-from haltline.interventions.state.open_question import OpenQuestion
 from haltline.schemas.control import Batch
+
+
+@dataclass
+class OpenQuestion:
+    """The last request of a rule; without a verdict it is open until it expires."""
+
+    decision_id: str
+    event_id: str
+    time_ms: int
+    """Event time of the finding."""
+    expires_ms: int
+    """Event time."""
+    action: int
+    """Index of the session's action at which it was requested, or the verdict was given."""
+    on_turn: bool = False
+    """The finding was on a turn of the model."""
+    verdict: str | None = None
+    why: str = ""
+    tell: str = ""
+    carried_out: bool = False
+    """The effect of the verdict, or of its absence, was applied."""
 
 
 def digest(*parts: str) -> str:

@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from haltline.streams.audit.reading import KafkaRecord
 from haltline.streams.audit.settings import AuditSettings
+from haltline.streams.kafka.broker_retry import answered
 from haltline.streams.kafka.client_settings import ClientSetting
+from haltline.streams.system import System
 
 _log = logging.getLogger(__name__)
 
@@ -72,6 +74,16 @@ def _log_commit(error: KafkaError | None, partitions: list[TopicPartition]) -> N
     del partitions
     if error is not None:
         _log.info("audit sink: the group's offsets were not committed, its lag shows later: %s", error.str())
+
+
+def watermarks(consumer: Consumer, place: TopicPartition, within_s: float, system: System) -> tuple[int, int]:
+    """Return the first offset of a partition and its end offset. Raises KafkaException."""
+    ask = partial(consumer.get_watermark_offsets, place, timeout=within_s)
+    found: tuple[int, int] | None = answered(ask, within_s=within_s, system=system)
+    if found is None:
+        what = f"{place.topic}[{place.partition}]: no word of where it begins and ends"
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, what))
+    return found
 
 
 def kafka_records(messages: Sequence[Message]) -> Iterator[KafkaRecord]:

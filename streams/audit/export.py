@@ -1,8 +1,10 @@
-"""The export of the audit, or a part of it: Parquet, CSV, JSON lines, or CEF for a SIEM."""
+"""The export of the audit, or a part of it: Parquet, CSV, JSON lines, CEF for a SIEM, or posts to a URL."""
 
 import csv
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -13,7 +15,9 @@ from haltline.streams.audit.engine import arrow_answer, open_table
 from haltline.streams.audit.query import open_query
 
 FORMATS: Final = ("parquet", "csv", "json", "cef")
+POST_ROWS: Final = 500
 
+_POST_WITHIN_S: Final = 30.0
 _CEF_SEVERITY: Final = {"low": 3, "medium": 5, "high": 8, "critical": 10}
 _CEF_FIELDS: Final = (
     ("rt", "timestamp_ms"), ("suser", "by"), ("cs1", "session_id"), ("cs2", "agent_id"), ("cs3", "detector"),
@@ -33,6 +37,27 @@ def write_file(uri: str, sql: str, out: BinaryIO, form: str, storage_options: Ma
         return int(table.num_rows)
     found = open_query(uri, storage_options).answer(sql)
     return _LINES[form](found.names, map(_plain_row, found.rows), out)
+
+
+def rows_of(uri: str, sql: str, storage_options: Mapping[str, str] | None = None) -> Iterator[Row]:
+    """Yield the rows of a SELECT as plain JSON values: times as RFC 3339, bytes as text with invalid UTF-8 escaped."""
+    return map(_plain_row, open_query(uri, storage_options).iter_rows(sql))
+
+
+def post(rows: Iterable[Row], url: str, headers: Mapping[str, str] | None = None) -> int:
+    """Post rows as JSON arrays of at most `POST_ROWS`, each confirmed before the next. Returns the number of rows.
+
+    Raises:
+        OSError: the receiver refused them; earlier posts stay there.
+
+    """
+    count, waiting = 0, iter(rows)
+    while some := list(islice(waiting, POST_ROWS)):
+        all_headers = {"Content-Type": "application/json", **(headers or {})}
+        request = urllib.request.Request(url, data=orjson.dumps(some), headers=all_headers, method="POST")
+        with urllib.request.urlopen(request, timeout=_POST_WITHIN_S):
+            count += len(some)
+    return count
 
 
 def cef(row: Row) -> str:

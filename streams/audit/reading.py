@@ -19,13 +19,15 @@ from haltline.schemas.opinions import Opinion
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import EARLIEST_MS, Record
 from haltline.schemas.signals import Signal
-from haltline.schemas.topics import LAYOUT, Cleanup, Topics
+from haltline.schemas.topics import LAYOUT, SETS_KEY, Cleanup, Topics
 from haltline.streams.audit import summary
 from haltline.streams.audit.chain import LOST
 from haltline.streams.audit.columns import Block, Row
 from haltline.streams.audit.event_columns import Headers, event_columns, present, unreadable, why
 from haltline.streams.audit.redacting import Redaction
 
+TOPICS: Final = "topics"
+"""The kind of the row of an entry of `control` that names the sets of topics."""
 _MS_PER_DAY: Final = 86_400_000
 _CLOCKS_DIFFER_MS: Final = _MS_PER_DAY
 _LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999, where calendars of most programs end
@@ -55,8 +57,9 @@ class Reader:
         self._redaction = redaction
         self._kinds = {
             name: (layout.name, layout.cleanup is Cleanup.COMPACT)
-            for name, layout in zip(topics.all, LAYOUT, strict=True)
+            for name, layout in zip(topics.sets[0].all, LAYOUT, strict=True)
         }
+        self._prefix = topics.sets[0].prefix
 
     def row(self, record: KafkaRecord, now_ms: int) -> Row:
         """Return the row of a record that was read at `now_ms` (epoch milliseconds). Never raises for a bad record."""
@@ -69,7 +72,7 @@ class Reader:
 
     def block(self, records: Sequence[KafkaRecord], now_ms: int) -> Block:
         """Return the rows of some records of one topic, like `row`."""
-        kind, compacted = self._kinds.get(records[0].topic, ("", False))
+        kind, compacted = self._kind(records[0].topic)
         taken: dict[int, str | None] = {}
         if self._redaction is not None and kind != "policies":
             records, taken = _redacted(self._redaction, records)
@@ -80,11 +83,19 @@ class Reader:
         else:
             fields = _FIELDS[kind]
             parts = [
-                _cleared(kind, key or "") if compacted and not record.value else _tried(fields, record)
+                _cleared(kind, key or "")
+                if compacted and not record.value
+                else _tried(_of_sets if record.key == SETS_KEY and kind == "control" else fields, record)
                 for record, key in zip(records, columns["key"], strict=True)
             ]
             columns |= Block.of(parts).columns
         return Block(columns, len(records))
+
+    def _kind(self, topic: str) -> tuple[str, bool]:
+        """Return the kind of a topic's records, and whether the topic is compacted; also of a later set: `prefix2.`."""
+        number, _, name = topic.removeprefix(self._prefix).partition(".")
+        first = self._prefix + name if number.isdecimal() else topic
+        return self._kinds.get(first, ("", False))
 
     def lost(self, topic: str, partition: int, first: int, last: int, now_ms: int) -> Row:
         """Return the row that records the loss of offsets `first` to `last` before they were read."""
@@ -234,6 +245,13 @@ def _of_dead_letter(record: KafkaRecord) -> dict[str, Any]:
 
 def _of_unknown(record: KafkaRecord) -> dict[str, Any]:
     raise wire.InvalidRecord(BadRecord.UNKNOWN_FORMAT, f"no kind of record is known for topic {record.topic}")
+
+
+def _of_sets(record: KafkaRecord) -> dict[str, Any]:
+    found = Topics.of_entry(record.value)
+    if found is None:
+        raise wire.InvalidRecord(BadRecord.INVALID, "expected prefixes of topics, got something else")
+    return {"kind": TOPICS, "summary": f"topics in use: {found.prefix}*"}
 
 
 _OF_SESSION: Final = ("session_id", "agent_id")

@@ -27,7 +27,7 @@ import orjson
 
 from haltline.interventions.agent.redaction.beside import may_be_beside
 from haltline.interventions.agent.redaction.forms import may_be_forms
-from haltline.interventions.agent.redaction.pii_patterns import PERSONAL, redact_personal
+from haltline.interventions.agent.redaction.pii import PERSONAL, redact_personal
 from haltline.interventions.agent.redaction.searching import search_any
 from haltline.interventions.agent.redaction.secrets import (
     MAY_BE_NAMED,

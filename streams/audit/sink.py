@@ -5,7 +5,6 @@ Kafka's consumer group assigns the partitions and shows the lag; the offsets to 
 
 import logging
 from collections.abc import Iterable, Mapping, Set
-from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
@@ -13,7 +12,7 @@ from typing import Final
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from haltline.streams.audit.compaction import Compactor
-from haltline.streams.audit.consuming import PASSING, client_config, consumer_config, kafka_records
+from haltline.streams.audit.consuming import PASSING, client_config, consumer_config, kafka_records, watermarks
 from haltline.streams.audit.identity import LogIdentity
 from haltline.streams.audit.observer import SinkObserver
 from haltline.streams.audit.reading import Reader
@@ -23,7 +22,7 @@ from haltline.streams.audit.signing import load_signer
 from haltline.streams.audit.table import AuditTable, DeltaAuditTable
 from haltline.streams.audit.writer import AnotherLog, AuditWriter, Flushed, Place
 from haltline.streams.kafka.broker_outage import BrokerOutage
-from haltline.streams.kafka.broker_retry import answered
+from haltline.streams.kafka.topic_sets import is_copy
 from haltline.streams.system import REAL, System
 
 _log = logging.getLogger(__name__)
@@ -72,6 +71,9 @@ class AuditSink:
         """The next offset of each partition that is read."""
         self._last_ms: dict[Place, int | None] = {}
         """The time of the last record read of each partition."""
+        self._older = settings.topics.older_names
+        self._passed: set[Place] = set()
+        """Partitions from which copies of records of other sets may have been left out since the last flush."""
         self._newcomers: set[Place] = set()
         """Assigned partitions whose offsets have not been looked up in the table yet."""
         self._unplaced: dict[Place, int | None] = {}
@@ -110,7 +112,7 @@ class AuditSink:
         consumer = self._system.consumer(consumer_config(self._settings, self._complain), logger=_log)
         try:
             consumer.subscribe(
-                list(self._settings.topics.all),
+                [name for one in self._settings.topics.sets for name in one.all],
                 on_assign=self._on_assign,
                 on_revoke=self._on_revoke,
                 on_lost=self._on_revoke,
@@ -153,17 +155,21 @@ class AuditSink:
                 failed.append((message, error))
         for (topic, partition), some in groupby(kafka_records(received), itemgetter(0, 1)):
             place, read = Place(topic, partition), list(some)
+            after = read[-1].offset + 1
+            if self._older:
+                read = [record for record in read if not is_copy(topic, record.headers, self._older)]
+                self._passed.add(place)
+                self._wait_from_now()
             start = self._next.get(place)
-            taken = (
-                ()
-                if start is None
-                else self._writer.extend(place, (record for record in read if record.offset >= start))
-            )
+            new = () if start is None else [record for record in read if record.offset >= start]
+            taken = self._writer.extend(place, new)
             if len(taken) < len(read):
                 self._observer.on_skipped(topic, len(read) - len(taken))
             if taken:
-                self._next[place], self._last_ms[place] = taken[-1].offset + 1, taken[-1].timestamp_ms
+                self._last_ms[place] = taken[-1].timestamp_ms
                 self._wait_from_now()
+            if start is not None:
+                self._next[place] = max(start, after)
         # Only now: records read before a partition's error must not be read again, as they may be deleted already.
         for message, error in failed:
             self._judge(consumer, message, error)
@@ -209,7 +215,8 @@ class AuditSink:
                 ", ".join(f"{place} up to {offset}" for place, offset in sorted(flushed.moved.items())),
             )
             self._displace(consumer, flushed.moved)
-        self._show(consumer, flushed.committed)
+        self._show(consumer, {*flushed.committed, *self._passed})
+        self._passed.clear()
         return True
 
     def _confirm_topics(
@@ -355,21 +362,13 @@ class AuditSink:
         deadline_s = answered_s = 0.0
         latest_s = self._system.monotonic() + _AT_MOST_TIMES * self._settings.answer_within_s
         while True:
-            first, end = self._watermarks(consumer, place)
+            first, end = watermarks(consumer, TopicPartition(*place), self._settings.answer_within_s, self._system)
             before_s, answered_s = answered_s, self._system.monotonic()
             if answered_s - before_s > _STOOD_STILL_S:
                 deadline_s = answered_s + self._settings.answer_within_s
             if written is None or written < end or answered_s > min(deadline_s, latest_s):
                 return first, end
             self._system.sleep(_AGAIN_AFTER_S)
-
-    def _watermarks(self, consumer: Consumer, place: Place) -> tuple[int, int]:
-        within_s = self._settings.answer_within_s
-        ask = partial(consumer.get_watermark_offsets, TopicPartition(*place), timeout=within_s)
-        found: tuple[int, int] | None = answered(ask, within_s=within_s, system=self._system)
-        if found is None:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{place}: no word of where it begins and ends"))
-        return found
 
     def _judge(self, consumer: Consumer, message: Message, error: KafkaError) -> None:
         code = error.code()

@@ -187,9 +187,12 @@ class Verifier:
 
     def _written_places(self) -> set[Place]:
         """Return partitions without rows whose version the table's log has; they can only be requested one by one."""
-        sinks = {place[0] for place in self._visited | self._signed.keys()} or {"audit"}
-        most = max((place[2] for place in self._visited | self._signed.keys()), default=0)
-        every = {(s, t, p) for s in sinks for t in self._topics.all for p in range(min(most, _PARTITIONS_AT_ONCE) + 1)}
+        known = self._visited | self._signed.keys()
+        sinks = {place[0] for place in known} or {"audit"}
+        most = max((place[2] for place in known), default=0)
+        sets = self._topics.latest({place[1] for place in known}).sets
+        topics = [name for one in sets for name in one.all]
+        every = {(s, t, p) for s in sinks for t in topics for p in range(min(most, _PARTITIONS_AT_ONCE) + 1)}
         return {place for place in every - self._visited if self._written(place) is not None}
 
     def _written(self, place: Place) -> int | None:

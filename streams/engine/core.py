@@ -18,10 +18,9 @@ from haltline.interventions.decide.controller import Controller, Kill, SessionCo
 from haltline.interventions.levels.plugins import INTERVENTIONS, STRATEGIES, Extensions
 from haltline.interventions.payloads import rollback
 from haltline.interventions.state.context import Context, note_of
-from haltline.interventions.state.control_record import control_record
-from haltline.interventions.state.decision_fields import detection
 from haltline.interventions.state.effects import ControlEffects
 from haltline.interventions.state.intervention_history import Checkpoints
+from haltline.interventions.state.records import control_record, detection
 from haltline.interventions.state.session_control import DeclaredBatch, Freeze
 from haltline.schemas.control import Command, CommandKind, ControlState, Feedback
 from haltline.schemas.decisions import Decision

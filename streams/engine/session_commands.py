@@ -7,9 +7,8 @@ from haltline.interventions.control import declared_batches, session_incidents
 from haltline.interventions.control.command_handler import CommandHandler
 from haltline.interventions.control.incidents import ACTS
 from haltline.interventions.decide.controller import Controller, SessionControl
-from haltline.interventions.state.control_record import control_record
-from haltline.interventions.state.decision_fields import detection
 from haltline.interventions.state.effects import ControlEffects
+from haltline.interventions.state.records import control_record, detection
 from haltline.schemas.control import Command, CommandKind, Feedback, Stage
 from haltline.schemas.findings import Detection
 from haltline.schemas.policy import Policy

@@ -1,4 +1,4 @@
-"""What recordings have in common: steps, of which each becomes one or two events."""
+"""Steps, the common form of recordings: each becomes one event."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ from haltline.schemas.record import trusting
 from haltline.streams.importing.values import count, inside
 
 STEP_MS = 1000
-"""How far apart steps are of which the recording tells no time."""
+"""Milliseconds between steps for which the recording has no time."""
 MAX_COST = 1e15
-"""In US dollars; more is a mistake."""
+"""US dollars; a larger amount is an error in the recording."""
 _MAX_ID_CHARS = 256
 Pricing = Callable[[str, Usage, int], float | None]
-"""US dollars for what one turn of a model used at a time (epoch ms); None: the model's price is not known."""
+"""The cost in US dollars of one model turn at a time (epoch ms); None: the model's price is unknown."""
 _SETTINGS = GuardSettings(mode="local")
 _used = trusting(Usage)  # the checks of a copy take as long as all else of a turn
 
@@ -39,12 +39,12 @@ class Step:
     output: Any = None
     usage: Usage | None = None
     model: str = ""
-    """Of a turn: its name, where the recording tells it."""
+    """For a turn: the model's name, if it is recorded."""
     duration_ms: float | None = None
     time_ms: int | None = None
-    """None: the recording does not tell."""
+    """Epoch milliseconds; None: not recorded."""
     below: str | None = None
-    """Of a subagent: what tells it from others; of a subagent's subagent both, with a slash between them."""
+    """For a subagent: its id; for a nested one, all ids from the outermost on, separated by slashes."""
 
 
 class _Call(NamedTuple):
@@ -63,12 +63,12 @@ class Recording:
     steps: Iterable[Step]
     goal: str = ""
     price: Pricing | None = None
-    """Prices turns of which the recording tells no costs."""
+    """Computes the cost of turns without a recorded cost."""
     untimed: int = field(default=0, init=False)
-    """Steps whose time was made up; known when all are read."""
+    """The number of steps with a generated time; complete when all steps are read."""
 
     def events(self, start_ms: int) -> Iterator[ActionEvent]:
-        """The events: the same ids each time, without secrets, a made-up time where the recording tells none."""
+        """Yield the events, redacted, with stable ids; a step without a recorded time gets a generated one."""
         seqs: dict[str, int] = {}
         calls: dict[str, _Call] = {}
         seen = SeenBySession()
@@ -129,7 +129,7 @@ class Recording:
 
 
 def _shortened(name: str) -> str:
-    """An identifier within the bound of events; one that is longer is told by a digest from those that begin so too."""
+    """An identifier within the length limit of events; a longer one is truncated, and ends with its digest."""
     if len(name) <= _MAX_ID_CHARS:
         return name
     digest = blake2b(name.encode(errors="surrogatepass"), digest_size=16).hexdigest()
@@ -137,21 +137,21 @@ def _shortened(name: str) -> str:
 
 
 def prompted(time_ms: int | None) -> Step:
-    """A prompt of the user: each but the first starts the session anew."""
+    """A prompt of the user: each except the first restarts the session."""
     return Step(kind=Kind.SESSION_STARTED, time_ms=time_ms)
 
 
 def turn(
     usage: Usage | None, model: object, output: object, time_ms: int | None, *, below: str | None = None
 ) -> Iterator[Step]:
-    """A turn of the model that used something; nothing where the recording does not tell what."""
+    """A model turn with usage; nothing if its usage is not recorded."""
     if usage is not None:
         name, text = (value if isinstance(value, str) else "" for value in (model, output))
         yield Step(kind=Kind.MODEL_TURN, usage=usage, model=name, output=text or None, time_ms=time_ms, below=below)
 
 
 def proposed(call_id: object, name: object, args: object, time_ms: int | None, *, below: str | None = None) -> Step:
-    """A call; what is no id, no name or no arguments is left out."""
+    """A proposed call; an id or arguments of another type are dropped."""
     return Step(
         kind=Kind.PROPOSED,
         call_id=call_id if isinstance(call_id, str) else None,
@@ -163,7 +163,7 @@ def proposed(call_id: object, name: object, args: object, time_ms: int | None, *
 
 
 def ended(call_id: object, output: Any, time_ms: int | None, *, failed: bool | None, below: str | None = None) -> Step:
-    """The end of a call; what is no id is left out. `failed`: None where the recording does not tell."""
+    """The end of a call; an id of another type is dropped. `failed`: None if not recorded."""
     return Step(
         kind=Kind.COMPLETED,
         call_id=call_id if isinstance(call_id, str) else None,
@@ -176,16 +176,16 @@ def ended(call_id: object, output: Any, time_ms: int | None, *, failed: bool | N
 
 
 def tokens(used: object) -> Usage | None:
-    """The usage of one response, as OpenAI's API counts (what came from the cache is part of the input)."""
+    """The usage of one response in the form of OpenAI's API, whose input includes cached tokens."""
     details = inside(used, "prompt_tokens_details")
     whole, out = inside(used, "prompt_tokens"), inside(used, "completion_tokens")
     return usage_of(whole, out, cached=inside(details, "cached_tokens"))
 
 
 def usage_of(whole: object, out: object, *, cached: object = None, cost: object = None) -> Usage | None:
-    """The usage of one turn: tokens of its input with those from a cache, of its output; what it cost in US dollars.
+    """The usage of one turn: input tokens including cached ones, output tokens, and the cost in US dollars.
 
-    What is no number counts as 0. None: there is nothing to count.
+    A value that is not a number counts as 0. None: no usage.
     """
     read = min(count(whole), count(cached))
     usage = Usage(

@@ -109,7 +109,12 @@ def _needed(
     # By role: topics to write and read, and groups to join and describe.
     needed: Mapping[Role, tuple[Sequence[str], Sequence[str], Sequence[str], Sequence[str]]] = {
         Role.AGENT: ((t.actions, t.feedback), (t.interventions, t.control), (), (AGENT_GROUP,)),
-        Role.WORKER: ((*by_worker, changelog), (*sources, t.policies, t.control, changelog), (group,), (READER_GROUP,)),
+        Role.WORKER: (
+            (*by_worker, changelog),
+            (*sources, t.policies, t.control, changelog),
+            (group, *(one.bridge_group for one in t.sets)),
+            (READER_GROUP,),
+        ),
         # A failure of this role stops nobody and releases nobody.
         Role.SHADOW: (
             (t.detections, t.interventions, shadow_changelog),

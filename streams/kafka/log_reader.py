@@ -18,6 +18,7 @@ from confluent_kafka import (
 
 from haltline.streams.kafka.broker_retry import answered
 from haltline.streams.kafka.client_settings import ClientSetting
+from haltline.streams.kafka.log_record import LogRecord, record_of
 from haltline.streams.system import REAL, System
 
 ANSWER_WITHIN_S: Final = 5.0
@@ -28,6 +29,8 @@ SHORT_WAIT_MS: Final = 20
 early."""
 
 _POLL_S = 0.2
+_BATCH: Final = 500
+_SILENT_S: Final = 60.0
 _ASK_FOR_S: Final = 0.2
 _OTHERS_MAY_TAKE_S: Final = 1.0
 
@@ -156,6 +159,38 @@ def bounds(consumer: Consumer, partition: TopicPartition, *, system: System = RE
             f"expected its ends within {ANSWER_WITHIN_S:g} s, got no answer"
         )
     return found
+
+
+def read_partition(
+    consumer: Consumer, place: TopicPartition, begin: int, end: int, *, until_s: float = float("inf")
+) -> Iterator[LogRecord]:
+    """Yield the records of a partition from offset `begin` to before `end`, or until `time.monotonic` is `until_s`.
+
+    Assigns the consumer. Raises Unreachable when no record arrives for a minute, and KafkaException.
+    """
+    if begin >= end:
+        return
+    consumer.assign([TopicPartition(place.topic, place.partition, begin)])
+    last_s = time.monotonic()
+    while time.monotonic() < until_s:
+        first = consumer.poll(_POLL_S)
+        messages = () if first is None else (first, *consumer.consume(_BATCH, timeout=0))
+        for message in messages:
+            error = message.error()
+            if error is None:
+                record = record_of(message)
+                if record.offset < end:
+                    yield record
+            elif error.code() != KafkaError._PARTITION_EOF and (error.fatal() or not passes(error)):
+                raise KafkaException(error)
+            if int(message.offset() or 0) + (error is None) >= end:
+                return
+        now_s = time.monotonic()
+        last_s = now_s if messages else last_s
+        if now_s - last_s > _SILENT_S:
+            raise Unreachable(
+                f"topic {place.topic}, partition {place.partition}: expected records within {_SILENT_S:g} s, got none"
+            )
 
 
 class LogReader(AbstractContextManager["LogReader", None]):

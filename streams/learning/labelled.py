@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from haltline.interventions.control.rule_causes import NO_PROGRESS
+from haltline.interventions.levels.default_levels import NO_PROGRESS
 from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision
 from haltline.streams.learning.spans import Span

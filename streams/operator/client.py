@@ -20,7 +20,7 @@ from haltline.schemas import wire
 from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord, control_key
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.problems import problem_of
-from haltline.schemas.topics import Topics
+from haltline.schemas.topics import SETS_KEY, Topics
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import LogReader, Unreachable, bounds, open_consumer, partitions_of
 from haltline.streams.kafka.produce import produce_confirmed
@@ -276,7 +276,7 @@ def _in_force(reader: LogReader) -> dict[bytes, ControlRecord]:
     in_force: dict[bytes, ControlRecord] = {}
     for message in reader.to_end():
         key = message.key() or b""
-        record = _record(message.value())
+        record = None if key == SETS_KEY else _record(message.value())
         if record is None:
             in_force.pop(key, None)
         else:

@@ -4,7 +4,7 @@ import logging
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -24,8 +24,11 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from prometheus_client.parser import text_string_to_metric_families
 
 from haltline.schemas.topics import Topics
+from haltline.streams.engine.groups import Runs
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import NoSuchTopic, Unreachable
+from haltline.streams.operator.changelog_repair import Outcome, PartitionReport
+from haltline.streams.operator.changelog_topics import Changelogs, Span
 from haltline.streams.operator.client import Operator, PartitionLag
 
 ANSWER_WITHIN_S: Final = 3.0
@@ -34,6 +37,7 @@ _CLOCK_OFF_S: Final = 5.0
 _CANARY_WITHIN_S: Final = 900.0
 _ACLS_WITHIN_S: Final = 10.0
 _MANY_RECORDS: Final = 10_000
+_READ_WITHIN_S: Final = 5.0
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _log = logging.getLogger(__name__)
 
@@ -175,6 +179,16 @@ def check_progress(
     return progress(what, lag, group, do)
 
 
+def shadow_progress(bootstrap: str, topics: Topics, *, group: str, client: Mapping[str, ClientSetting]) -> Check:
+    """Check the progress of the group for rules in shadow: never bad, because it stops nothing."""
+    what, name = "shadow workers' progress", Runs.SHADOW.group(group)
+    do = f"haltline worker --rules shadow --bootstrap {bootstrap} --group {group}, where workers run --rules enforced"
+    found = check_progress(what, bootstrap, topics, group=name, do=do, client=client)
+    if found.verdict is Verdict.BAD:
+        return note(what, f"no group of its own: no member of {name} has committed yet", do)
+    return found
+
+
 def published_policies(bootstrap: str, topics: Topics, client: Mapping[str, ClientSetting]) -> Check:
     """Check that workers can use the published policies."""
     from haltline.streams.engine.plugins import installed  # noqa: PLC0415  # brings every detector
@@ -194,6 +208,38 @@ def published_policies(bootstrap: str, topics: Topics, client: Mapping[str, Clie
             return bad("policy", str(wrong), do)
         reports.append(f"{name} (version {policy.version})")
     return ok("policy", ", ".join(reports) or "none is published: workers run with every default")
+
+
+# The changelogs' content
+
+
+def changelogs(reports: Sequence[tuple[Span, PartitionReport]]) -> Check:
+    """Check whether readers drop needed states, or an older release has written, in the records read."""
+    what = "changelogs"
+    if behind := [f"{span.topic} {span.partition}" for span, report in reports if report.behind_claim]:
+        do = "stop the workers of that release; to keep what they wrote: haltline changelog release"
+        return bad(what, f"a worker of an older release wrote behind a claim: {', '.join(behind)}", do)
+    if dropped := [(span, state) for span, report in reports for state in report.states]:
+        at = ", ".join(sorted({f"{span.topic} {span.partition}" for span, _ in dropped}))
+        verdict = bad if any(state.outcome is Outcome.BRING_BACK for _, state in dropped) else note
+        found = f"eras went down, and readers drop the states of {len(dropped)} sessions or more: {at}"
+        return verdict(what, found, "haltline changelog check; see docs/upgrade.md")
+    read, offsets = sum(report.records for _, report in reports), sum(span.end - span.begin for span, _ in reports)
+    return ok(what, f"{read} records of the newest {offsets} offsets in {len(reports)} partitions are well")
+
+
+def check_changelogs(
+    bootstrap: str, names: Sequence[str], client: Mapping[str, ClientSetting], *, newest: int
+) -> Check:
+    """Check the newest offsets of each changelog partition for some seconds, like `changelogs`."""
+    until_s = time.monotonic() + _READ_WITHIN_S
+    try:
+        with Changelogs(bootstrap, names, client=client) as there:
+            spans = [span._replace(begin=max(span.begin, span.end - newest)) for span in there.spans]
+            return changelogs([(span, there.read(span, until_s=until_s).report()) for span in spans])
+    except (NoSuchTopic, Unreachable, KafkaException) as refused:
+        why = refused.args[0].str() if isinstance(refused, KafkaException) else str(refused)
+        return note("changelogs", why, "ask as a worker (--client-config)")
 
 
 # The processes' own reports

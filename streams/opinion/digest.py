@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from haltline.interventions.agent.redaction.pii_patterns import redact_personal
+from haltline.interventions.agent.redaction.pii import redact_personal
 from haltline.interventions.agent.redaction.secrets import redact, redact_text
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent, Kind

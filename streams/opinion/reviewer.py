@@ -190,7 +190,12 @@ class Reviewer:
     def _digest(self, decision: Decision, rules: OpinionRules, ends_s: float) -> Digest:
         settings = self._settings
         at = next((e for e in decision.evidence if e.event_id == decision.event_id), None)
-        if at is None or at.topic != settings.topics.actions or at.partition is None or at.offset is None:
+        if (
+            at is None
+            or at.topic not in [one.actions for one in settings.topics.sets]
+            or at.partition is None
+            or at.offset is None
+        ):
             raise NoVerdict(OpinionOutcome.NO_STEPS, "expected the place of its event, got none")
         try:
             events = last_events(

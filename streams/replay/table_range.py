@@ -45,10 +45,11 @@ class TableRange(FrozenRange):
         self._start_ms, self._end_ms = start.time_ms, end.time_ms
         self.sink = self._one_sink(sink, uri)
         self._places = self._all_places()
-        actions = [place for place in self._places if place[0] == topics.actions]
-        if not actions:
+        actions = [one.actions for one in topics.sets]
+        if not any(place[0] in actions for place in self._places):
             raise QueryFailed(f"audit table {uri}: expected records of {topics.actions}, got none")
-        self.partitions = self._count(max(partition for _, partition in self._places) + 1)
+        most = max((number for name, number in self._places if name in topics.all), default=0)
+        self.partitions = self._count(most + 1)
         self.spans: Sequence[Span] = [
             span for topic in topics.session_sources for span in self._freeze(topic, start.time_ms, end.time_ms)
         ]
@@ -112,7 +113,7 @@ class TableRange(FrozenRange):
         return otherwise if found["first"] is None else int(found["first"])
 
     def _all_places(self) -> dict[tuple[str, int], tuple[int, int]]:
-        named = ", ".join(map(literal, self.topics.all))
+        named = ", ".join(literal(name) for one in self.topics.sets for name in one.all)
         rows = self.rows(
             'SELECT "topic", "partition", min("offset") AS "low", max("offset") AS "high" FROM audit '
             f'WHERE "sink" = {literal(self.sink)} AND "topic" IN ({named}) GROUP BY "topic", "partition" ORDER BY 1, 2'

@@ -95,11 +95,13 @@ class ConfirmedProducer:
         value: bytes | None,
         headers: Sequence[tuple[str, bytes | None]] = (),
         partition: int | None = None,
+        timestamp_ms: int | None = None,
         on_offset: Callable[[int], None] | None = None,
     ) -> None:
         """Send one record at once. Its delivery counts for the next receipt.
 
-        `on_offset` is called with the record's offset when it is confirmed. Waits while the queue is full. Raises
+        `on_offset` is called with the record's offset when it is confirmed. `timestamp_ms` is the record's time, by
+        default the present. Waits while the queue is full. Raises
         DeliveryFailed when the queue stays full, and for an earlier record that failed.
         """
         receipt = self._open
@@ -109,6 +111,8 @@ class ConfirmedProducer:
             arguments["headers"] = list(headers)
         if partition is not None:
             arguments["partition"] = partition
+        if timestamp_ms is not None:
+            arguments["timestamp"] = timestamp_ms
         deadline = None
         while True:
             try:

@@ -18,8 +18,8 @@ from haltline.streams.runtime.topic_ids import Logs
 log = logging.getLogger(__name__)
 
 _OFFSETS_FORGOTTEN: Final = (
-    "it is read from its first record on. What sessions are known for stays, their offsets in it are forgotten; what "
-    "was on the topic before and was not read is lost"
+    "it is read from its first record on. The states of sessions stay, without their offsets in it; records of the "
+    "old topic that were not read are lost"
 )
 _STATES_LOST: Final = (
     "the states of sessions are lost and start empty with the records from here on; their entries in control stay in "

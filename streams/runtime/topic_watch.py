@@ -16,8 +16,8 @@ from haltline.streams.system import REAL, System
 
 OTHER_PARTITIONS: Final = (
     "the number of partitions cannot be changed under running sessions, whose states are in the partitions of their "
-    "keys: make topics with the new number under another --prefix (haltline topics create --partitions) and start "
-    "workers and agents with it, or delete the topics that differ and recreate them with the number of the others"
+    "keys: delete the topics that differ and recreate them with the number of the others (haltline topics create "
+    "--partitions); for more partitions, haltline topics grow"
 )
 """The remedy for topics with different numbers of partitions."""
 
@@ -69,8 +69,9 @@ class TopicWatch:
             topic = now.get(name)
             if topic is None:
                 troubles.append(
-                    f"topic {name} is gone: nothing of it is read. Make it again, with {before.partitions} "
-                    "partitions (haltline topics create --partitions): the worker then reads it as a new topic"
+                    f"topic {name} no longer exists: none of its records is read. Create it again with "
+                    f"{before.partitions} partitions (haltline topics create --partitions): the worker then reads it "
+                    "as a new topic"
                 )
             elif topic.id is not None and before.id is not None and topic.id != before.id:
                 raise TopicRecreated(

@@ -1,4 +1,4 @@
-"""What one session spent after the moment at which it would have been stopped. Pure."""
+"""The usage of a session after the first decision to stop it. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,18 +17,19 @@ from haltline.streams.engine.local_fleet import Fleet, decisions_of
 from haltline.streams.scan.results import Scanned, Shown, Waste
 
 IDLE_MS: Final = 5 * 60 * 1000
-"""Of a longer pause between two events only so much counts as time spent."""
+"""The longest pause between two events that counts as time spent, in milliseconds."""
 NEW_WORDS: Final = 10
-"""A result with so many new words, and more of them than old ones, is progress; see docs/quality.md."""
+"""The least number of new words in a result that is progress; at least half of its words must be new. See
+docs/quality.md."""
 _AROUND = 6
 _CHARS = 160
 
 
 def judged(core: Core, classifier: Classifier, events: Sequence[ActionEvent], into: Scanned) -> Scanned:
-    """Runs the events of one session, its subagents' among them, through the core, and adds what was found to `into`.
+    """Run the events of one session, including its subagents', through the core, and add the results to `into`.
 
-    Where a session would have been stopped it goes on here, as it did: what follows counts as waste up to the next
-    prompt or progress, and from there on the session is judged anew.
+    After a decision to stop, later events count as waste until the next prompt or progress; from there, the session is
+    evaluated from a new state.
     """
     fleet = Fleet(core)
     boundaries = _boundaries(events, classifier)
@@ -36,7 +37,7 @@ def judged(core: Core, classifier: Classifier, events: Sequence[ActionEvent], in
     asks: list[str] = []
     waste_until = -1
     for at, event in enumerate(events):
-        if at in boundaries and at <= waste_until:  # it went on: what was decided before does not hold it any more
+        if at in boundaries and at <= waste_until:  # the recorded session continued: evaluate it from a new state
             fleet.sessions.pop(event.session_id, None)
             waste_until = -1
         decisions = [one for followed in fleet.event(event) for one in decisions_of(followed)]
@@ -58,7 +59,7 @@ def judged(core: Core, classifier: Classifier, events: Sequence[ActionEvent], in
 
 
 def _boundaries(events: Sequence[ActionEvent], classifier: Classifier) -> set[int]:
-    """The events from which on a session is judged anew: another prompt, and the first call after progress."""
+    """The indexes of events at which evaluation restarts: a prompt, and the event after progress."""
     found: set[int] = set()
     for at, event in enumerate(events):
         if event.kind is Kind.SESSION_STARTED:
@@ -69,7 +70,7 @@ def _boundaries(events: Sequence[ActionEvent], classifier: Classifier) -> set[in
 
 
 def is_progress(event: ActionEvent, classifier: Classifier) -> bool:
-    """Whether it is the end of a call that edited something, or of whose result much is new."""
+    """Whether this is the end of a call that changed something, or whose result is mostly new."""
     if event.kind is not Kind.COMPLETED or event.outcome is Outcome.ERROR:
         return False
     novelty = event.output_novelty
@@ -82,7 +83,7 @@ def is_progress(event: ActionEvent, classifier: Classifier) -> bool:
 def _waste(decision: Decision, events: Sequence[ActionEvent], at: int, until: int) -> Waste:
     tokens, cost, ms = _spent(events[at : until + 1])
     own = events[at].usage
-    if own is not None:  # the step that led to the stop was made in any case
+    if own is not None:  # the step that led to the stop is not waste
         tokens, cost = tokens - own.tokens, cost - own.cost_usd
     return Waste(
         detector=decision.detector,
@@ -99,7 +100,7 @@ def _waste(decision: Decision, events: Sequence[ActionEvent], at: int, until: in
 
 
 def _spent(events: Sequence[ActionEvent]) -> tuple[int, float, int]:
-    """Tokens, US dollars and milliseconds, idle time cut."""
+    """Tokens, US dollars and milliseconds, without idle time."""
     used = [event.usage for event in events if event.usage is not None]
     ms = sum(min(IDLE_MS, max(0, later.time - earlier.time)) for earlier, later in pairwise(events))
     return sum(usage.tokens for usage in used), round(sum(usage.cost_usd for usage in used), 6), ms

@@ -9,7 +9,7 @@ from haltline.detectors.features.observation import CallTracker
 from haltline.interventions.control.incidents import ACTS
 from haltline.interventions.control.kill_acknowledgement import ARM
 from haltline.interventions.control.second_opinion import UNREQUESTED
-from haltline.interventions.state.control_record import control_record
+from haltline.interventions.state.records import control_record
 from haltline.schemas import wire
 from haltline.schemas.control import Command, Feedback
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
@@ -20,6 +20,8 @@ from haltline.schemas.signals import Signal, SignalScope
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core, Effects, SessionState
 from haltline.streams.engine.cross_session import ScopeState
+from haltline.streams.engine.log_position import LogPosition
+from haltline.streams.kafka.topic_sets import origin_of
 from haltline.streams.kafka.topics import DEFAULT_CHANGELOG
 from haltline.streams.policy.source import News
 from haltline.streams.runtime.ports import Meter, Sender
@@ -78,6 +80,7 @@ class SessionProcessor:
         self._policies = policies
         self._changelog = changelog
         self._topics = topics
+        self._older = topics.older_names
         self._load = load
         self._outputs = Outputs(outbox, metrics, topics=topics, runs=core.runs, now_ms=now_ms)
         self._metrics = self._outputs.meter
@@ -127,7 +130,7 @@ class SessionProcessor:
         state = self._states.session(event.session_id, record)
         was_killed = state.standing.killed
         try:
-            outcome = self._core.on_event(state, event, record)
+            outcome = self._core.on_event(state, event, self._place(record))
             if event.kind is _MODEL_TURN and outcome.applied:
                 self._metrics.model_turn(is_usage_known=not event.is_usage_unknown)
             if outcome.follows:
@@ -153,11 +156,12 @@ class SessionProcessor:
             return
         state = self._states.session(command.id, record)
         self._run_due(state, record.partition, self._now_ms())  # first, because an approval may be too late
-        self._emit(self._core.on_command(state, command, record), record)
+        self._emit(self._core.on_command(state, command, self._place(record)), record)
 
     def _feedback(self, record: RawRecord) -> None:
         feedback = wire.decode(Feedback, record.value)
-        outcome = self._core.on_feedback(self._states.session(feedback.session_id, record), feedback, record)
+        state = self._states.session(feedback.session_id, record)
+        outcome = self._core.on_feedback(state, feedback, self._place(record))
         killed = outcome.state.standing.killed
         if outcome.control is not None and killed is not None and feedback.decided_at is not None:
             first_ms = min(feedback.decided_at, killed.sent_ms or feedback.decided_at)
@@ -168,7 +172,7 @@ class SessionProcessor:
         signal = wire.decode(Signal, record.value)
         state = self._states.scope(signal.scope, signal.id, record)
         try:
-            outcome = self._core.on_signal(state, signal, record)
+            outcome = self._core.on_signal(state, signal, self._place(record))
         except _UNEXPECTED as failure:
             self._reset_detectors(state, f"{failure!r}")
             self._outputs.dead_letter(
@@ -179,11 +183,16 @@ class SessionProcessor:
 
     def _opinion(self, record: RawRecord) -> None:
         opinion = wire.decode(Opinion, record.value)
-        outcome = self._core.on_opinion(self._states.session(opinion.session_id, record), opinion, record)
+        state = self._states.session(opinion.session_id, record)
+        outcome = self._core.on_opinion(state, opinion, self._place(record))
         self._emit(outcome, record)
         if outcome.followup == UNREQUESTED:
             detail = f"decision {opinion.decision_id}: expected a second opinion that is requested, got another one"
             raise wire.InvalidRecord(BadRecord.UNREQUESTED, detail)
+
+    def _place(self, record: RawRecord) -> LogPosition:
+        """Return the place by which states know a record: that of the original if it was bridged."""
+        return (origin_of(record.headers, self._older) if record.headers else None) or record
 
     def recovered(self, partition: int, states: Mapping[bytes, bytes]) -> None:
         """Load a newly owned partition: the first bytes of each state show when it is due."""
@@ -368,5 +377,5 @@ class SessionProcessor:
 
     def _scope_command(self, command: Command, record: RawRecord, scope: str | None = None) -> None:
         state = self._states.scope(scope or command.scope.value, command.id, record)
-        _, effects = self._core.on_scope_command(state, command, record)
+        _, effects = self._core.on_scope_command(state, command, self._place(record))
         self._outputs.command(effects, command.scope, command.id)

@@ -94,7 +94,7 @@ class StateCache:
         """Return a session's state without a record of it; None if it is not known here."""
         held = self._held.get(key)
         if held is None and _is_session(key) and (data := self._load(key)) is not None:
-            partition = partition_of(_id_of(key), self._partitions)
+            partition = partition_of(subject_of(key), self._partitions)
             held = self._held[key] = CachedState(partition, self._decoded(key, partition, data))
         return held.state if held is not None and isinstance(held.state, SessionState) else None
 
@@ -103,7 +103,7 @@ class StateCache:
         held = self._held.pop(key, None)
         if held is not None:
             return held.state
-        state = self._decoded(key, partition_of(_id_of(key), self._partitions), encoded)
+        state = self._decoded(key, partition_of(subject_of(key), self._partitions), encoded)
         self.changed.pop(key, None)
         return state
 
@@ -135,8 +135,8 @@ class StateCache:
             self._unreadable(key, partition, data, str(why))
         self.changed[key] = partition
         if key.startswith(SCOPE_KEY):
-            return ScopeState(key.removeprefix(SCOPE_KEY).decode(errors="replace").partition(":")[0], _id_of(key))
-        return SessionState(_id_of(key))
+            return ScopeState(key.removeprefix(SCOPE_KEY).decode(errors="replace").partition(":")[0], subject_of(key))
+        return SessionState(subject_of(key))
 
     def _touched(self, key: bytes, record_key: str, record: RawRecord) -> State | None:
         """Return the object of a state, and mark it as changed; None if there is none yet."""
@@ -183,7 +183,8 @@ def forget(key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:
     return state_codec.encode(state)
 
 
-def _id_of(key: bytes) -> str:
+def subject_of(key: bytes) -> str:
+    """Return the id of a state's session or scope, whose hash determines the state's partition."""
     name = key.removeprefix(SCOPE_KEY).decode(errors="replace")
     return name.partition(":")[2] if key.startswith(SCOPE_KEY) else name
 

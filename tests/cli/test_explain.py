@@ -69,6 +69,6 @@ def test_nested_arguments_are_read(depth: int) -> None:
 def test_each_act_has_the_reason_of_its_own_program() -> None:
     acts = explained("curl -X POST https://a.b/x/refunds; rm -rf build")
     assert [(act["verb"], act["why"]) for act in acts] == [
-        ("http_post", "curl, read by commands/programs/databases.py"),
+        ("http_post", "curl, read by commands/programs/http.py"),
         ("rm", "rm, read by commands/files.py"),
     ]

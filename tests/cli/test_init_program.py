@@ -1,11 +1,16 @@
 """`haltline init --framework`: its changes of programs, programs it refuses, and its questions."""
 
 import ast
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from haltline.cli.frameworks.guarding import frameworks_of, guarded_program
+from haltline.cli.frameworks.detecting import in_program, in_project, named, proposed
+from haltline.cli.frameworks.guarding import guarded_program
 from haltline.cli.frameworks.rows import Framework
 from haltline.cli.frameworks.table import FRAMEWORKS
 from haltline.cli.operator import init_program
@@ -34,7 +39,8 @@ PYDANTIC_AI = IMPORTS + "pydantic_ai import HaltlineCapability\n"
             "pydantic-ai",
             "import pydantic_ai as p\n\na = p.Agent(\n    'm',\n    tools=[x],  # é\n    # more\n)\n",
             f"import pydantic_ai as p\n\n{PYDANTIC_AI}\n{GUARD}"
-            "a = p.Agent(\n    'm',\n    tools=[x], capabilities=[HaltlineCapability(guard)],  # é\n    # more\n)\n",
+            "a = p.Agent(\n    'm',\n    tools=[x],  # é\n"
+            "    capabilities=[HaltlineCapability(guard)],\n    # more\n)\n",
             id="an argument a line, a renamed module, and letters of two bytes",
         ),
         pytest.param(
@@ -50,8 +56,15 @@ PYDANTIC_AI = IMPORTS + "pydantic_ai import HaltlineCapability\n"
             "from agents import Agent, Runner\na = Agent(name='a', tools=TOOLS)\nRunner.run_sync(a, 'x',)\n",
             f"from agents import Agent, Runner\n\n{IMPORTS}openai_agents import HaltlineAgents\n{GUARD}"
             "adapter = HaltlineAgents(guard)\na = Agent(name='a', tools=adapter.guarded(TOOLS))\n"
-            "Runner.run_sync(a, 'x', hooks=adapter.hooks,)\n",
+            "Runner.run_sync(a, 'x', hooks=adapter.hooks)\n",
             id="two kinds of changes",
+        ),
+        pytest.param(
+            "crewai",
+            "import crewai\ndef f(c):\n    result = c.kickoff(\n        inputs={},\n    )\n    return result\n",
+            f"import crewai\n\n{IMPORTS}crewai import guarded\ndef f(c):\n    {GUARD}    with guarded(guard):\n"
+            "        result = c.kickoff(\n            inputs={},\n        )\n    return result\n",
+            id="a statement within a block",
         ),
         pytest.param(
             "google-adk",
@@ -119,6 +132,11 @@ def test_a_program_is_put_behind_a_guard(framework: str, program: str, expected:
         "hooks of its own": ("claude-agent-sdk",
             "from claude_agent_sdk import ClaudeAgentOptions\no = ClaudeAgentOptions(hooks=HOOKS)\n",
             "line 2: expected no hooks= yet"),
+        "a text that would be indented": ("crewai", 'import crewai\nc.kickoff(inputs={"a": """\nx\n"""})\n',
+            "line 2: expected a statement without a text of several lines"),
+        "a loop": ("crewai", "import crewai\nfor x in c.kickoff():\n    pass\n", "line 2: expected a statement of its"),
+        "an agent of ADK under a condition": ("google-adk", "import google.adk\nif x:\n    root_agent = make()\n",
+            "line 3: expected root_agent made once"),
         "a byte order mark": ("ag2", "\ufeffimport ag2\n", "without a byte order mark"),
         "mixed line ends": ("ag2", "import ag2\r\nx = 1\n", "expected one kind of line ends"),
     },
@@ -187,12 +205,13 @@ def test_without_a_file_the_program_of_the_page_is_written(name: str) -> None:
 
 def test_a_program_of_another_language_gets_its_lines_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     row = Framework(
-        name="vercel-ai", title="Vercel", program="clients/a.mjs", how="generateText(guarded(o, s))",
+        name="vercel-ai", title="Vercel", program="clients/a.mjs", packages=("ai",), how="generateText(guarded(o, s))",
         ends="`Refused`", language="javascript",
     )  # fmt: skip
     monkeypatch.setitem(FRAMEWORKS, row.name, row)
     Path("a.mjs").write_text("import { generateText } from 'ai'\n")
-    for words in (("--framework", row.name, "a.mjs"), ("--framework", row.name)):
+    Path("package.json").write_text('{"dependencies": {"ai": "^7"}, "devDependencies": ["no table"]}')
+    for words in (("a.mjs",), ("--framework", row.name)):
         done = init("--yes", *words)
         assert (done.exit_code, row.how in done.stdout, "Nothing is written." in done.stderr) == (1, True, True)
     Path("a.ts").write_text("import x from 'y'\n")
@@ -220,12 +239,51 @@ def test_what_cannot_be_used_is_named(words: tuple[str, ...], problem: str) -> N
     assert (done.exit_code, problem in done.stderr) == (2, True), done.output
 
 
-def test_the_framework_is_told_by_imports() -> None:
-    assert frameworks_of("from google.adk.agents import LlmAgent\nimport mcp\n") == ["google-adk", "mcp"]
-    assert frameworks_of("from google.genai import types\nimport mcpx\n") == []
-    Path("a.py").write_text("import os\n")
-    done = init("a.py")
-    assert (done.exit_code, "a.py imports none of langchain, " in done.stderr) == (2, True)
+def test_the_framework_is_told_by_imports_then_by_the_project_and_named_by_name_or_number(folder: Path) -> None:
+    assert in_program("from google.adk.agents import LlmAgent\nimport mcp\n") == ["google-adk", "mcp"]
+    assert in_program("from google.genai import types\nimport mcpx\n") == []
+    (folder / "requirements.txt").write_text("# my own\nSmolAgents[openai]>=1\n-r other.txt\n")
+    assert in_project(folder) == ["smolagents"]
+    (folder / "requirements.txt").unlink()
+    (folder / "pyproject.toml").write_text(
+        '[project]\ndependencies = ["crewai>=1"]\n[dependency-groups]\ndev = ["dspy", {include-group = "x"}]\n'
+        '[tool.poetry.dependencies]\nag2 = "^1"\n'
+    )
+    assert in_project(folder) == ["dspy", "ag2", "crewai"]
+    assert proposed("import strands", folder) == ("strands", "the program imports it")
+    assert proposed("import os", folder) == ("dspy", "this project requires it")
+    (folder / "pyproject.toml").write_text("[project\n")
+    (folder / "package.json").write_text("[" * 100_000)
+    assert in_project(folder) == []
+    assert named(" Pydantic_AI ") is FRAMEWORKS["pydantic-ai"]
+    assert named("1") is next(iter(FRAMEWORKS.values()))
+    for wrong in ("0", "99", "9" * 5000, "²", ""):
+        with pytest.raises(ValueError, match="expected one of"):
+            named(wrong)
+
+
+def test_on_a_terminal_it_asks_for_the_framework_and_the_program_and_shows_the_changes(folder: Path) -> None:
+    (folder / "pyproject.toml").write_text('[project]\ndependencies = ["dspy"]\n')
+    (folder / "tidy.py").write_text("import dspy\nx = dspy.ReAct('a -> b')\n")
+    (folder / "haltline.toml").write_text("")
+    ours, theirs = pty.openpty()
+    (folder / "home" / ".claude").mkdir(parents=True)
+    os.write(ours, b"\ny\nautogpt\n\ntidy.py\ny\n")  # the empty answer takes what is proposed
+    environ = os.environ | {"COLUMNS": "200", "XDG_CONFIG_HOME": str(folder), "HOME": str(folder / "home")}
+    done = subprocess.run(
+        [sys.executable, "-m", "haltline.cli", "init"],
+        stdin=theirs, capture_output=True, text=True, check=False, env=environ, timeout=60,
+    )  # fmt: skip
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 0, done.stderr
+    assert "expected one of langchain" in done.stdout + done.stderr
+    assert "dspy: this project requires it" in done.stdout
+    assert "+x = guarded(dspy.ReAct('a -> b'), guard)" in done.stdout
+    assert "guarded(" in (folder / "tidy.py").read_text()
+    assert "haltline.toml: kept" in done.stdout
+    assert "claude-code is used on this machine" in done.stdout
+    assert "hook_client.py --local" in (folder / "home" / ".claude" / "settings.json").read_text()
 
 
 def test_a_program_that_appeared_while_the_question_was_asked_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,12 +18,15 @@ from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.schemas.control import ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind
+from haltline.schemas.events import Kind
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.interventions.agent.stand_in import StandIn
 from tests.interventions.test_vocabularies import decision
 from tests.programs import ended
 from tests.streams.scan.transcripts import stuck
+from tests.waiting import wait_until
 
 LONG_AGO_MS = 1_750_000_000_000
 HOUR_MS = 3_600_000
@@ -108,18 +111,34 @@ def test_as_json_too(decided: EmbeddedBroker) -> None:
     assert values[0]["response_code"] == "session_killed_loop_guard"
 
 
-def test_a_policy_that_is_not_there_ends_it() -> None:
-    done = ended(sys.executable, "-m", "haltline.cli", "watch", "--all", "--policy", "nowhere.yaml")
-    problem = "--policy: nowhere.yaml: expected a file that can be read"
-    assert (done.returncode, problem in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr
+@pytest.mark.parametrize(
+    ("options", "code", "problem"),
+    [
+        (["--policy", "nowhere.yaml"], 2, "--policy: nowhere.yaml: expected a file that can be read"),
+        (["--bootstrap", "127.0.0.1:1"], 3, "broker 127.0.0.1:1: expected an answer"),
+    ],
+    ids=["a policy that is not there", "a broker that does not answer"],
+)
+def test_what_it_cannot_begin_with_ends_it(options: list[str], code: int, problem: str) -> None:
+    done = ended(sys.executable, "-m", "haltline.cli", "watch", "--all", *options)
+    assert (done.returncode, problem in done.stderr, "Traceback" in done.stderr) == (code, True, False), done.stderr
 
 
-def test_what_goes_wrong_is_printed(tmp_path: Path) -> None:
+def test_what_goes_wrong_is_printed_shown_on_the_desktop_and_published(
+    tmp_path: Path, embedded: EmbeddedBroker
+) -> None:
     history = tmp_path / ".claude" / "projects" / "-srv-shop" / "a.jsonl"
     history.parent.mkdir(parents=True)
-    environ = os.environ | {"HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "haltline.cli", "watch", "--all"]
-    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watch:
+    notices, program = tmp_path / "notices", tmp_path / "notify-send"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {notices}\n')
+    program.chmod(0o755)
+    environ = os.environ | {"HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    options = ["--notify", "desktop", "--bootstrap", embedded.bootstrap]
+    command = [sys.executable, "-m", "haltline.cli", "watch", "--all", *options]
+    with (
+        StandIn(embedded.bootstrap) as worker,
+        subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watch,
+    ):
         assert watch.stdout is not None
         assert watch.stderr is not None
         assert "histories" in watch.stderr.readline()
@@ -129,5 +148,7 @@ def test_what_goes_wrong_is_printed(tmp_path: Path) -> None:
         first = watch.stdout.readline()
         assert " claude-code -srv-shop 11111111-2222-3333-4444-555555555555 NUDGE " in first
         assert "Hint: " in first
+        wait_until(lambda: notices.exists() and "claude-code -srv-shop" in notices.read_text(), "a notice is shown")
+        wait_until(lambda: worker.of(Kind.PROPOSED), "what the agent does is published")
         watch.send_signal(signal.SIGINT)
         assert watch.wait(30) == 0

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, Unpack
 from unittest import mock
 
 from haltline.interventions.agent.call import Call
 from haltline.interventions.agent.enforcement import awaited_verdicts, enforcer
-from haltline.interventions.agent.enforcement.enforcer import Enforcer
+from haltline.interventions.agent.enforcement.enforcer import About, Enforcer
 from haltline.interventions.agent.enforcement.refusal_cause import Cause
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.control import ControlRecord, ControlState, Stage
@@ -51,12 +51,10 @@ class _Recorder:
         stage: Stage,
         decision_id: str,
         decided_at_ms: int | None,
-        *,
-        call_id: str | None = None,
-        action: str = "",
-        detail: str = "",
+        **about: Unpack[About],
     ) -> None:
-        self.said.append([stage, decision_id, decided_at_ms, call_id, action, detail])
+        said = about.get("call_id"), about.get("action", ""), about.get("detail", "")
+        self.said.append([stage, decision_id, decided_at_ms, *said])
 
     def step(self, name: str, *given: Any) -> Any:
         """One step, and what is known after it."""

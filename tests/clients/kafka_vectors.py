@@ -15,7 +15,7 @@ from confluent_kafka import Message
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from haltline.interventions.agent.enforcement.destructive_words import WORDS, holds_word
+from haltline.interventions.agent.enforcement.fail_policy import WORDS, holds_word
 from haltline.interventions.agent.rules.throttled import Throttled
 from haltline.interventions.agent.transport.kafka_records import control_record
 from haltline.interventions.agent.transport.signature_check import Sealed

@@ -28,7 +28,8 @@ from tests.programs import printed
 from tests.waiting import wait_until
 
 LOOP_HINT = (
-    "You have done this to asset_id=fact_sales before and are about to do it again. Check first what came of it; "
+    "You have already done this to asset_id=fact_sales and are about to do it again. "
+    "Check the result of the earlier attempt first; "
     "if it did not work, repeating it will not help. Report it instead."
 )
 SECRET = "ghp_" + "a1B2" * 9

@@ -24,6 +24,7 @@ from haltline.interventions.agent.call import describe_output
 from haltline.interventions.agent.held_secrets import HeldSecrets
 from haltline.interventions.agent.novelty import SeenWords
 from haltline.interventions.agent.redaction.forms import HOSTS
+from haltline.interventions.agent.redaction.marks import Keys
 from haltline.interventions.agent.redaction.payload_encoding import digest, plain, plain_text
 from haltline.interventions.agent.redaction.pii import without_pii_text
 from haltline.interventions.agent.redaction.secrets import is_secret_name, redact, redact_text
@@ -163,7 +164,7 @@ def _payloads() -> Iterator[dict[str, Any]]:
     for value in values():
         for max_bytes in (0, 64, 8192, 262_144):
             for key, pii in ((b"", None), (KEY, KEY))[: 1 + (max_bytes == 8192)]:
-                made = plain(expanded(value), max_bytes=max_bytes, key=key, pii=pii)
+                made = plain(expanded(value), max_bytes=max_bytes, keys=Keys(key, pii))
                 written = orjson.dumps(made.value, option=orjson.OPT_SORT_KEYS)
                 yield {
                     "value": value,

@@ -219,19 +219,19 @@ def _(driver: Driver, cluster: MockCluster, folder: Path) -> None:
         with driver.session(cluster.bootstrap, work, mode="blocking") as session:
             assert session.checkpoint("c1")
             work.write_text("bad")
-            back = "The work was put back to checkpoint c1. Go on from there, another way."
+            back = "The work was restored to checkpoint c1. Continue from there with another approach."
             assert session.call("write") == f"rollback: ROLLBACK: for the model {back}"
             assert work.read_text() == "good"
             work.unlink()
             assert not session.checkpoint("c2"), "there is nothing to keep"
             work.with_suffix(".c1").unlink()
-            assert session.call("write").endswith("What was done could not be undone: a person has to look at it.")
+            assert session.call("write").endswith("The changes could not be undone: a person has to review them.")
         wait_until(lambda: len(worker.of(Kind.SESSION_ENDED)) == 1, "the events have arrived")
         wait_until(lambda: Stage.FAILED in worker.stages(), "the failure is told")
     told = [event.checkpoint for event in worker.events if event.checkpoint is not None]
     assert [(one.id, one.safe) for one in told] == [("c1", True)]
     details = [one.detail for one in worker.feedback if one.stage in {Stage.APPLIED, Stage.FAILED}]
-    assert details[0] == "restored: checkpoint c1: 0 files put back, 0 removed; by hand"
+    assert details[0] == "restored: checkpoint c1: 0 files restored, 0 removed; by hand"
     assert details[1].startswith("not restored: checkpoint c1: ")
 
 
@@ -241,7 +241,7 @@ def _(driver: Driver, cluster: MockCluster, folder: Path) -> None:
         StandIn(cluster.bootstrap, back_to(None)) as worker,
         driver.session(cluster.bootstrap, folder / "work.txt", mode="blocking") as session,
     ):
-        assert session.call("write").endswith("Nothing was put back: a person has to look at what was done.")
+        assert session.call("write").endswith("Nothing was restored: a person has to review what was done.")
         wait_until(lambda: Stage.FAILED in worker.stages(), "it is told")
     (told,) = [one.detail for one in worker.feedback if one.stage is Stage.FAILED]
     assert told == "nothing was restored: no checkpoint is safe, a person has to recover the work"

@@ -6,10 +6,6 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tests.console import databases
-from tests.console.compat.test_budgets import (  # noqa: F401
-    test_a_budget_is_never_overshot_however_many_ask_at_once,
-    test_what_is_spent_takes_the_place_of_what_was_held,
-)
 from tests.console.read_model.test_intervention_queries import (  # noqa: F401
     filled,
     test_counts_by_day_and_what_is_counted_now_say_the_same_for_any_filter,
@@ -32,6 +28,10 @@ from tests.console.test_api import (  # noqa: F401  # collected here again
     console,
     test_a_record_that_is_created_is_read_by_its_writer_counts_and_can_be_hidden,
     test_what_was_intervened_is_listed_filtered_and_reported_in_whole,
+)
+from tests.console.test_budgets import (  # noqa: F401
+    test_a_budget_is_never_overshot_however_many_ask_at_once,
+    test_what_is_spent_takes_the_place_of_what_was_held,
 )
 
 pytestmark = pytest.mark.skipif(databases.binaries() is None, reason=databases.MISSING)

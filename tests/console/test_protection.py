@@ -9,13 +9,10 @@ from fastapi.testclient import TestClient
 from sqlalchemy import Engine, insert
 
 from haltline.console.access.keys import Role
+from haltline.console.problem_kinds import Part, Partitions, Problem
 from haltline.console.protection import (
     Flight,
     Known,
-    Mismatch,
-    Part,
-    Problem,
-    ProtectionLimits,
     answered,
     compared,
     fed,
@@ -25,7 +22,10 @@ from haltline.console.protection import (
 )
 from haltline.console.protection_watch import last_flight
 from haltline.console.read_model import tables
+from haltline.console.read_model.topic_bounds import Mismatch
+from haltline.console.settings import ProtectionLimits
 from haltline.schemas.decisions import Level
+from haltline.schemas.record import rfc3339
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.operator.canary import goal_of
@@ -36,7 +36,7 @@ from tests.mock_cluster import MockCluster
 from tests.waiting import wait_until
 
 LIMITS = ProtectionLimits()
-RUNBOOKS = Path(__file__).parents[2] / "deploy/runbooks"
+ROOT = Path(__file__).parents[2]
 EMPTY, OTHER = ("haltline.actions", 0), ("haltline.actions", 3)
 Look = tuple[float, Mapping[Partition, tuple[int | None, int]]]
 """A moment, and of each partition the committed offset and the end."""
@@ -73,7 +73,7 @@ def still_at(*moments: float) -> list[Look]:
 )
 def test_workers_that_stand_still_are_reported(looks: list[Look], reported: bool) -> None:
     told = [(problem.part, problem.partitions) for problem in after(looks)]
-    assert told == ([(Part.WORKERS, {"haltline.actions": (0,)})] if reported else [])
+    assert told == ([(Part.WORKERS, [Partitions("haltline.actions", [0])])] if reported else [])
 
 
 @pytest.mark.parametrize("part", [Part.SINK, Part.SHADOW])
@@ -90,7 +90,7 @@ def test_a_broker_that_does_not_answer_is_reported_and_its_return_gives_workers_
         known = unanswered(known, "no broker at x:9092", now_s)
         assert problems_of(known, now_s, LIMITS) == []
     (problem,) = problems_of(known, 31.0, LIMITS)
-    assert (problem.part, problem.since_s) == (Part.BROKER, 6.0)
+    assert (problem.part, problem.since) == (Part.BROKER, rfc3339(6_000))
     assert "no broker at x:9092" in problem.what
     for now_s in (33.0, 45.0):
         known = answered(known, {Part.WORKERS: samples({EMPTY: 7}, {}, {EMPTY: 9})}, now_s, LIMITS)
@@ -132,10 +132,10 @@ def test_offsets_that_do_not_fit_are_reported_a_gap_at_once_and_an_end_that_is_t
     ahead = [replace(gap, partition=n, reached=9, begins=0, ends=4 + n) for n in range(5)]
     known = compared(Known(looked_s=50.0), [gap, *ahead], 40.0)
     (first,) = problems_of(known, 50.0, LIMITS)
-    assert (first.title, first.since_s) == ("The console misses records", 40.0)
+    assert (first.title, first.since) == ("The console misses records", rfc3339(40_000))
     lasting = compared(replace(known, looked_s=65.0), ahead, 65.0)
     (problem,) = problems_of(lasting, 65.0, LIMITS)
-    assert (problem.since_s, problem.partitions) == (40.0, {"haltline.actions": (0, 1, 2, 3, 4)})
+    assert (problem.since, problem.partitions) == (rfc3339(40_000), [Partitions("haltline.actions", [0, 1, 2, 3, 4])])
     assert "ends at 6" in problem.what
     assert "ends at 7" not in problem.what
     assert "2 more are alike." in problem.what
@@ -156,7 +156,7 @@ def test_each_problem_names_a_page_of_the_runbooks_and_what_to_do_first() -> Non
         found += problems_of(replace(away, away_since_s=None, flight=flight), 600.0, LIMITS)
     assert {problem.part for problem in found} == set(Part)
     for problem in found:
-        assert (RUNBOOKS / f"{problem.runbook}.md").is_file()
+        assert (ROOT / problem.runbook).is_file()
         assert any(step.command.startswith("haltline ") for step in problem.steps)
 
 

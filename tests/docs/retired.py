@@ -45,11 +45,3 @@ PERSISTED: Final = {
     "told": ("detectors",), "told_ms": ("streams/engine/cross_session.py",), "APPROVAL_WANTED": ("streams/notify",),
 }  # fmt: skip
 """Fields of records, of states and of the API keep the names that they always had: by name, where it stands."""
-
-MESSAGES: Final = frozenset(
-    {
-        '"If it is not there, say so."',
-        '"Check first what came of it; if it did not work, repeating it will not help. Report it instead."',
-    }
-)
-"""Sentences to a model, which are part of recorded decisions."""

@@ -5,10 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haltline.interventions.acgp import trust
+from haltline.interventions.acgp import scores
 from haltline.interventions.acgp.conditions import Unknown, compiled
-from haltline.interventions.acgp.scores import TIERS, Dimension, Intervention, by_risk, ctq, scores_of
-from haltline.interventions.acgp.trust import Standing, debt_at, standing_of
+from haltline.interventions.acgp.scores import (
+    TIERS,
+    Dimension,
+    Intervention,
+    Standing,
+    by_risk,
+    ctq,
+    debt_at,
+    scores_of,
+    standing_of,
+)
 from haltline.interventions.state.intervention_history import Trust
 from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.events import Effect
@@ -159,7 +168,7 @@ DEBT = TrustDebt()
 def test_debt_adds_up(interventions: list[str], debt: float, standing: Standing) -> None:
     state = Trust(at_ms=T0_MS)
     for one in interventions:
-        trust.add(state, trust.added(Intervention(one), None, DEBT), T0_MS, DEBT)
+        scores.add(state, scores.added(Intervention(one), None, DEBT), T0_MS, DEBT)
     assert (state.debt, standing_of(state.debt, DEBT)) == (debt, standing)
 
 
@@ -173,7 +182,7 @@ def test_debt_of_2_is_1_1975_after_ten_hours_and_a_clock_that_goes_back_adds_non
 def test_sums_of_tenths_reach_the_thresholds_exactly(times: int) -> None:
     state = Trust(at_ms=T0_MS)
     for _ in range(times):
-        trust.add(state, 0.1, T0_MS, DEBT)
+        scores.add(state, 0.1, T0_MS, DEBT)
     assert state.debt == round(times / 10, 9)
 
 
@@ -220,7 +229,7 @@ def test_of_several_tripwires_the_strictest_counts_and_the_model_hears_neither_c
     assert governance(result).steps[0] == "tripwires: halt"
     assert some(governance(result).ticket).kind == "halt"
     message = some(governed(tripwires=[WIRE]).tell(0, event=transfer(501))).message
-    assert message == "This action was refused. Do not try to reach the same end another way; report it instead."
+    assert message == "This action was refused. Do not try to reach the same result another way; report it instead."
 
 
 def test_the_quality_that_an_agents_side_reports() -> None:

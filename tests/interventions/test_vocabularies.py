@@ -144,7 +144,7 @@ def test_a_record_has_every_field_of_the_published_list() -> None:
             "reason_code": "DENIED_ACTION",
             "missing_requirements": [],
             "required_prior_actions": [],
-            "retry_guidance": "Do not repeat the call, nor another with the same end.",
+            "retry_guidance": "Do not repeat the call, or another one with the same effect.",
             "safe_alternatives": ["Report what you wanted to do and why."],
             "stale_evidence": [],
             "argument_violations": [],

@@ -21,11 +21,13 @@ def export(
     form: Annotated[
         str, typer.Option("--format", help="parquet, csv, json (lines) or cef. Default: by the file's extension.")
     ] = "",
+    to: Annotated[str | None, typer.Option(help="URL to post to as JSON, 500 rows at a time.", metavar="URL")] = None,
+    header: Annotated[list[str] | None, typer.Option(help="Header of --to, such as 'Authorization: Bearer X'.")] = None,
     where: Annotated[str, typer.Option(help="Only rows of this SQL condition.", metavar="SQL")] = "true",
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
 ) -> None:
-    """Export the audit, or a part of it, to a file or a pipe.
+    """Export the audit, or a part of it, to a file, a pipe or a SIEM.
 
     Example: haltline audit export --where "level = 'KILL'" --out kills.csv
 
@@ -42,7 +44,10 @@ def export(
     sql = f'SELECT * FROM audit WHERE (\n{where}\n) ORDER BY "timestamp_ms", "topic", "partition", "offset"'
     options = options_of(storage_option)
     try:
-        if out is not None:
+        if to is not None:
+            headers = {name.strip(): value.strip() for name, _, value in (h.partition(":") for h in header or [])}
+            rows = exporting.post(exporting.rows_of(table, sql, options), to, headers)
+        elif out is not None:
             rows = _write_beside(out, lambda file: exporting.write_file(table, sql, file, form, options))
         else:
             rows = exporting.write_file(table, sql, sys.stdout.buffer, form, options)
@@ -51,7 +56,7 @@ def export(
         fail(f"audit export: {reason}", Exit.USAGE)
     except (OSError, DeltaError, ValueError) as error:
         fail(f"audit export: {error}", Exit.USAGE)
-    say(f"{rows} rows") if out is not None else sys.stdout.buffer.flush()
+    say(f"{rows} rows") if out is not None or to is not None else sys.stdout.buffer.flush()
 
 
 def _write_beside(out: Path, write: Callable[[BinaryIO], int]) -> int:

@@ -2,16 +2,15 @@
 
 import { randomUUID } from "node:crypto";
 
-import { checked, denied, id, key, own, refusedOf, withOwnHints } from "./answers.js";
+import { checked, denied, id, key, refusedOf, withOwnHints } from "./answers.js";
 import { Describer } from "./describe.js";
-import { knownEffect, onlyLooks } from "./effects.js";
 import { HeldSecrets } from "./held_secrets.js";
 import { SeenWords } from "./novelty.js";
 import { copied, IN_FLIGHT, keyOf, REPLAYED, type Result, Results, STILL_RUNNING } from "./once.js";
 import type { Allowed, CallOptions, Denied, SessionOptions, Turn } from "./options.js";
-import { head, wellFormed } from "./redaction/unicode.js";
-import { APPROVAL_PENDING, NO_VERDICT, NOT_CHANGED, NOT_CHECKED, Refused } from "./refused.js";
-import { simpleTargets } from "./targets.js";
+import { infoOf, optionsBelow, proposedCall } from "./proposed.js";
+import { NOT_CHANGED, NOT_CHECKED, Refused } from "./refused.js";
+import { Standing } from "./standing.js";
 import { argumentsOf, shownJson, withHints } from "./texts.js";
 import {
   Away,
@@ -20,22 +19,13 @@ import {
   type Effect,
   type Outcome,
   type ProposedCall,
-  type SessionInfo,
   type Transport,
-  type TurnEvent,
   type Verdict,
   Waiting,
 } from "./transport.js";
 
 /** Open calls; beyond it, the oldest counts as one without a reported end. */
 const MAX_OPEN = 4096;
-const MAX_TARGETS = 1000;
-const MAX_NAME_CHARS = 512;
-const MAX_GOAL_CHARS = 8192;
-const NOBODY = "Nobody could be asked whether this may be done, and it could do harm. Report it instead.";
-const UNDECIDED =
-  "It is not decided yet whether this may be done, and a person may have to approve it. It was not done. " +
-  "Do not try to reach the same end another way; report it instead.";
 const UNCHECKED = "This call could not be checked, and so it was not made. Report it instead.";
 
 interface Open {
@@ -58,11 +48,8 @@ export class Session {
   readonly #seen = new SeenWords();
   readonly #held: HeldSecrets;
   readonly #results: Results;
+  readonly #standing: Standing;
   #kept: string[] = [];
-  #killed: Refused | undefined;
-  #frozen: Refused | undefined;
-  /** The containment: read-only calls and turns are allowed, and do not end it. */
-  #contained: Refused | undefined;
   #started: Promise<void> | undefined;
   #ended: Promise<void> | undefined;
   #isAway = false;
@@ -81,17 +68,19 @@ export class Session {
     this.#results = new Results(options.keyTtlS ?? 3600);
     for (const [name, effect] of Object.entries(options.effects ?? {})) checked(effect, EFFECTS, `effects.${name}`);
     checked(options.mode, MODES, "mode");
-    if (options.failClosedFrom !== null) checked(options.failClosedFrom, EFFECTS, "failClosedFrom");
+    const { failClosedFrom = "destructive" } = options;
+    if (failClosedFrom !== null) checked(failClosedFrom, EFFECTS, "failClosedFrom");
+    this.#standing = new Standing(failClosedFrom, above === undefined ? undefined : above.#standing);
   }
 
   /** The reason against a further model turn, as far as it is known; undefined: no reason. */
   get stopped(): Refused | undefined {
-    return this.#killed ?? this.#above?.killed ?? this.#frozen;
+    return this.#standing.stopped;
   }
 
   /** Why every further call is refused; undefined: they are not. */
   get killed(): Refused | undefined {
-    return this.#killed ?? this.#above?.killed;
+    return this.#standing.killed;
   }
 
   /**
@@ -192,12 +181,8 @@ export class Session {
   async turn({ usage, output }: Turn): Promise<void> {
     try {
       await this.#start();
-      const event: TurnEvent = {
-        kind: "model.turn",
-        ...(usage === undefined ? {} : { usage }),
-        ...(output ? { output: this.#describer.output(output) } : {}),
-      };
-      await this.#transport.event(event);
+      const described = output ? { output: this.#describer.output(output) } : {};
+      await this.#transport.event({ kind: "model.turn", ...(usage === undefined ? {} : { usage }), ...described });
     } catch (error) {
       this.#warn(`a turn of the model was not reported: ${String(error)}`);
     }
@@ -243,24 +228,13 @@ export class Session {
 
   /** Returns a session below this one: a stop of this one stops it. */
   subagent({ sessionId, agentId }: { sessionId?: string | undefined; agentId?: string | undefined } = {}): Session {
-    const { parentSessionId, rootSessionId, ancestors } = this.#options;
-    const above = [this.sessionId, parentSessionId, rootSessionId, ...(ancestors ?? [])].filter((one) => one !== undefined);
-    const options: SessionOptions = {
-      ...this.#options,
-      sessionId: sessionId ?? randomUUID(),
-      agentId: agentId ?? this.agentId,
-      parentSessionId: this.sessionId,
-      rootSessionId: rootSessionId ?? this.sessionId,
-      ancestors: [...new Set(above)],
-      goal: undefined,
-    };
-    return new Session(this.#transport.below(), options, this);
+    const ids = { sessionId: sessionId ?? randomUUID(), agentId: agentId ?? this.agentId };
+    return new Session(this.#transport.below(), { ...optionsBelow(this.#options, this.sessionId), ...ids }, this);
   }
 
   /** Ends the session; idempotent. */
   end(): Promise<void> {
-    this.#ended ??= this.#end();
-    return this.#ended;
+    return (this.#ended ??= this.#end());
   }
 
   // Internal.
@@ -299,27 +273,7 @@ export class Session {
     if (this.#ended) throw new Error("expected a session that has not ended, got one that has");
     await this.#start();
     if (this.killed) throw withOwnHints(this.killed, this.#takeKept());
-    const action = wellFormed(head(String(name), MAX_NAME_CHARS)) || "unknown";
-    const effect = options.effect ?? own(this.#options.effects, name);
-    const known = knownEffect(action, effect);
-    const described = this.#describer.args(args, action, known);
-    const targets = (options.targets ?? []).map(String);
-    const secretsSent = this.#held.sent(action, args);
-    const call = {
-      callId: callId ? key(callId) : randomUUID(),
-      action,
-      ...described,
-      targets: targets.slice(0, MAX_TARGETS).map((target) => this.#describer.text(target)),
-      cutTargets: () => (described.unreadFrom === undefined ? [] : this.#describer.cutTargets(args, described.args, MAX_TARGETS)),
-      matchTargets: () => [...targets, ...simpleTargets(args)],
-      ...(effect === undefined ? {} : { effect }),
-      knownEffect: known,
-      ...(options.mode === undefined ? {} : { mode: options.mode }),
-      ...(options.loopKey === undefined ? {} : { loopKey: this.#describer.text(options.loopKey) }),
-      ...(secretsSent.length === 0 ? {} : { secretsSent }),
-      rawArgs: () => args,
-      ...(options.costUsd === undefined ? {} : { costUsd: options.costUsd }),
-    };
+    const call = proposedCall(callId, name, args, options, this.#options.effects, this.#describer, this.#held);
     let verdict: Verdict;
     try {
       if (earlier !== undefined) {
@@ -339,14 +293,13 @@ export class Session {
       if (verdict.killed) throw withOwnHints(refused, hints);
       return denied(refused, hints);
     }
-    return this.#admitted(verdict.callId ?? call.callId, { action, args, hints, began: 0 }, verdict);
+    return this.#admitted(verdict.callId ?? call.callId, { action: call.action, args, hints, began: 0 }, verdict);
   }
 
   #notMade(callId: string, args: Record<string, unknown>, earlier: Result | "running"): Allowed | Denied {
     const hints = this.#takeKept();
     if (earlier === "running") return denied(new Refused(IN_FLIGHT, STILL_RUNNING), hints);
-    const replayed = { value: copied(earlier.value) };
-    return { allowed: true, callId, args, changed: false, replayed, ...(hints ? { hints } : {}) };
+    return { allowed: true, callId, args, changed: false, replayed: { value: copied(earlier.value) }, ...(hints ? { hints } : {}) };
   }
 
   async #admitted(callId: string, open: Open, verdict: Verdict): Promise<Allowed | Denied> {
@@ -364,36 +317,22 @@ export class Session {
     // It must not be made with the proposed arguments.
     await this.after(callId, undefined, { error: "not made: other arguments were required" });
     const text = `This call is only allowed with other arguments: ${shownJson(changed)}`;
-    const refused = new Refused(NOT_CHANGED, text);
-    refused.hints = hints;
-    return { allowed: false, text: withHints(text, hints), code: NOT_CHANGED, refused };
+    return { ...denied(new Refused(NOT_CHANGED, text), hints), text: withHints(text, hints) };
   }
 
-  /** Without a response: known restrictions apply, undecided and destructive calls are refused, others are made. */
   #withoutVerdict(call: ProposedCall, args: Record<string, unknown>, isUndecided: boolean): Allowed | Denied {
-    const { callId, action, knownEffect: effect } = call;
+    const { callId, action, knownEffect } = call;
     const hints = this.#takeKept();
     if (this.killed) throw withOwnHints(this.killed, hints);
-    const stands = this.#frozen ?? (onlyLooks(effect) ? undefined : this.#contained);
-    if (stands) return denied(stands, hints);
-    if (isUndecided) return denied(new Refused(APPROVAL_PENDING, UNDECIDED), hints);
-    const from = this.#options.failClosedFrom === undefined ? "destructive" : this.#options.failClosedFrom;
-    if (from !== null && EFFECTS.indexOf(effect) >= EFFECTS.indexOf(from)) {
-      return denied(new Refused(NO_VERDICT, NOBODY), hints);
-    }
+    const refused = this.#standing.withoutVerdict(knownEffect, isUndecided);
+    if (refused !== undefined) return denied(refused, hints);
     this.#open.set(callId, { began: performance.now(), hints, action, args });
     return { allowed: true, callId, args, changed: false, ...(hints ? { hints } : {}) };
   }
 
-  /** Stores the restrictions of a verdict, for calls without a response. */
   #heard(verdict: Verdict, effect: Effect): void {
     this.#isAway = false;
-    if (verdict.killed) this.#killed ??= refusedOf(verdict);
-    else if (verdict.allowed) {
-      this.#frozen = undefined;
-      if (!onlyLooks(effect)) this.#contained = undefined;
-    } else if (verdict.code?.includes("_frozen_")) this.#frozen = refusedOf(verdict);
-    else if (verdict.code?.includes("_contained_")) this.#contained = refusedOf(verdict);
+    this.#standing.heard(verdict, effect);
   }
 
   #away(error: Away): void {
@@ -404,19 +343,8 @@ export class Session {
   #start(): Promise<void> {
     this.#started ??= (async () => {
       if (this.#above !== undefined) await this.#above.#start();
-      const { parentSessionId, rootSessionId, ancestors, missionId, goal, mode } = this.#options;
-      const session: SessionInfo = {
-        sessionId: this.sessionId,
-        ...(this.agentId === undefined ? {} : { agentId: this.agentId }),
-        ...(parentSessionId === undefined ? {} : { parentSessionId }),
-        ...(rootSessionId === undefined ? {} : { rootSessionId }),
-        ancestors: ancestors ?? [],
-        ...(missionId === undefined ? {} : { missionId }),
-        ...(goal === undefined ? {} : { goal: this.#describer.text(goal, MAX_GOAL_CHARS) }),
-        ...(mode === undefined ? {} : { mode }),
-      };
       try {
-        await this.#transport.open(session);
+        await this.#transport.open(infoOf(this.#options, this.sessionId, this.agentId, this.#describer));
       } catch (error) {
         this.#warn(`the start of the session was not reported: ${String(error)}`);
       }

@@ -192,7 +192,7 @@ export interface Transport {
   beginRun?(): void;
   /** Saves a state of the work, if the transport does so, and reports it. Rejects if it fails. */
   checkpoint?(id: string, isSafe: boolean): Promise<void>;
-  /** Returns how often the work was put back so far, after a rollback that is being carried out; optional. */
+  /** Returns how often the work was restored so far, after a rollback that is being carried out; optional. */
   rollbacks?(): Promise<number>;
   /**
    * Reports a call that is not made, as an equal one was or is: `code`. Returns a refusal if one is in force; optional.

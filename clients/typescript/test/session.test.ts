@@ -186,7 +186,7 @@ test("without an answer only what destroys is refused, and what stood holds", as
   assert.ok((await session.before("c1", "get_asset")).allowed);
   const refused = await denied(session.before("c2", "delete_asset"));
   assert.equal(refused.text.split(": ")[0], "no_verdict");
-  assert.equal(refused.text, "no_verdict: Nobody could be asked whether this may be done, and it could do harm. Report it instead.");
+  assert.equal(refused.text, "no_verdict: No verdict on this call is available, and it could do harm. Report it instead.");
   assert.equal((await denied(session.before("c3", "work"))).code, "session_frozen_by_operator");
   assert.equal((await denied(session.before("c4", "get_asset"))).code, "session_frozen_by_operator");
   transport.turn = away;

@@ -4,12 +4,13 @@ Misses: service-specific argument names.
 """
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from haltline.detectors.commands.effects.tools import words_of_all
 from haltline.detectors.commands.model import ActEffect, listed
 
+Args: TypeAlias = Mapping[str, Any]
 _MONEY = frozenset(listed("amount amount_usd amount_cents sum price total_amount value betrag montant importe importo"))
 _PAYEES = frozenset(listed("""
     to recipient payee iban to_iban destination account to_account address customer card creator merchant vendor
@@ -45,65 +46,89 @@ _EVERY_ROW: tuple[object, ...] = (
 """Conditions that hold for every row."""
 _NAMES_IT = frozenset(listed("id name table key path database entity object type collection base sheet record"))
 """Arguments that identify the target."""
+_REFERENCES = frozenset(("ref", "branch", "push", "tag"))
+_MESSAGE = frozenset(("message",))
+_STARTS_MANY = frozenset(("scale", "launch", "provision"))
+_SCALES = frozenset(("scale", "resize", "autoscale", "autoscaling", "capacity", "replicas", "fleet"))
+_KEEPS = frozenset(("lifecycle", "expiration", "retention", "ttl"))
 _RELEASES = frozenset(("deploy", "release", "promote", "ship", "rollout", "publish"))
 _IS_NOTHING = re.compile(r"^\w+[=:]0$|^0$")
 
 
-def by_company(  # noqa: PLR0912 - one case after another
-    names: tuple[str, ...], args: Mapping[str, Any]
-) -> tuple[str, ActEffect] | None:
-    """Return the act and effect that a verb and the arguments show together; `names` are the call's operations."""
-    named_by = words_of_all(names)
-    if not named_by.isdisjoint(MOVES_MONEY) and not _MONEY.isdisjoint(args) and not _PAYEES.isdisjoint(args):
-        return "move_money", ActEffect.SPENDS
-    if not named_by.isdisjoint(BUYS) and not _MEANS.isdisjoint(args):
-        return "buy", ActEffect.SPENDS
-    if "query" in named_by and isinstance(body := args.get("body"), dict):
-        args = {**body, **args}  # `update_by_query(index, body)`
-    if (
-        not named_by.isdisjoint(_ALTERS)
-        and not _NEW_VALUES.isdisjoint(args)
-        and any(name in args and args[name] in _EVERY_ROW for name in _FILTERS)
-    ):
-        return "update_every_row", ActEffect.OVERWRITES
+def _has(*groups: frozenset[str]) -> Callable[[Args], bool]:
+    """Return whether the arguments have one of each group of names."""
+    return lambda args: not any(group.isdisjoint(args) for group in groups)
+
+
+def _is_true(name: str) -> Callable[[Args], bool]:
+    return lambda args: args.get(name) is True
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _takes_every_row(args: Args) -> bool:
+    return not _NEW_VALUES.isdisjoint(args) and any(name in args and args[name] in _EVERY_ROW for name in _FILTERS)
+
+
+def _blanks_fields(args: Args) -> bool:
     fields = [value for name, value in args.items() if name in _NEW_VALUES] or [
         {name: value for name, value in args.items() if name not in _NAMES_IT and not name.endswith(("_id", "Id"))}
     ]
-    if not named_by.isdisjoint(_ALTERS) and any(
-        isinstance(one, dict) and one and all(value is None for value in one.values()) for one in fields
-    ):
-        return "blank_fields", ActEffect.OVERWRITES
-    live = any(
+    return any(isinstance(one, dict) and one and all(value is None for value in one.values()) for one in fields)
+
+
+def _is_live(args: Args) -> bool:
+    return any(
         (isinstance(value, str) and value[:16].lower() in _PRODUCTION) or (value is True and name in _PRODUCTION)
         for name, value in args.items()
     )
-    if live and not named_by.isdisjoint(_RELEASES):
-        return "release_to_production", ActEffect.SENDS
-    if not named_by.isdisjoint(("ref", "branch", "push", "tag")) and args.get("force") is True:
-        return "force", ActEffect.DESTROYS
-    if args.get("disabled") is True and not named_by.isdisjoint(_WHO):
-        return "disable", ActEffect.DESTROYS
-    if (live or not named_by.isdisjoint(_PROTECTS)) and any(
-        value is False or value in ("off", "disabled", "none") for name, value in args.items() if name in _SWITCHES
-    ):
-        return "switch_off", ActEffect.DESTROYS
-    if not named_by.isdisjoint(_SAYS) and "message" in named_by and not _CHANNELS.isdisjoint(args):
-        return "send_to_channel", ActEffect.SENDS
-    if not named_by.isdisjoint(("scale", "launch", "provision")) and any(
-        isinstance(args.get(name), int) and args[name] >= _MANY for name in _COUNTS
-    ):
-        return "scale_to_many", ActEffect.SPENDS
-    if (
-        not named_by.isdisjoint(("scale", "resize", "autoscale", "autoscaling", "capacity", "replicas", "fleet"))
-        and _SIZES.isdisjoint(args)
-        and any(
-            (value == 0 and not isinstance(value, bool)) or (isinstance(value, str) and _IS_NOTHING.search(value))
-            for value in args.values()
-        )
-    ):
-        return "scale_to_nothing", ActEffect.DESTROYS
-    if not named_by.isdisjoint(("lifecycle", "expiration", "retention", "ttl")) and any(
-        isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _FEW for value in args.values()
-    ):
-        return "let_expire", ActEffect.DESTROYS
+
+
+def _switches_off(args: Args) -> bool:
+    return any(args[name] is False or args[name] in ("off", "disabled", "none") for name in _SWITCHES & args.keys())
+
+
+def _asks_for_many(args: Args) -> bool:
+    return any(isinstance(args[name], int) and args[name] >= _MANY for name in _COUNTS & args.keys())
+
+
+def _asks_for_nothing(args: Args) -> bool:
+    return _SIZES.isdisjoint(args) and any(
+        _number(value) == 0 or (isinstance(value, str) and _IS_NOTHING.search(value)) for value in args.values()
+    )
+
+
+def _expires_soon(args: Args) -> bool:
+    return any(0 <= number <= _FEW for value in args.values() if (number := _number(value)) is not None)
+
+
+_RULES: tuple[tuple[tuple[frozenset[str], ...], Callable[[Args], bool], str, ActEffect], ...] = (
+    ((MOVES_MONEY,), _has(_MONEY, _PAYEES), "move_money", ActEffect.SPENDS),
+    ((BUYS,), _has(_MEANS), "buy", ActEffect.SPENDS),
+    ((_ALTERS,), _takes_every_row, "update_every_row", ActEffect.OVERWRITES),
+    ((_ALTERS,), _blanks_fields, "blank_fields", ActEffect.OVERWRITES),
+    ((_RELEASES,), _is_live, "release_to_production", ActEffect.SENDS),
+    ((_REFERENCES,), _is_true("force"), "force", ActEffect.DESTROYS),
+    ((_WHO,), _is_true("disabled"), "disable", ActEffect.DESTROYS),
+    ((_PROTECTS,), _switches_off, "switch_off", ActEffect.DESTROYS),
+    ((), lambda args: _is_live(args) and _switches_off(args), "switch_off", ActEffect.DESTROYS),
+    ((_SAYS, _MESSAGE), _has(_CHANNELS), "send_to_channel", ActEffect.SENDS),
+    ((_STARTS_MANY,), _asks_for_many, "scale_to_many", ActEffect.SPENDS),
+    ((_SCALES,), _asks_for_nothing, "scale_to_nothing", ActEffect.DESTROYS),
+    ((_KEEPS,), _expires_soon, "let_expire", ActEffect.DESTROYS),
+)
+"""Groups of words, one of each required in the operation's names; what the arguments must show; the act and its effect.
+The first rule that holds applies."""
+
+
+def by_company(names: tuple[str, ...], args: Args) -> tuple[str, ActEffect] | None:
+    """Return the act and effect that a verb and the arguments show together; `names` are the call's operations."""
+    named_by = words_of_all(names)
+    if "query" in named_by and isinstance(body := args.get("body"), dict):
+        args = {**body, **args}  # `update_by_query(index, body)`
+    for groups, holds, act, effect in _RULES:
+        if not any(group.isdisjoint(named_by) for group in groups) and holds(args):
+            return act, effect
     return None

@@ -4,7 +4,8 @@ Misses: clients whose methods are not named after their effect; computed argumen
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from haltline.detectors.commands.effects import rows
@@ -93,6 +94,8 @@ _OF_THE_PROGRAM = frozenset(listed("""
 """Objects inside the program itself."""
 
 
+_OF_DATA = frozenset(("data", "set", "values"))
+_MAX_PROGRAM_CHARS = 16 * 1024
 _MODELS = re.compile(r"repo|model|collection|manager|(?:^|\.)[A-Z]\w*$")
 _CONDITION = re.compile(r"\.(?:where|filter|find_by|limit)\b")
 _EVERY_ROW = re.compile(
@@ -139,18 +142,8 @@ def call_excludes_no_row(method: str, plain: list[str], given: Mapping[str, str]
 
 def reaches_out(program: str) -> bool:
     """Return whether a program imports a client of a remote service."""
-    for found in _IMPORTS.findall(program[:_MAX_PROGRAM_CHARS])[:_MAX_IMPORTS]:
-        if not _SDKS.isdisjoint(words(found)):
-            return True
-    return False
-
-
-def _is_data(name: str) -> bool:
-    return name == "data" or name in _OF_DATA
-
-
-_OF_DATA = frozenset(("set", "values"))
-_MAX_PROGRAM_CHARS = 16 * 1024
+    imported = _IMPORTS.findall(program[:_MAX_PROGRAM_CHARS])[:_MAX_IMPORTS]
+    return any(not _SDKS.isdisjoint(words(name)) for name in imported)
 
 
 def _by_words(owner: str, method: str) -> tuple[str, ActEffect] | None:
@@ -182,70 +175,122 @@ def _as_options(given: Mapping[str, str]) -> list[str]:
     return argv
 
 
-def of_method(  # noqa: PLR0912 - one case after another
-    owner: str, method: str, given: Mapping[str, str], plain: list[str], *, everything: bool, reaches_out: bool
-) -> tuple[str, ActEffect] | None:
-    """Return the method's verb and irreversible effect, or None.
+@dataclass(slots=True)
+class Method:
+    """One call of a client's method in a program."""
 
-    `given` are the keyword arguments, `plain` the positional ones. `everything`: the first one is an empty condition.
-    `reaches_out`: the program imports a client of a remote service.
-    """
-    last = owner.rpartition(".")[2].lower()
-    outside = reaches_out or not _OWNERS.isdisjoint(words(owner))
-    named = words(method.removesuffix("Command"))
-    in_snake = "_".join(named)
-    of_command = _rows_of("-".join(named)) if given else ()
-    if of_command and (outside or method.endswith("Command") or any(name[:1].isupper() for name in given)):
-        argv = _as_options(given)
+    owner: str
+    name: str
+    given: Mapping[str, str]
+    """The keyword arguments."""
+    plain: list[str]
+    """The positional arguments."""
+    everything: bool
+    """The first argument is an empty condition."""
+    reaches_out: bool
+    """The program imports a client of a remote service."""
+    last: str = field(init=False)
+    """The last part of the owner's name, in lower case."""
+    in_snake: str = field(init=False)
+    is_outside: bool = field(init=False)
+    """The method is that of a remote service."""
+
+    def __post_init__(self) -> None:
+        self.last = self.owner.rpartition(".")[2].lower()
+        self.in_snake = "_".join(words(self.name.removesuffix("Command")))
+        self.is_outside = self.reaches_out or not _OWNERS.isdisjoint(words(self.owner))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All arguments."""
+        return (*self.given.values(), *self.plain)
+
+
+def _mails(it: Method) -> bool:
+    if it.name in _MAILS and "QueueUrl" not in it.given and (it.reaches_out or _MAILERS.search(it.owner)):
+        return True
+    return it.name == "send" and _MAIL_CLIENTS.search(it.owner) is not None
+
+
+def _chats(it: Method) -> bool:
+    return (
+        it.in_snake in _CHATS
+        or (it.in_snake == "post_message" and it.is_outside)
+        or (it.name == "mail" and not it.owner and len(it.plain) > _SUBJECT)
+        or (it.name in _MAKING and it.last in _CALLS and "to" in it.given)
+    )
+
+
+def _updates_all(it: Method) -> bool:
+    given = it.given
+    return (
+        it.everything
+        or "{}" in (given.get("where"), given.get("filter"))
+        or (not _OF_DATA.isdisjoint(given) and "where" not in given)
+    )
+
+
+def _has_empty_condition(it: Method) -> bool:
+    by_value = it.everything and it.plain[:1] and it.plain[0][:1] == "\0" and _MODELS.search(it.owner)
+    return it.given.get("where") == "{}" or bool(by_value)
+
+
+_RULES: tuple[tuple[Callable[[Method], object], ActEffect | None, str], ...] = (
+    (
+        lambda it: it.name in _MAKING and it.last in _MONEY_OBJECTS and _PAYS_BY_CODE.search(it.owner),
+        ActEffect.SPENDS, "{last}_{name}",
+    ),
+    (_mails, ActEffect.SENDS, "{name}"),
+    (_chats, ActEffect.SENDS, "{name}"),
+    (lambda it: it.in_snake in _TOKEN_ACTS and it.last in _TOKENS and it.plain, ActEffect.SPENDS, "{name}"),
+    (
+        lambda it: it.in_snake in _STARTS and any(not _STRONG.isdisjoint(words(text)) for text in it.texts),
+        ActEffect.HANDS_OVER, "{name}",
+    ),
+    (
+        lambda it: it.in_snake in _PUTS and "" in (it.given.get("Body"), it.given.get("data"), it.given.get("body")),
+        ActEffect.OVERWRITES, "{name}",
+    ),
+    (lambda it: it.in_snake in _OPENS and any(map(_OPEN_VALUE.search, it.texts)), ActEffect.EXPOSES, "{name}"),
+    (lambda it: it.name == "make_public", ActEffect.EXPOSES, "{name}"),
+    (lambda it: it.in_snake == "update_many" and _updates_all(it), ActEffect.OVERWRITES, "{name}"),
+    (lambda it: it.in_snake == "update_many", None, ""),
+    (lambda it: it.in_snake == "update_by_query" and "match_all" in it.given, ActEffect.OVERWRITES, "{name}"),
+    (
+        lambda it: it.name in ("sync", "synchronize") and it.given.get("force") == "true",
+        ActEffect.DESTROYS, "{name}",
+    ),
+    (
+        lambda it: it.name in ("update", "destroy") and _has_empty_condition(it),
+        ActEffect.OVERWRITES, "update_every_row",
+    ),
+    (
+        lambda it: it.name == "execute" and it.last in ("delete", "update") and it.owner[:1].isupper(),
+        ActEffect.DESTROYS, "{last}_every_row",
+    ),
+    (lambda it: it.name == "publish" and not _TOPICS.isdisjoint(words(it.owner)), ActEffect.SENDS, "{name}"),
+    (lambda it: it.in_snake == "update_all" and _CONDITION.search(it.owner), None, ""),
+    (
+        lambda it: it.in_snake == "delete_item" and "Key" in it.given,
+        ActEffect.DESTROYS, "{name}",
+    ),
+    (lambda it: not _SETS_BY_CODE.isdisjoint((it.name, it.in_snake)), ActEffect.DESTROYS, "{name}"),
+)  # fmt: skip
+"""When a rule holds, its effect, and the verb; the first that holds applies. A call without an effect is harmless."""
+
+
+def of_method(it: Method) -> tuple[str, ActEffect] | None:
+    """Return a method's verb and irreversible effect, or None."""
+    of_command = _rows_of(it.in_snake.replace("_", "-")) if it.given else ()
+    if of_command and (it.is_outside or it.name.endswith("Command") or any(name[:1].isupper() for name in it.given)):
+        argv = _as_options(it.given)
         effect = next((row.effect for row in of_command if rows.holds(row, argv)), None)
-        return None if effect is None else (method, effect)
-    if method in _MAKING and last in _MONEY_OBJECTS and _PAYS_BY_CODE.search(owner):
-        return f"{last}_{method}", ActEffect.SPENDS
-    if (method in _MAILS and "QueueUrl" not in given and (reaches_out or _MAILERS.search(owner))) or (
-        method == "send" and _MAIL_CLIENTS.search(owner)
-    ):
-        return method, ActEffect.SENDS
-    if (
-        in_snake in _CHATS
-        or (method == "mail" and not owner and len(plain) > _SUBJECT)
-        or (method in _MAKING and last in _CALLS and "to" in given)
-    ):
-        return method, ActEffect.SENDS
-    if (in_snake == "post_message" and outside) or (in_snake in _TOKEN_ACTS and last in _TOKENS and plain):
-        return method, ActEffect.SENDS if in_snake == "post_message" else ActEffect.SPENDS
-    if in_snake in _STARTS and any(not _STRONG.isdisjoint(words(text)) for text in (*given.values(), *plain)):
-        return method, ActEffect.HANDS_OVER
-    if in_snake in _PUTS and "" in (given.get("Body"), given.get("data"), given.get("body")):
-        return method, ActEffect.OVERWRITES
-    if in_snake in _OPENS and any(_OPEN_VALUE.search(text) for text in (*given.values(), *plain)):
-        return method, ActEffect.EXPOSES
-    if method == "make_public":
-        return method, ActEffect.EXPOSES
-    if method in ("update_many", "updateMany"):
-        every = (
-            everything
-            or "{}" in (given.get("where"), given.get("filter"))
-            or (any(map(_is_data, given)) and "where" not in given)
-        )
-        return (method, ActEffect.OVERWRITES) if every else None
-    if in_snake == "update_by_query" and "match_all" in given:
-        return method, ActEffect.OVERWRITES
-    if method in ("sync", "synchronize") and given.get("force") == "true":
-        return method, ActEffect.DESTROYS
-    if method in ("update", "destroy") and (
-        given.get("where") == "{}" or (everything and plain[:1] and plain[0][:1] == "\0" and _MODELS.search(owner))
-    ):
-        return "update_every_row", ActEffect.OVERWRITES
-    if method == "execute" and last in ("delete", "update") and owner[:1].isupper():
-        return f"{last}_every_row", ActEffect.DESTROYS
-    if method == "publish" and not _TOPICS.isdisjoint(words(owner)):
-        return method, ActEffect.SENDS
-    if in_snake == "update_all" and _CONDITION.search(owner) is not None:
-        return None
-    if method in _SETS_BY_CODE or in_snake in _SETS_BY_CODE or (in_snake == "delete_item" and "Key" in given):
-        return method, ActEffect.DESTROYS
-    if given and (method.startswith(_SETTERS) or (outside and in_snake.startswith(_SETTERS_OF_CLIENTS))):
-        found = by_setting(method, given)
+        return None if effect is None else (it.name, effect)
+    for holds, effect, verb in _RULES:
+        if holds(it):
+            return None if effect is None else (verb.format(name=it.name, last=it.last), effect)
+    if it.given and (it.name.startswith(_SETTERS) or (it.is_outside and it.in_snake.startswith(_SETTERS_OF_CLIENTS))):
+        found = by_setting(it.name, it.given)
         if found is not None and found[1] is not ActEffect.SENDS:
-            return f"{method} {found[0]}", found[1]
-    return _by_words(owner, method) if outside and owner else None
+            return f"{it.name} {found[0]}", found[1]
+    return _by_words(it.owner, it.name) if it.is_outside and it.owner else None

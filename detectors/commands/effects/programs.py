@@ -8,9 +8,9 @@ Misses: unlisted programs, unless an option shows the effect; the contents of th
 from collections.abc import Iterator, Sequence
 
 from haltline.detectors.commands.effects import rows
-from haltline.detectors.commands.effects.services import SERVICES
-from haltline.detectors.commands.invocation import Invocation
+from haltline.detectors.commands.effects.services import OTHER_HANDS, SERVICES, WHOLE_STACKS
 from haltline.detectors.commands.model import Destruction
+from haltline.detectors.commands.shell.invocation import Invocation
 
 _SYSTEM = r"""
 # files: moved to a trash or a temporary folder, written over others
@@ -42,8 +42,7 @@ destroys | snap remove | /--purge/ | $1
 destroys | wbadmin delete/disable | |
 destroys | wmic shadowcopy delete | |
 destroys | bcdedit | /\/(delete|set|import)/ |
-destroys | reg delete | | $1
-destroys | reg.exe delete | | $1
+destroys | reg,reg.exe delete | | $1
 destroys~ | sc,sc.exe delete/config | | $1
 destroys | schtasks | /\/delete/ | /tn
 hands_over | schtasks | /\/create/ | /tn
@@ -237,9 +236,8 @@ destroys | rails,rake | /\b(purge|drop|delete|destroy|wipe|flush|truncate)\w*job
 """
 _PACKAGES = r"""
 sends | npm,pnpm publish | | $*,.
-sends | yarn publish | | .
 sends | yarn npm publish | | .
-sends | bun,deno,jsr,lerna,nx,changeset,rush publish | | .
+sends | yarn,bun,deno,jsr,lerna,nx,changeset,rush,vsce,ovsx,composer publish | | .
 sends | pnpm -r publish | | .
 destroys | npm,pnpm unpublish/deprecate | | $1
 sends | npm dist-tag/access/owner | /add|public|grant|set/ | $*
@@ -257,17 +255,14 @@ hands_over | go,npx,uvx,pipx,bunx run/exec/@*/* | /[\s\/@_-](wipe|nuke|destroy|p
 sends | telegram-send,slack-cli,slackcat,toot,twurl,signal-cli,discord.sh,mastodon | !/(^|\s)(-h|--help)(\s|$)/ | $*
 sends | twilio api:core:messages:create/api:core:calls:create | | --to
 sends | slack chat send | | --channel
-sends | gem push | | $1
 destroys | gem yank | | $1
-sends | docker push | | $0
 sends | docker image/manifest/plugin push | | $0
 sends | docker build/buildx | /--push\b/ | -t,--tag
-sends | podman,buildah,nerdctl push | | $0
+sends | docker,podman,buildah,nerdctl,helm push | | $0
 sends | skopeo copy/sync | /docker:\/\/\S+\s+.*docker:\/\// | $0
 destroys | skopeo,crane,regctl,oras delete | | $*
 destroys | oras,regctl manifest/tag/image/blob delete/rm | | $*
 overwrites | crane,regctl,oras tag/copy/push/cp/append/mutate | | $*
-sends | helm push | | $0
 sends | helm chart/cm-push push/* | | $0
 sends | mvn,mvnw deploy/release:perform/nexus-staging:release | | .
 sends | gradle,gradlew publish*/uploadArchives/bintrayUpload/closeAndRelease* | | .
@@ -275,19 +270,16 @@ sends | sbt publish*/+publish*/sonatype* | | .
 sends | lein,clj deploy/release | | .
 sends | dotnet nuget push | | $1
 destroys | dotnet nuget delete | | $*
-sends | nuget push | | $1
+sends | gem,nuget push | | $1
 sends | dart,flutter pub publish | | .
-sends | vsce,ovsx publish | | .
 destroys | vsce unpublish/delete-publisher | | .
 sends | goreleaser release | !--snapshot | .
 sends | fastlane deliver/release/supply/pilot/beta/upload_* | | $*,.
 sends | fastlane ios/android/mac deliver/release/supply/pilot/beta/deploy/upload_* | | .
 sends | eas,expo submit/publish | | .
 sends | pod trunk push | | $1
-sends | luarocks upload | | $1
-sends | conan,conan2 upload | | $1
+sends | luarocks,conan,conan2 upload | | $1
 sends | mix hex.publish | | .
-sends | composer publish | | .
 sends | anaconda upload | | $*
 sends | cpan-upload,release-it,semantic-release | | .
 sends | huggingface-cli,hf upload/upload-large-folder | | $1
@@ -342,45 +334,7 @@ exposes | gh,glab api | /collaborators|private\s*=?\s*false|visibility\s*=?\s*pu
 overwrites | gh api | /git\/refs.*force\s*=?\s*true/ | $1
 hands_over | gh api | /\/(dispatches|rerun)\b.*(destroy|delete|drop|purge|wipe|teardown)|(destroy|delete|drop|purge|wipe|teardown)\S*\/dispatches/ | $1
 """
-_OTHER_HANDS = r"""
-destroys | istioctl,linkerd,cilium,kubefed uninstall/purge | | .
-# jobs elsewhere with a destructive name
-hands_over | gh workflow run | /\b(destroy|delete|drop|purge|wipe|teardown|nuke|remove|reset|truncate|prod\w*)\b|(destroy|delete|drop|purge|wipe|teardown|nuke)/ | $1
-hands_over | glab ci/pipeline/job/schedule run/trigger | /destroy|delete|drop|purge|wipe|teardown|nuke|truncate/ |
-hands_over | jenkins-cli,circleci,buildkite-agent,drone,tkn,argo,spacelift,woodpecker,travis | /destroy|delete|drop|purge|wipe|teardown|nuke|truncate/ |
-hands_over | airflow,prefect,dagster,luigi,celery,rq,sidekiq,temporal,tctl,nomad,conductor | /\b(trigger|run|start|call|launch|execute|enqueue|dispatch|submit|backfill|signal)\b/ /[\s._\/-](destroy|delete|drop|purge|wipe|teardown|nuke|truncate|erase)\w*|(destroy|delete|drop|purge|wipe|truncate|erase)[_-]/ |
-hands_over | aws lambda/stepfunctions/codebuild/codepipeline/batch/events/ecs invoke/invoke-async/start-execution/start-build/start-pipeline-execution/submit-job/put-events/run-task | /delete|destroy|drop|purge|wipe|truncate|erase|teardown/ | --function-name,--state-machine-arn,--project-name,--name
-hands_over | gcloud functions/workflows/scheduler/run/composer call/run/execute/jobs/environments | /delete|destroy|drop|purge|wipe|truncate|erase|teardown/ !/\b(list|describe)\b|^functions\sdelete/ | $*
-hands_over | az functionapp/logic/automation/pipelines/containerapp | /(invoke|run|start|trigger|create).*(delete|destroy|drop|purge|wipe|truncate|erase)/ !/^\S+\s+(list|show)\b/ |
-hands_over | ansible-playbook,salt-run,chef-client,puppet,fab,capistrano,bolt | /destroy|delete|drop|purge|wipe|teardown|nuke|truncate|reset|remove/ !/--(check|syntax-check|list-tasks|list-hosts)/ | $*
-hands_over | aws ssm send-command | /\brm\s+-\w*[rf]|drop\s|delete|truncate|mkfs|shutdown|wipe|destroy/ | --targets,--instance-ids
-hands_over | az vm/vmss run-command | /\brm\s+-\w*[rf]|drop\s|delete|truncate|mkfs|shutdown|remove-item|wipe|destroy/ | -n,--name
-"""
-_WHOLE_STACKS = r"""
-# stacks, accounts and secrets
-destroys! | pulumi destroy/down/dn | !-h | stack:-s,--stack,.
-destroys! | pulumi stack rm | !-h | stack:$*,-s,--stack,.
-destroys! | cdk,cdktf,sam,serverless,sls destroy/remove/delete | !-h | stack:$*,--stack-name,--stage,-s,.
-destroys! | eksctl delete cluster | | stack:$*,-n,--name,.
-destroys! | heroku apps:destroy/pg:reset/addons:destroy | | stack:-a,--app,$*,.
-destroys! | fly,flyctl apps/volumes destroy | | stack:$*,-a,--app
-destroys! | fly,flyctl destroy | | stack:$*,-a,--app,.
-destroys! | doctl databases delete | | stack:$*
-destroys! | doctl compute droplet/volume delete | | stack:$*
-destroys! | firebase firestore:delete/database:remove | | stack:$*,--project,.
-destroys! | vault secrets/auth/audit disable | | secret:$*
-destroys | vault delete | | secret:$*
-destroys | vault kv delete/destroy/metadata | !/^kv\smetadata\s(?!delete)/ | secret:$0
-destroys | rabbitmqadmin delete/purge queue/vhost/exchange | | queue:$*
-destroys | influx bucket delete | | bucket:--name,-n,--id,-i
-destroys | netlify sites:delete | | site:$*
-destroys | airflow dags delete | | dag:$*
-destroys | consul kv delete | | key:$*
-destroys | dropuser,userdel,deluser | | user:$*
-destroys | groupdel,delgroup | | group:$*
-"""
-
-TABLE = rows.table(_WHOLE_STACKS + _SYSTEM + _DATABASES + _PACKAGES + _OTHER_HANDS + SERVICES)
+TABLE = rows.table(WHOLE_STACKS + _SYSTEM + _DATABASES + _PACKAGES + OTHER_HANDS + SERVICES)
 
 
 _TOGETHER = ("out file", "new item force", "move item", "type nul", "copy nul", "copy null")

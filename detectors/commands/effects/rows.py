@@ -22,10 +22,10 @@ from functools import cache
 from itertools import chain, product
 
 from haltline.detectors.commands.files import lost_path
-from haltline.detectors.commands.invocation import STDIN, Invocation
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production
-from haltline.detectors.commands.wrappers import GLOBAL_OPTIONS, SYNONYMS
+from haltline.detectors.commands.shell.invocation import STDIN, Invocation
+from haltline.detectors.commands.shell.wrappers import GLOBAL_OPTIONS, SYNONYMS
 
 ANY = "*"
 """Matches every program."""

@@ -1,4 +1,4 @@
-"""Cloud, cluster, DNS and payment command lines: the second half of the table of programs.
+"""Cloud, cluster, DNS and payment command lines, jobs elsewhere and whole stacks: the second half of the table of programs.
 
 Misses: services with other names of operations; templates and manifests in files.
 """
@@ -212,4 +212,41 @@ destroys | * wipe destroy erase delete-all drop-all remove-all purge-all purge-d
 destroys | * ttl | /--[\w-]*ttl[\w-]*\s+[01]\b/ |
 exposes | * public visibility | /--visibility\s+public|--acl\s+public|--access\s+public|--public-access\s+(true|on|enabled)/ |
 exposes | * cidr ranges ips | !/\b(list|get|describe|show|delete|revoke|remove)\b/ /--\S*(cidrs?|ranges|ips)\s+(0\.0\.0\.0\/0|::\/0)/ |
+"""
+OTHER_HANDS = r"""
+destroys | istioctl,linkerd,cilium,kubefed uninstall/purge | | .
+# jobs elsewhere with a destructive name
+hands_over | gh workflow run | /\b(destroy|delete|drop|purge|wipe|teardown|nuke|remove|reset|truncate|prod\w*)\b|(destroy|delete|drop|purge|wipe|teardown|nuke)/ | $1
+hands_over | glab ci/pipeline/job/schedule run/trigger | /destroy|delete|drop|purge|wipe|teardown|nuke|truncate/ |
+hands_over | jenkins-cli,circleci,buildkite-agent,drone,tkn,argo,spacelift,woodpecker,travis | /destroy|delete|drop|purge|wipe|teardown|nuke|truncate/ |
+hands_over | airflow,prefect,dagster,luigi,celery,rq,sidekiq,temporal,tctl,nomad,conductor | /\b(trigger|run|start|call|launch|execute|enqueue|dispatch|submit|backfill|signal)\b/ /[\s._\/-](destroy|delete|drop|purge|wipe|teardown|nuke|truncate|erase)\w*|(destroy|delete|drop|purge|wipe|truncate|erase)[_-]/ |
+hands_over | aws lambda/stepfunctions/codebuild/codepipeline/batch/events/ecs invoke/invoke-async/start-execution/start-build/start-pipeline-execution/submit-job/put-events/run-task | /delete|destroy|drop|purge|wipe|truncate|erase|teardown/ | --function-name,--state-machine-arn,--project-name,--name
+hands_over | gcloud functions/workflows/scheduler/run/composer call/run/execute/jobs/environments | /delete|destroy|drop|purge|wipe|truncate|erase|teardown/ !/\b(list|describe)\b|^functions\sdelete/ | $*
+hands_over | az functionapp/logic/automation/pipelines/containerapp | /(invoke|run|start|trigger|create).*(delete|destroy|drop|purge|wipe|truncate|erase)/ !/^\S+\s+(list|show)\b/ |
+hands_over | ansible-playbook,salt-run,chef-client,puppet,fab,capistrano,bolt | /destroy|delete|drop|purge|wipe|teardown|nuke|truncate|reset|remove/ !/--(check|syntax-check|list-tasks|list-hosts)/ | $*
+hands_over | aws ssm send-command | /\brm\s+-\w*[rf]|drop\s|delete|truncate|mkfs|shutdown|wipe|destroy/ | --targets,--instance-ids
+hands_over | az vm/vmss run-command | /\brm\s+-\w*[rf]|drop\s|delete|truncate|mkfs|shutdown|remove-item|wipe|destroy/ | -n,--name
+"""
+WHOLE_STACKS = r"""
+# stacks, accounts and secrets
+destroys! | pulumi destroy/down/dn | !-h | stack:-s,--stack,.
+destroys! | pulumi stack rm | !-h | stack:$*,-s,--stack,.
+destroys! | cdk,cdktf,sam,serverless,sls destroy/remove/delete | !-h | stack:$*,--stack-name,--stage,-s,.
+destroys! | eksctl delete cluster | | stack:$*,-n,--name,.
+destroys! | heroku apps:destroy/pg:reset/addons:destroy | | stack:-a,--app,$*,.
+destroys! | fly,flyctl apps/volumes destroy | | stack:$*,-a,--app
+destroys! | fly,flyctl destroy | | stack:$*,-a,--app,.
+destroys! | doctl databases delete | | stack:$*
+destroys! | doctl compute droplet/volume delete | | stack:$*
+destroys! | firebase firestore:delete/database:remove | | stack:$*,--project,.
+destroys! | vault secrets/auth/audit disable | | secret:$*
+destroys | vault delete | | secret:$*
+destroys | vault kv delete/destroy/metadata | !/^kv\smetadata\s(?!delete)/ | secret:$0
+destroys | rabbitmqadmin delete/purge queue/vhost/exchange | | queue:$*
+destroys | influx bucket delete | | bucket:--name,-n,--id,-i
+destroys | netlify sites:delete | | site:$*
+destroys | airflow dags delete | | dag:$*
+destroys | consul kv delete | | key:$*
+destroys | dropuser,userdel,deluser | | user:$*
+destroys | groupdel,delgroup | | group:$*
 """

@@ -10,11 +10,11 @@ from itertools import chain
 
 from haltline.detectors.commands import graphql
 from haltline.detectors.commands.files import lost_path
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production
-from haltline.detectors.commands.options import Options, parse, parse_greedily
 from haltline.detectors.commands.paths import canonical
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.options import Options, parse_greedily
 from haltline.detectors.commands.sql import sql_destructions
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
@@ -92,7 +92,7 @@ def _aws_s3(operation: str, urls: tuple[str, ...], options: Options) -> Iterator
 
 
 def _gsutil(invocation: Invocation) -> Iterator[Destruction]:
-    options = parse(invocation.argv[1:], frozenset(("-o", "-h", "-u")))
+    options = invocation.options("-o -h -u")
     words = options.operands
     if words[:1] == ("rm",):
         for url in words[1:]:
@@ -144,7 +144,7 @@ def _named(verb: str, kind: str, group: tuple[str, ...], names: tuple[str, ...])
 
 
 def _bq(invocation: Invocation) -> Iterator[Destruction]:
-    options = parse(invocation.argv[1:], frozenset(("--project_id", "--location")), single_dash_words=True)
+    options = invocation.options("--project_id --location", single_dash_words=True)
     words = options.operands
     if words[:1] == ("rm",):
         for name in words[1:]:
@@ -170,7 +170,7 @@ def _store(verb: str, commands: Mapping[str, bool], *, dry: tuple[str, ...] = ("
     """Return a reader of clients for object stores. `commands`: subcommand -> whether it always removes recursively."""
 
     def read(invocation: Invocation) -> Iterator[Destruction]:
-        options = parse(invocation.argv[1:], frozenset(("--profile", "--endpoint-url", "--config")))
+        options = invocation.options("--profile --endpoint-url --config")
         words = options.operands
         if len(words) > 1 and words[0] in commands and not options.has(*dry):
             everything = commands[words[0]] or options.has("-r", "--recursive", "--force")
@@ -183,7 +183,7 @@ def _store(verb: str, commands: Mapping[str, bool], *, dry: tuple[str, ...] = ("
 
 
 def _terraform(invocation: Invocation) -> Iterator[Destruction]:
-    options = parse(invocation.argv[1:], frozenset(("-target", "-var", "-var-file")), single_dash_words=True)
+    options = invocation.options("-target -var -var-file", single_dash_words=True)
     words = options.operands
     folder = options.value("-chdir")
     place = canonical(folder, invocation.cwd) if folder else invocation.path(".")
@@ -216,9 +216,7 @@ _FORGE_THINGS = frozenset(("release", "secret", "variable", "run", "issue", "gis
 
 def _forge(invocation: Invocation) -> Iterator[Destruction]:
     """`gh` and `glab`: repositories, their parts, and raw requests."""
-    options = parse(
-        invocation.argv[1:], frozenset(("-R", "--repo", "-X", "--method", "-H", "-f", "-F", "--field", "--raw-field"))
-    )
+    options = invocation.options("-R --repo -X --method -H -f -F --field --raw-field")
     words = options.operands
     if words[:1] == ("api",) and (options.value("-X", "--method") or "").upper() == "DELETE":
         yield Destruction("http_delete", f"url={'/'.join(words[1:2])}", Badness.PLAIN)
@@ -234,9 +232,9 @@ def _forge(invocation: Invocation) -> Iterator[Destruction]:
 
 def _rclone(invocation: Invocation) -> Iterator[Destruction]:
     # A destination without a remote's name is a local path.
-    words = parse(invocation.argv[1:]).operands
+    words = invocation.options().operands
     if len(words) > 2 and words[0] == "sync" and ":" not in words[-1]:
-        if not parse(invocation.argv[1:]).has("-n", "--dry-run"):
+        if not invocation.options().has("-n", "--dry-run"):
             yield lost_path("rclone", invocation, words[-1], everything=True)
     else:
         yield from _RCLONE(invocation)

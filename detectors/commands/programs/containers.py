@@ -9,11 +9,11 @@ Misses: the files of `kubectl delete -f`; finalizers and cascades; `kubectl appl
 
 from collections.abc import Callable, Iterator, Mapping
 
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Badness, Destruction
 from haltline.detectors.commands.names import is_production
-from haltline.detectors.commands.options import Options, parse
-from haltline.detectors.commands.wrappers import GLOBAL_OPTIONS
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.options import Options, parse
+from haltline.detectors.commands.shell.wrappers import GLOBAL_OPTIONS
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 
@@ -108,10 +108,7 @@ def _resource(verb: str, kind: str, name: str, options: Options, invocation: Inv
 
 
 def _helm(invocation: Invocation) -> Iterator[Destruction]:
-    values = frozenset(
-        ("-n", "--namespace", "--kube-context", "--kubeconfig", "--timeout", "--cascade", "--description")
-    )
-    options = parse(invocation.argv[1:], values)
+    options = invocation.options("-n --namespace --kube-context --kubeconfig --timeout --cascade --description")
     if (
         options.operands[:1]
         and options.operands[0] in ("uninstall", "delete", "del", "un")

@@ -1,30 +1,26 @@
-"""Deletions by database clients, key-value stores, message brokers and HTTP clients.
+"""Deletions by database clients, key-value stores and message brokers.
 
 The connection counts too: dropping, truncating or emptying something is SEVERE if an argument or a preceding variable
 (`PGHOST=prod-db`) names production.
 
 Misses: SQL in files (`psql -f x.sql`, `mysql < x.sql`) unless a heredoc writes them into the pipe; connection names
-in configuration files; `curl -K`, requests whose body deletes; GraphQL.
+in configuration files.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from urllib.parse import unquote_plus
 
-import orjson
-
-from haltline.detectors.commands import graphql
-from haltline.detectors.commands.carriers import CARRIERS
-from haltline.detectors.commands.destructive_shapes import objects_of
-from haltline.detectors.commands.effects import requests, rows, statements
-from haltline.detectors.commands.invocation import Invocation
+from haltline.detectors.commands.effects import rows, statements
 from haltline.detectors.commands.model import LOSSES, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production, is_test, is_throwaway
-from haltline.detectors.commands.options import Options, parse
 from haltline.detectors.commands.paths import badness
+from haltline.detectors.commands.programs import http
+from haltline.detectors.commands.shell.carriers import CARRIERS
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.options import Options, parse
+from haltline.detectors.commands.shell.wrappers import PREFIXES, SHELLS
 from haltline.detectors.commands.sql import sql_destructions
-from haltline.detectors.commands.wrappers import PREFIXES, SHELLS
 from haltline.schemas.tool_names import destroying_verb
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
@@ -124,13 +120,12 @@ def _database(verb: str, name: str) -> Destruction:
 
 
 def _dropdb(invocation: Invocation) -> Iterator[Destruction]:
-    values = frozenset(("-h", "--host", "-p", "--port", "-U", "--username", "--maintenance-db"))
-    for name in parse(invocation.argv[1:], values).operands:
+    for name in invocation.options("-h --host -p --port -U --username --maintenance-db").operands:
         yield _database("drop_database", name)
 
 
 def _mysqladmin(invocation: Invocation) -> Iterator[Destruction]:
-    operands = parse(invocation.argv[1:], frozenset(("-u", "--user", "-h", "--host", "-P", "--port", "-S"))).operands
+    operands = invocation.options("-u --user -h --host -P --port -S").operands
     for at, word in enumerate(operands[:-1]):
         if word == "drop":
             yield _database("drop_database", operands[at + 1])
@@ -166,8 +161,7 @@ _MONGO = re.compile(
 
 
 def _mongo(invocation: Invocation) -> Iterator[Destruction]:
-    values = frozenset(("--eval", "--host", "--port", "-u", "-p", "--username", "--password", "--file", "-f"))
-    options = parse(invocation.argv[1:], values)
+    options = invocation.options("--eval --host --port -u -p --username --password --file -f")
     text = "\n".join(options.values("--eval")) or invocation.stdin or ""
     name = options.operands[0].rpartition("/")[2].partition("?")[0] if options.operands else "db"
     yield from _seen_from(invocation, _mongo_script(text, name), options.operands)
@@ -193,73 +187,21 @@ def _stated(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _kafka_topics(invocation: Invocation) -> Iterator[Destruction]:
-    options = parse(invocation.argv[1:], frozenset(("--topic", "--bootstrap-server", "--zookeeper", "--group")))
+    options = invocation.options("--topic --bootstrap-server --zookeeper --group")
     if options.has("--delete"):
         found = (Destruction("kafka_delete", f"topic={name}", Badness.PLAIN) for name in options.values("--topic"))
         yield from _seen_from(invocation, found, [*options.values("--topic", "--bootstrap-server")])
 
 
-_CURL_VALUE_OPTIONS = frozenset(listed("""
-    -X --request -H --header -d --data --data-raw -o --output -u --user -A -e -b -c -m --max-time --data-binary
-    --data-urlencode --json --post-data --method -w --write-out --cacert --cert --key -F -x --retry -T
-"""))  # fmt: skip
-_BODY_OPTIONS = ("-d", "--data", "--data-raw", "--data-binary", "--data-urlencode", "--json", "--post-data")
-_WHOLE_INDEX = re.compile(r"[/,](?:_all|\*)(?:[/?]|$)")
-
-
-def _curl(invocation: Invocation) -> Iterator[Destruction]:
-    options = parse(invocation.argv[1:], _CURL_VALUE_OPTIONS)
-    method = options.value("-X", "--request", "--method") or ""
-    urls = (*options.operands, *options.values("--url"))
-    headers = " ".join(options.values("-H", "--header")).lower().replace(" ", "")
-    posts = options.has(*_BODY_OPTIONS, "-F") or method.upper() in ("POST", "PUT", "PATCH")
-    bodies = options.values(*_BODY_OPTIONS)
-    by_get = options.has("-G", "--get")
-    if "x-http-method-override:delete" in headers:
-        method = "DELETE"
-    for url in urls:
-        place = url if not by_get else f"{url}{'&' if '?' in url else '?'}{'&'.join(bodies)}"
-        yield from _requested(method or ("POST" if posts and not by_get else "GET"), place, " ".join(bodies))
-    for body in bodies:
-        yield from _body(body)
-
-
-def _body(text: str) -> Iterator[Destruction]:
-    """Yield the losses by the body of a request: a statement, or a GraphQL mutation."""
-    value: object = text
-    if text[:1] == "{":
-        try:
-            value = orjson.loads(text)
-        except orjson.JSONDecodeError:
-            return
-    if isinstance(value, dict):
-        for deed in graphql.graphql(objects_of(value)):
-            yield Destruction(deed.verb, f"{deed.kind}={deed.name}", Badness.PLAIN)
-        for inner in objects_of(value):
-            for name in _OF_STATEMENTS:
-                if isinstance(inner.get(name), str):
-                    yield from sql_destructions(inner[name])
-        if isinstance(value.get("method"), str) and destroying_verb(value["method"]):  # JSON-RPC
-            about = orjson.dumps(value.get("params")).decode()[:120]
-            yield Destruction(value["method"][:60], f"rpc={value['method'][:120]} {about}", Badness.PLAIN)
-    else:
-        form = _FORM.match(text)
-        yield from sql_destructions(text if form is None else unquote_plus(text[form.end() :]))
-
-
-_OF_STATEMENTS = ("statement", "query", "sql", "gremlin", "cypher", "update")
-_FORM = re.compile(rf"(?:{'|'.join(_OF_STATEMENTS)})=")
-
-
 def _databricks(invocation: Invocation) -> Iterator[Destruction]:
-    options = parse(invocation.argv[1:], frozenset(("--json", "--profile", "-p")))
+    options = invocation.options("--json --profile -p")
     for body in options.values("--json"):
-        yield from _body(body)
+        yield from http.body_losses(body)
     yield from generic(invocation)
 
 
 def _dbt(invocation: Invocation) -> Iterator[Destruction]:
-    options = parse(invocation.argv[1:], frozenset(("--args", "--target", "-t", "--profiles-dir", "--project-dir")))
+    options = invocation.options("--args --target -t --profiles-dir --project-dir")
     if options.operands[:1] == ("run-operation",) and destroying_verb("".join(options.operands[1:2])):
         name = re.search(r"[\w.]+\s*[:=]\s*['\"]?([\w.]+)", options.value("--args") or "")
         yield Destruction(options.operands[1], f"table={name[1] if name else options.operands[1]}", Badness.PLAIN)
@@ -310,7 +252,7 @@ def generic(invocation: Invocation) -> Iterator[Destruction]:
     """Yield the losses by `tool [words] delete NAME` of an unknown program."""
     if invocation.name in _TALKS or invocation.name in _CARRY or not _SUBCOMMAND.fullmatch(invocation.name):
         return
-    operands = parse(invocation.argv[1:]).operands
+    operands = invocation.options().operands
     if rows.is_dry(invocation.argv):
         return
     yield from _statements(invocation)
@@ -328,43 +270,6 @@ def generic(invocation: Invocation) -> Iterator[Destruction]:
                 bad = Badness.SEVERE if is_production(name) else Badness.PLAIN
                 yield Destruction(f"{invocation.name}_{word}", f"{kind}={name}", bad)
             return
-
-
-_OF_HTTPIE = frozenset(
-    listed("-A --auth-type -a --auth -o --output -p --print -s --style --session --timeout --verify --proxy")
-)
-"""Options with a value."""
-
-
-def _httpie(invocation: Invocation) -> Iterator[Destruction]:
-    operands = parse(invocation.argv[1:], _OF_HTTPIE).operands
-    method, rest = (operands[0], operands[1:]) if operands[:1] and operands[0].isalpha() else ("", operands)
-    if rest:
-        posts = len(rest) > 1 and any("=" in word for word in rest[1:])
-        yield from _requested(method or ("POST" if posts else "GET"), rest[0], " ".join(rest[1:]))
-
-
-def _requested(method: str, url: str, body: str) -> Iterator[Destruction]:
-    """Yield the effect of a request; none for a request to a local development server."""
-    if method.upper() == "DELETE":
-        if not requests.is_own_server(url):
-            yield _url(url)
-        return
-    act = requests.act(method, url, body)
-    if act is not None:
-        yield act
-
-
-def _grpc(invocation: Invocation) -> Iterator[Destruction]:
-    """`grpcurl -d '{"id": 1}' host:443 package.Service/DeleteThing`."""
-    options = parse(invocation.argv[1:], frozenset(("-d", "-H", "-proto", "-import-path")), single_dash_words=True)
-    for word in options.operands[-1:]:
-        if destroying_verb(word.rpartition("/")[2]):
-            yield Destruction("grpc_call", f"rpc={word} {options.value('-d') or ''}"[:200], Badness.PLAIN)
-
-
-def _url(url: str) -> Destruction:
-    return Destruction("http_delete", f"url={url}", Badness.SEVERE if _WHOLE_INDEX.search(url) else Badness.PLAIN)
 
 
 # Tools that recreate a database: their subcommands.
@@ -419,10 +324,4 @@ TOOLS: Mapping[str, Reader] = {
     "kafka-topics": _kafka_topics,
     "databricks": _databricks,
     "dbt": _dbt,
-    "curl": _curl,
-    "wget": _curl,
-    "http": _httpie,
-    "https": _httpie,
-    **dict.fromkeys(("xh", "xhs", "curlie", "hurl"), _httpie),
-    **dict.fromkeys(("grpcurl", "evans"), _grpc),
 }

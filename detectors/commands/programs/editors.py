@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from haltline.detectors.commands.files import AWK_NEVER, lost_path
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Destruction
-from haltline.detectors.commands.options import parse
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.options import parse
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from msgspec.structs import replace
 
 from haltline.detectors.commands.files import lost_path
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Badness, Destruction
 from haltline.detectors.commands.names import is_agents_branch, is_main_branch, is_throwaway
-from haltline.detectors.commands.options import Options, parse
 from haltline.detectors.commands.paths import canonical
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.options import Options, parse
 
 _GLOBAL_VALUE_OPTIONS = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"))
 _PUSH_VALUE_OPTIONS = frozenset(("-o", "--push-option", "--repo", "--receive-pack", "--exec"))

@@ -8,9 +8,8 @@ Misses: `init 0`, `kexec`, permissions that are removed file by file, `find -exe
 
 from collections.abc import Callable, Iterator, Mapping
 
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Badness, Destruction
-from haltline.detectors.commands.options import parse
+from haltline.detectors.commands.shell.invocation import Invocation
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 
@@ -27,7 +26,7 @@ def _rights(verb: str) -> Reader:
     """Return a reader of `chmod -R` and similar programs on system folders."""
 
     def read(invocation: Invocation) -> Iterator[Destruction]:
-        options = parse(invocation.argv[1:])
+        options = invocation.options()
         if not options.has("-R", "--recursive"):
             return
         from_another = any(word.startswith("--reference") for word in invocation.argv[1:])
@@ -41,13 +40,13 @@ def _rights(verb: str) -> Reader:
 
 
 def _off(invocation: Invocation) -> Iterator[Destruction]:
-    options = parse(invocation.argv[1:])
+    options = invocation.options()
     if not options.has("-c", "-k", "--show", "-w", "--wtmp-only"):  # cancels it, only warns, or only writes a record
         yield Destruction("power_off", "machine=this", Badness.SEVERE)
 
 
 def _systemctl(invocation: Invocation) -> Iterator[Destruction]:
-    options = parse(invocation.argv[1:], frozenset(("-H", "--host", "-M", "--machine", "-t", "--type")))
+    options = invocation.options("-H --host -M --machine -t --type")
     if options.operands[:1] and options.operands[0] in _POWER:
         machine = options.value("-H", "--host", "-M", "--machine") or "this"
         yield Destruction("power_off", f"machine={machine}", Badness.SEVERE)

@@ -9,12 +9,12 @@ development is run after each edit; effects that the name of a script does not s
 import re
 from collections.abc import Iterator
 
+from haltline.detectors.commands.code.scripts import INTERPRETERS
 from haltline.detectors.commands.effects.rows import is_dry
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Badness, Destruction, listed
 from haltline.detectors.commands.names import is_test, is_throwaway
-from haltline.detectors.commands.scripts import INTERPRETERS
-from haltline.detectors.commands.wrappers import SHELLS
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.wrappers import SHELLS
 from haltline.schemas.tool_names import words
 
 _VERBS = frozenset(listed("destroy wipe purge nuke obliterate decommission deprovision"))

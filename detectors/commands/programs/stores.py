@@ -6,10 +6,9 @@ Misses: commands for their interactive shells (`hbase shell`, `zkCli.sh` line by
 from collections.abc import Callable, Iterator, Mapping
 
 from haltline.detectors.commands.effects.orders import order_in
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production
-from haltline.detectors.commands.options import parse
+from haltline.detectors.commands.shell.invocation import Invocation
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 
@@ -32,7 +31,7 @@ def _hdfs(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _etcd(invocation: Invocation) -> Iterator[Destruction]:
-    options = parse(invocation.argv[1:], frozenset(("--endpoints", "--cacert", "--cert", "--key", "--user")))
+    options = invocation.options("--endpoints --cacert --cert --key --user")
     if options.operands[:1] == ("del",):
         for name in options.operands[1:2]:
             everything = options.has("--prefix", "--from-key") and name in ("", "/", "\\0")

@@ -8,15 +8,14 @@ Misses: editing of `/etc` by other means, kernel and boot settings, snaps.
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Badness, Destruction
-from haltline.detectors.commands.options import parse
+from haltline.detectors.commands.shell.invocation import Invocation
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 
 
 def _crontab(invocation: Invocation) -> Iterator[Destruction]:
-    options = parse(invocation.argv[1:], frozenset(("-u",)))
+    options = invocation.options("-u")
     blank = "-" in invocation.argv and invocation.stdin is not None and not invocation.stdin.strip()
     if options.has("-r") or blank or options.operands[:1] == ("/dev/null",):
         yield Destruction("crontab_remove", f"crontab={options.value('-u') or 'own'}", Badness.PLAIN)
@@ -42,7 +41,7 @@ def _packages(verb: str, bad: Badness, *commands: str) -> Reader:
     """Return a reader of package managers. Removed packages can be reinstalled, except services with their data."""
 
     def read(invocation: Invocation) -> Iterator[Destruction]:
-        options = parse(invocation.argv[1:], frozenset(("-o", "-c", "-t")))
+        options = invocation.options("-o -c -t")
         words = options.operands
         if words[:1] and words[0] in commands and not options.has("--dry-run", "-s", "--simulate", "--just-print"):
             kept = bad if words[0] == "purge" else Badness.SCRATCH
@@ -54,7 +53,7 @@ def _packages(verb: str, bad: Badness, *commands: str) -> Reader:
 
 def _unpublish(invocation: Invocation) -> Iterator[Destruction]:
     """Unpublishing a version, or all of them with --force, breaks its users."""
-    options = parse(invocation.argv[1:])
+    options = invocation.options()
     words = options.operands
     if words[:1] == ("unpublish",) and not options.has("--dry-run"):
         forced = options.has("-f", "--force")

@@ -11,8 +11,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from haltline.detectors.commands.files import lost_path
-from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Badness, Destruction
+from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.sql import sql_destructions
 
 Reader = Callable[[Invocation], Iterator[Destruction]]

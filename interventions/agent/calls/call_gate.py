@@ -30,8 +30,9 @@ from haltline.interventions.agent.enforcement.refusal_cause import (
     Cause,
     advice_of,
     cause_of,
+    own_decision,
 )
-from haltline.interventions.agent.enforcement.rollback import BY_THE_AGENT, roll_back, waits_for
+from haltline.interventions.agent.enforcement.rollback import Rollbacks
 from haltline.interventions.agent.enforcement.token_bucket import TokenBucket
 from haltline.interventions.agent.held_secrets import HeldSecrets
 from haltline.interventions.agent.novelty import SeenWords
@@ -44,7 +45,7 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.transport import Decider, Transport
 from haltline.interventions.state.call_digest import parameters
 from haltline.schemas.control import Stage
-from haltline.schemas.decisions import WHOLE_SESSION, Approval, Decision, Level
+from haltline.schemas.decisions import WHOLE_SESSION, Approval, Decision
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
 
 log: Final = logging.getLogger("haltline.agent")
@@ -55,14 +56,13 @@ _ONCE: Final = frozenset({Kind.SESSION_STARTED, Kind.SESSION_ENDED, Kind.HEARTBE
 class CallGate:
     """Admits the calls of one guard, and publishes their ends. Thread safe after `connect`.
 
-    `start` is called before each call and starts consuming. `parent` is the gate of the parent session.
+    `parent` is the gate of the parent session.
     """
 
     def __init__(
         self,
         settings: GuardSettings,
         *,
-        start: Callable[[], object],
         on_advice: Callable[[Advice], object] | None,
         decider: Decider | None,
         checkpoints: Checkpoints | None,
@@ -70,7 +70,6 @@ class CallGate:
     ) -> None:
         self.settings = settings
         self._lineage = settings.lineage
-        self._start = start
         self._on_advice = on_advice
         self.decider = decider
         self._checkpoints = checkpoints
@@ -80,7 +79,7 @@ class CallGate:
         self.rules = RuleBook(settings.rules)
         self.throttled = Throttled(settings.throttle_s)
         self._seen = SeenWords()
-        self.held: HeldSecrets = HeldSecrets(settings.digest_key.encode()) if parent is None else parent.held
+        self.held: HeldSecrets = HeldSecrets(settings.keys.digest) if parent is None else parent.held
         self._fail_policy = FailPolicy(settings)
 
     def connect(self, transport: Transport) -> None:
@@ -90,7 +89,7 @@ class CallGate:
         self.enforcer = Enforcer(self.settings, acknowledge=self.publisher.acknowledge, now_ms=now_ms)
         self.started_s = None
         self._refusals = TokenBucket(per_s=10, burst=20)
-        self._going_back: Future[str] | None = None
+        self._rollbacks = Rollbacks(self._checkpoints, self.settings.rollback_budget_s, self._tell_rollback)
         self._own_decisions = itertools.count()
 
     def after_fork(self, transport: Transport) -> None:
@@ -114,32 +113,28 @@ class CallGate:
 
     def steps(self, action: Action) -> Steps:
         """Yield the steps to the admission of a call. Raises only Refused."""
+        call = action.call
         try:
             yield from self._admission(action)
         except (Refused, GeneratorExit):
-            self._release(action.call)
+            self.rules.release(call.ticket)
             raise
         except Exception:
-            log.exception("haltline: session %s: %s could not be checked", self.settings.session_id, action.call.action)
-            call = action.call
+            log.exception("haltline: session %s: %s could not be checked", self.settings.session_id, call.action)
             cause = self.enforcer.against(call.action, call.targets, call.effect)
-            if cause is None and not call.ruled and self._are_rules_strict(call):
-                cause = cause_of(
-                    self._own_decision(call, Objection(UNCHECKED, "they could not be applied: see the log"))
-                )
+            if cause is None and not call.ruled and (call.key is not None or self.rules.is_strict):
+                cause = self._own_cause(call, Objection(UNCHECKED, "they could not be applied: see the log"))
                 self._publish_refused(call, cause.code)
-            if cause is not None or self._fail_policy.is_closed(action.call):
-                self._release(action.call)
+            if cause is not None or self._fail_policy.is_closed(call):
+                self.rules.release(call.ticket)
                 raise (cause or NOBODY).refusal() from None
 
     def _admission(self, action: Action) -> Steps:
-        self._start()
         call, enforcer = action.call, self.enforcer
         if not enforcer.is_loaded and (left_s := self.start_left_s()) > 0:
             yield enforcer.when_loaded(), left_s
-        going_back = self._going_back
-        if going_back is not None and waits_for(going_back):  # files are changing during the rollback
-            yield going_back, self.settings.rollback_budget_s
+        if (going_back := self._rollbacks.awaited) is not None:  # files are changing during the rollback
+            yield going_back, self._rollbacks.budget_s
 
         # 1. Restrictions in force: after a kill no verdict is requested.
         self.follow_parent()
@@ -217,7 +212,7 @@ class CallGate:
             self._advise(one)
         cause = admitted.cause
         for decision in admitted.rollbacks:
-            done = yield from self._roll_back(decision)
+            done = yield from self._rollbacks.roll_back(decision)
             if cause is not None and cause.decision is decision:
                 cause = cause.saying(done)
         if cause is not None:
@@ -236,29 +231,22 @@ class CallGate:
             raise
 
     def _apply_changed(self, action: Action, wrong: Objection | None) -> None:
-        if wrong is None:
-            return
-        if wrong.blocks:
-            raise self._refuse(action.call, cause_of(self._own_decision(action.call, wrong)))
-        self._advise_of(action, wrong)
-
-    def _are_rules_strict(self, call: Call) -> bool:
-        return call.key is not None or (not self.rules.empty and self.rules.rules.strict_mode)
+        if wrong is not None and wrong.blocks:
+            raise self._refuse(action.call, self._own_cause(action.call, wrong))
+        if wrong is not None:
+            self._advise_of(action, wrong)
 
     def follow_parent(self) -> None:
         """Apply a kill of the parent session, which no broker reports in mode local."""
-        decider = self.decider
+        decider, parent = self.decider, self._parent
         if decider is not None and self.enforcer.killed is None:
             killed_here = decider.killed(self._lineage)
             if killed_here is not None:
                 self.enforcer.stay_killed(cause_of(killed_here))
-        parent = self._parent
-        if parent is None or self.enforcer.killed is not None:
-            return
-        parent.follow_parent()
-        killed = parent.enforcer.killed
-        if killed is not None:
-            self.enforcer.stay_killed(killed)
+        if parent is not None and self.enforcer.killed is None:
+            parent.follow_parent()
+            if parent.enforcer.killed is not None:
+                self.enforcer.stay_killed(parent.enforcer.killed)
 
     def _by_rules(self, action: Action) -> bool:
         """Raise the refusal by the author's rules; True: a stored result is returned, and the call is not made."""
@@ -278,7 +266,7 @@ class CallGate:
                 self._advise_of(action, advice)
         if objection is None:
             return False
-        cause = cause_of(self._own_decision(call, objection))
+        cause = self._own_cause(call, objection)
         held_back = self._refusals.take()
         raise cause.refusal() if held_back is None else self._refuse(call, cause, held_back)
 
@@ -302,19 +290,7 @@ class CallGate:
             return verdict
         return paused.model_copy(update={"code": APPROVAL_EXPIRED if now_ms() >= until_ms else APPROVAL_PENDING})
 
-    def _roll_back(self, decision: Decision) -> "Generator[tuple[Future[Any], float], None, str]":
-        """Roll back in a separate thread, so that no event loop is blocked. Returns and reports the result."""
-        if self._checkpoints is None:  # the agent's own code rolls back: the refusal names the checkpoint
-            self._acknowledge_rollback(decision, Stage.APPLIED, BY_THE_AGENT)
-            return ""
-        done = self._going_back = Future()  # set first, as calls of the rollback and of others read it
-        roll_back(self._checkpoints, decision, self._acknowledge_rollback, done)
-        yield done, self.settings.rollback_budget_s
-        if done.done():
-            return done.result()
-        return "The files are still being put back. Do not touch them before that is done."
-
-    def _acknowledge_rollback(self, decision: Decision, stage: Stage, detail: str) -> None:
+    def _tell_rollback(self, decision: Decision, stage: Stage, detail: str) -> None:
         if stage is Stage.APPLIED:
             self.rules.forget_results()
         self.publisher.acknowledge(
@@ -325,11 +301,7 @@ class CallGate:
         """Publish the end of an admitted call. Does not raise."""
         call = action.call
         try:
-            fields: dict[str, Any] = (
-                {"outcome": _OK}
-                if error is None
-                else describe_error(error, key=self.settings.digest_key.encode(), pii=self.settings.pii_key)
-            )
+            fields: dict[str, Any] = {"outcome": _OK} if error is None else describe_error(error, self.settings)
             cost_usd = self._settle(action, ok=error is None)
             if cost_usd:
                 fields["usage"] = Usage(cost_usd=cost_usd)
@@ -363,31 +335,11 @@ class CallGate:
             call.ticket, now_ms(), ok=ok, cost_usd=action.cost_usd, value=action.value, has_value=action.has_value
         )
 
-    def _release(self, call: Call) -> None:
-        if call.ticket is not None:
-            self.rules.release(call.ticket)
-
     def _own_decision(self, call: Call, objection: Objection) -> Decision:
-        """Return the objection of an author's rule as a Decision, which is not published."""
-        now = now_ms()
-        return Decision(
-            decision_id=f"{call.call_id}-own-{next(self._own_decisions)}",
-            session_id=self.settings.session_id,
-            agent_id=self.settings.agent_id,
-            event_id=call.call_id,
-            call_id=call.call_id,
-            time=now,
-            decided_at=now,
-            level=Level.BLOCK if objection.blocks else Level.NUDGE,
-            code=objection.code,
-            reason=objection.detail,
-            message=objection.message,
-            detector=OWN_RULES,
-            values=objection.values,
-            thresholds=objection.thresholds,
-            action=call.action[:512],
-            remediation=objection.remediation,
-        )
+        return own_decision(objection, call, self.settings, next(self._own_decisions), now_ms())
+
+    def _own_cause(self, call: Call, objection: Objection) -> Cause:
+        return cause_of(self._own_decision(call, objection))
 
     def _advise_of(self, action: Action, objection: Objection) -> None:
         advice = advice_of(self._own_decision(action.call, objection))
@@ -426,8 +378,7 @@ class CallGate:
 
     def _decide(self, event: ActionEvent) -> None:
         """Decide on the event in this process, in mode local."""
-        decision = self.decider.decide(event) if self.decider is not None else None
-        if decision is not None:
+        if self.decider is not None and (decision := self.decider.decide(event)) is not None:
             self.enforcer.decision(decision)
 
     def publish(self, kind: Kind, **fields: Any) -> None:

@@ -5,12 +5,12 @@ import logging
 import platform
 import time
 import uuid
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import orjson
 
 from haltline.interventions.agent.call import Call
+from haltline.interventions.agent.enforcement.enforcer import About
 from haltline.interventions.agent.settings import DEFAULT_AGENT, GuardSettings
 from haltline.interventions.agent.transport.transport import Transport
 from haltline.schemas.control import Feedback, Stage
@@ -96,17 +96,7 @@ class EventPublisher:
         self.dropped += 1
         return False
 
-    def acknowledge(
-        self,
-        stage: Stage,
-        decision_id: str,
-        decided_at_ms: int | None,
-        *,
-        call_id: str | None = None,
-        action: str = "",
-        detail: str = "",
-        children: Sequence[str] = (),
-    ) -> None:
+    def acknowledge(self, stage: Stage, decision_id: str, decided_at_ms: int | None, **about: Unpack[About]) -> None:
         """Publish the progress of a decision. Does not raise: a decision applies even if this cannot be published."""
         if not self._link.carries:
             return
@@ -117,10 +107,10 @@ class EventPublisher:
                 stage=stage,
                 time=now_ms(),
                 decided_at=decided_at_ms,
-                call_id=call_id,
-                action=action[:512],
-                detail=detail[:2000],
-                children=list(children[:_MAX_CHILDREN]),
+                call_id=about.get("call_id"),
+                action=about.get("action", "")[:512],
+                detail=about.get("detail", "")[:2000],
+                children=list(about.get("children", ())[:_MAX_CHILDREN]),
                 **self._who,
             )
             published = self._link.publish(self._feedback, feedback.to_json(), must=True)

@@ -17,6 +17,10 @@ Steps: TypeAlias = "Generator[tuple[Future[Any], float], None, None]"
 """Steps to admission: yield a future and the seconds to wait for it; continue whether it completed or not."""
 
 
+Raised: TypeAlias = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
+"""The exception that leaves a block: its type, itself, its traceback; None without one."""
+
+
 class _Gate(Protocol):
     def steps(self, action: "Action") -> Steps: ...
 
@@ -91,17 +95,13 @@ class Action:
         self.began_ns = time.perf_counter_ns()
         return self
 
-    def __exit__(
-        self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: *Raised) -> None:
         if not self.replayed:
-            self._gate.end(self, error)
+            self._gate.end(self, raised[1])
 
-    async def __aexit__(
-        self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: *Raised) -> None:
         if not self.replayed:
-            self._gate.end(self, error)
+            self._gate.end(self, raised[1])
 
 
 def wait(future: "Future[Any]", timeout_s: float) -> None:

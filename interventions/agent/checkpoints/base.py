@@ -28,7 +28,7 @@ class Restored:
     """Where the state before the restore is saved: a restore loses nothing."""
 
     def __str__(self) -> str:
-        summary = f"checkpoint {self.checkpoint}: {self.put_back} files put back, {self.removed} removed"
+        summary = f"checkpoint {self.checkpoint}: {self.put_back} files restored, {self.removed} removed"
         proof = f"; {self.proof}" if self.proof else ""
         return summary + proof + (f"; what was there before is kept as {self.kept_as}" if self.kept_as else "")
 

@@ -12,20 +12,17 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from hashlib import blake2b
+from hashlib import file_digest
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, NamedTuple
 
 from haltline.interventions.agent.checkpoints.base import CannotKeep, CannotRestore, Restored
 
 EXCLUDED: Final = (".git", "node_modules", ".venv", "__pycache__", ".cache")
-_PIECE_BYTES = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """A file or link."""
 
     mode: int
@@ -33,8 +30,7 @@ class _Entry:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Copy:
+class _Copy(NamedTuple):
     folder: Path
     entries: dict[str, _Entry]
 
@@ -90,13 +86,13 @@ class FolderCheckpoints:
                 self._went_back += 1
                 before = self._copy(f"before going back to {checkpoint_id} ({self._went_back})")
             except (OSError, CannotKeep) as error:
-                raise CannotRestore(f"what is there cannot be kept, so nothing was changed: {error}") from error
+                raise CannotRestore(f"the current content cannot be saved, so nothing was changed: {error}") from error
             try:
                 put_back, removed = self._make(kept, before)
                 current = self._entries()
             except OSError as error:
                 raise CannotRestore(
-                    f"not all was put back; what was there is kept in {before.folder}: {error}"
+                    f"not everything was restored; the replaced content is kept in {before.folder}: {error}"
                 ) from error
             if current != kept.entries:
                 differ = [name for name in {*current, *kept.entries} if current.get(name) != kept.entries.get(name)]
@@ -157,7 +153,9 @@ class FolderCheckpoints:
                     yield from self._walk(Path(item.path), name)
                 elif item.is_file():
                     status = item.stat()
-                    yield str(name), _Entry(stat.S_IMODE(status.st_mode), _digest(item.path), status.st_size)
+                    with open(item.path, "rb") as file:
+                        digest = file_digest(file, "blake2b").digest()
+                    yield str(name), _Entry(stat.S_IMODE(status.st_mode), digest, status.st_size)
 
 
 def _put(source: Path, target: Path, entry: _Entry) -> None:
@@ -173,11 +171,3 @@ def _put(source: Path, target: Path, entry: _Entry) -> None:
     if target.is_dir() and not target.is_symlink():
         target.rmdir()  # remaining files are excluded and not ours to remove: then this fails
     fresh.replace(target)
-
-
-def _digest(path: str) -> bytes:
-    read = blake2b(digest_size=16)
-    with open(path, "rb") as file:
-        while piece := file.read(_PIECE_BYTES):
-            read.update(piece)
-    return read.digest()

@@ -75,12 +75,14 @@ class GitCheckpoints:
                 now = self._commit(before, f"before going back to checkpoint {checkpoint_id}", self._there(names))
                 back, gone, left = self._plan(kept, now)
             except (_Failed, OSError) as error:
-                raise CannotRestore(f"what is there cannot be kept, so nothing was changed: {error}") from error
+                raise CannotRestore(f"the current content cannot be saved, so nothing was changed: {error}") from error
             try:
                 self._make(kept, back, gone)
                 current = self._tree(self._there(names), left)
             except (_Failed, OSError) as error:
-                raise CannotRestore(f"not all was put back; what was there is kept as {before}: {error}") from error
+                raise CannotRestore(
+                    f"not everything was restored; the replaced content is kept as {before}: {error}"
+                ) from error
             if current != kept:
                 raise CannotRestore(f"the files are not as they were (tree {current}, expected {kept}); see {before}")
             return Restored(checkpoint_id, len(back), len(gone), f"the files are tree {current[:12]}, as kept", before)

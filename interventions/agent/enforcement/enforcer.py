@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import chain
-from typing import Protocol
+from typing import Protocol, TypedDict, Unpack
 
 from haltline.interventions.agent.call import Call
 from haltline.interventions.agent.enforcement.awaited_verdicts import AwaitedVerdict, AwaitedVerdicts, answer, resolve
@@ -42,18 +42,20 @@ _MAX_REMEMBERED = 512
 _STOPS = frozenset({ControlState.KILLED, ControlState.FROZEN, ControlState.CONTAINED})
 
 
+class About(TypedDict, total=False):
+    """What feedback is about."""
+
+    call_id: str | None
+    action: str
+    detail: str
+    children: Sequence[str]
+
+
 class Acknowledge(Protocol):
     """Publishes feedback on a decision."""
 
     def __call__(  # noqa: D102 - the class says it
-        self,
-        stage: Stage,
-        decision_id: str,
-        decided_at_ms: int | None,
-        *,
-        call_id: str | None = None,
-        action: str = "",
-        detail: str = "",
+        self, stage: Stage, decision_id: str, decided_at_ms: int | None, **about: Unpack[About]
     ) -> None: ...
 
 

@@ -4,13 +4,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from haltline.interventions.agent.call import Call
 from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_PENDING
 from haltline.interventions.agent.refused import NO_VERDICT, Refused
+from haltline.interventions.agent.rules.objection import Objection
+from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.state.messages import STOPPED
 from haltline.schemas.control import ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 
-_NOT_NOW = "This is not allowed now. Do not try to reach the same end another way; report it instead."
+_NOT_NOW = "This is not allowed now. Do not try to reach the same result another way; report it instead."
 _BACK = "This was going wrong. It was not done."
 _ONLY_LOOK = "For now you may look, and change nothing. Report what you would do instead."
 ONE_THING = frozenset({ScopeKind.TOOL, ScopeKind.TARGET})  # a kill of one refuses its calls, but ends no session
@@ -36,9 +39,7 @@ class Cause:
         return replace(self, message=f"{self.message} {more}".strip())
 
 
-NOBODY: Final = Cause(
-    "", NO_VERDICT, "Nobody could be asked whether this may be done, and it could do harm. Report it instead."
-)
+NOBODY: Final = Cause("", NO_VERDICT, "No verdict on this call is available, and it could do harm. Report it instead.")
 REPLAYED: Final = "idempotent_replay"
 """The code of a call that is not repeated: the earlier result is returned."""
 OWN_RULES: Final = "own_rules"
@@ -92,3 +93,25 @@ def hints_of(advice: Iterable[Advice]) -> str:
 def advice_of(decision: Decision) -> Advice:
     """Return the hints and limits of a decision."""
     return Advice(decision.level, decision.message, decision.code, dict(decision.limits or {}), decision)
+
+
+def own_decision(objection: Objection, call: Call, settings: GuardSettings, number: int, now_ms: int) -> Decision:
+    """Return the objection of an author's rule as a decision, which is not published."""
+    return Decision(
+        decision_id=f"{call.call_id}-own-{number}",
+        session_id=settings.session_id,
+        agent_id=settings.agent_id,
+        event_id=call.call_id,
+        call_id=call.call_id,
+        time=now_ms,
+        decided_at=now_ms,
+        level=Level.BLOCK if objection.blocks else Level.NUDGE,
+        code=objection.code,
+        reason=objection.detail,
+        message=objection.message,
+        detector=OWN_RULES,
+        values=objection.values,
+        thresholds=objection.thresholds,
+        action=call.action[:512],
+        remediation=objection.remediation,
+    )

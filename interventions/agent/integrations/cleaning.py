@@ -21,22 +21,20 @@ def cleaned(event: ActionEvent, settings: GuardSettings, seen: SeenBySession | N
     changes: dict[str, object] = {}
     if seen is not None and event.output_novelty is None and _has_whole_result(event):
         changes["output_novelty"] = seen.of(event.session_id).take(event.output_head, event.error, args=event.args)
-    key, pii = settings.digest_key.encode(), settings.pii_key
+    keys = settings.keys
     changes |= describe_arguments(event.args, settings)
     if event.args_digest is not None:
         changes["args_digest"] = event.args_digest
     if event.targets:
-        changes["targets"] = [
-            plain_text(target, max_chars=_MAX_TARGET_CHARS, key=key, pii=pii) for target in event.targets
-        ]
+        changes["targets"] = [plain_text(target, max_chars=_MAX_TARGET_CHARS, keys=keys) for target in event.targets]
     if event.error is not None:
         changes["error"] = cleaned_error(event.error, settings)
     if event.output_head is not None:
         if event.output_digest is None:  # of the available part, so that repetition is detected
-            changes["output_digest"] = plain(event.output_head, max_bytes=0, key=key, pii=pii).digest
-        changes["output_head"] = plain_text(event.output_head, max_chars=settings.max_output_chars, key=key, pii=pii)
+            changes["output_digest"] = plain(event.output_head, max_bytes=0, keys=keys).digest
+        changes["output_head"] = plain_text(event.output_head, max_chars=settings.max_output_chars, keys=keys)
     if event.task is not None:
-        changes["task"] = without_secrets(event.task, key=key, pii=pii)
+        changes["task"] = without_secrets(event.task, keys)
     return event.model_copy(update=changes)
 
 
@@ -44,13 +42,13 @@ def describe_arguments(args: dict[str, Any] | Whole | None, settings: GuardSetti
     """Return the fields of an event about the arguments of its call, which may be a Whole."""
     if args is None:
         return {}
-    shown = plain(args, max_bytes=settings.max_args_bytes, key=settings.digest_key.encode(), pii=settings.pii_key)
+    shown = plain(args, max_bytes=settings.max_args_bytes, keys=settings.keys)
     return {"args": shown.value if isinstance(shown.value, dict) else None, "args_digest": shown.digest}
 
 
 def cleaned_error(error: str, settings: GuardSettings) -> str:
     """Return the text of an error ready for publishing."""
-    return plain_text(error, max_chars=_MAX_ERROR_CHARS, key=settings.digest_key.encode(), pii=settings.pii_key)
+    return plain_text(error, max_chars=_MAX_ERROR_CHARS, keys=settings.keys)
 
 
 def _has_whole_result(event: ActionEvent) -> bool:

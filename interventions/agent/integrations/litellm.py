@@ -12,7 +12,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -42,8 +41,12 @@ class HaltlineUsage(CustomLogger):
         self._given = settings
         self._ready: tuple[GuardSettings, Publisher] | None = None
         self._lock = threading.Lock()
-        self.dropped = 0
+        self._failed = 0
+
+    @property
+    def dropped(self) -> int:
         """Turns that could not be described, or that the broker did not accept."""
+        return self._failed + (0 if self._ready is None else self._ready[1].dropped)
 
     def log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
         """Publish the turn of a synchronous call."""
@@ -67,11 +70,11 @@ class HaltlineUsage(CustomLogger):
     def _tell(self, describe: Callable[[Mapping[str, Any], GuardSettings], ActionEvent], of: Mapping[str, Any]) -> None:
         try:
             settings, publisher = self._connected()
-            (published,) = publisher.publish([cleaned(describe(of, settings), settings)])
-            published.add_done_callback(self._count)
+            publisher.publish([cleaned(describe(of, settings), settings)])
         except Exception:  # an error here must not break a model call
             log.exception("haltline: a turn of a model could not be published")
-            self._drop()
+            with self._lock:
+                self._failed += 1
 
     def _connected(self) -> tuple[GuardSettings, Publisher]:
         with self._lock:
@@ -79,15 +82,6 @@ class HaltlineUsage(CustomLogger):
                 settings = self._given or GuardSettings.from_env()
                 self._ready = settings, Publisher(settings)
             return self._ready
-
-    def _count(self, done: "Future[None]") -> None:
-        if (error := done.exception()) is not None:
-            log.warning("haltline: a turn of a model did not arrive: %s", error)
-            self._drop()
-
-    def _drop(self) -> None:
-        with self._lock:
-            self.dropped += 1
 
 
 def finished_turn(kwargs: Mapping[str, Any], settings: GuardSettings) -> ActionEvent:

@@ -34,8 +34,6 @@ class Tool:
     effect: Effect | None = None
     headers: Mapping[str, str] | None = None
     """HTTP headers that repeat arguments (`x-mcp-header`), by argument."""
-    loop_key: object = None
-    """`loopKey` of its `_meta`: a text, or names of arguments."""
 
 
 class Tools:
@@ -49,9 +47,8 @@ class Tools:
         tools = result.get("tools")
         for tool in tools if isinstance(tools, list) else []:
             if isinstance(tool, dict) and isinstance(name := tool.get("name"), str):
-                self._tools[name] = Tool(
-                    effect_of(name, tool.get("annotations")), _headers_of(tool.get("inputSchema")), _loop_key_in(tool)
-                )
+                effect, headers = effect_of(name, tool.get("annotations")), _headers_of(tool.get("inputSchema"))
+                self._tools[name] = Tool(effect, headers)
                 if len(self._tools) > _MAX_TOOLS:
                     self._tools.popitem(last=False)
 
@@ -88,33 +85,37 @@ class Calls:
         self._open: set[str] = set()
         self._lock = threading.Lock()
 
-    def listed(self, message: Message) -> None:
-        """Note that a `tools/list` goes to the server, to read its result."""
-        with self._lock:
-            self._lists[self._key(message.get("id"))] = None
-            if len(self._lists) > _MAX_TOOLS:
-                self._lists.popitem(last=False)
+    def is_call(self, message: Any) -> bool:
+        """Return whether a message from the client is a `tools/call`, to `ask` about; every other one passes.
 
-    def cancel(self, message: Message) -> None:
-        """Handle `notifications/cancelled`: a call that still waits for its verdict, or for a person, is not made."""
-        key = self._key(_params_of(message).get("requestId"))
+        Of `tools/list` the result will be read. After `notifications/cancelled`, a call that still waits for its
+        verdict, or for a person, is not made.
+        """
+        method = message.get("method") if isinstance(message, dict) else None
         with self._lock:
-            if key in self._waiting:
-                self._waiting[key] = True
+            if method == "tools/list":
+                self._lists[self._key(message.get("id"))] = None
+                if len(self._lists) > _MAX_TOOLS:
+                    self._lists.popitem(last=False)
+            elif method == "notifications/cancelled":
+                key = self._key(_params_of(message).get("requestId"))
+                if key in self._waiting:
+                    self._waiting[key] = True
+        return method == "tools/call"
 
     def ask(self, message: Message) -> CheckedCall:
         """Check a `tools/call`; waits according to the guard's mode."""
-        key, proposed, about = self._begun(message)
+        key, name, args, effect = self._begun(message)
         try:
-            return self._checked(message, key, self.session.before(key, *proposed, **about))
+            return self._checked(message, key, self.session.before(key, name, args, effect=effect))
         except Refused as stopped:
             return self._checked(message, key, Denied.of(stopped))
 
     async def ask_async(self, message: Message) -> CheckedCall:
         """Like `ask`, without blocking the event loop."""
-        key, proposed, about = self._begun(message)
+        key, name, args, effect = self._begun(message)
         try:
-            return self._checked(message, key, await self.session.before_async(key, *proposed, **about))
+            return self._checked(message, key, await self.session.before_async(key, name, args, effect=effect))
         except Refused as stopped:
             return self._checked(message, key, Denied.of(stopped))
         finally:  # its task may be cancelled
@@ -182,15 +183,13 @@ class Calls:
         headers = {f"Mcp-Param-{h}": _header(new.get(a)) for a, h in (tool.headers or {}).items()}
         return CheckedCall(changed=message | {"params": _params_of(message) | {"arguments": new}}, headers=headers)
 
-    def _begun(self, message: Message) -> tuple[str, tuple[str, Mapping[str, Any]], dict[str, Any]]:
-        """Return the call's id, its name and arguments, and the options of its proposal."""
+    def _begun(self, message: Message) -> tuple[str, str, dict[str, Any], Effect | None]:
+        """Return the call's id, its name, its arguments, and its effect as far as the server states one."""
         name, args = _call_of(message)
-        tool = self._tools.of(name)
-        about = {"effect": tool.effect, "loop_key": loop_key_of(message, tool, args)}
         key = self._key(message.get("id"))
         with self._lock:
             self._waiting[key] = False
-        return key, (self._prefix + name, args), about
+        return key, self._prefix + name, args, self._tools.of(name).effect
 
     def _key(self, message_id: Any) -> str:
         """Return the key of a message id; 1 and "1" are different ids."""
@@ -208,20 +207,6 @@ def effect_of(name: str, annotations: object) -> Effect | None:
     if annotations.get("destructiveHint") is True:
         return Effect.DESTRUCTIVE
     return max(Effect.WRITE, known_effect(name, None)) if annotations.get("destructiveHint") is False else None
-
-
-def loop_key_of(message: Message, tool: Tool, args: Mapping[str, Any]) -> str | None:
-    """Return the loop key of a call: `loopKey` of its own `_meta`, else that of its tool."""
-    loop_key = _loop_key_in(_params_of(message))
-    loop_key = tool.loop_key if loop_key is None else loop_key
-    if isinstance(loop_key, list):
-        return written({name: args[name] for name in sorted(map(str, loop_key)) if name in args}).decode()
-    return loop_key if isinstance(loop_key, str) else None
-
-
-def _loop_key_in(message: Message) -> object:
-    meta = message.get("_meta")
-    return meta.get("loopKey") if isinstance(meta, dict) else None
 
 
 def refusal_of(message: Message, denied: Denied) -> Message:

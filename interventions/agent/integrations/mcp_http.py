@@ -265,12 +265,7 @@ async def _checked(calls: Calls, payload: Any) -> Batch:
     headers: dict[str, str | None] = {}
     ids: list[Any] = []
     for message in messages:
-        method = message.get("method") if isinstance(message, dict) else None
-        if method == "tools/list":
-            calls.listed(message)
-        elif method == "notifications/cancelled":
-            calls.cancel(message)
-        if method != "tools/call":
+        if not calls.is_call(message):
             left.append(message)
             continue
         checked = await calls.ask_async(message)

@@ -9,7 +9,7 @@ import subprocess
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import IO, Any, BinaryIO, Final
+from typing import IO, BinaryIO, Final
 
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.any_json import parsed, written
@@ -75,24 +75,13 @@ class Proxy:
             else:
                 to_server.write(line)
             return
-        if isinstance(message, list):  # a batch, in protocol versions that have them
-            for one in message:
-                self._forward(one, written(one), waiting, to_server, to_client)
-        else:
-            self._forward(message, line, waiting, to_server, to_client)
-
-    def _forward(
-        self, message: Any, line: bytes, waiting: ThreadPoolExecutor, to_server: "_Lines", to_client: "_Lines"
-    ) -> None:
-        method = message.get("method") if isinstance(message, dict) else None
-        if method == "tools/call":
-            waiting.submit(self._call, message, line, to_server, to_client)
-            return
-        if method == "tools/list":
-            self._calls.listed(message)
-        elif method == "notifications/cancelled":
-            self._calls.cancel(message)
-        to_server.write(line)
+        # A batch, in protocol versions that have them; its calls and its other messages go on one by one.
+        for one in message if isinstance(message, list) else [message]:
+            written_one = written(one) if isinstance(message, list) else line
+            if self._calls.is_call(one):
+                waiting.submit(self._call, one, written_one, to_server, to_client)
+            else:
+                to_server.write(written_one)
 
     def _call(self, message: Message, line: bytes, to_server: "_Lines", to_client: "_Lines") -> None:
         try:

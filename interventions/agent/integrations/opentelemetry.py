@@ -49,16 +49,19 @@ class HaltlineSpanExporter(SpanExporter):
         self._publisher = Publisher(settings)
         self._seen = SeenBySession()
         self._lock = threading.Lock()
-        self.dropped = 0
+        self._unread = 0
+
+    @property
+    def dropped(self) -> int:
         """Spans that could not be read, or that the broker did not accept."""
+        return self._unread + self._publisher.dropped
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Publish the spans; waits for the broker's acknowledgement, for ten seconds at most."""
         found = otel.of_agents(span_of(span) for span in spans)
         published = [one for one in (self.tell(span) for span in found) if one is not None]
         done, late = wait(published, _EXPORT_S)
-        failed = len(late) + sum(one.exception() is not None for one in done)
-        self._drop(failed)
+        failed = late or any(one.exception() is not None for one in done)
         return SpanExportResult.FAILURE if failed else SpanExportResult.SUCCESS
 
     def shutdown(self) -> None:
@@ -79,23 +82,14 @@ class HaltlineSpanExporter(SpanExporter):
             event = self._event(span)
         except (wire.InvalidRecord, orjson.JSONEncodeError) as bad:
             log.warning("haltline: a span cannot be read: %s", bad)
-            self._drop(1)
+            with self._lock:
+                self._unread += 1
             return None
         (published,) = self._publisher.publish([event])
         return published
 
-    def tell_alone(self, span: JsonObject) -> None:
-        """Like `tell`; records that do not arrive are counted."""
-        published = self.tell(span)
-        if published is not None:
-            published.add_done_callback(lambda done: self._drop(int(done.exception() is not None)))
-
     def _event(self, span: JsonObject) -> ActionEvent:
         return cleaned(wire.decode_event(orjson.dumps(span, default=str), _HEADERS), self._settings, self._seen)
-
-    def _drop(self, count: int) -> None:
-        with self._lock:
-            self.dropped += count
 
 
 class HaltlineSpanProcessor(SpanProcessor):
@@ -130,7 +124,7 @@ class HaltlineSpanProcessor(SpanProcessor):
             with self._lock:
                 above = self._above.pop(_key(span.get_span_context()), {})
             if otel.of_agents([span_of(span)]):
-                self._exporter.tell_alone(span_of(span, _inherited(span.attributes or {}, above)))
+                self._exporter.tell(span_of(span, _inherited(span.attributes or {}, above)))
         except Exception:  # as above
             log.exception("haltline: the end of a span could not be published")
 

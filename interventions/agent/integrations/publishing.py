@@ -41,6 +41,9 @@ class Publisher:
             },
             logger=log,
         )
+        self.dropped = 0
+        """Records that the broker did not accept."""
+        self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="haltline-publisher", daemon=True)
         self._thread.start()
@@ -75,24 +78,29 @@ class Publisher:
         confirmed: Future[None] = Future()
         try:
             self._producer.produce(
-                self._topic, key=event.session_id.encode(), value=event.to_json(), on_delivery=_tell(confirmed)
+                self._topic, key=event.session_id.encode(), value=event.to_json(), on_delivery=self._tell(confirmed)
             )
         except (BufferError, KafkaException, RuntimeError) as error:  # RuntimeError: closed meanwhile
-            confirmed.set_exception(Away(str(error)))
+            self._drop(confirmed, str(error))
         return confirmed
+
+    def _drop(self, confirmed: "Future[None]", why: str) -> None:
+        with self._lock:
+            self.dropped += 1
+        confirmed.set_exception(Away(why))
+
+    def _tell(self, confirmed: "Future[None]") -> Callable[[KafkaError | None, Message], None]:
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            failure = undelivered(error, message)
+            if not confirmed.set_running_or_notify_cancel():  # the future was cancelled
+                return
+            if failure is None:
+                confirmed.set_result(None)
+            else:
+                self._drop(confirmed, failure.str())
+
+        return on_delivery
 
     def _serve(self) -> None:
         while not self._ended.is_set():
             self._producer.poll(0.1)
-
-
-def _tell(confirmed: "Future[None]") -> Callable[[KafkaError | None, Message], None]:
-    def on_delivery(error: KafkaError | None, message: Message) -> None:
-        if not confirmed.set_running_or_notify_cancel():  # the future was cancelled
-            return
-        if (failure := undelivered(error, message)) is None:
-            confirmed.set_result(None)
-        else:
-            confirmed.set_exception(Away(failure.str()))
-
-    return on_delivery

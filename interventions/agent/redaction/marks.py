@@ -15,6 +15,18 @@ _MARK: Final = re.compile(r"\[redacted:\w+(?::[0-9a-f]{8})?\]")
 _BEGIN: Final = "[redacted:"
 
 
+class Keys(NamedTuple):
+    """The keys of digests."""
+
+    digest: bytes = b""
+    """Of calls, results and secrets; empty: none."""
+    pii: bytes | None = None
+    """Of personal data; None: it is not removed."""
+
+
+NO_KEYS: Final = Keys()
+
+
 class Found(NamedTuple):
     """A range of a text, from `start` to before `end`, and its kind of secret."""
 

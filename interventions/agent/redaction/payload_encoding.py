@@ -16,8 +16,8 @@ from typing import Any
 import orjson
 from pydantic import BaseModel
 
-from haltline.interventions.agent.redaction.pii import without_pii, without_pii_text
-from haltline.interventions.agent.redaction.pii_patterns import PERSONAL
+from haltline.interventions.agent.redaction.marks import NO_KEYS, Keys
+from haltline.interventions.agent.redaction.pii import PERSONAL, without_pii, without_pii_text
 from haltline.interventions.agent.redaction.secrets import may_hold_secrets, redact, redact_text
 
 _REDACT_WHOLE_BYTES = 64 * 1024
@@ -85,27 +85,27 @@ def whole_of(value: Any) -> Whole:
     return value if isinstance(value, Whole) else Whole(value)
 
 
-def plain(value: Any, *, max_bytes: int, key: bytes = b"", pii: bytes | None = None) -> Plain:
+def plain(value: Any, *, max_bytes: int, keys: Keys = NO_KEYS) -> Plain:
     """Return the value as JSON of about `max_bytes` at most, with the digest of the whole. Accepts any value.
 
-    With `pii`, a key for digests, personal data is removed as well.
+    With a key for personal data, this is removed as well.
     """
     given = whole_of(value)
     whole, opaque = given.json()
     most = max(max_bytes, _REDACT_WHOLE_BYTES)
-    if pii is None and len(whole) <= max_bytes and _is_flat(whole) and given.is_clean():
-        return Plain(orjson.loads(whole), digest(whole, key), len(whole), opaque, whole)
+    if keys.pii is None and len(whole) <= max_bytes and _is_flat(whole) and given.is_clean():
+        return Plain(orjson.loads(whole), digest(whole, keys.digest), len(whole), opaque, whole)
     if len(whole) > most:
-        shown, limit = _cut(orjson.loads(whole), max_bytes, key, pii)
-        return Plain(shown, digest(whole, key), len(whole), opaque, unread_from=limit)
-    clean = redact(orjson.loads(whole), key)
-    if pii is not None:
-        clean = without_pii(clean, pii)
+        shown, limit = _cut(orjson.loads(whole), max_bytes, keys)
+        return Plain(shown, digest(whole, keys.digest), len(whole), opaque, unread_from=limit)
+    clean = redact(orjson.loads(whole), keys.digest)
+    if keys.pii is not None:
+        clean = without_pii(clean, keys.pii)
     encoded = orjson.dumps(clean, option=orjson.OPT_SORT_KEYS)
-    made = _digest_of_clean(encoded, key)
+    made = _digest_of_clean(encoded, keys.digest)
     if len(encoded) <= max_bytes:
         return Plain(clean, made, len(whole), opaque)
-    shown, limit = _cut(clean, max_bytes, key, pii)
+    shown, limit = _cut(clean, max_bytes, keys)
     return Plain(shown, made, len(whole), opaque, unread_from=limit)
 
 
@@ -118,21 +118,21 @@ def raw_digest(value: Any, key: bytes) -> str | None:
     return None if opaque else digest(whole, key)
 
 
-def plain_output(whole: Whole, *, max_chars: int, key: bytes = b"", pii: bytes | None = None) -> tuple[str, str]:
+def plain_output(whole: Whole, *, max_chars: int, keys: Keys = NO_KEYS) -> tuple[str, str]:
     """Return the beginning of a text without secrets, and the digest of the whole, like `plain_text` and `plain`."""
     text: str = whole.value
-    if pii is None and len(text) <= _REDACT_WHOLE_BYTES:
+    if keys.pii is None and len(text) <= _REDACT_WHOLE_BYTES:
         try:
             encoded = orjson.dumps(text)
         except TypeError:  # lone surrogates
             encoded = None
         if encoded is not None and len(encoded) <= _REDACT_WHOLE_BYTES:
             if whole.is_clean():
-                return _shown(text, max_chars), digest(encoded, key)
+                return _shown(text, max_chars), digest(encoded, keys.digest)
             if len(text) <= max_chars + _MARGIN_CHARS:
-                clean = redact_text(text, key)
-                return _shown(clean, max_chars), _digest_of_clean(orjson.dumps(clean), key)
-    return plain_text(text, max_chars=max_chars, key=key, pii=pii), plain(text, max_bytes=0, key=key, pii=pii).digest
+                clean = redact_text(text, keys.digest)
+                return _shown(clean, max_chars), _digest_of_clean(orjson.dumps(clean), keys.digest)
+    return plain_text(text, max_chars=max_chars, keys=keys), plain(text, max_bytes=0, keys=keys).digest
 
 
 def _is_flat(encoded: bytes) -> bool:
@@ -140,11 +140,11 @@ def _is_flat(encoded: bytes) -> bool:
     return len(encoded) <= _MAX_DEPTH or encoded.count(b"{") + encoded.count(b"[") <= _MAX_DEPTH
 
 
-def plain_text(text: str, *, max_chars: int, key: bytes = b"", pii: bytes | None = None) -> str:
+def plain_text(text: str, *, max_chars: int, keys: Keys = NO_KEYS) -> str:
     """Return the beginning of a text, without secrets."""
-    clean = redact_text(text[: max_chars + _MARGIN_CHARS], key)
-    if pii is not None:
-        clean = without_pii_text(clean, pii)
+    clean = redact_text(text[: max_chars + _MARGIN_CHARS], keys.digest)
+    if keys.pii is not None:
+        clean = without_pii_text(clean, keys.pii)
     return _shown(clean.encode(errors="replace").decode(), max_chars)  # lone surrogates cannot be written
 
 
@@ -237,25 +237,25 @@ class _Walk:
             return f"<{type(value).__qualname__}>"
 
 
-def _cut(value: Any, max_bytes: int, key: bytes, pii: bytes | None) -> tuple[Any, int]:
+def _cut(value: Any, max_bytes: int, keys: Keys) -> tuple[Any, int]:
     """Return the value with its texts and lists truncated until it fits, and the limit used."""
     for limit in _STEPS:
         if limit <= max_bytes:
-            shorter = redact(_shorten(value, limit, key, pii), key)
-            if pii is not None:
-                shorter = without_pii(shorter, pii)
+            shorter = redact(_shorten(value, limit, keys), keys.digest)
+            if keys.pii is not None:
+                shorter = without_pii(shorter, keys.pii)
             if len(orjson.dumps(shorter)) <= max_bytes:
                 return shorter, limit
     return ({"[cut]": "all"} if isinstance(value, dict) else "[cut]"), 0
 
 
-def _shorten(value: Any, limit: int, key: bytes, pii: bytes | None) -> Any:
+def _shorten(value: Any, limit: int, keys: Keys) -> Any:
     if isinstance(value, str):
-        return value if len(value) <= limit else plain_text(value, max_chars=limit, key=key, pii=pii)
+        return value if len(value) <= limit else plain_text(value, max_chars=limit, keys=keys)
     if isinstance(value, dict):
-        kept = {name[:limit]: _shorten(value[name], limit, key, pii) for name in list(value)[:limit]}
+        kept = {name[:limit]: _shorten(value[name], limit, keys) for name in list(value)[:limit]}
         return kept | ({"[cut]": f"{len(value) - limit} more"} if len(value) > limit else {})
     if isinstance(value, list):
         more = [f"[cut: {len(value) - limit} more]"] if len(value) > limit else []
-        return [_shorten(item, limit, key, pii) for item in value[:limit]] + more
+        return [_shorten(item, limit, keys) for item in value[:limit]] + more
     return value

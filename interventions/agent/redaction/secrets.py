@@ -19,7 +19,7 @@ from haltline.interventions.agent.redaction.command_lines import (
     secret_items,
 )
 from haltline.interventions.agent.redaction.forms import AT_FIRST, find_forms, may_be_forms
-from haltline.interventions.agent.redaction.marks import Found, mark, marked
+from haltline.interventions.agent.redaction.marks import Found, Keys, mark, marked
 from haltline.interventions.agent.redaction.named import (
     NAMES,
     NO_COUNT,
@@ -266,9 +266,9 @@ def _doubtful(name: str, value: str, key: bytes) -> str:
     return marked(assigned, find_secrets(assigned), key).removeprefix(f"{name}=")
 
 
-def without_secrets(task: Task | None, *, key: bytes = b"", pii: bytes | None = None) -> Task | None:
-    """Return the task with its goal redacted; with `pii`, a key for digests, also without personal data."""
+def without_secrets(task: Task | None, keys: Keys) -> Task | None:
+    """Return the task with its goal redacted; with a key for personal data, also without this."""
     if task is None:
         return None
-    goal = redact_text(task.goal, key)
-    return task.model_copy(update={"goal": goal if pii is None else without_pii_text(goal, pii)})
+    goal = redact_text(task.goal, keys.digest)
+    return task.model_copy(update={"goal": goal if keys.pii is None else without_pii_text(goal, keys.pii)})

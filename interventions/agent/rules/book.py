@@ -71,6 +71,8 @@ class RuleBook:
         self._applying: dict[str, _Applying] = {}
         self.empty = rules == NO_RULES
         """There are no rules."""
+        self.is_strict = not self.empty and rules.strict_mode
+        """Violations refuse a call."""
         self._lock = threading.Lock()
 
     @property
@@ -138,10 +140,10 @@ class RuleBook:
                 self._close(ticket, kept)
             return cost
 
-    def release(self, ticket: Ticket) -> None:
+    def release(self, ticket: Ticket | None) -> None:
         """Revert the counts of a call that was refused elsewhere."""
         with self._lock:
-            if ticket.open:
+            if ticket is not None and ticket.open:
                 self._close(ticket, None)
 
     def spend(self, usd: float) -> None:

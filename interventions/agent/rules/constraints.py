@@ -13,8 +13,7 @@ from numbers import Real
 from typing import Any
 
 from haltline.interventions.agent.rules.objection import ARGUMENTS, Objection
-from haltline.interventions.agent.rules.patterns import compiled
-from haltline.interventions.agent.rules.settings import Arguments, Constraint
+from haltline.interventions.agent.rules.settings import Arguments, Constraint, compiled
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),

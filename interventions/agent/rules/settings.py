@@ -1,16 +1,35 @@
 """The rules that an agent's author can set. The names are those of Agent Sentinel's policy."""
 
 import os
+import re
 import tomllib
-from collections.abc import Mapping
-from functools import reduce
+from collections.abc import Callable, Mapping
+from functools import lru_cache, reduce
+from operator import add
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import orjson
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from haltline.interventions.agent.rules.patterns import Pattern
+
+@lru_cache(maxsize=1024)
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Return the compiled expression."""
+    return re.compile(pattern)
+
+
+def _valid(pattern: str) -> str:
+    try:
+        compiled(pattern)
+    except re.error as error:
+        raise ValueError(f"expected a regular expression, got {pattern!r}: {error}") from error
+    return pattern
+
+
+Pattern = Annotated[str, Field(max_length=4096), AfterValidator(_valid)]
+"""The text of a regular expression."""
+
 
 RULES_VARIABLE: Final = "HALTLINE_AGENT_RULES"
 """The environment variable with the paths of rule files, JSON or TOML."""
@@ -121,27 +140,8 @@ class ClientRules(_Part):
         """Return the stricter of both: lowest budgets, all denials, only what both allow, highest prices."""
         lists = [*self.also_allowed, *other.also_allowed]
         lists += [rules.allowed_actions for rules in (self, other) if rules.allowed_actions is not None]
-        return ClientRules(
-            session_budget=_least(self.session_budget, other.session_budget),
-            run_budget=_least(self.run_budget, other.run_budget),
-            action_budgets=_by_key(self.action_budgets, other.action_budgets, min),
-            budget_warning_thresholds=tuple(
-                sorted({*self.budget_warning_thresholds, *other.budget_warning_thresholds})
-            ),
-            prices=_by_key(self.prices, other.prices, max),
-            denied_actions=tuple(dict.fromkeys((*self.denied_actions, *other.denied_actions))),
-            allowed_actions=lists[0] if lists else None,
-            also_allowed=tuple(lists[1:]),
-            rate_limits=_by_key(self.rate_limits, other.rate_limits, lambda a, b: (*a, *b)),
-            argument_constraints=_by_key(self.argument_constraints, other.argument_constraints, lambda a, b: (*a, *b)),
-            evidence_requirements=_by_key(
-                self.evidence_requirements, other.evidence_requirements, lambda a, b: tuple(dict.fromkeys((*a, *b)))
-            ),
-            evidence_max_age_seconds=_by_key(self.evidence_max_age_seconds, other.evidence_max_age_seconds, min),
-            loop_rules=tuple(dict.fromkeys((*self.loop_rules, *other.loop_rules))),
-            idempotency_ttl_seconds=min(self.idempotency_ttl_seconds, other.idempotency_ttl_seconds),
-            strict_mode=self.strict_mode or other.strict_mode,
-        )
+        values = {name: both(getattr(self, name), getattr(other, name)) for name, both in _STRICTER.items()}
+        return ClientRules(**values, allowed_actions=lists[0] if lists else None, also_allowed=tuple(lists[1:]))
 
     @classmethod
     def from_file(cls, file: str | os.PathLike[str]) -> "ClientRules":
@@ -169,5 +169,31 @@ def _least(one: float | None, other: float | None) -> float | None:
     return min((value for value in (one, other) if value is not None), default=None)
 
 
-def _by_key(one: Mapping[str, Any], other: Mapping[str, Any], both: Any) -> dict[str, Any]:
-    return {**one, **other, **{key: both(one[key], other[key]) for key in one.keys() & other.keys()}}
+def _all(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys((*one, *other)))
+
+
+def _by_key(both: Callable[[Any, Any], Any]) -> Callable[[Any, Any], dict[str, Any]]:
+    return lambda one, other: {
+        **one,
+        **other,
+        **{name: both(one[name], other[name]) for name in one.keys() & other.keys()},
+    }
+
+
+_STRICTER: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "session_budget": _least,
+    "run_budget": _least,
+    "action_budgets": _by_key(min),
+    "budget_warning_thresholds": _all,
+    "prices": _by_key(max),
+    "denied_actions": _all,
+    "rate_limits": _by_key(_all),
+    "argument_constraints": _by_key(add),
+    "evidence_requirements": _by_key(_all),
+    "evidence_max_age_seconds": _by_key(min),
+    "loop_rules": _all,
+    "idempotency_ttl_seconds": min,
+    "strict_mode": max,
+}
+"""By rule: the stricter of two values; lists of allowed actions apply side by side."""

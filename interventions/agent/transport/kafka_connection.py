@@ -3,6 +3,9 @@
 The consumer uses manual assignment, as every process reads all records. It reads the whole compacted control topic (an
 entry may be about any tool or target) and, of `interventions`, the partitions of its sessions, each from its end offset
 when the first session of that partition joined.
+
+Records are sent once it is known which set of topics is in use (`Topics.entry`, read from `control`). A connection
+stays on that set, so that the records of a session stay in order.
 """
 
 import logging
@@ -31,7 +34,7 @@ from haltline.interventions.outage import Outage
 from haltline.schemas import wire
 from haltline.schemas.decisions import Decision
 from haltline.schemas.partitioner import partition_of
-from haltline.schemas.topics import Topics
+from haltline.schemas.topics import SETS_KEY, Topics
 
 log: Final = logging.getLogger("haltline.agent")
 
@@ -51,6 +54,10 @@ class _Lost(Exception):
     """The records read are no longer valid: start again."""
 
 
+class _Moved(Exception):
+    """Another set of topics is in use."""
+
+
 class KafkaConnection:
     """Transports the records of the sessions that have joined. Thread safe. Starts no thread before the first joins.
 
@@ -58,7 +65,9 @@ class KafkaConnection:
     """
 
     def __init__(self, settings: GuardSettings) -> None:
-        self._topics = Topics(settings.topic_prefix)
+        self._configured = self._topics = Topics(settings.topic_prefix)
+        self._named: Topics | None = None
+        """The topics that the entry in `control` names."""
         self._fetch_wait_ms = settings.fetch_wait_ms
         self._common = common_of(settings)
         self.outbox = Outbox(settings, self._common, self._on_error)
@@ -134,6 +143,13 @@ class KafkaConnection:
         while not self._stopping.is_set():
             try:
                 self._read()
+            except _Moved:
+                assert self._named is not None
+                log.info("haltline: uses the topics %s*", self._named.prefix)
+                with self._lock:
+                    self._topics, self._named = self._named, None
+                    self._entries.clear()
+                self.watched = WorkerPresence()
             except Exception as error:  # errors must not stop the agent; its calls follow the fail policy
                 self._producer.poll(0)
                 why = f"{error} ({self._complaint})" if self._complaint else str(error)
@@ -152,8 +168,9 @@ class KafkaConnection:
         self.outbox.down = self._suspect = False
         self._broker.back()
         self._decisions.back()
-        self._look()
         try:
+            self._settle(unread)
+            self._look()
             if not unread:
                 self._all_loaded()
             while not self._stopping.is_set():
@@ -176,6 +193,7 @@ class KafkaConnection:
                     self._note_place(message, after=0)
                     if message.topic() == self._topics.control and message.partition() in unread:
                         unread.discard(message.partition())
+                        self._settle(unread)
                         if not unread:
                             self._all_loaded()
                 elif error.code() == KafkaError._AUTO_OFFSET_RESET:
@@ -183,6 +201,17 @@ class KafkaConnection:
                     raise _Lost(f"{message.topic()} has to be read anew: {error.str()}")
         finally:
             consumer.close()
+
+    def _settle(self, unread: set[int]) -> None:
+        """Once the partition with their entry is read, send to the topics in use.
+
+        Raises _Moved if these are others than those that are read.
+        """
+        if not self.outbox.is_waiting or partition_of(SETS_KEY.decode(), len(self._control_next)) in unread:
+            return
+        if self._named is not None and self._named.prefix != self._topics.prefix:
+            raise _Moved
+        self.outbox.use(dict(zip(self._configured.all, self._topics.all, strict=True)))
 
     def _assigned(self) -> tuple[Consumer, set[int]]:
         """Return an assigned consumer, and the partitions of the control topic to read first."""
@@ -298,6 +327,8 @@ class KafkaConnection:
         return self._sealed.entry(key, message, standing)
 
     def _control(self, key: str, value: bytes | None) -> None:
+        if key == SETS_KEY.decode():
+            self._named = Topics.of_entry(value)
         with self._lock:
             if value is None:
                 self._entries.pop(key, None)

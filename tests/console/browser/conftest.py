@@ -15,8 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Playwright, Stora
 
 from haltline.console.access.keys import Keys, Role, Who
 from haltline.console.app import create_app
-from haltline.console.protection import ProtectionLimits
-from haltline.console.settings import ConsoleSettings
+from haltline.console.settings import ConsoleSettings, ProtectionLimits
 from tests.browsers import NO_BROWSER, program
 from tests.waiting import wait_until
 

@@ -13,8 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from haltline.console.access.keys import Keys, Role
-from haltline.console.protection import ProtectionLimits
-from haltline.console.settings import ConsoleSettings
+from haltline.console.settings import ConsoleSettings, ProtectionLimits
 from haltline.interventions.agent import Guard
 from haltline.schemas.topics import Topics
 from haltline.streams.local.subprocesses import Child

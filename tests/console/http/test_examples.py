@@ -14,8 +14,8 @@ from pydantic import TypeAdapter
 from haltline.console import routes as routes_package
 from haltline.console.access.keys import Keys
 from haltline.console.app import create_app
-from haltline.console.compat.traces import Trace
 from haltline.console.http.examples import JSON
+from haltline.console.routes.acgp_traces import Trace
 from haltline.console.settings import ConsoleSettings
 
 APP = create_app(ConsoleSettings(bootstrap="", keys=Keys({}), database=""))
@@ -24,7 +24,7 @@ DESCRIBED = APP.openapi()
 
 def routes(app: FastAPI) -> dict[str, APIRoute]:
     modules = [import_module(one.name) for one in iter_modules(routes_package.__path__, f"{routes_package.__name__}.")]
-    routers = [app, *(module.router for module in modules)]
+    routers = [app, *(module.router for module in modules if hasattr(module, "router"))]
     found = [one for router in routers for one in router.routes if isinstance(one, APIRoute) and one.include_in_schema]
     return {f"{method} {route.path_format}": route for route in found for method in route.methods or ()}
 

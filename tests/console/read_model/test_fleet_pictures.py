@@ -3,16 +3,14 @@
 from collections import Counter
 from typing import Any
 
-import orjson
 import pytest
 from sqlalchemy import Engine
 
-from haltline.console.limits import limits_of
 from haltline.console.read_model import fleet
 from haltline.console.read_model.incidents import targets_of
 from haltline.console.read_model.projection import take_in
 from haltline.console.read_model.store import open_store
-from haltline.console.read_model.tallies import MS_PER_HOUR
+from haltline.console.routes.fleet import limits_of
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
 from haltline.schemas.incidents import IncidentRecord
@@ -24,6 +22,7 @@ from tests.console.databases import database
 from tests.console.read_model.test_intervention_queries import DAYS, FIRST_MS, keep, level_of, made
 from tests.console.topics import Said, messages_of, rows
 
+MS_PER_HOUR = 3_600_000
 NOW_MS = FIRST_MS + DAYS * 24 * MS_PER_HOUR - 1
 
 
@@ -94,7 +93,7 @@ def test_what_is_spent_live_and_touched_is_that_of_the_sessions_and_their_incide
     cut = fleet.live(engine, NOW_MS, 1)
     assert (cut["total"], [len(group["sessions"]) for group in cut["groups"]]) == (3, [1])
     decisions = [one for _, _, one in said if isinstance(one, Decision) and one.detector]
-    targets = targets_of(engine, [orjson.loads(one.to_json()) for one in decisions])
+    targets = targets_of(engine, decisions)
     of_sessions = {(one.session_id, *targets[one.decision_id]) for one in decisions}
     assert of_sessions == {("loop", "asset_id=a"), ("bare", "asset_id=bare")}
 

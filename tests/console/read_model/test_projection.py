@@ -9,9 +9,8 @@ from sqlalchemy import Engine, insert, select, update
 from haltline.console.access.keys import Keys, Role, Who, new_key
 from haltline.console.read_model import tables
 from haltline.console.read_model.feeder import reader_of
-from haltline.console.read_model.rebuild import of_audit, take_from
 from haltline.console.read_model.store import empty, open_store
-from haltline.console.run import run
+from haltline.console.run import of_audit, run, take_from
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.reading import KafkaRecord, Reader

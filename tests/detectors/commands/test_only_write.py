@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haltline.detectors.commands import shell
-from haltline.detectors.commands.only_write import only_write
+from haltline.detectors.commands.shell import interpreter as shell
+from haltline.detectors.commands.shell.only_write import only_write
 from haltline.detectors.commands.step_budget import StepBudget
 from tests.builders import cases
 

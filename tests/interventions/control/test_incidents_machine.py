@@ -26,7 +26,7 @@ from haltline.console.read_model.incidents import put_incidents
 from haltline.detectors import PATTERNS
 from haltline.detectors.combining.agreement import PARTS
 from haltline.interventions.control import request_queue
-from haltline.interventions.control.rule_causes import _CAUSES, cause_of_rule
+from haltline.interventions.levels.default_levels import _CAUSES, cause_of_rule
 from haltline.schemas.control import Command, CommandKind, Feedback, Stage
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome

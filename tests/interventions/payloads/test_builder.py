@@ -77,7 +77,7 @@ def test_a_task_is_kept_cut_and_without_one_there_is_still_something_to_keep_to(
     long = Task(goal="word " * 1000, expected_paths=["p" * 500] * 50, limits={f"l{n}": 1.0 for n in range(50)})
     assert len(orjson.dumps(note_of(long))) < 2000
     said = at_level(Level.REINFORCE).message
-    assert said.endswith("- Do not repeat a call that failed before you know why it did.")
+    assert said.endswith("- Do not repeat a failed call before you know why it failed.")
 
 
 BEGAN = found(evidence=(Evidence(event_id="first", topic="t", partition=0, offset=9), Evidence(event_id="last")))
@@ -276,7 +276,7 @@ def test_the_model_hears_no_threshold_no_value_and_no_rule_and_no_decision_repea
     received = decision.message + (decision.remediation.to_json().decode() if decision.remediation is not None else "")
     received += " ".join(decision.recovery.steps if decision.recovery is not None else ())
     if level >= Level.REINFORCE:
-        assert some(decision.recovery).fallback == "Stay paused until a person has looked."
+        assert some(decision.recovery).fallback == "Stay paused until a person has reviewed it."
     assert not re.search(r"\d", received)
     assert rule not in received
     assert decision.reason not in received

@@ -3,20 +3,22 @@
 import csv
 import io
 from datetime import datetime
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 import pytest
 from arro3.io import read_parquet
 
 from haltline.schemas.control import Feedback, Stage
-from haltline.streams.audit.export import cef
+from haltline.streams.audit.export import cef, post
 from haltline.streams.audit.query import QueryFailed, literal, open_query, session_story
 from haltline.streams.audit.questions import QUESTIONS
 from haltline.streams.audit.reading import KafkaRecord
 from haltline.streams.audit.table import DeltaAuditTable
 from tests.builders import at
+from tests.http_server import served
 from tests.streams.audit import records
 from tests.streams.audit.records import NOW_MS, record
 from tests.streams.audit.tables import AT_7, READER, Audit
@@ -240,6 +242,25 @@ def test_a_condition_that_does_not_hold_is_answered_in_one_line(audit: Audit, fo
         errors = done.stderr
         assert (done.exit_code, text in errors, errors.count("\n")) == (2, True, 1), errors
         assert errors.startswith(f"haltline: audit export: --where {where!r}: expected "), errors
+
+
+class Siem(BaseHTTPRequestHandler):
+    bodies: ClassVar[list[bytes]] = []
+    status = 200
+
+    def do_POST(self) -> None:
+        self.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(self.status)
+        self.end_headers()
+
+
+def test_rows_are_posted_in_parts_and_a_refusal_is_an_error(audit: Audit) -> None:
+    with served(Siem) as url:
+        assert post(({"n": n} for n in range(1200)), f"{url}/in") == 1200
+        assert [len(orjson.loads(body)) for body in Siem.bodies] == [500, 500, 200]
+        Siem.status = 503
+        code, _, output = command("export", "--table", audit.uri, "--to", f"{url}/in")
+    assert (code, "503" in output) == (2, True)
 
 
 def test_the_commands_make_keys_prove_erase_and_find_what_was_done_behind_their_back(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haltline.interventions.agent.redaction.pii_patterns import is_card_number
+from haltline.interventions.agent.redaction.pii import is_card_number
 from haltline.schemas import wire
 from haltline.schemas.events import ActionEvent, Kind, Novelty, Outcome, Usage
 from haltline.schemas.native import EventFields

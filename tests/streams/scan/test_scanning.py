@@ -268,9 +268,9 @@ def test_what_is_no_history_yet_is_passed_over(tmp_path: Path, content: bytes) -
 def test_what_was_there_before_is_not_told_and_a_line_says_what_would_be(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "first")
     desk.write(stuck())
-    line = line_of(list(desk.following.poll())[-1])
-    assert line.startswith("claude-code -srv-shop 11111111-2222-3333-4444-555555555555 PAUSE ")
-    assert "Hint: " in line
+    title, text = line_of(list(desk.following.poll())[-1])
+    assert title.startswith("claude-code -srv-shop 11111111-2222-3333-4444-555555555555 PAUSE ")
+    assert "Hint: " in text
     transcript = stuck()
     after = len(transcript.lines)
     transcript.later(60)

@@ -4,7 +4,7 @@ import { APPROVAL_PENDING } from "../refused.js";
 import { type Approval, type ControlRecord, type Decision, type Level, rank } from "./records.js";
 
 const STOPPED = "This session was stopped. Nothing more is executed; a person has to release it.";
-const NOT_NOW = "This is not allowed now. Do not try to reach the same end another way; report it instead.";
+const NOT_NOW = "This is not allowed now. Do not try to reach the same result another way; report it instead.";
 const BACK = "This was going wrong. It was not done.";
 const ONLY_LOOK = "For now you may look, and change nothing. Report what you would do instead.";
 
@@ -34,7 +34,7 @@ export interface Advice {
 export const NOBODY: Cause = {
   decisionId: "",
   code: NO_VERDICT,
-  message: "Nobody could be asked whether this may be done, and it could do harm. Report it instead.",
+  message: "No verdict on this call is available, and it could do harm. Report it instead.",
 };
 
 /** A kill of one tool or target refuses its calls, and does not end the session. */

@@ -28,7 +28,7 @@ import { holdsWord } from "./words.js";
 
 const THROTTLED: Objection = {
   code: "throttled",
-  message: "You were told to slow down, and this goes beyond it. Look at what was done, and go on with less.",
+  message: "Your limits were lowered, and this call exceeds them. Review what was done, and continue with less.",
 };
 
 /** The state of the connection. */
@@ -118,7 +118,7 @@ export class Gate {
     }
   }
 
-  /** How often the work was put back, after a rollback that is being carried out. */
+  /** How often the work was restored, after a rollback that is being carried out. */
   async rollbacks(): Promise<number> {
     await this.#whenLoaded();
     await this.#rollbacks.whenDone();

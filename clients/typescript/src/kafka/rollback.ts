@@ -48,24 +48,24 @@ export class Rollbacks {
     const done = (this.#goingBack = new Later<string>());
     void carriedOut.run(done, () => this.#restored(decision)).then((said) => done.set(said));
     await done.wait(this.#budgetS);
-    return done.value ?? "The files are still being put back. Do not touch them before that is done.";
+    return done.value ?? "The files are still being restored. Do not touch them before that is done.";
   }
 
   async #restored(decision: Decision): Promise<string> {
     const id = decision.checkpoint;
     if (id === undefined) {
       this.#tell("failed", decision, NO_SAFE_ONE);
-      return "Nothing was put back: a person has to look at what was done.";
+      return "Nothing was restored: a person has to review what was done.";
     }
     let proof: unknown;
     try {
       proof = await this.#checkpoints?.restore(id);
     } catch (error) {
       this.#tell("failed", decision, `not restored: checkpoint ${id}: ${String(error)}`);
-      return "What was done could not be undone: a person has to look at it.";
+      return "The changes could not be undone: a person has to review them.";
     }
     const said = proof === undefined || proof === null ? "" : `; ${String(proof)}`;
-    this.#tell("applied", decision, `restored: checkpoint ${id}: 0 files put back, 0 removed${said}`);
-    return `The work was put back to checkpoint ${id}. Go on from there, another way.`;
+    this.#tell("applied", decision, `restored: checkpoint ${id}: 0 files restored, 0 removed${said}`);
+    return `The work was restored to checkpoint ${id}. Continue from there with another approach.`;
   }
 }

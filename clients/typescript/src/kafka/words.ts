@@ -1,5 +1,5 @@
 // Calls of mode `async` that request a verdict for their arguments, besides those whose name or effect is destructive.
-// The words are those of the Python client (`enforcement/destructive_words.py`); test/vectors/kafka-words.json checks
+// The words are those of the Python client (`enforcement/fail_policy.py`); test/vectors/kafka-words.json checks
 // that both agree.
 
 /** Words in arguments for which a call of mode `async` requests a verdict. */

@@ -13,11 +13,11 @@ from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.rules.known_effects import known_effect
 from haltline.interventions.agent.settings import GuardSettings
 
-_NOBODY = "Nobody could be asked whether this may be done, and it could do harm. Report it instead."
+_NOBODY = "No verdict on this call is available, and it could do harm. Report it instead."
 _NO_DECISIONS = (
     "no decisions are available for this session. Calls of tools with destructive names are refused; all others run."
 )
-_UNREADABLE = "The call could not be read, so nobody could be asked whether it may be done. Write it another way."
+_UNREADABLE = "The call could not be parsed, so no verdict on it is available. Write it another way."
 
 
 class Stop(NamedTuple):

@@ -74,5 +74,5 @@ def test_the_event_loop_goes_on_other_calls_wait_and_a_guarded_restore_does_not(
 
     asyncio.run(both())
     assert (order[0], "other" in order) == ("the loop goes on", True)
-    assert any("was put back to checkpoint c1" in one for one in order)
+    assert any("was restored to checkpoint c1" in one for one in order)
     assert "by hand" in told(guard, Stage.APPLIED)

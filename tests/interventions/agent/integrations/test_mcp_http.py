@@ -324,8 +324,8 @@ def test_a_call_that_is_taken_back_while_it_waits_for_its_verdict_is_not_made() 
     with ThreadPoolExecutor(1) as pool:
         call = pool.submit(made.ask, CALL)
         assert asked_for.wait(20)
-        made.cancel({"method": "notifications/cancelled", "params": {"requestId": 2}})
-        made.cancel({"method": "notifications/cancelled", "params": {"requestId": CALL["id"]}})
+        made.is_call({"method": "notifications/cancelled", "params": {"requestId": 2}})
+        made.is_call({"method": "notifications/cancelled", "params": {"requestId": CALL["id"]}})
         taken_back.set()
         error = {"code": -32603, "message": "haltline: not made: it was taken back"}
         assert call.result(20).refusal == {"jsonrpc": "2.0", "id": 1, "error": error}

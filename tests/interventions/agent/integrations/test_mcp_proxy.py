@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haltline.interventions.agent.integrations.mcp_calls import Tool, effect_of, loop_key_of
+from haltline.interventions.agent.integrations.mcp_calls import effect_of
 from haltline.interventions.agent.integrations.mcp_proxy import Proxy
 from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.schemas.decisions import Level
@@ -30,23 +30,6 @@ from tests.streams.commands import haltline
 )
 def test_annotations_make_a_tool_worse_only(name: str, annotations: object, expected: Effect | None) -> None:
     assert effect_of(name, annotations) is expected
-
-
-@pytest.mark.parametrize(
-    ("declared", "of_the_call", "expected"),
-    [
-        pytest.param(None, None, None, id="nothing is said"),
-        pytest.param("any", None, "any", id="a text of the tool"),
-        pytest.param(["order", "shop"], None, '{"order":7}', id="arguments of the tool"),
-        pytest.param([], None, "{}", id="none of the arguments"),
-        pytest.param("any", "this one", "this one", id="the call's own comes first"),
-        pytest.param(7, {"a": 1}, None, id="neither a text nor names"),
-    ],
-)
-def test_what_a_repetition_is(declared: object, of_the_call: object, expected: str | None) -> None:
-    meta = {} if of_the_call is None else {"_meta": {"loopKey": of_the_call}}
-    message = {"method": "tools/call", "params": {"name": "look_up", "arguments": {"order": 7}, **meta}}
-    assert loop_key_of(message, Tool(loop_key=declared), {"order": 7, "note": "x"}) == expected
 
 
 ECHO = ["cat"]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from haltline.interventions.agent.redaction.marks import Keys
 from haltline.interventions.agent.redaction.payload_encoding import plain
 from haltline.interventions.agent.testing import ScriptedGuard
 from tests.builders import some
@@ -107,8 +108,8 @@ def test_the_digest_is_of_the_whole_whatever_the_order_of_keys_and_tells_nothing
     assert one.value == other.value
     assert one.digest != other.digest
 
-    def digest(value: object, **options: bytes) -> str:
-        return plain(value, max_bytes=0, **options).digest
+    def digest(value: object, key: bytes = b"") -> str:
+        return plain(value, max_bytes=0, keys=Keys(key)).digest
 
     assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     assert digest({"password": "1234"}) == digest({"password": "1235"})

@@ -1,1 +1,0 @@
-"""Records and budgets of other systems over HTTP."""

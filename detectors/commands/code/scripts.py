@@ -1,0 +1,83 @@
+"""Small programs inside a command line: `python -c`, `python - <<EOF`, `node -e`, `ruby -e`, `perl -e`, `php -r`.
+
+This module finds the program text of an interpreter; `interpreter` reads it.
+
+Misses: script files, unless the session itself wrote them (see `file_destructions` in `reading`).
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from haltline.detectors.commands.code import interpreter
+from haltline.detectors.commands.code.values import Call
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.options import parse
+from haltline.detectors.commands.step_budget import StepBudget
+
+_SCRIPT_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "python": ("-c",),
+    "node": ("-e", "--eval", "-p", "--print"),
+    "ruby": ("-e",),
+    "perl": ("-e", "-E"),
+    "php": ("-r", "--execute"),
+    "lua": ("-e",),
+    "Rscript": ("-e",),
+    "julia": ("-e", "-E", "--eval"),
+    "groovy": ("-e",),
+    "osascript": ("-e",),
+    "expect": ("-c",),
+    "elixir": ("-e",),
+    "swift": ("-e",),
+}
+_CONSOLES: Mapping[str, tuple[str, ...]] = {
+    "rails": (),
+    "artisan": ("--execute",),
+    "manage.py": ("-c", "--command"),
+    "django-admin": ("-c", "--command"),
+    "flask": ("-c",),
+    "mix": ("-e", "--eval"),
+    "iex": ("-e", "--eval"),
+    "scala": ("-e",),
+    "wp": (),
+    "drush": (),
+}
+"""Programs that run code within an application: after an option, or after a word of `_EVALUATE`."""
+_EVALUATE = frozenset(("eval", "runner", "r", "php:eval", "php-eval", "ev"))
+_SHELLS = frozenset(("shell", "console", "tinker", "shell_plus"))
+_SAME_LANGUAGE = {"ipython": "python", "pypy": "python", "deno": "node", "bun": "node", "luajit": "lua", "R": "Rscript"}
+_LETTERS = re.compile(r"-[a-zA-Z]{1,4}")
+INTERPRETERS = frozenset((*_SCRIPT_OPTIONS, *_SAME_LANGUAGE))
+
+
+def calls(invocation: Invocation, work: StepBudget | None = None) -> list[Call]:
+    """Return the relevant calls of an interpreter's program text; empty for other programs."""
+    name = _SAME_LANGUAGE.get(invocation.name, invocation.name)
+    options = _SCRIPT_OPTIONS.get(name, _CONSOLES.get(name))
+    text = _script(invocation, options) if options is not None else None
+    return interpreter.calls(text, 0, work) if text else []
+
+
+def _script(invocation: Invocation, script_options: tuple[str, ...]) -> str | None:
+    """Return the program text of an option or of stdin, or None."""
+    arguments = list(_until_script(invocation.argv[1:], script_options))
+    options = parse(arguments, frozenset((*script_options, "-W", "-X", "-I", "-M")))
+    texts = options.values(*script_options)
+    if texts:
+        return "\n".join(texts)
+    operands = options.operands
+    if operands and operands[0] in _EVALUATE:
+        return " ".join(operands[1:])
+    if not operands or operands[0] == "-" or not _SHELLS.isdisjoint(operands[:2]):
+        return invocation.stdin
+    return None
+
+
+def _until_script(arguments: tuple[str, ...], script_options: tuple[str, ...]) -> Iterator[str]:
+    """Yield the interpreter's own arguments; those after the program text belong to the program."""
+    taken = False
+    for argument in arguments:
+        yield argument
+        if taken:
+            return
+        short = _LETTERS.fullmatch(argument) is not None and f"-{argument[-1:]}" in script_options
+        taken = argument in script_options or short

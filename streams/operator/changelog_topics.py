@@ -1,0 +1,182 @@
+"""The changelogs of a group on a cluster, read as a whole beside the workers, or written while there are none."""
+
+import logging
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Final, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from haltline.streams.kafka.client_settings import ClientSetting
+from haltline.streams.kafka.failure import KnownFailure
+from haltline.streams.kafka.log_reader import (
+    ANSWER_WITHIN_S,
+    NoSuchTopic,
+    bounds,
+    open_consumer,
+    partitions_of,
+    read_partition,
+)
+from haltline.streams.kafka.log_record import LogRecord
+from haltline.streams.kafka.topics import NoAdminApiError
+from haltline.streams.operator.changelog_repair import DroppedState, Outcome, PartitionReading
+from haltline.streams.runtime.changelog import ID_BYTES, TOPIC_IDS_HEADER, Claim
+from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
+
+_CONFIRM_WITHIN_S: Final = 30.0
+_log = logging.getLogger(__name__)
+
+
+class WorkersRunning(KnownFailure):
+    """A changelog must not be written from outside while a group that owns it has members."""
+
+
+class NotBroughtBack(KnownFailure):
+    """States could not be written as the owner of their partition."""
+
+
+class Span(NamedTuple):
+    """The extent of a changelog partition at the time of the request."""
+
+    topic: str
+    partition: int
+    begin: int
+    """The first offset that is kept."""
+    end: int
+    """The end offset."""
+
+
+class Changelogs(AbstractContextManager["Changelogs", None]):
+    """The changelogs of these names. Use it in a `with` block.
+
+    The constructor raises Unreachable, and NoSuchTopic when none of them exists.
+    """
+
+    def __init__(
+        self, bootstrap: str, names: Sequence[str], *, client: Mapping[str, ClientSetting] | None = None
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._client = client or {}
+        self.missing: list[NoSuchTopic] = []
+        self.spans: list[Span] = []
+        """The partitions of existing changelogs."""
+        self._consumer = open_consumer(bootstrap, client=client)
+        try:
+            self._find(names)
+        except BaseException:
+            self._consumer.close()
+            raise
+
+    def _find(self, names: Sequence[str]) -> None:
+        for name in names:
+            try:
+                found = partitions_of(self._consumer, name)
+            except NoSuchTopic as error:  # a group whose workers never ran has no changelog
+                self.missing.append(error)
+            else:
+                self.spans += (Span(name, tp.partition, *bounds(self._consumer, tp)) for tp in found)
+        if not self.spans:
+            raise self.missing[0]
+
+    def require_no_members(self, groups: Collection[str]) -> None:
+        """Check that none of these groups has members.
+
+        Raises WorkersRunning, or NoAdminApiError for an embedded broker.
+        """
+        admin = AdminClient({**self._client, "bootstrap.servers": self._bootstrap}, logger=_log)
+        metadata = admin.list_topics(timeout=ANSWER_WITHIN_S)
+        if metadata.controller_id not in metadata.brokers:
+            raise NoAdminApiError("group members: expected a cluster that lists them, got an embedded broker")
+        for group, answer in admin.describe_consumer_groups([*groups], request_timeout=ANSWER_WITHIN_S).items():
+            try:
+                members = answer.result().members
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                    continue
+                raise
+            if members:
+                named = ", ".join(f"{m.group_instance_id or m.client_id} at {m.host}" for m in members)
+                raise WorkersRunning(
+                    f"group {group}: expected no members, got {named}. Stop all workers of the group; one that ended "
+                    "under an --instance-id is a member until its session timeout is over"
+                )
+
+    def read(
+        self, span: Span, step: Callable[[], object] = lambda: None, *, until_s: float = float("inf")
+    ) -> PartitionReading:
+        """Read a partition to its end, or until the clock `time.monotonic` reaches `until_s`.
+
+        Calls `step` for each record.
+        """
+        reading = PartitionReading(span.partition)
+        for record in self._records(span, until_s):
+            reading.take(record)
+            step()
+        return reading
+
+    def _records(self, span: Span, until_s: float = float("inf")) -> Iterator[LogRecord]:
+        return read_partition(
+            self._consumer, TopicPartition(span.topic, span.partition), span.begin, span.end, until_s=until_s
+        )
+
+    def write_release_markers(self) -> Mapping[tuple[str, int], int]:
+        """Write a release marker to each partition.
+
+        Returns their offsets by topic and partition. Raises DeliveryFailed.
+        """
+        producer, marker = self._producer(), Claim(b"")
+        offsets: dict[tuple[str, int], int] = {}
+        for span in self.spans:
+            producer.send(
+                span.topic,
+                key=marker.key,
+                value=None,
+                headers=marker.headers,
+                partition=span.partition,
+                on_offset=partial(offsets.__setitem__, (span.topic, span.partition)),
+            )
+        producer.close(_CONFIRM_WITHIN_S)
+        return offsets
+
+    def bring_back(self, span: Span, reading: PartitionReading) -> Sequence[DroppedState]:
+        """Write the restorable states of a partition as its owner. Returns those written.
+
+        `reading` is the result of reading it. Raises OlderRelease, ForeignWrite, DeliveryFailed, NotBroughtBack.
+        """
+        producer, part = self._producer(), reading.states
+        send = partial(producer.send, span.topic, partition=span.partition)
+        claim = Claim(os.urandom(ID_BYTES))
+        part.expect(claim)
+        send(key=claim.key, value=None, headers=claim.headers)
+        producer.flush(_CONFIRM_WITHIN_S)
+        for record in self._records(span._replace(begin=part.position, end=self._end(span))):
+            reading.take(record)
+        if not part.claimed:
+            raise NotBroughtBack(
+                f"changelog partition {span.partition}: expected the claim of this command to be the last, got another"
+            )
+        states = reading.report().having(Outcome.BRING_BACK)
+        for state in states:
+            logs = ((TOPIC_IDS_HEADER, state.dropped.logs),) if state.dropped.logs else ()
+            part.record_sent()
+            send(
+                key=state.key,
+                value=state.dropped.value,
+                headers=(*part.headers(), *logs),
+                on_offset=part.record_confirmed,
+            )
+        producer.close(_CONFIRM_WITHIN_S)
+        part.check_end_offset(self._end(span))
+        return states
+
+    def _producer(self) -> ConfirmedProducer:
+        return ConfirmedProducer(self._bootstrap, delivery_timeout_s=_CONFIRM_WITHIN_S, settings=self._client)
+
+    def _end(self, span: Span) -> int:
+        return bounds(self._consumer, TopicPartition(span.topic, span.partition))[1]
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()

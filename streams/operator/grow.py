@@ -1,0 +1,354 @@
+"""More partitions: the next set of topics, with the states of the present one.
+
+`haltline topics grow` works while guards publish and no worker runs. In this order, so that it can be repeated after a
+crash at any point:
+
+1. create the topics of the next set, with the settings of the present ones;
+2. copy the states that count, and the last entry of each key of `control` and `policies`;
+3. commit, for the bridge, the offsets from which the workers would have gone on;
+4. name the next set in `control`: first in its own, then in the present one. From here on all that starts uses it.
+
+States keep the offsets in the present topics that they include, so that bridged records which they include are skipped,
+also after workers that did not stop cleanly.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented there; its stubs miss it
+    AdminClient,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+)
+
+from haltline.schemas.partitioner import partition_of
+from haltline.schemas.seals import HEADER as SEAL_HEADER
+from haltline.schemas.seals import Sealer
+from haltline.schemas.topics import SETS_KEY, Topics
+from haltline.streams.kafka.client_settings import ClientSetting
+from haltline.streams.kafka.failure import KnownFailure
+from haltline.streams.kafka.log_reader import ANSWER_WITHIN_S, bounds, open_consumer, partitions_of, read_partition
+from haltline.streams.kafka.log_record import LogRecord
+from haltline.streams.kafka.topic_sets import COPY, Headers, headers_of_copy, present
+from haltline.streams.operator.changelog_topics import Changelogs
+from haltline.streams.runtime.changelog import OWNER_HEADER, OlderRelease
+from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
+from haltline.streams.runtime.control_entries import CHANGELOG_HEADER
+from haltline.streams.runtime.topic_ids import Logs, TopicIds
+from haltline.streams.sessions.state_cache import forget, subject_of
+
+_ROOM_BYTES: Final = 1024 * 1024
+"""Added to the largest record of a topic: a bridged copy has a header more."""
+_FLUSH_EVERY: Final = 1000
+_CONFIRM_WITHIN_S: Final = 30.0
+_VISIBLE_WITHIN_S: Final = 60.0
+_NOT_COPIED: Final = frozenset({OWNER_HEADER, CHANGELOG_HEADER, SEAL_HEADER, COPY})
+"""Headers of entries that are valid in their own topic only."""
+
+_log = logging.getLogger(__name__)
+
+
+class NotGrown(KnownFailure):
+    """The topics cannot be grown as they are."""
+
+
+class Group(NamedTuple):
+    """A group of workers, before and after."""
+
+    name: str
+    changelog: str
+    next_changelog: str
+
+
+@dataclass(frozen=True)
+class Grown:
+    """What was done."""
+
+    topics: Topics
+    """The set that is in use now."""
+    partitions: int
+    states: int
+    entries: int
+    """The number of entries of `control` and `policies`."""
+
+
+def partitions_in_use(bootstrap: str, topics: Topics, client: Mapping[str, ClientSetting]) -> int:
+    """Return the number of partitions. Raises NoSuchTopic, Unreachable."""
+    consumer = open_consumer(bootstrap, client=client)
+    try:
+        return len(partitions_of(consumer, topics.actions))
+    finally:
+        consumer.close()
+
+
+class Growing:
+    """One run of the command. `groups`: of the workers, then of those that run rules in shadow."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topics: Topics,
+        groups: Sequence[Group],
+        partitions: int,
+        *,
+        client: Mapping[str, ClientSetting],
+        sealing_key: Path | None = None,
+        step: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        """`step` receives what is done next. Raises Unreachable, and ValueError and OSError for the key."""
+        self._bootstrap = bootstrap
+        self._client = dict(client)
+        self._topics, self._next = topics, topics.next
+        self._groups = groups
+        self._partitions = partitions
+        self._sealer = None if sealing_key is None else Sealer(sealing_key)
+        self._step = step
+        self._admin = AdminClient({**self._client, "bootstrap.servers": bootstrap}, logger=_log)
+
+    def run(self) -> Grown:
+        """Grow the topics.
+
+        Raises:
+            NotGrown, OlderRelease: the topics are not as they have to be.
+            WorkersRunning: a group has members.
+            NoAdminApiError: it is an embedded broker.
+            NoSuchTopic, Unreachable, DeliveryFailed: the cluster does not do what it has to.
+
+        """
+        topics, following = self._topics, self._next
+        with Changelogs(self._bootstrap, [one.changelog for one in self._groups], client=self._client) as changelogs:
+            self._require_stopped(changelogs)
+            there = {span.topic for span in changelogs.spans}
+            if self._groups[0].changelog not in there:
+                raise NotGrown(f"topic {self._groups[0].changelog}: expected the changelog of the workers, got none")
+            groups = [one for one in self._groups if one.changelog in there]
+            self._step(f"creating the topics {following.prefix}* with {self._partitions} partitions")
+            names = dict(zip(topics.all, following.all, strict=True))
+            self._create(names | {one.changelog: one.next_changelog for one in groups})
+            self._step("copying the states")
+            states = sum(self._copy_states(changelogs, one) for one in groups)
+            self._step("copying the entries of control and policies")
+            entries = self._copy_entries(topics.control, following.control)
+            entries += self._copy_entries(topics.policies, following.policies)
+            self._step("committing where the bridge begins")
+            self._begin_bridge()
+            self._require_stopped(changelogs)
+        self._step(f"naming {following.prefix}* in {topics.control}")
+        self._switch()
+        return Grown(following, self._partitions, states, entries)
+
+    def _require_stopped(self, changelogs: Changelogs) -> None:
+        bridges = [one.bridge_group for one in self._topics.sets[:-1]]
+        changelogs.require_no_members([*(one.name for one in self._groups), *bridges])
+
+    def _create(self, names: Mapping[str, str]) -> None:
+        """Create the topics that are missing: the next name by the present one, whose settings they get."""
+        there = self._admin.list_topics(timeout=ANSWER_WITHIN_S).topics
+        if missing := sorted(names.keys() - there.keys()):
+            raise NotGrown(f"topics: expected {missing} to be there (haltline topics create), got none of them")
+        other = {name: len(there[name].partitions) for name in names.values() if name in there}
+        if other := {name: count for name, count in other.items() if count != self._partitions}:
+            raise NotGrown(
+                f"topics: expected {self._partitions} partitions, as an earlier run created them, got {other}; "
+                "run the command with that number, or delete these topics"
+            )
+        settings = self._settings([name for name in names if names[name] not in there])
+        created = [
+            NewTopic(
+                names[name],
+                num_partitions=self._partitions,
+                replication_factor=len(there[name].partitions[0].replicas),
+                config=config,
+            )
+            for name, config in settings.items()
+        ]
+        if not created:
+            return
+        for name, done in self._admin.create_topics(created, request_timeout=_CONFIRM_WITHIN_S).items():
+            try:
+                done.result()
+            except KafkaException as refused:
+                raise NotGrown(f"topic {name}: expected the cluster to create it, got {refused}") from refused
+        self._wait_for({topic.topic for topic in created})
+
+    def _wait_for(self, names: set[str]) -> None:
+        deadline_s = time.monotonic() + _VISIBLE_WITHIN_S
+        while True:
+            metadata = self._admin.list_topics(timeout=ANSWER_WITHIN_S)
+            led = {
+                name
+                for name, topic in metadata.topics.items()
+                if topic.partitions and all(one.leader in metadata.brokers for one in topic.partitions.values())
+            }
+            if names <= led:
+                return
+            if time.monotonic() > deadline_s:
+                raise NotGrown(f"topics: expected {sorted(names - led)} within {_VISIBLE_WITHIN_S:g} s, got none")
+            time.sleep(0.1)
+
+    def _settings(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Return the settings of topics that differ from the cluster's defaults, with room for a header more."""
+        if not names:
+            return {}
+        described = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
+        found: dict[str, dict[str, str]] = {}
+        for resource, answer in self._admin.describe_configs(described, request_timeout=_CONFIRM_WITHIN_S).items():
+            entries = answer.result().values()
+            own = {one.name: one.value for one in entries if one.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value}
+            if resource.name in self._topics.session_sources and "max.message.bytes" in own:
+                own["max.message.bytes"] = str(int(own["max.message.bytes"]) + _ROOM_BYTES)
+            found[resource.name] = own
+        return found
+
+    def _copy_states(self, changelogs: Changelogs, group: Group) -> int:
+        ids = TopicIds({**self._client, "bootstrap.servers": self._bootstrap})
+        logs = Logs.of(ids.of([*self._topics.session_sources, group.changelog]), group.changelog)
+        home = lambda key: partition_of(subject_of(key), self._partitions)  # noqa: E731
+        with self._target(group.next_changelog, home) as target:
+            for span in [one for one in changelogs.spans if one.topic == group.changelog]:
+                states = changelogs.read(span).states
+                if states.older_release is not None:
+                    raise OlderRelease(
+                        f"{group.changelog}, partition {span.partition}: expected no states of an older release behind "
+                        f"a claim, got one at offset {states.older_release}: see haltline changelog check"
+                    )
+                for key, value in states.values.items():
+                    recreated = logs.others(states.other_logs.get(key, b""))
+                    target.put(key, forget(key, value, dict.fromkeys(recreated, 0)) if recreated else value)
+            return target.finish()
+
+    def _copy_entries(self, topic: str, following: str) -> int:
+        last: dict[bytes, LogRecord] = {}
+        for record in self._all(topic):
+            if record.key is not None and record.key != SETS_KEY:
+                last[record.key] = record
+        with self._target(following) as target:
+            for key, record in last.items():
+                if record.value is not None:
+                    target.put(key, record.value, self._entry_headers(following, record))
+            return target.finish()
+
+    def _entry_headers(self, topic: str, record: LogRecord) -> Headers:
+        if self._sealer is None and any(name == SEAL_HEADER for name, _ in record.headers):
+            raise NotGrown(
+                f"{record.topic}: expected --sealing-key, the workers' key, for its sealed entries, got none"
+            )
+        headers = [
+            header for header in headers_of_copy(record, self._topics.older_names) if header[0] not in _NOT_COPIED
+        ]
+        return [*headers, *self._seal(topic, record.key, record.value)]
+
+    def _seal(self, topic: str, key: bytes | None, value: bytes | None) -> Headers:
+        """Return the seal of an entry of `control`, which is valid in its topic only."""
+        if self._sealer is None or topic not in (self._topics.control, self._next.control):
+            return []
+        return [self._sealer.seal(topic, key, value, time.time_ns() // 1_000_000)]
+
+    def _begin_bridge(self) -> None:
+        workers, bridge = self._member(self._groups[0].name), self._member(self._topics.bridge_group)
+        try:
+            places = [tp for topic in self._topics.session_sources for tp in partitions_of(workers, topic)]
+            begins = []
+            for place in workers.committed(places, timeout=_CONFIRM_WITHIN_S):
+                low, end = bounds(workers, place)
+                begins.append(TopicPartition(place.topic, place.partition, max(low, min(place.offset, end))))
+            bridge.commit(offsets=begins, asynchronous=False)
+        finally:
+            workers.close()
+            bridge.close()
+
+    def _switch(self) -> None:
+        producer, value = self._producer(), self._next.entry(time.time_ns() // 1_000_000)
+        for topic in (self._next.control, self._topics.control):
+            producer.send(topic, key=SETS_KEY, value=value, headers=self._seal(topic, SETS_KEY, value))
+            producer.flush(_CONFIRM_WITHIN_S)
+        producer.close(_CONFIRM_WITHIN_S)
+
+    def _target(self, topic: str, home: "_Home" = lambda _: None) -> "_Target":
+        there = {record.key: record.value is not None for record in self._all(topic) if record.key is not None}
+        return _Target(topic, self._producer(), {key for key, is_there in there.items() if is_there}, home)
+
+    def _all(self, topic: str) -> Iterator[LogRecord]:
+        consumer = open_consumer(self._bootstrap, client=self._client)
+        try:
+            for place in partitions_of(consumer, topic):
+                yield from read_partition(consumer, place, *bounds(consumer, place))
+        finally:
+            consumer.close()
+
+    def _member(self, group: str) -> Consumer:
+        return open_consumer(self._bootstrap, group, client=self._client)
+
+    def _producer(self) -> ConfirmedProducer:
+        return ConfirmedProducer(self._bootstrap, delivery_timeout_s=_CONFIRM_WITHIN_S, settings=self._client)
+
+
+_Home = Callable[[bytes], int | None]
+"""Returns the partition of a key; None: by its hash."""
+
+
+class _Target:
+    """A compacted topic of the next set. `stale` are the keys that an earlier run left."""
+
+    def __init__(self, topic: str, producer: ConfirmedProducer, stale: set[bytes], home: _Home) -> None:
+        self._topic = topic
+        self._producer = producer
+        self._stale = stale
+        self._home = home
+        self._put = 0
+
+    def __enter__(self) -> "_Target":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._producer.close(_CONFIRM_WITHIN_S)
+
+    def put(self, key: bytes, value: bytes, headers: Headers = ()) -> None:
+        self._stale.discard(key)
+        self._producer.send(self._topic, key=key, value=value, headers=headers, partition=self._home(key))
+        self._put += 1
+        if self._put % _FLUSH_EVERY == 0:
+            self._producer.flush(_CONFIRM_WITHIN_S)
+
+    def finish(self) -> int:
+        """Remove the keys that were not put. Returns the number of those that were."""
+        for key in self._stale:
+            self._producer.send(self._topic, key=key, value=None, partition=self._home(key))
+        self._producer.flush(_CONFIRM_WITHIN_S)
+        return self._put
+
+
+class OlderSet(NamedTuple):
+    """What still happens on the topics of an older set."""
+
+    prefix: str
+    waiting: int
+    """Published records that the bridge has not copied yet."""
+    last_ms: int | None
+    """The time of the last published record, in epoch milliseconds; None: there is none any more."""
+
+
+def older_sets(bootstrap: str, topics: Topics, *, client: Mapping[str, ClientSetting]) -> list[OlderSet]:
+    """Return the older sets that have not been removed. Raises Unreachable."""
+    return [_older(bootstrap, one, client) for one in present(bootstrap, topics, client=client)[:-1]]
+
+
+def _older(bootstrap: str, topics: Topics, client: Mapping[str, ClientSetting]) -> OlderSet:
+    consumer = open_consumer(bootstrap, topics.bridge_group, client=client)
+    waiting, last_ms = 0, -1
+    try:
+        places = [tp for topic in topics.session_sources for tp in partitions_of(consumer, topic)]
+        for place in consumer.committed(places, timeout=_CONFIRM_WITHIN_S):
+            low, end = bounds(consumer, place)
+            waiting += end - min(end, max(low, place.offset))
+            for record in read_partition(consumer, place, max(low, end - 1), end):
+                last_ms = max(last_ms, record.timestamp)
+    finally:
+        consumer.close()
+    return OlderSet(topics.prefix, waiting, last_ms if last_ms >= 0 else None)
