@@ -84,11 +84,11 @@ def opened(source: str, where: Where, at: Cluster) -> "Iterator[Range]":
         elif is_table(source):
             uri = where.table if source == AUDIT else source
             options = options_of(where.storage_option)
-            yield TableRange(uri, Topics(at.prefix), start, end, sink=where.sink, storage_options=options)
+            yield TableRange(uri, topics_of(source, at), start, end, sink=where.sink, storage_options=options)
         elif where.since or where.until:
             fail(f"{source}: expected no --from or --to with a file, got one", Exit.USAGE)
         else:
-            yield FileRange(Path(source), Topics(at.prefix))
+            yield FileRange(Path(source), topics_of(source, at))
     except OSError as error:
         if isinstance(error, ConnectionError):
             raise
@@ -140,3 +140,8 @@ class _Steps:
         if self._waiting == 500:
             self._bar.advance(self._task, self._waiting)  # type: ignore[arg-type]  # the bar's own task id
             self._waiting = 0
+
+
+def topics_of(source: str, at: Cluster) -> Topics:
+    """Return the topics of a source's records: of a running Kafka those in use, else those with the prefix."""
+    return at.topics if source == KAFKA else Topics(at.prefix)

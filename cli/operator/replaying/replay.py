@@ -10,12 +10,11 @@ import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import AsJson, By, Exit, Reason, fail, option_of, print_json, say
-from haltline.cli.sources import Where, opened, progress, say_missing, with_source
+from haltline.cli.sources import Where, opened, progress, say_missing, topics_of, with_source
 from haltline.cli.tables import print_table
-from haltline.schemas.topics import Topics
 
 if TYPE_CHECKING:
-    from haltline.cli.sources import Range
+    from haltline.cli.sources import Range, topics_of
     from haltline.streams.replay.diff import Replayed
     from haltline.streams.replay.record_filter import Choice
     from haltline.streams.replay.records import Span
@@ -153,7 +152,7 @@ def replay(
         replay_onto(source, where, at, target, as_json=as_json)
         return
     try:
-        choice = filters.records(at.topics if source == "kafka" else Topics(at.prefix))
+        choice = filters.records(topics_of(source, at))
     except ValueError as error:
         fail(f"--where: {error}", Exit.USAGE)
     with opened(source, where, at) as found:

@@ -9,15 +9,16 @@ import typer
 
 from haltline.cli.cluster import Cluster
 from haltline.cli.common import Exit, fail, print_json, say, say_error
-from haltline.cli.sources import Where, opened, progress, say_missing
+from haltline.cli.sources import Where, opened, progress, say_missing, topics_of
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import rfc3339
+from haltline.schemas.topics import Topics
 from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.operator.command_factory import FLEET, make_command
 
 if TYPE_CHECKING:
-    from haltline.cli.sources import Range
+    from haltline.cli.sources import Range, topics_of
     from haltline.streams.replay.copying import Counted, Progress
     from haltline.streams.replay.diff import ReplayFilter
     from haltline.streams.replay.record_filter import Choice
@@ -58,8 +59,9 @@ def replay_onto(source: str, where: Where, cluster: Cluster, onto: Onto, *, as_j
         require_target,
     )
 
-    topic = cluster.topics.prefix + onto.of
-    choice = _choice(cluster, onto, topic)
+    topics = topics_of(source, cluster)
+    topic = topics.prefix + onto.of
+    choice = _choice(topics, onto, topic)
     with opened(source, where, cluster) as found:
         try:
             at = _begun(found, onto, topic)
@@ -111,10 +113,9 @@ def _position(at: "Progress", topic: str) -> dict[str, object]:
     return {"id": at.id, "source": at.source, "of": topic, "onto": at.target, "written": at.written}
 
 
-def _choice(cluster: Cluster, onto: Onto, topic: str) -> "Choice":
+def _choice(topics: Topics, onto: Onto, topic: str) -> "Choice":
     from haltline.streams.replay.record_filter import chosen
 
-    topics = cluster.topics
     if topic not in topics.all:
         names = ", ".join(name.removeprefix(topics.prefix) for name in topics.all)
         fail(f"--of: expected one of {names}, got {onto.of!r}", Exit.USAGE)
