@@ -82,11 +82,11 @@ def opened(source: str, where: Where, at: Cluster) -> "Iterator[Range]":
         elif is_table(source):
             uri = where.table if source == AUDIT else source
             options = options_of(where.storage_option)
-            yield TableRange(uri, Topics(at.prefix), start, end, sink=where.sink, storage_options=options)
+            yield TableRange(uri, topics_of(source, at), start, end, sink=where.sink, storage_options=options)
         elif where.since or where.until:
             fail(f"{source}: expected no --from or --to with a file, got one", Exit.USAGE)
         else:
-            yield FileRange(Path(source), Topics(at.prefix))
+            yield FileRange(Path(source), topics_of(source, at))
     except OSError as error:
         if isinstance(error, ConnectionError):
             raise
@@ -102,3 +102,8 @@ def say_missing(missing: "Missing") -> None:
     """Report on standard error which records of a range cannot be read: results may differ without them."""
     if any(missing):
         say_error(f"not there: {missing}")
+
+
+def topics_of(source: str, at: Cluster) -> Topics:
+    """Return the topics of a source's records: of a running Kafka those in use, else those with the prefix."""
+    return at.topics if source == KAFKA else Topics(at.prefix)
