@@ -14,7 +14,7 @@ from haltline.cli.sources import Where, opened, progress, say_missing, topics_of
 from haltline.cli.tables import print_table
 
 if TYPE_CHECKING:
-    from haltline.cli.sources import Range, topics_of
+    from haltline.cli.sources import Range
     from haltline.streams.replay.diff import Replayed
     from haltline.streams.replay.record_filter import Choice
     from haltline.streams.replay.records import Span

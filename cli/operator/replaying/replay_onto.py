@@ -18,7 +18,7 @@ from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.operator.command_factory import FLEET, make_command
 
 if TYPE_CHECKING:
-    from haltline.cli.sources import Range, topics_of
+    from haltline.cli.sources import Range
     from haltline.streams.replay.copying import Counted, Progress
     from haltline.streams.replay.diff import ReplayFilter
     from haltline.streams.replay.record_filter import Choice
