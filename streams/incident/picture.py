@@ -1,11 +1,12 @@
-"""SVG pictures of a session's timeline, as lines of text, without a library. Pure."""
+"""SVG pictures of a session's timeline and of curves, as lines of text, without a library. Pure."""
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from itertools import pairwise
+from math import ceil
 from typing import Final, NamedTuple
 
 WIDTH: Final = 960
@@ -175,6 +176,50 @@ def _lane(marks: Sequence[Mark], scale: _Scale, y: float, right: float) -> list[
     return parts
 
 
+def curves(title: str, x_name: str, y_name: str, lines: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+    """Return counts over the values of one setting: a line for each name, from 0 up, with labelled axes."""
+    xs = sorted({x for points in lines.values() for x, _ in points}) or [0.0]
+    marks = _round_numbers(max((y for points in lines.values() for _, y in points), default=1) or 1)
+    top = marks[-1]
+    span = (xs[-1] - xs[0]) or 1
+    right, bottom = WIDTH - 240, 300
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        return 60 + (right - 60) * (x - xs[0]) / span, bottom - (bottom - 50) * y / top
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} 350" role="img" style="{_STYLE}">',
+        f'<rect width="{WIDTH}" height="350" fill="#fff"/>',
+        f'<text x="60" y="26" font-size="15">{escape(title)}</text>',
+        f'<line x1="60" y1="{bottom}" x2="{right}" y2="{bottom}" stroke="#444"/>',
+        f'<line x1="60" y1="50" x2="60" y2="{bottom}" stroke="#444"/>',
+        f'<text x="{(60 + right) / 2:.0f}" y="340" text-anchor="middle">{escape(x_name)}</text>',
+        f'<text x="16" y="175" text-anchor="middle" transform="rotate(-90 16 175)">{escape(y_name)}</text>',
+    ]
+    for mark in marks:
+        y = place(xs[0], mark)[1]
+        parts.append(f'<text x="52" y="{y + 4:.1f}" text-anchor="end">{mark:g}</text>')
+        if mark:
+            parts.append(f'<line x1="60" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="#ddd"/>')
+    for x in xs:
+        parts.append(f'<text x="{place(x, 0)[0]:.1f}" y="{bottom + 18}" text-anchor="middle">{x:g}</text>')
+    for number, (name, points) in enumerate(lines.items()):
+        colour, dashes = _COLOURS[number % len(_COLOURS)], _DASHES[number % len(_DASHES)]
+        path = " ".join(f"{a:.1f},{b:.1f}" for a, b in (place(x, y) for x, y in sorted(points)))
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" {dashes}/>')
+        parts += [f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="{colour}"/>' for a, b in (place(*p) for p in points)]
+        y = 60 + 20 * number
+        parts.append(f'<line x1="{right + 20}" y1="{y}" x2="{right + 50}" y2="{y}" stroke="{colour}" {dashes}/>')
+        parts.append(f'<text x="{right + 56}" y="{y + 4}">{escape(name)}</text>')
+    return "".join([*parts, "</svg>"])
+
+
+def _round_numbers(most: float) -> list[float]:
+    """Return 0 to at least `most` in at most six steps of 1, 2 or 5 times a power of ten, none below 1."""
+    step = next(s * 10**power for power in range(16) for s in (1, 2, 5) if s * 10**power * 6 >= most)
+    return [float(step * number) for number in range(ceil(most / step) + 1)]
+
+
 def _clock(span_ms: int) -> Callable[[datetime], str]:
     """Return the time format in which a picture's times differ."""
     if span_ms < 10_000:
@@ -187,6 +232,10 @@ def _duration(ms: int) -> str:
         if ms >= 2 * length:
             return f"{ms / length:.0f} {name}"
     return f"{ms / 1000:.0f} s"
+
+
+_COLOURS: Final = ("#0b5394", "#b00020", "#38761d", "#7f6000", "#674ea7", "#444444")
+_DASHES: Final = ("", 'stroke-dasharray="6 3"', 'stroke-dasharray="2 3"')
 
 
 def _mark(mark: Mark, x: float, y: float) -> str:

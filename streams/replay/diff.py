@@ -9,9 +9,11 @@ from typing import Any
 import orjson
 
 from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.topics import Topics
 from haltline.schemas.wire import InvalidRecord, decode
 from haltline.streams.replay.compare import Compared, Comparison, Json, chosen_of, plain
 from haltline.streams.replay.compare_incidents import IncidentComparison
+from haltline.streams.replay.record_filter import Choice, chosen
 from haltline.streams.replay.records import LogRecord, Source, cause_of
 from haltline.streams.replay.replay_worker import InForce, Replay
 
@@ -51,16 +53,28 @@ class ReplayFilter:
     """A filter for the compared decisions; by default all of them.
 
     With `sessions`, only their records are applied, and no signals. Otherwise all records are applied, and the
-    decisions on `agents` and by `detectors` are compared.
+    decisions on `agents` and by `detectors` are compared, limited to calls of `tools` and records for which `where`
+    holds.
     """
 
     sessions: Collection[str] = ()
     agents: Collection[str] = ()
     detectors: Collection[str] = ()
+    tools: Collection[str] = ()
+    where: str | None = None
 
     def decisions(self) -> Callable[[Json], bool] | None:
         """Return the filter of decisions; None: all."""
         return chosen_of(self.sessions, self.agents, self.detectors)
+
+    @property
+    def narrows(self) -> bool:
+        """Return whether the chosen decisions can be only a part of an incident."""
+        return bool(self.detectors or self.tools or self.where)
+
+    def records(self, topics: Topics) -> Choice | None:
+        """Return the filter of records; None: all. Raises ValueError if `where` is not a valid condition."""
+        return chosen(topics, tools=self.tools, where=self.where) if self.tools or self.where else None
 
 
 def replay_and_compare(
@@ -89,7 +103,7 @@ def replay_and_compare(
             result.policies[name] = result.policies.get(name, 0) + 1
             comparison.then(decision, record.timestamp)
     incidents = IncidentComparison(chosen=record_filter.decisions(), exact=exact, partial=bool(record_filter.sessions))
-    compares_incidents = not follow and not record_filter.detectors  # a part of an incident otherwise
+    compares_incidents = not follow and not record_filter.narrows
     for record in source.incidents() if compares_incidents else ():
         with suppress(InvalidRecord):
             incidents.then(decode(IncidentRecord, record.value), within=source.within(record.timestamp))
@@ -126,7 +140,7 @@ def _decided_again(
     `result` counts the records, and gets all sessions whose first event here is not their first one.
     """
     topics = source.topics
-    counts = record_filter.decisions()
+    counts, choice = record_filter.decisions(), record_filter.records(topics)
     keys = {session.encode() for session in record_filter.sessions}
     seen: set[bytes] = set()
     for record in source.inputs():
@@ -138,6 +152,8 @@ def _decided_again(
         output = replay.record(record)
         for incident in output.incidents:
             note_incident(IncidentRecord.model_validate_json(incident))
+        if choice is not None and not choice(record):
+            continue
         if comparison.causes:
             cause = cause_of(record, topics)
             comparison.add_cause(cause.id, record.topic)

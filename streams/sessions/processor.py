@@ -192,7 +192,7 @@ class SessionProcessor:
 
     def _place(self, record: RawRecord) -> LogPosition:
         """Return the place by which states know a record: that of the original if it was bridged."""
-        return (origin_of(record.headers, self._older) if record.headers else None) or record
+        return (origin_of(record.headers, self._older) if self._older else None) or record
 
     def recovered(self, partition: int, states: Mapping[bytes, bytes]) -> None:
         """Load a newly owned partition: the first bytes of each state show when it is due."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, Exit, PolicyFile, fail, progress, tracked
+from haltline.cli.common import AsJson, Exit, PolicyFile, fail, tracked
 from haltline.cli.policy_option import read_plugins, read_policy
-from haltline.cli.sources import KAFKA, Where, is_table, opened, say_missing, with_source
+from haltline.cli.sources import KAFKA, Where, is_table, opened, progress, say_missing, with_source
 
 if TYPE_CHECKING:
     from haltline.schemas.policy import Policy
@@ -39,6 +39,9 @@ def backtest(
             help="Try several values of one setting: rules.NAME.settings.X=2,3,5,8.", metavar="SETTING=VALUES"
         ),
     ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="With --sweep: draw the sessions stopped over the values.", metavar="FILE.svg")
+    ] = None,
     together: Annotated[
         bool,
         typer.Option("--together", help="Evaluate all sessions as one fleet, with rules across agents and targets."),
@@ -67,13 +70,17 @@ def backtest(
     from haltline.streams.replay.backtest import together as run_together
     from haltline.streams.replay.whatif import parse_sweep
 
-    if against is not None and sweep is not None:
-        fail("expected one of --against and --sweep, got both", Exit.USAGE)
+    if (against is not None and sweep is not None) or (plot is not None and sweep is None):
+        fail("expected one of --against and --sweep, and --plot with --sweep only", Exit.USAGE)
+    if plot is not None and (plot.suffix != ".svg" or not plot.parent.is_dir()):
+        fail(f"--plot: expected a file FILE.svg in a folder that exists, got {plot}", Exit.USAGE)
     plugins = read_plugins()
     first = read_policy(policy)
     second = read_policy(against) if against is not None else None
     try:
         values = parse_sweep(sweep) if sweep is not None else None
+        if values is not None and plot is not None:
+            report.require_numbers(values.values)
         sessions = list(read(sources, where, at))
         if not sessions:
             fail(f"{', '.join(sources)}: expected sessions in this range, got none", Exit.NO)
@@ -89,7 +96,7 @@ def backtest(
             return found
 
         if values is not None:
-            report.swept(values.place, values.run(first, results_of, plugins), as_json=as_json)
+            report.swept(values.place, values.run(first, results_of, plugins), plot, as_json=as_json)
             return
     except (BadPolicy, OSError) as error:
         fail(error, Exit.USAGE)

@@ -1,15 +1,17 @@
-"""The output of `haltline backtest`."""
+"""The output and the plots of `haltline backtest`."""
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import orjson
 import typer
 
-from haltline.cli.common import say
+from haltline.cli.common import Exit, fail, say
 from haltline.cli.tables import print_table
 from haltline.schemas.decisions import Level
+from haltline.streams.incident.picture import curves
 from haltline.streams.replay.backtest import Result
 from haltline.streams.replay.whatif import APPEARS, MOVES, SAME, VANISHES, Totals, change_of, totals_of
 
@@ -103,8 +105,8 @@ def _story(result: Result) -> str:
     return f"{result.first.level} at {result.first.seq} by {result.first.detector}"
 
 
-def swept(place: str, found: Sequence[tuple[Any, Totals]], *, as_json: bool) -> None:
-    """Print the results for each value of a setting."""
+def swept(place: str, found: Sequence[tuple[Any, Totals]], plot: Path | None, *, as_json: bool) -> None:
+    """Print, and plot if wanted, the results for each value of a setting."""
     labels = sorted({label for _, totals in found for label in totals.stopped_by_label})
     if as_json:
         for value, totals in found:
@@ -124,3 +126,25 @@ def swept(place: str, found: Sequence[tuple[Any, Totals]], *, as_json: bool) -> 
             for value, totals in found
         )
         print_table((place.rpartition(".")[2], "stopped", "asked", "nudged", *by_label, *shares), rows)
+    if plot is not None:
+        _draw(place, found, labels, plot)
+        if not as_json:
+            say(f"drawn: {plot}")
+
+
+def _draw(place: str, found: Sequence[tuple[Any, Totals]], labels: Sequence[str], plot: Path) -> None:
+    lines = {
+        "stopped": [(float(value), float(totals.stopped)) for value, totals in found],
+        "nudged": [(float(value), float(totals.nudged)) for value, totals in found],
+    }
+    for label in labels if labels != ["-"] else ():
+        name = f"stopped: {label}"
+        lines[name] = [(float(value), float(totals.stopped_by_label.get(label, 0))) for value, totals in found]
+    sessions = found[0][1].sessions
+    plot.write_text(curves(f"Outcome of {sessions} sessions", place, "sessions", lines), encoding="utf-8")
+
+
+def require_numbers(values: Sequence[Any]) -> None:
+    """Exit if a value is not a number."""
+    if strange := [value for value in values if not isinstance(value, int | float) or isinstance(value, bool)]:
+        fail(f"--plot: expected numbers as values, got {strange[0]!r}", Exit.USAGE)

@@ -1,19 +1,22 @@
 """`haltline replay`: evaluates recorded events again."""
 
 import gc
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, Exit, PolicyName, fail, option_of, print_json, progress, say
-from haltline.cli.sources import Where, opened, say_missing, with_source
+from haltline.cli.common import AsJson, By, Exit, Reason, fail, option_of, print_json, say
+from haltline.cli.sources import Where, opened, progress, say_missing, topics_of, with_source
 from haltline.cli.tables import print_table
 
 if TYPE_CHECKING:
+    from haltline.cli.sources import Range
     from haltline.streams.replay.diff import Replayed
+    from haltline.streams.replay.record_filter import Choice
     from haltline.streams.replay.records import Span
 
 _SHOWN = 20
@@ -41,7 +44,9 @@ def replay(
         Path | None,
         typer.Option(help="Decide under this document instead of those that were published then.", metavar="FILE"),
     ] = None,
-    policy_name: PolicyName = "default",
+    policy_name: Annotated[
+        str, typer.Option(help="Without --policy: name of the published policy that was followed.", metavar="NAME")
+    ] = "default",
     session: Sessions = None,
     agent: Agents = None,
     public_key: Annotated[
@@ -50,9 +55,47 @@ def replay(
     exact: Annotated[
         bool, typer.Option("--exact", help="Every field must be the same, reasons and values too.")
     ] = False,
-    detector: Annotated[
-        list[str] | None, typer.Option(help="Only this rule's decisions; may be repeated.", metavar="NAME")
+    onto: Annotated[
+        str | None,
+        typer.Option(help="Decide nothing: copy the records to this topic, for a consumer.", metavar="TOPIC"),
     ] = None,
+    of: Annotated[
+        str, typer.Option(help="With --onto: the topic to copy, without its prefix.", metavar="NAME")
+    ] = "actions",
+    tool: Annotated[
+        list[str] | None, typer.Option(help="Only calls of this tool; may be repeated.", metavar="NAME")
+    ] = None,
+    detector: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only this rule's decisions (with --onto: of detections or interventions); may be repeated.",
+            metavar="NAME",
+        ),
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            "--where",
+            help="Only records whose fields match this condition, such as 'args.count > 10'.",
+            metavar="CONDITION",
+        ),
+    ] = None,
+    speed: Annotated[
+        float | None, typer.Option(help="With --onto: the speed, 1 for the original one.", min=0.001, metavar="N")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="With --onto: maximum records per second.", min=0.001, metavar="N")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be replayed.")] = False,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --onto: a file that keeps the position; if it exists, the replay continues there.",
+            metavar="FILE",
+        ),
+    ] = None,
+    by: By = "",
+    reason: Reason = "",
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
@@ -61,17 +104,24 @@ def replay(
     Independent of the workers: it joins no group, commits and writes nothing. Both ends of the range are fixed before
     anything is read. Exit 1 when a decision differs (the first one is named), or when the range has no records.
 
-    --agent and --detector choose whose decisions are compared; all records are read, as a decision depends on the
-    records before it. With --session only the records of that session are read.
+    --agent, --detector, --tool and --where choose whose decisions are compared; all records are read, as a decision
+    depends on the records before it. With --session only the records of that session are read.
+
+    With --onto nothing is decided: records go onto another topic with key, partition, time and headers as they were,
+    and headers haltline-replay-id, -source and -offset; noted in the audit with --by and --reason. At least once.
 
     Example: haltline replay kafka --from -2h
 
+    Example: haltline replay kafka --from -1d --onto lab.actions --speed 10 --by ada --reason 'try the new dashboard'
+
     Example: haltline replay audit --from 2026-11-20T10:00:00Z --to 2026-11-20T11:00:00Z --policy new.yaml --json
     """
+    if onto is None and (speed or rate or resume):
+        fail("expected --onto with --speed, --rate and --resume", Exit.USAGE)
     import zipfile
 
     if zipfile.is_zipfile(source):
-        if where.since or where.until or session or agent or detector:
+        if onto is not None or where.since or where.until or session or agent or tool or detector or only or dry_run:
             fail(f"{source}: a bundle is one session: expected --policy, --public-key and --json at most", Exit.USAGE)
         _bundle(Path(source), policy, public_key, as_json=as_json)
         return
@@ -82,8 +132,33 @@ def replay(
 
     chosen = read_policy(policy) if policy is not None else None
     plugins = read_plugins()
-    filters = ReplayFilter(sessions=session or (), agents=agent or (), detectors=detector or ())
+    filters = ReplayFilter(
+        sessions=session or (), agents=agent or (), detectors=detector or (), tools=tool or (), where=only
+    )
+    if onto is not None:
+        from haltline.cli.operator.replaying.replay_onto import Onto, replay_onto
+
+        target = Onto(
+            target=onto,
+            of=of,
+            filters=filters,
+            speed=speed,
+            rate=rate,
+            dry_run=dry_run,
+            resume=resume,
+            by=by,
+            reason=reason,
+        )
+        replay_onto(source, where, at, target, as_json=as_json)
+        return
+    try:
+        choice = filters.records(topics_of(source, at))
+    except ValueError as error:
+        fail(f"--where: {error}", Exit.USAGE)
     with opened(source, where, at) as found:
+        if dry_run:
+            _count(found, filters.sessions, choice, as_json=as_json)
+            return
         gc.set_threshold(10_000, 10, 5000)  # like the worker: states live long and have no reference cycles
         known = one(chosen, plugins) if chosen is not None else published(found.policies(), policy_name, plugins)
         with progress("Replaying", sum(span.count for span in found.spans)) as step:
@@ -151,6 +226,29 @@ def _bundle(file: Path, policy: Path | None, public_key: Path | None, *, as_json
             say(f"the bundle was made by haltline {made}, this is {here}: a rule may have changed since")
     if not checked.ok:
         raise typer.Exit(Exit.NO)
+
+
+def _count(found: "Range", sessions: Collection[str], choice: "Choice | None", *, as_json: bool) -> None:
+    """Print the records to read, by topic; with a choice, those whose decisions are compared."""
+    keys = {session.encode() for session in sessions}
+    counts: Counter[str] = Counter()
+    with progress("Counting", sum(span.count for span in found.spans)) as step:
+        for record in found.inputs():
+            step()
+            if keys and (record.key not in keys or record.topic == found.topics.signals):
+                continue
+            if choice is None or choice(record):
+                counts[record.topic] += 1
+    missing = found.missing(found.spans)
+    if as_json:
+        ranges = [span.to_dict() for span in found.spans]
+        print_json({"source": found.name, "range": ranges, "not_there": missing._asdict(), "records": dict(counts)})
+        return
+    say(f"{found.name}: would decide on {sum(counts.values())} records of")
+    for line in _ranges(found.spans):
+        say(f"  {line}")
+    say_missing(missing)
+    say(", ".join(f"{count} of {topic}" for topic, count in counts.items()) or "nothing")
 
 
 def _nothing(sessions: Sequence[str]) -> str:

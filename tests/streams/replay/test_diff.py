@@ -99,6 +99,10 @@ def test_a_range_in_time_or_of_a_session_leaves_out_the_rest_and_one_of_nothing_
     code, output = run(table, "--to", "2025-06-15T15:08:00Z", "--json")
     document = orjson.loads(output)
     assert (code, document["left_out"]["outside"] > 0) == (0, True)
+    code, output = run(table, "--session", "night-2", "--dry-run", "--json")
+    assert (code, orjson.loads(output)["records"]) == (0, {TOPICS.actions: 8})
+    code, output = run(table, "--tool", "delete_asset", "--dry-run")
+    assert (code, "18 of haltline.actions" in output, "decided now" in output) == (0, True, False), output
     for choice in (["--session", "nobody"], ["--from", "2030-01-01T00:00:00Z"]):
         code, output = run(table, *choice)
         assert (code, "expected records" in output, "got none" in output) == (1, True, True), output
@@ -106,6 +110,7 @@ def test_a_range_in_time_or_of_a_session_leaves_out_the_rest_and_one_of_nothing_
 
 def test_what_cannot_be_read_is_reported_and_what_began_before_the_range_too(table: Path, tmp_path: Path) -> None:
     for arguments, text in (
+        (["audit", "--where", "level == 'KILL'"], "expected a path that begins with"),
         (["audit", "--from", "-1m", "--to", "-2m"], "expected a moment before --to"),
         (["nowhere"], "nowhere"),
         (["audit", "--from", "soon"], "expected a time"),
@@ -114,6 +119,8 @@ def test_what_cannot_be_read_is_reported_and_what_began_before_the_range_too(tab
     ):
         code, output = run(*arguments, "--table", table)
         assert (code, text in output) == (2, True), output
+    code, output = run(table, "--where", 'args.id == "night-1" or action == "look_up"', "--json")
+    assert (code, orjson.loads(output)["recorded"]) == (0, 0), "no decision has such a field"
     events = [one.model_copy(update={"seq": number}) for number, one in enumerate(deletes("s", 0, 6, 12))]
     (tmp_path / "events.jsonl").write_bytes(b"\n".join(one.to_json() for one in events))
     document = orjson.loads(run(tmp_path / "events.jsonl", "--json")[1])

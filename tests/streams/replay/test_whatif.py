@@ -52,6 +52,10 @@ def test_a_broker_and_the_table_and_a_file_say_the_same(night: LiveLog, table: P
         pytest.param(["--sweep", "max_deletes=2"], "expected rules.NAME.settings.X", id="no place"),
         pytest.param(["--sweep", f"{SWEEP}=0"], "same_target_prior", id="a value out of bounds"),
         pytest.param(["--sweep", "rules.nothing.settings.x=1"], "nothing", id="no such rule"),
+        pytest.param(["--plot", "x.svg"], "--plot with --sweep", id="a plot of nothing"),
+        pytest.param(["--sweep", f"{SWEEP}=1,2", "--plot", "x.png"], "expected a file FILE.svg", id="another format"),
+        pytest.param(["--sweep", f"{SWEEP}=1", "--plot", "no/x.svg"], "expected a file FILE.svg", id="no such folder"),
+        pytest.param(["--sweep", f"{SWEEP}=1,x", "--plot", "x.svg"], "expected numbers", id="no place on an axis"),
         pytest.param(["--from", "2030-01-01T00:00:00Z"], "expected sessions in this range, got none", id="no history"),
     ],
 )

@@ -112,9 +112,9 @@ def test_people_read_what_changes_and_the_story_of_each_would_be_kill(history: P
     ]
 
 
-def test_a_sweep_over_one_threshold(history: Path, policies: Path) -> None:
+def test_a_sweep_over_one_threshold(history: Path, policies: Path, tmp_path: Path) -> None:
     place = "rules.destructive_repeat.settings.same_target_prior"
-    options = ("--policy", policies / "now.yaml", "--sweep", f"{place}=1,2,9", "--json")
+    options = ("--policy", policies / "now.yaml", "--sweep", f"{place}=1,2,9", "--plot", tmp_path / "s.svg", "--json")
     rows = list(map(orjson.loads, run(history, *options).splitlines()))
     none = {"right": 0, "wrong": 0, "overlooked": 2, "precision": None, "recall": 0.0}
     assert rows == [
@@ -122,6 +122,8 @@ def test_a_sweep_over_one_threshold(history: Path, policies: Path) -> None:
         {"setting": place, "value": 2, **totals(1, 2, 5.0, 2.0, confirmed=1), "quality": NOW["quality"]},
         {"setting": place, "value": 9, **totals(0, 3, 0.0, 0.0), "quality": none},
     ]
+    drawn = (tmp_path / "s.svg").read_text()
+    assert all(f">{text}</text>" in drawn for text in ("sessions", place, "stopped", "nudged", "stopped: confirmed"))
     shown = run(history, *options[:3], f"{place}=1,9")
     assert [line.replace("│", " ").split() for line in shown.splitlines() if "%" in line] == [
         ["1", "1", "0", "2", "1", "100%", "50%"],

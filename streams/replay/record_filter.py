@@ -1,0 +1,111 @@
+"""The filter of records: for copying to another topic, and for comparing decisions. Pure."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+import orjson
+
+from haltline.interventions.acgp.conditions import Unknown, compiled
+from haltline.schemas import wire
+from haltline.schemas.control import Command, ControlRecord, Feedback
+from haltline.schemas.decisions import Decision
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.findings import Detection
+from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.opinions import Opinion
+from haltline.schemas.policy import Policy
+from haltline.schemas.record import Record
+from haltline.schemas.signals import Signal
+from haltline.schemas.topics import Topics
+from haltline.streams.replay.records import LogRecord
+
+_MAX_CALLS: Final = 100_000
+"""The most calls whose results are recognized; the oldest are dropped first."""
+
+_MODELS: Final[Mapping[str, type[Record]]] = {
+    "actions": ActionEvent,
+    "detections": Detection,
+    "interventions": Decision,
+    "feedback": Feedback,
+    "incidents": IncidentRecord,
+    "commands": Command,
+    "signals": Signal,
+    "opinions": Opinion,
+    "control": ControlRecord,
+    "policies": Policy,
+    "dead-letter": ActionEvent,  # if it can be read
+}
+
+Choice = Callable[[LogRecord], bool]
+
+
+def chosen(
+    topics: Topics,
+    topic: str | None = None,
+    *,
+    sessions: Collection[str] = (),
+    agents: Collection[str] = (),
+    tools: Collection[str] = (),
+    detectors: Collection[str] = (),
+    where: str | None = None,
+) -> Choice:
+    """Return a filter for records that meet all given conditions; unreadable records pass only if there are none.
+
+    `where` is a condition as in tripwires (`action == "delete_asset" and args.count > 10`), on the fields of the
+    records of `topic` (actions); if it cannot be evaluated on a record, it does not hold.
+
+    Raises:
+        ValueError: the condition is invalid; says where, what was expected and what was given.
+
+    """
+    model = _MODELS[(topic or topics.actions).removeprefix(topics.prefix)]
+    condition = compiled(where, frozenset(model.model_fields)) if where else None
+    named = {"session_id": sessions, "agent_id": agents}
+    filters = [(name, frozenset(of)) for name, of in named.items() if of]
+    rules, calls = frozenset(detectors), _Calls(tools)
+    if not filters and not rules and not tools and condition is None:
+        return lambda _: True
+
+    def holds(record: LogRecord) -> bool:
+        fields = _fields(record, topics)
+        if fields is None or any(fields.get(name) not in of for name, of in filters):
+            return False
+        if tools and not calls.holds(fields):
+            return False
+        if rules and (fields.get("detector") or (fields.get("finding") or {}).get("detector")) not in rules:
+            return False
+        try:
+            return condition is None or condition(fields)
+        except Unknown:
+            return False
+
+    return holds
+
+
+class _Calls:
+    """The calls of some tools: a result names the call and not always the tool."""
+
+    def __init__(self, tools: Collection[str]) -> None:
+        self._tools = frozenset(tools)
+        self._known: dict[tuple[Any, Any], None] = {}
+
+    def holds(self, fields: dict[str, Any]) -> bool:
+        call = (fields.get("session_id"), fields.get("call_id"))
+        if fields.get("action"):
+            if fields["action"] not in self._tools:
+                return False
+            self._known[call] = None
+            if len(self._known) > _MAX_CALLS:
+                del self._known[next(iter(self._known))]
+            return True
+        return fields.get("call_id") is not None and call in self._known
+
+
+def _fields(record: LogRecord, topics: Topics) -> dict[str, Any] | None:
+    try:
+        if record.topic == topics.actions and record.headers:
+            return wire.decode_event(record.value, record.headers).model_dump(mode="json")
+        found = orjson.loads(record.value or b"null")
+    except (wire.InvalidRecord, orjson.JSONDecodeError):
+        return None
+    return found if isinstance(found, dict) else None
