@@ -125,7 +125,7 @@ def incident(
     session = session_in(open_query(table, options_of(storage_option)).rows, session)
     decisions = archive.decisions(f'"session_id" = {literal(session)}')
     stop = stop_of(decisions, incident_id)
-    events = archive.events(session) if stop is not None else []
+    events = archive.events_of([session])[session] if stop is not None else []
     if stop is None:
         fail(f"audit table {table}: expected a stop of session {session!r}, got none", Exit.NO)
     report, actions = whole(stop, decisions, events)

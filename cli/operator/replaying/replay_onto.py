@@ -18,9 +18,9 @@ from haltline.streams.operator.command_factory import FLEET, make_command
 
 if TYPE_CHECKING:
     from haltline.cli.sources import Range
+    from haltline.streams.replay.choice import Choice
     from haltline.streams.replay.copying import Counted, Progress
-    from haltline.streams.replay.diff import ReplayFilter
-    from haltline.streams.replay.record_filter import Choice
+    from haltline.streams.replay.record_filter import Filter
     from haltline.streams.replay.records import Missing
 
 REPLAYED = "replayed"
@@ -32,7 +32,7 @@ class Onto:
 
     target: str
     of: str
-    filters: "ReplayFilter"
+    filters: "Choice"
     speed: float | None
     rate: float | None
     dry_run: bool
@@ -111,7 +111,7 @@ def _position(at: "Progress", topic: str) -> dict[str, object]:
     return {"id": at.id, "source": at.source, "of": topic, "onto": at.target, "written": at.written}
 
 
-def _choice(cluster: Cluster, onto: Onto, topic: str) -> "Choice":
+def _choice(cluster: Cluster, onto: Onto, topic: str) -> "Filter":
     from haltline.streams.replay.record_filter import chosen
 
     topics = cluster.topics
@@ -121,7 +121,16 @@ def _choice(cluster: Cluster, onto: Onto, topic: str) -> "Choice":
     if not onto.dry_run and not (onto.by.strip() and onto.reason.strip()):
         fail("--onto: expected --by and --reason, for the audit, got none", Exit.USAGE)
     try:
-        return chosen(topics, topic, **vars(onto.filters))
+        of = onto.filters
+        return chosen(
+            topics,
+            topic,
+            sessions=of.sessions,
+            agents=of.agents,
+            tools=of.tools,
+            detectors=of.detectors,
+            where=of.where,
+        )
     except ValueError as error:
         fail(f"--where: {error}", Exit.USAGE)
 
