@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -108,12 +107,10 @@ def scan(
 def _since_ms(text: str) -> int | None:
     from haltline.streams.replay.time_range import BadMoment, parse_moment
 
-    moment = None
-    with suppress(BadMoment):
-        moment = parse_moment(text, int(time.time() * 1000))
-    if moment is None or moment.offsets:
+    try:
+        return parse_moment(text, int(time.time() * 1000))
+    except BadMoment:
         fail(f"--since: expected a time (2026-11-20T10:00:00Z) or how long ago (-90m, -30d), got {text!r}", Exit.USAGE)
-    return moment.time_ms
 
 
 def cache_file() -> Path:

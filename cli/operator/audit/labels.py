@@ -15,9 +15,10 @@ def labels(
 ) -> None:
     """Print how often each rule was right, by the operators' labels (`haltline label`, `haltline missed`).
 
-    `haltline calibrate` proposes thresholds by them. Exit 1 when nothing is labelled.
+    Exit 1 when nothing is labelled. Other thresholds are proposed by `haltline calibrate`, and tried by `haltline
+    backtest --sweep`.
 
-    Example: haltline audit labels
+    Example: haltline audit labels --json
     """
     from haltline.streams.audit.archive import Archive
     from haltline.streams.replay.label_precision import by_rule

@@ -173,11 +173,6 @@ def _verify(verifier: "Verifier", *, as_json: bool, on_one_line: bool) -> None:
         )
         if found.unfinished:
             say(f"{found.unfinished} erasures were interrupted: the next `haltline audit erase` completes them")
-        if found.counted:
-            say(
-                f"{found.counted} erasures were made by an earlier release, which recorded only the number of rows: "
-                "other rows in their place would not be detected"
-            )
 
 
 def witness(
