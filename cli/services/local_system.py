@@ -118,7 +118,8 @@ def run_system(
         )
     try:
         with interruptible(), ExitStack() as stack:
-            stack.enter_context(claimed(data))
+            for other in stack.enter_context(claimed(data)):
+                _say_whole(f"Another haltline up runs in {other}")
             sink_port = metrics_port + 1 if metrics_port else 0
             ports = {
                 "worker": port_of("--metrics-port", metrics_port, is_given="metrics_port" in given),

@@ -1,5 +1,7 @@
 """Several runs of `haltline up` on one machine. Each owns its data folder and ports; errors name the owner."""
 
+import hashlib
+import os
 import socket
 import time
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ from haltline.cli import settings_file
 
 try:
     import fcntl
-except ImportError:  # not POSIX: the data folder is not locked
+except ImportError:  # not POSIX: the data folder is not locked, and other runs are not known
     fcntl = None  # type: ignore[assignment]
 
 _LOCK: Final = "up.lock"
@@ -30,8 +32,8 @@ class InUse(RuntimeError):
 
 
 @contextmanager
-def claimed(data: Path) -> Iterator[None]:
-    """Lock the data folder of one run. Raises InUse and OSError."""
+def claimed(data: Path) -> Iterator[list[str]]:
+    """Lock the data folder of one run; yield the folders of this user's other runs. Raises InUse and OSError."""
     data = data.absolute()
     data.mkdir(parents=True, exist_ok=True)
     with (data / _LOCK).open("ab") as lock:
@@ -44,7 +46,17 @@ def claimed(data: Path) -> Iterator[None]:
                     f"{_places(data)}. To start another beside it: haltline up --data DIR"
                 )
             time.sleep(_AGAIN_S)
-        yield
+        listed = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "haltline" / "up"
+        others = [f"{other}: {_places(other)}" for other in _running(listed, data)]
+        entry = listed / hashlib.sha256(os.fsencode(data)).hexdigest()[:16]
+        with suppress(OSError):  # the home is not writable: other runs do not know of this one
+            listed.mkdir(parents=True, exist_ok=True)
+            entry.write_text(str(data), encoding="utf-8")
+        try:
+            yield others
+        finally:
+            with suppress(OSError):
+                entry.unlink(missing_ok=True)
 
 
 def port_of(option: str, port: int, *, is_given: bool) -> int:
@@ -60,6 +72,24 @@ def port_of(option: str, port: int, *, is_given: bool) -> int:
             ) from None
         return 0
     return port
+
+
+def _running(listed: Path, own: Path) -> Iterator[Path]:
+    """The data folders of the listed runs that are alive."""
+    for entry in sorted(listed.glob("*")) if fcntl is not None else ():
+        with suppress(OSError, UnicodeDecodeError):
+            folder = Path(entry.read_text(encoding="utf-8"))
+            if folder == own:
+                continue
+            try:
+                with (folder / _LOCK).open("rb") as lock:
+                    is_over = _held(lock)
+            except FileNotFoundError:
+                is_over = True
+            if is_over:
+                entry.unlink(missing_ok=True)
+            else:
+                yield folder
 
 
 def _places(data: Path) -> str:

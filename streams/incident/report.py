@@ -53,7 +53,9 @@ def report_html(
         )
     drawn = timeline(_LANES, _marks(events, decisions, others), stop.time if stop else None)
     parts.append(f'<h2>Timeline</h2><div class="w" tabindex="0">{drawn}</div>')
-    parts.append("<p>Times are in UTC; distances are not to scale. Point at a mark to see when and what it is.</p>")
+    parts.append(
+        "<p>Times are in UTC and to scale, but for grey waits. Point at a mark to see when and what it is.</p>"
+    )
     if stop is not None and stop.level is Level.KILL:
         parts += _report_of(stop, decisions, events)
     shown = [d for d in decisions if d.level > Level.ALLOW or d.would]

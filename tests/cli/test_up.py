@@ -142,17 +142,25 @@ def test_two_runs_on_one_named_broker_each_have_every_record_in_their_own_table(
                     wait_until(partial(is_whole, table), f"every partition in {table}", deadline_s=DEADLINE_S)
 
 
-def test_a_run_has_its_data_folder_for_itself_and_says_where_it_is(tmp_path: Path) -> None:
-    one = tmp_path / "one"
-    with claimed(one):
+def test_a_run_is_known_to_others_until_it_ends_and_has_its_data_folder_for_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    one, two = tmp_path / "one", tmp_path / "two"
+    with claimed(one) as others:
+        assert others == []
         with pytest.raises(InUse, match="it is still starting"), claimed(one):
             pass
         with RunFile(one / "up.toml") as file:
             file.write("127.0.0.1:1", "haltline.", {"table": "audit"}, {"console": "http://127.0.0.1:2"})
-            with pytest.raises(InUse, match=r"broker 127\.0\.0\.1:1, console http://127\.0\.0\.1:2"), claimed(one):
-                pass
-    with claimed(one):
-        pass
+            with claimed(two) as beside:
+                assert beside == [f"{one}: broker 127.0.0.1:1, console http://127.0.0.1:2"]
+    listed = tmp_path / "cache" / "haltline" / "up"
+    assert [*listed.iterdir()] == []
+    (listed / "killed").write_text(str(one))
+    with claimed(two) as others:
+        assert others == [], "a run that was killed has let go of its folder"
+    assert not (listed / "killed").exists()
 
 
 def test_a_port_in_use_is_left_to_its_owner_unless_somebody_has_asked_for_it() -> None:
