@@ -73,10 +73,10 @@ def timeline(lanes: Sequence[str], marks: Sequence[Mark], stop_ms: int | None = 
         same[mark.lane, mark.time_ms] += 1
         parts.append(f'<g transform="translate({x:.1f} {y})">{_SHAPES[mark.shape].format(mark.colour)}')
         parts.append(f"<title>{escape(f'{rfc3339(mark.time_ms)}  {mark.what}')}</title></path></g>")
-        begin = min(x, width - _CLOCK)
-        if begin >= free:
-            parts.append(f'<text x="{begin:.1f}" y="{height - 8}" fill="#444">{_clock(mark.time_ms)}</text>')
-            free = begin + _CLOCK
+        left = min(x, width - _CLOCK)
+        if left >= free:
+            parts.append(f'<text x="{left:.1f}" y="{height - 8}" fill="#444">{_clock(mark.time_ms)}</text>')
+            free = left + _CLOCK
     if stop_ms is not None:
         parts.append(f'<path d="M{at[stop_ms]:.1f} 8V{height - 30}" stroke="#b00020" stroke-dasharray="4 3"/>')
         parts.append(f'<text x="{at[stop_ms] - 4:.1f}" y="12" fill="#b00020" text-anchor="end">stopped</text>')
