@@ -9,25 +9,6 @@ from typing import Final, Self
 SETS_KEY: Final = b"topics"
 """The key of the entry of `control` that names the sets of topics: `Topics.entry`."""
 
-
-class Cleanup(StrEnum):
-    """The broker's cleanup of old records."""
-
-    DELETE = "delete"
-    COMPACT = "compact"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TopicLayout:
-    """One topic: its name without the prefix, and its settings on the broker."""
-
-    name: str
-    cleanup: Cleanup
-    retention_hours: int | None
-    max_message_bytes: int
-    what: str
-
-
 _MIB = 1024 * 1024
 _ONE_WEEK_HOURS = 7 * 24
 _ONE_MONTH_HOURS = 30 * 24
@@ -39,40 +20,42 @@ _DEAD_LETTER_BYTES = 13 * _MIB
 _OTHER_BYTES = 2 * _MIB
 
 
-def _kept(name: str, hours: int, what: str, *, max_message_bytes: int = _OTHER_BYTES) -> TopicLayout:
-    return TopicLayout(
-        name=name,
-        cleanup=Cleanup.DELETE,
-        retention_hours=hours,
-        max_message_bytes=max_message_bytes,
-        what=what,
-    )
+class Cleanup(StrEnum):
+    """The broker's cleanup of old records."""
+
+    DELETE = "delete"
+    COMPACT = "compact"
 
 
-def _compacted(name: str, what: str) -> TopicLayout:
-    return TopicLayout(
-        name=name, cleanup=Cleanup.COMPACT, retention_hours=None, max_message_bytes=_OTHER_BYTES, what=what
-    )
+@dataclass(frozen=True)
+class TopicLayout:
+    """One topic: its name without the prefix, and its settings on the broker."""
+
+    name: str
+    what: str
+    retention_hours: int | None = _ONE_MONTH_HOURS
+    """None: compacted, so that the last record of each key is kept."""
+    max_message_bytes: int = _OTHER_BYTES
+
+    @property
+    def cleanup(self) -> Cleanup:
+        """The broker's cleanup of the topic."""
+        return Cleanup.COMPACT if self.retention_hours is None else Cleanup.DELETE
 
 
 LAYOUT = (
-    _kept(
-        "actions",
-        _ONE_WEEK_HOURS,
-        "proposed actions of agents, and their results",
-        max_message_bytes=_ACTIONS_BYTES,
-    ),
-    _kept("detections", _ONE_MONTH_HOURS, "every finding, including those without a decision"),
-    _kept("interventions", _ONE_MONTH_HOURS, "decisions, to the agent's side"),
-    _kept("feedback", _ONE_MONTH_HOURS, "acknowledgements and answers of the agent's side"),
-    _kept("incidents", _ONE_MONTH_HOURS, "incidents: related decisions and their state"),
-    _kept("notifications", _ONE_MONTH_HOURS, "notifications of incidents, delivered or failed"),
-    _kept("commands", _ONE_MONTH_HOURS, "commands of operators"),
-    _kept("signals", _ONE_WEEK_HOURS, "events that matter across sessions"),
-    _kept("opinions", _ONE_MONTH_HOURS, "a model's second opinions on findings in doubt"),
-    _compacted("control", "sessions that are killed, frozen or on probation"),
-    _compacted("policies", "policy documents"),
-    _kept("dead-letter", _ONE_MONTH_HOURS, "records that could not be read", max_message_bytes=_DEAD_LETTER_BYTES),
+    TopicLayout("actions", "proposed actions of agents, and their results", _ONE_WEEK_HOURS, _ACTIONS_BYTES),
+    TopicLayout("detections", "every finding, including those without a decision"),
+    TopicLayout("interventions", "decisions, to the agent's side"),
+    TopicLayout("feedback", "acknowledgements and answers of the agent's side"),
+    TopicLayout("incidents", "incidents: related decisions and their state"),
+    TopicLayout("notifications", "notifications of incidents, delivered or failed"),
+    TopicLayout("commands", "commands of operators"),
+    TopicLayout("signals", "events that matter across sessions", _ONE_WEEK_HOURS),
+    TopicLayout("opinions", "a model's second opinions on findings in doubt"),
+    TopicLayout("control", "sessions that are killed, frozen or on probation", None),
+    TopicLayout("policies", "policy documents", None),
+    TopicLayout("dead-letter", "records that could not be read", max_message_bytes=_DEAD_LETTER_BYTES),
 )
 
 

@@ -192,6 +192,12 @@ class Graded(Detector[State]):
         return self.medium, self.high, self.critical
 
 
+class Nearness(msgspec.Struct):
+    """How close the session is to a finding, from 0 to 1 (found)."""
+
+    nearness: float = 0.0
+
+
 class Attempts(msgspec.Struct):
     """The number of attempts."""
 
