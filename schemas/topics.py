@@ -29,7 +29,7 @@ class Cleanup(StrEnum):
 
 @dataclass(frozen=True)
 class TopicLayout:
-    """One topic: its name without the prefix, and its settings on the broker."""
+    """One topic: its name without the prefix, what its records are, and its settings on the broker."""
 
     name: str
     what: str
@@ -43,30 +43,19 @@ class TopicLayout:
         return Cleanup.COMPACT if self.retention_hours is None else Cleanup.DELETE
 
 
-LAYOUT = (
-    TopicLayout("actions", "proposed actions of agents, and their results", _ONE_WEEK_HOURS, _ACTIONS_BYTES),
-    TopicLayout("detections", "every finding, including those without a decision"),
-    TopicLayout("interventions", "decisions, to the agent's side"),
-    TopicLayout("feedback", "acknowledgements and answers of the agent's side"),
-    TopicLayout("incidents", "incidents: related decisions and their state"),
-    TopicLayout("notifications", "notifications of incidents, delivered or failed"),
-    TopicLayout("commands", "commands of operators"),
-    TopicLayout("signals", "events that matter across sessions", _ONE_WEEK_HOURS),
-    TopicLayout("opinions", "a model's second opinions on findings in doubt"),
-    TopicLayout("control", "sessions that are killed, frozen or on probation", None),
-    TopicLayout("policies", "policy documents", None),
-    TopicLayout("dead-letter", "records that could not be read", max_message_bytes=_DEAD_LETTER_BYTES),
-)
-
-
-class _Name:
+class _Topic:
     """A topic's full name as an attribute: the prefix and the attribute's name with dashes."""
 
+    def __init__(
+        self, what: str, retention_hours: int | None = _ONE_MONTH_HOURS, max_message_bytes: int = _OTHER_BYTES
+    ) -> None:
+        self._settings = what, retention_hours, max_message_bytes
+
     def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name.replace("_", "-")
+        self.layout = TopicLayout(name.replace("_", "-"), *self._settings)
 
     def __get__(self, topics: "Topics", owner: type) -> str:
-        return topics.prefix + self._name
+        return topics.prefix + self.layout.name
 
 
 @dataclass(frozen=True)
@@ -81,30 +70,18 @@ class Topics:
     older: tuple[str, ...] = ()
     """The prefixes of earlier sets with fewer partitions, the oldest first: `haltline topics grow`."""
 
-    actions = _Name()
-    """Events of agents."""
-    detections = _Name()
-    """Findings of detectors."""
-    interventions = _Name()
-    """Decisions."""
-    feedback = _Name()
-    """Feedback of the agent's side."""
-    incidents = _Name()
-    """The state of each incident."""
-    notifications = _Name()
-    """Notifications of incidents."""
-    commands = _Name()
-    """Operators' acts."""
-    signals = _Name()
-    """Events that matter across sessions."""
-    opinions = _Name()
-    """Second opinions on findings in doubt."""
-    control = _Name()
-    """Restrictions in force."""
-    policies = _Name()
-    """Policy documents."""
-    dead_letter = _Name()
-    """Records that could not be processed."""
+    actions = _Topic("proposed actions of agents, and their results", _ONE_WEEK_HOURS, _ACTIONS_BYTES)
+    detections = _Topic("every finding, including those without a decision")
+    interventions = _Topic("decisions, to the agent's side")
+    feedback = _Topic("acknowledgements and answers of the agent's side")
+    incidents = _Topic("incidents: related decisions and their state")
+    notifications = _Topic("notifications of incidents, delivered or failed")
+    commands = _Topic("commands of operators")
+    signals = _Topic("events that matter across sessions", _ONE_WEEK_HOURS)
+    opinions = _Topic("a model's second opinions on findings in doubt")
+    control = _Topic("sessions that are killed, frozen or on probation", None)
+    policies = _Topic("policy documents", None)
+    dead_letter = _Topic("records that could not be read", max_message_bytes=_DEAD_LETTER_BYTES)
 
     @property
     def session_sources(self) -> tuple[str, ...]:
@@ -169,3 +146,7 @@ class Topics:
         if not isinstance(prefixes, list) or not prefixes or not all(isinstance(one, str) for one in prefixes):
             return None
         return cls(prefixes[-1], tuple(prefixes[:-1]))
+
+
+LAYOUT = tuple(topic.layout for topic in vars(Topics).values() if isinstance(topic, _Topic))
+"""Every topic, in the order of the attributes of `Topics`."""

@@ -209,7 +209,7 @@ _Attempts = TypeVar("_Attempts", bound=Attempts)
 
 @settings
 class OfAttempts(Detector[_Attempts]):
-    """A detector of single attempts: already the first one is a finding."""
+    """A detector of single attempts that were not refused: already the first one is a finding."""
 
     sees: ClassVar[Trait] = Trait.ATTEMPT
 

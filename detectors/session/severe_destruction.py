@@ -32,7 +32,7 @@ class SevereDestruction(OfAttempts[Attempts]):
 
     def concerns(self, act: Observation) -> bool:
         """Attempts that would destroy something."""
-        return act.is_attempt and bool(act.losses) and not act.refused
+        return act.is_attempt and bool(act.losses)
 
     def observe(self, state: Attempts, act: Observation) -> Finding | None:
         """Report what would be lost."""
