@@ -27,6 +27,8 @@ class Strike(NamedTuple):
     """Unique bytes."""
     partition: int
     offset: int
+    changelog: str = ""
+    """The topic: topics that are grown have another one."""
 
 
 class Damage:
@@ -35,15 +37,15 @@ class Damage:
     def __init__(self, bootstrap: str, topics: Topics, changelog: str) -> None:
         self._bootstrap = bootstrap
         self._topics = topics
-        self._changelog = changelog
+        self.changelog = changelog
         self._time_ms = 1_750_000_000_000
         self.strikes: list[Strike] = []
 
     def strike(self) -> None:
         """Write an unreadable record. The owner detects the foreign write, ends, and reads it after its restart."""
         value = _BYTES + b"%d" % len(self.strikes)
-        place = produce_confirmed(self._bootstrap, self._changelog, key=SESSION.encode(), value=value)
-        self.strikes.append(Strike(value, place.partition, place.offset))
+        place = produce_confirmed(self._bootstrap, self.changelog, key=SESSION.encode(), value=value)
+        self.strikes.append(Strike(value, place.partition, place.offset, self.changelog))
 
     def act(self) -> None:
         """Produce one event of the session, so that its state is read."""

@@ -11,6 +11,7 @@ from benchmarks.chaos.verify import MISSING, UNEXPECTED, Check, Difference
 from haltline.console.read_model import tables
 from haltline.console.read_model.feeder import Feeder
 from haltline.console.read_model.store import open_store
+from haltline.console.read_model.topic_bounds import Place, place_of
 from haltline.schemas.topics import Topics
 
 _STUCK_AFTER_S: Final = 60.0
@@ -26,15 +27,21 @@ def url_of(file: Path) -> str:
     return f"sqlite:///{file}"
 
 
-def reached(file: Path, topics: Topics) -> Mapping[tuple[str, int], int]:
-    """Return the next offset to read, by topic and partition."""
+def reached(file: Path) -> Mapping[Place, int]:
+    """Return the next offset to read, by place."""
     engine = open_store(url_of(file))
     try:
         with engine.connect() as connection:
             rows = connection.execute(select(tables.offsets)).all()
     finally:
         engine.dispose()
-    return {(f"{topics.prefix}{topic}", partition): after for topic, partition, after in rows}
+    return {(topic, partition): after for topic, partition, after in rows}
+
+
+def places(ends: Mapping[tuple[str, int], int], topics: Topics) -> Mapping[Place, int]:
+    """Return the ends by place in a read model, of what is read."""
+    left_out = {name for one in topics.sets[:-1] for name in (one.control, one.policies)}
+    return {place_of(topics, *at): end for at, end in ends.items() if at[0] not in left_out}
 
 
 def check_read_model(file: Path, bootstrap: str, topics: Topics) -> Check:
