@@ -252,7 +252,11 @@ class Run:
         """Grow the topics as the instructions for operators say (docs/topics.md), while the load goes on."""
         system = self.system
         self._calm = True
-        self.wait_for(lambda: not self.broker_is_down() and not self.fleet.not_ready(), "everybody is ready")
+        all_workers = {*system.workers, SHADOW}
+        self.wait_for(
+            lambda: not self.broker_is_down() and all_workers.isdisjoint(self.fleet.not_ready()),
+            "every worker is ready",
+        )
         self.damage.act()  # what is damaged in the changelog of before is read there
         workers, shadow = system.watch(Runs.ENFORCED), system.watch(Runs.SHADOW)
         system.end(*system.workers)
@@ -268,10 +272,13 @@ class Run:
         self.grown = Grown(begins, system.follow())
         self.damage.changelog = system.changelogs[Runs.ENFORCED]
         self.fleet.note(TOPICS, f"are {system.topics.prefix}* now")
-        system.end(AUDIT, CONSOLE)
-        system.start_readers()
+        others = [self.fleet.members[name] for name in (AUDIT, CONSOLE)]
+        lives = [member.lives for member in others]
+        for member in others:
+            self.fleet.strike(member.name, signal.SIGTERM)
+        self.wait_for(lambda: all(m.lives > before for m, before in zip(others, lives, strict=True)), "they follow")
         system.start_workers()
-        self.wait_for(lambda: not self.fleet.not_ready(), "all processes have started over")
+        self.wait_for(lambda: all_workers.isdisjoint(self.fleet.not_ready()), "every worker has started over")
         self._calm = False
 
     def run_grow(self, kill_at: int) -> None:
