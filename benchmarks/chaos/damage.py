@@ -57,6 +57,18 @@ class Damage:
         produce_confirmed(self._bootstrap, self._topics.actions, key=SESSION.encode(), value=orjson.dumps(event))
 
 
+def moved(strikes: Sequence[Strike], to: str, changelog: Mapping[int, PartitionHistory]) -> list[Strike]:
+    """Return the strikes, with their place in the changelog of grown topics where they were copied to it."""
+    copied = {
+        one.record.value: one.record for history in changelog.values() for one in history.of_key(SESSION.encode())
+    }
+    return [
+        strike if record is None else Strike(strike.value, record.partition, record.offset, to)
+        for strike in strikes
+        for record in [copied.get(strike.value)]
+    ]
+
+
 def check(
     strikes: Sequence[Strike],
     letters: Iterable[LogRecord],

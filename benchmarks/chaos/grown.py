@@ -87,11 +87,12 @@ def check_copies(log: Mapping[Place, LogRecord], topics: Topics, grown: Grown) -
 
 
 def check_heard(log: Mapping[Place, LogRecord], topics: Topics) -> Check:
-    """Check that the guards on the older set are sent the decisions of the new one, and no other."""
+    """Check that the guards on the older set are sent the decisions of the new one, without those in shadow."""
     here, there = dict[str, bytes | None](), dict[str, bytes | None]()
     for record in log.values():
         if record.topic == topics.interventions:
-            here[_id(record)] = record.value
+            if not _is_shadow(record):
+                here[_id(record)] = record.value
         elif any(record.topic == one.interventions for one in topics.sets) and _is_sent_too(record):
             there[_id(record)] = record.value
     differences = [
@@ -111,6 +112,10 @@ def check_heard(log: Mapping[Place, LogRecord], topics: Topics) -> Check:
 
 def _is_sent_too(record: LogRecord) -> bool:
     return any(name == COPY for name, _ in record.headers)
+
+
+def _is_shadow(record: LogRecord) -> bool:
+    return bool(orjson.loads(record.value or b"{}").get("mode") == "shadow")
 
 
 def _id(record: LogRecord) -> str:

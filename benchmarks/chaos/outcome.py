@@ -115,14 +115,12 @@ class Outcome:
 
     def _damage(self, strikes: Sequence[damage.Strike], letters: Sequence[LogRecord]) -> list[verify.Check]:
         """Check the damage to each changelog: that of before the topics were grown is another one."""
-        current = self._system.changelogs[Runs.ENFORCED]
-        found = []
-        for changelog in dict.fromkeys([*(strike.changelog for strike in strikes), current]):
+        current, found = self._system.changelogs[Runs.ENFORCED], []
+        strikes = damage.moved(strikes, current, self._changelog(Runs.ENFORCED))
+        for changelog in sorted({current, *(strike.changelog for strike in strikes)}):
             mine = [strike for strike in strikes if strike.changelog == changelog]
             others = {strike.value for strike in strikes if strike.changelog != changelog}
-            owners = (
-                self._owners[Runs.ENFORCED] if changelog == current else self._system.owners(Runs.ENFORCED, before=True)
-            )
+            owners = self._system.owners(Runs.ENFORCED, before=changelog != current)
             about = [letter for letter in letters if letter.value not in others]
             found.append(damage.check(mine, about, histories(self._system.read([changelog])), owners))
         return found

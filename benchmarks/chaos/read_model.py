@@ -11,7 +11,7 @@ from benchmarks.chaos.verify import MISSING, UNEXPECTED, Check, Difference
 from haltline.console.read_model import tables
 from haltline.console.read_model.feeder import Feeder
 from haltline.console.read_model.store import open_store
-from haltline.console.read_model.topic_bounds import Place, place_of
+from haltline.console.read_model.topic_bounds import Place, is_of_older, place_of
 from haltline.schemas.topics import Topics
 
 _STUCK_AFTER_S: Final = 60.0
@@ -61,7 +61,7 @@ def check_read_model(file: Path, bootstrap: str, topics: Topics) -> Check:
         feeder.close()
     there = open_store(url_of(file))
     try:
-        expected, actual = _content(rebuilt), _content(there)
+        expected, actual = _content(rebuilt, topics), _content(there, topics)
     finally:
         rebuilt.dispose()
         there.dispose()
@@ -95,17 +95,26 @@ def _pair(column: str, expected: Any, actual: Any) -> str:
     return f"{column}{where} expected {shown[0]} got {shown[1]}"
 
 
-def _content(engine: Engine) -> dict[str, Rows]:
+def _content(engine: Engine, topics: Topics) -> dict[str, Rows]:
     with engine.connect() as connection:
         return {
             table.name: {
-                tuple(row[name] for name in _known_by(table)): {
-                    name: value for name, value in row.items() if name != "n"
-                }
+                key: {name: value for name, value in row.items() if name != "n"}
                 for row in connection.execute(select(table)).mappings()
+                if not _is_left_behind(table, key := tuple(row[name] for name in _known_by(table)), topics)
             }
             for table in tables.metadata.sorted_tables
         }
+
+
+def _is_left_behind(table: Table, key: tuple[Any, ...], topics: Topics) -> bool:
+    """Return whether a row is of an older set's `control` or `policies`, which are not read any more once it is older.
+
+    A read model from before keeps these rows.
+    """
+    if table.name not in ("offsets", "records", "topic_ids") or key[0] not in ("control", "policies"):
+        return False
+    return is_of_older(topics, (key[0], key[1] if len(key) > 1 else 0))
 
 
 def _known_by(table: Table) -> tuple[str, ...]:

@@ -257,6 +257,7 @@ class Run:
             lambda: not self.broker_is_down() and all_workers.isdisjoint(self.fleet.not_ready()),
             "every worker is ready",
         )
+        later, self._due, began = self._due, [], time.monotonic()
         self.damage.act()  # what is damaged in the changelog of before is read there
         workers, shadow = system.watch(Runs.ENFORCED), system.watch(Runs.SHADOW)
         system.end(*system.workers)
@@ -279,6 +280,8 @@ class Run:
         self.wait_for(lambda: all(m.lives > before for m, before in zip(others, lives, strict=True)), "they follow")
         system.start_workers()
         self.wait_for(lambda: all_workers.isdisjoint(self.fleet.not_ready()), "every worker has started over")
+        took_s = time.monotonic() - began
+        self._due = [(when + took_s, order, act) for when, order, act in later]  # not all of them at once
         self._calm = False
 
     def run_grow(self, kill_at: int) -> None:

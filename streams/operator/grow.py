@@ -95,8 +95,8 @@ def wait_for_leaders(admin: AdminClient, places: Sequence[TopicPartition], *, sy
     """Wait until the leader of each partition answers; that of a new one first refuses to be it. Raises NotGrown."""
 
     def ask() -> None:
-        asked = {place: OffsetSpec.latest() for place in places}  # type: ignore[no-untyped-call]  # so it is there
-        for answer in admin.list_offsets(asked, request_timeout=_CONFIRM_WITHIN_S).values():
+        requests = {place: OffsetSpec.latest() for place in places}  # type: ignore[no-untyped-call]  # so it is there
+        for answer in admin.list_offsets(requests, request_timeout=_CONFIRM_WITHIN_S).values():
             answer.result()
 
     try:

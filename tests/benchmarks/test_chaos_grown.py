@@ -50,6 +50,7 @@ def test_each_record_behind_the_begin_must_be_copied_unchanged() -> None:
 def test_the_older_set_must_have_the_decisions_of_the_new_one(there: list[bytes], kinds: list[str]) -> None:
     values = [b'{"decision_id":"%s"}' % name for name in (b"d1", b"d0")]
     log = [record(TOPICS.interventions, 0, values[0]), record(OLDER.interventions, 0, values[1])]
+    log.append(record(TOPICS.interventions, 1, b'{"decision_id":"d3","mode":"shadow"}'))
     log += [
         record(OLDER.interventions, 1 + at, b'{"decision_id":"%s"}' % name, [(COPY, b"1")])
         for at, name in enumerate(there)

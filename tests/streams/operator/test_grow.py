@@ -19,8 +19,8 @@ class Admin:
     def __init__(self, errors: Iterable[int]) -> None:
         self.errors = [*errors]
 
-    def list_offsets(self, asked: dict[TopicPartition, Any], **_: Any) -> dict[TopicPartition, Future[Any]]:
-        answers: dict[TopicPartition, Future[Any]] = {place: Future() for place in asked}
+    def list_offsets(self, places: dict[TopicPartition, Any], **_: Any) -> dict[TopicPartition, Future[Any]]:
+        answers: dict[TopicPartition, Future[Any]] = {place: Future() for place in places}
         *others, last = answers.values()
         for answer in others:
             answer.set_result(None)
@@ -33,7 +33,7 @@ class Admin:
 
 def test_new_partitions_are_used_once_their_leaders_answer() -> None:
     admin = Admin(ELECTING)
-    wait_for_leaders(admin, PLACES)  # type: ignore[arg-type]  # all that is asked of it
+    wait_for_leaders(admin, PLACES)  # type: ignore[arg-type]  # all that is used of it
     assert admin.errors == []
     refused = Admin([KafkaError.TOPIC_AUTHORIZATION_FAILED])
     with pytest.raises(NotGrown, match="expected every partition to answer"):
