@@ -58,7 +58,7 @@ class Outcome:
                 truth, self._sources, letters, name_of=self._gone.name_of, originals=self._originals
             ),
         ]
-        raw = {place: record.value for place, record in self._log.items() if not self._is_copy(record)}
+        raw = {place: record.value for place, record in self._whole.items()}
         others = [
             *self._damage(strikes, of_states),
             *self._of_growth(),
@@ -87,7 +87,7 @@ class Outcome:
     def _of(self, name: str) -> list[LogRecord]:
         """Return the records of a topic, with this name behind the prefix of its set, that are no copies."""
         names = [one.prefix + name for one in self._sets]
-        return [record for record in self._log.values() if record.topic in names and not self._is_copy(record)]
+        return [record for record in self._whole.values() if record.topic in names]
 
     def _of_others(self, name: str) -> list[LogRecord]:
         return [record for record in self._of(name) if self._is_of_others(record)]
@@ -95,8 +95,11 @@ class Outcome:
     def _is_of_others(self, record: LogRecord) -> bool:
         return guarded.is_of_others(record, [one.signals for one in self._sets])
 
-    def _is_copy(self, record: LogRecord) -> bool:
-        return is_copy(record.topic, record.headers, self._topics.older_names)
+    @cached_property
+    def _whole(self) -> dict[Place, LogRecord]:
+        """All records without copies on another set."""
+        older = self._topics.older_names
+        return {place: r for place, r in self._log.items() if not is_copy(r.topic, r.headers, older)}
 
     def _in_force(self, control: str) -> list[LogRecord]:
         records = [record for record in self._log.values() if record.topic == control and record.key != SETS_KEY]
