@@ -21,10 +21,10 @@ from typing import Any
 import orjson
 import uvloop
 from rich.console import Console
-from rich.table import Table
 from sqlalchemy import insert
 
 from benchmarks import command
+from benchmarks.reporting.table import Table, ms
 from haltline.console.access.keys import Keys, Role, Who
 from haltline.console.app import create_app
 from haltline.console.read_model import tables
@@ -343,11 +343,9 @@ async def served(settings: ConsoleSettings, to_measure: Sequence[Asked], repeats
 
 
 def _show(costs: Sequence[Cost], rows: int) -> None:
-    table = Table("", "status", "processor", "median", "longest", title=f"{rows} interventions in the read model")
-    for cost in costs:
-        shown = (f"{value:.1f} ms" for value in (cost.cpu_ms, cost.median_ms, cost.longest_ms))
-        table.add_row(cost.name, str(cost.status), *shown)
-    Console(width=_WIDTH).print(table)
+    columns = ["", "status", "processor", "median", "longest"]
+    shown = [[c.name, str(c.status), *map(ms, (c.cpu_ms, c.median_ms, c.longest_ms))] for c in costs]
+    Table(f"{rows} interventions in the read model", columns, shown).show(Console(width=_WIDTH))
 
 
 def _options() -> argparse.ArgumentParser:

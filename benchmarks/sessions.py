@@ -9,17 +9,16 @@ import random
 import socket
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import cast
 
 import orjson
-from confluent_kafka import KafkaError, Message, Producer
 
 from benchmarks import command, processes, verdicts
-from benchmarks.cluster import PARTITIONS, QUIET, Cluster, Group, started
+from benchmarks.cluster import PARTITIONS, Cluster, Group, Sender, started
 from benchmarks.quality.sessions import default_files, read
 from benchmarks.reporting.report import machine
 from haltline.schemas.events import ActionEvent, Kind
@@ -139,21 +138,7 @@ def _fill(
 ) -> list[int]:
     """Write states under new names, like a worker; return their sizes in bytes."""
     headers = _headers(cluster, changelog)
-    producer = Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "linger.ms": 20,
-            "compression.type": compression,
-            "queue.buffering.max.messages": 50_000,
-        },
-        logger=QUIET,
-    )
-    failed: list[str] = []
-
-    def delivered(error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            failed.append(str(error))
-
+    sender = Sender(cluster.bootstrap, changelog, {"linger.ms": 20, "compression.type": compression})
     sizes: list[int] = []
     shuffled = random.Random(1).sample(states, len(states))
     for number in range(sessions):
@@ -161,22 +146,8 @@ def _fill(
         value = state_codec.encode(state)
         sizes.append(len(value))
         partition = partition_of(_name(number), PARTITIONS)
-        while True:
-            try:
-                producer.produce(
-                    changelog,
-                    key=_name(number).encode(),
-                    value=value,
-                    partition=partition,
-                    headers=headers[partition],
-                    on_delivery=delivered,
-                )
-                break
-            except BufferError:
-                producer.poll(0.1)
-        producer.poll(0)
-    if producer.flush(120) or failed:
-        raise RuntimeError(f"{changelog}: expected every state delivered, got {failed[:3] or 'no answer'}")
+        sender.send(_name(number), value, partition=partition, headers=headers[partition])
+    sender.finish()
     return sizes
 
 
@@ -203,16 +174,9 @@ def _headers(cluster: Cluster, changelog: str) -> Mapping[int, list[tuple[str, s
 
 def _touch(cluster: Cluster, topics: Topics, sessions: int) -> None:
     """Send one event of each of this many sessions."""
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "partitioner": "murmur2_random"}, logger=QUIET)
-    for event in _events(sessions):
-        producer.produce(topics.actions, key=event.session_id.encode(), value=event.to_json())
-        producer.poll(0)
-    producer.flush(60)
-
-
-def _events(sessions: int) -> Iterator[ActionEvent]:
+    sender = Sender(cluster.bootstrap, topics.actions)
     for number in range(sessions):
-        yield ActionEvent(
+        event = ActionEvent(
             event_id=f"touch-{number}",
             kind=Kind.PROPOSED,
             session_id=_name(number),
@@ -221,6 +185,8 @@ def _events(sessions: int) -> Iterator[ActionEvent]:
             call_id=f"touch-{number}",
             args={"path": f"f{number}"},
         )
+        sender.send(event.session_id, event.to_json())
+    sender.finish()
 
 
 def _checkpoints(port: int) -> tuple[float, float]:
