@@ -9,9 +9,12 @@ from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import proposals, text_of
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
-from haltline.streams.importing.values import count, inside, moment, moment_of_ms, objects
+from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
+from haltline.streams.importing.values import inside, moment, moment_of_ms, objects
 
+_TOKENS = TokenNames(
+    "inputTokens cacheCreationInputTokens cacheReadInputTokens", "outputTokens", "cacheReadInputTokens"
+)
 _REFUSED = frozenset({"cancelled", "rejected-by-user"})
 
 
@@ -41,10 +44,7 @@ def _steps(whole: dict[str, Any]) -> Iterator[Step]:
             if not results and text_of(message.get("content")):
                 yield prompted(time_ms)
         elif message.get("role") == "assistant":
-            cached = count(inside(used, "cacheReadInputTokens"))
-            new = count(inside(used, "inputTokens")) + count(inside(used, "cacheCreationInputTokens"))
-            usage, model = usage_of(new + cached, inside(used, "outputTokens"), cached=cached), inside(used, "model")
-            yield from turn(usage, model, text_of(message.get("content")), time_ms)
+            yield from turn(tokens(used, _TOKENS), inside(used, "model"), text_of(message.get("content")), time_ms)
             for call in proposals(message.get("content")):
                 yield proposed(call.call_id, call.name, call.args, time_ms)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from haltline.interventions.agent.integrations.any_json import readable, text_of_blocks
-from haltline.schemas.events import Outcome, Usage
+from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import Proposal, args_of, proposals, text_of
 from haltline.streams.importing.reading import MAX_LINE_BYTES, Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
-from haltline.streams.importing.values import count, inside, moment_of_ms, objects
+from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
+from haltline.streams.importing.values import inside, moment_of_ms, objects
 
 _TALK: Final = frozenset({"attempt_completion", "ask_followup_question", "plan_mode_respond", "act_mode_respond"})
 _TOOLS: Final = (
@@ -31,6 +31,10 @@ _PROMPT = re.compile(r"<(?:task|feedback|user_message|answer)>")
 _MODEL = re.compile(r"<model>([^<\n]{1,200})</model>")
 _FAILED = "The tool execution failed with the following error"
 _DENIED = "The user denied this operation"
+_OF_COMMAND_LINE = TokenNames("inputTokens", "outputTokens", "cacheReadTokens")
+_TOKENS = TokenNames("tokensIn cacheReads cacheWrites", "tokensOut", "cacheReads", "cost")
+_CHAT = TokenNames("tokensIn", "tokensOut", "cacheReads", "cost")
+"""By OpenAI's protocol, the input includes cached tokens."""
 _CODE = re.compile(r"\ACommand executed.{0,500}?Exit code: (-?\d+)", re.DOTALL)
 
 
@@ -69,9 +73,7 @@ def _of_command_line(messages: list[dict[str, Any]]) -> Iterator[Step]:
         content, time_ms, used = message.get("content"), moment_of_ms(message.get("ts")), message.get("metrics")
         results = [block for block in objects(content) if block.get("type") == "tool_result"]
         if message.get("role") == "assistant":
-            usage = usage_of(
-                inside(used, "inputTokens"), inside(used, "outputTokens"), cached=inside(used, "cacheReadTokens")
-            )
+            usage = tokens(used, _OF_COMMAND_LINE)
             yield from turn(usage, inside(message, "modelInfo", "id"), text_of(content), time_ms)
             for call in proposals(content):
                 yield proposed(call.call_id, call.name, call.args, time_ms)
@@ -106,7 +108,7 @@ def _steps(lines: Iterable[dict[str, Any]], requests: list[dict[str, Any]], mode
             named = inside(line, "modelInfo", "modelId")
             model = named if isinstance(named, str) else model
             time_ms = moment_of_ms(line.get("ts")) or moment_of_ms(request.get("ts")) or time_ms
-            usage = _usage(request)
+            usage = tokens(request, _CHAT if request.get("apiProtocol") == "openai" else _TOKENS)
             yield from turn(usage, model, _CALL.sub("", text).strip(), time_ms)
             waiting = []
             for number, call in enumerate(_calls(line.get("content"), text)):
@@ -166,10 +168,3 @@ def _end(call_id: str, output: object, time_ms: int | None) -> Step:
     if head.startswith(_DENIED):
         done.outcome = Outcome.REFUSED
     return done
-
-
-def _usage(request: dict[str, Any]) -> Usage | None:
-    whole, cached = count(request.get("tokensIn")), count(request.get("cacheReads"))
-    if request.get("apiProtocol") != "openai":  # by OpenAI's protocol the cache is counted in the input
-        whole += cached + count(request.get("cacheWrites"))
-    return usage_of(whole, request.get("tokensOut"), cached=cached, cost=request.get("cost"))

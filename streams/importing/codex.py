@@ -9,12 +9,13 @@ from haltline.interventions.agent.integrations.any_json import text_of_blocks
 from haltline.streams.importing.messages import args_of, parsed, text_of
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
+from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, text
 
 _LINES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context"})
 _CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
 _ENDED: Final = frozenset({"function_call_output", "custom_tool_call_output"})
+_TOKENS = TokenNames("input_tokens", "output_tokens", "cached_input_tokens")
 _CODE = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d+)$", re.MULTILINE)
 _HEAD_CHARS = 1000
 """The exit code of a command is within the first lines of its output."""
@@ -58,12 +59,7 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
                 kind == "token_count" and (info := payload.get("info")) and inside(info, "total_token_usage") != counted
             ):
                 counted = inside(info, "total_token_usage")  # a limit that changes repeats what the last turn used
-                used = inside(info, "last_token_usage")
-                usage = usage_of(
-                    inside(used, "input_tokens"),
-                    inside(used, "output_tokens"),
-                    cached=inside(used, "cached_input_tokens"),
-                )
+                usage = tokens(inside(info, "last_token_usage"), _TOKENS)
                 if usage is not None:
                     yield from turn(usage, model, "\n".join(filter(None, texts)), time_ms)
                     texts.clear()

@@ -7,8 +7,10 @@ from typing import Any
 from haltline.streams.importing.messages import args_of, parsed
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
+from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, text
+
+_TOKENS = TokenNames("", "outputTokens")
 
 
 def shows(content: Content) -> bool:
@@ -38,8 +40,7 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
         if kind == "user.message":
             yield prompted(time_ms)
         elif kind == "assistant.message":
-            usage, answer = usage_of(0, data.get("outputTokens")), data.get("content")
-            yield from turn(usage, model, answer, time_ms, below=below)
+            yield from turn(tokens(data, _TOKENS), model, data.get("content"), time_ms, below=below)
         elif kind == "tool.execution_start":
             yield proposed(call_id, data.get("toolName"), args_of(data.get("arguments")), time_ms, below=below)
         elif kind == "tool.execution_complete":

@@ -7,13 +7,14 @@ from typing import Any, Final
 from haltline.streams.importing.database import rows, value_in
 from haltline.streams.importing.messages import args_of
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
+from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, objects
 
 TABLES: Final = frozenset({"cursorDiskKV"})
 """What the database has at least."""
 _CONVERSATIONS = "SELECT value FROM cursorDiskKV WHERE key >= 'composerData:' AND key < 'composerData;' ORDER BY key"
 _MESSAGE = "SELECT value FROM cursorDiskKV WHERE key = ?"
+_TOKENS = TokenNames("inputTokens", "outputTokens")
 _USER = 1
 """The type of what the user wrote."""
 _ENDED = {"completed": False, "success": False, "error": True, "cancelled": None}
@@ -43,9 +44,8 @@ def _steps(messages: Iterator[dict[str, Any]]) -> Iterator[Step]:
         if message.get("type") == _USER:
             yield prompted(time_ms)
             continue
-        used, model = message.get("tokenCount"), inside(message, "modelInfo", "modelName")
-        usage = usage_of(inside(used, "inputTokens"), inside(used, "outputTokens"))
-        yield from turn(usage, model, message.get("text"), time_ms)
+        model = inside(message, "modelInfo", "modelName")
+        yield from turn(tokens(message.get("tokenCount"), _TOKENS), model, message.get("text"), time_ms)
         call = message.get("toolFormerData")
         if isinstance(call, dict) and isinstance(call.get("name"), str):
             yield from _call(call, time_ms)

@@ -8,8 +8,10 @@ from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import text_of
 from haltline.streams.importing.reading import Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
-from haltline.streams.importing.values import count, inside, moment, objects
+from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
+from haltline.streams.importing.values import inside, moment, objects
+
+_TOKENS = TokenNames("input", "output thoughts", "cached")
 
 
 def shows(content: Content) -> bool:
@@ -46,10 +48,8 @@ def _steps(messages: Iterable[dict[str, Any]]) -> Iterator[Step]:
         if message.get("type") == "user" and text_of(message.get("content")):
             yield prompted(time_ms)
         elif message.get("type") == "gemini":
-            used, model = message.get("tokens"), message.get("model")
-            out = count(inside(used, "output")) + count(inside(used, "thoughts"))
-            usage = usage_of(inside(used, "input"), out, cached=inside(used, "cached"))
-            yield from turn(usage, model, text_of(message.get("content")), time_ms)
+            usage = tokens(message.get("tokens"), _TOKENS)
+            yield from turn(usage, message.get("model"), text_of(message.get("content")), time_ms)
             for call in objects(message.get("toolCalls")):
                 yield from _call(call, time_ms)
 

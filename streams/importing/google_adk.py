@@ -3,11 +3,17 @@
 from collections.abc import Iterator
 from typing import Any
 
-from haltline.schemas.events import Usage
-from haltline.streams.importing.steps import Step, ended, proposed, turn, usage_of
-from haltline.streams.importing.values import count, inside, moment, objects
+from haltline.streams.importing.steps import Step, TokenNames, ended, proposed, tokens, turn
+from haltline.streams.importing.values import inside, moment, objects
 
 EXPECTED = "an event of an ADK session"
+
+_TOKENS = TokenNames(
+    "promptTokenCount prompt_token_count toolUsePromptTokenCount tool_use_prompt_token_count",
+    "candidatesTokenCount candidates_token_count thoughtsTokenCount thoughts_token_count",
+    "cachedContentTokenCount cached_content_token_count",
+)
+"""As in JSON or as in Python; a session has names of one kind."""
 
 
 def looks_so(value: object) -> bool:
@@ -23,7 +29,7 @@ def steps(events: list[dict[str, Any]]) -> Iterator[Step]:
         seconds = event.get("timestamp")
         time_ms = moment(seconds) if isinstance(seconds, int | float) else None
         parts = objects(inside(event, "content", "parts"))
-        usage = _usage(event.get("usageMetadata", event.get("usage_metadata")))
+        usage = tokens(event.get("usageMetadata", event.get("usage_metadata")), _TOKENS)
         if usage is not None and event.get("partial") is not True:
             texts = [p["text"] for p in parts if isinstance(p.get("text"), str) and p.get("thought") is not True]
             yield from turn(usage, None, "\n".join(texts), time_ms)
@@ -52,16 +58,3 @@ def _end(response: dict[str, Any], event: dict[str, Any], time_ms: int | None) -
 def _call_id(part: dict[str, Any], event: dict[str, Any]) -> str:
     """The call's own id, else one of its invocation and name: the tools of a live model have none."""
     return str(part.get("id") or f"{event.get('invocationId', event.get('invocation_id'))}-{part.get('name')}")[:256]
-
-
-def _usage(used: object) -> Usage | None:
-    """Thoughts are output; what came from the cache is part of the prompt."""
-
-    def get(camel: str, snake: str) -> int:
-        return count(inside(used, camel) or inside(used, snake))
-
-    whole = get("promptTokenCount", "prompt_token_count") + get(
-        "toolUsePromptTokenCount", "tool_use_prompt_token_count"
-    )
-    out = get("candidatesTokenCount", "candidates_token_count") + get("thoughtsTokenCount", "thoughts_token_count")
-    return usage_of(whole, out, cached=get("cachedContentTokenCount", "cached_content_token_count"))

@@ -4,14 +4,20 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from haltline.schemas.events import Outcome, Usage
+from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import Proposal, args_of, text_of
 from haltline.streams.importing.spans import MODEL, TOOL, Part, Span, parts
-from haltline.streams.importing.steps import usage_of
-from haltline.streams.importing.values import count, inside, instant, objects, text
+from haltline.streams.importing.steps import TokenNames, tokens
+from haltline.streams.importing.values import inside, instant, objects, text
 
 _ATTACHED = "attachment://"
 _MAX_DEPTH = 40
+_TOKENS = TokenNames(
+    "input_tokens input_tokens_cache_read input_tokens_cache_write",
+    "output_tokens",
+    "input_tokens_cache_read",
+    "total_cost",
+)
 _OUTCOMES = {"timeout": Outcome.TIMEOUT, "approval": Outcome.REFUSED, "permission": Outcome.ERROR}
 
 
@@ -53,7 +59,7 @@ def _turn(span: Callable[..., Span], event: dict[str, Any], attached: dict[str, 
     error = event.get("error")
     return span(
         kind=MODEL,
-        usage=_usage(inside(output, "usage")),
+        usage=tokens(inside(output, "usage"), _TOKENS),
         output=text_of(_whole([inside(choice, "message", "content") for choice in choices], attached)) or None,
         error=str(error) if error else None,
         proposals=[
@@ -89,10 +95,3 @@ def _whole(value: Any, attached: dict[str, Any], depth: int = 0) -> Any:
     if isinstance(value, dict):
         return {name: _whole(one, attached, depth + 1) for name, one in value.items()}
     return value
-
-
-def _usage(used: object) -> Usage | None:
-    """Inspect counts what was read from a cache, and what was written to it, apart from the input."""
-    cached, cost = count(inside(used, "input_tokens_cache_read")), inside(used, "total_cost")
-    whole = count(inside(used, "input_tokens")) + count(inside(used, "input_tokens_cache_write")) + cached
-    return usage_of(whole, inside(used, "output_tokens"), cached=cached, cost=cost)

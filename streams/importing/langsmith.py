@@ -5,10 +5,12 @@ from typing import Any
 from haltline.schemas.events import Usage
 from haltline.streams.importing.messages import args_of, returned
 from haltline.streams.importing.spans import Span
-from haltline.streams.importing.steps import usage_of
+from haltline.streams.importing.steps import TokenNames, tokens
 from haltline.streams.importing.values import inside, instant, objects, text
 
 EXPECTED = "a run of LangSmith"
+_OF_RUN = TokenNames("prompt_tokens", "completion_tokens", "prompt_token_details.cache_read", "total_cost")
+_OF_MESSAGE = TokenNames("input_tokens", "output_tokens", "input_token_details.cache_read", "total_cost")
 _SESSIONS = ("thread_id", "session_id", "conversation_id")
 """Of the metadata: what LangSmith makes threads of."""
 
@@ -55,19 +57,14 @@ def span_of(record: dict[str, Any]) -> Span:
 def _usage(record: dict[str, Any]) -> Usage | None:
     """As the service counted, else as the model's message says; both with the tokens of the cache in the input."""
     if record.get("prompt_tokens") or record.get("completion_tokens"):
-        cached = inside(record, "prompt_token_details", "cache_read")
-        return usage_of(
-            record.get("prompt_tokens"), record.get("completion_tokens"), cached=cached, cost=record.get("total_cost")
-        )
+        return tokens(record, _OF_RUN)
     outputs = record.get("outputs")
     used = inside(outputs, "usage_metadata") or inside(record, "extra", "metadata", "usage_metadata")
     for generations in _lists(inside(outputs, "generations")):
         for one in objects(generations):
             message = one.get("message")
             used = used or inside(message, "kwargs", "usage_metadata") or inside(message, "usage_metadata")
-    cached = inside(used, "input_token_details", "cache_read")
-    whole, out = inside(used, "input_tokens"), inside(used, "output_tokens")
-    return usage_of(whole, out, cached=cached, cost=inside(used, "total_cost"))
+    return tokens(used, _OF_MESSAGE)
 
 
 def _lists(value: object) -> list[Any]:

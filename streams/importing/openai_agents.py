@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from haltline.schemas.events import Usage
 from haltline.streams.importing.messages import args_of
 from haltline.streams.importing.spans import TOOL, Span
-from haltline.streams.importing.steps import usage_of
+from haltline.streams.importing.steps import TokenNames, tokens
 from haltline.streams.importing.values import inside, instant, text
 
 EXPECTED = "a trace or a span of the OpenAI Agents SDK"
+_RESPONSE = TokenNames("input_tokens", "output_tokens", "input_tokens_details.cached_tokens")
 _MODELS = ("generation", "response")  # not a set: a record may have anything
 
 
@@ -37,18 +37,11 @@ def span_of(record: dict[str, Any]) -> Span:
     span.start_ms, span.end_ms = instant(record.get("started_at")), instant(record.get("ended_at"))
     span.error = _error(record.get("error"))
     if data.get("type") in _MODELS:
-        span.is_turn(data.get("output"), _usage(data.get("usage")))
+        span.is_turn(data.get("output"), tokens(data.get("usage"), _RESPONSE) or tokens(data.get("usage")))
     elif data.get("type") == "function":
         span.kind, span.name = TOOL, str(data.get("name") or "unknown")
         span.args, span.output = args_of(data.get("input")), data.get("output")
     return span
-
-
-def _usage(used: object) -> Usage | None:
-    """Of a response or of a chat; both count what came from a cache within the input."""
-    whole = inside(used, "input_tokens") or inside(used, "prompt_tokens")
-    out = inside(used, "output_tokens") or inside(used, "completion_tokens")
-    return usage_of(whole, out, cached=inside(used, "input_tokens_details", "cached_tokens"))
 
 
 def _error(error: object) -> str | None:

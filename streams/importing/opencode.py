@@ -8,11 +8,14 @@ from typing import Any, Final
 from haltline.streams.importing.database import rows, value_in
 from haltline.streams.importing.reading import MAX_LINE_BYTES, Content
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
-from haltline.streams.importing.values import count, inside, moment_of_ms, objects
+from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
+from haltline.streams.importing.values import inside, moment_of_ms, objects
 
 TABLES: Final = frozenset({"session", "message", "part"})
 """What the database has at least."""
+_TOKENS = TokenNames(
+    "tokens.input tokens.cache.read tokens.cache.write", "tokens.output tokens.reasoning", "tokens.cache.read", "cost"
+)
 _PARTS = "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY id"
 _MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
 
@@ -67,19 +70,10 @@ def _steps(messages: Iterable[tuple[dict[str, Any], list[dict[str, Any]]]]) -> I
             yield prompted(time_ms)
         elif message.get("role") == "assistant":
             text = "\n".join(str(one.get("text")) for one in written)
-            yield from _turn(message, text, time_ms)
+            yield from turn(tokens(message, _TOKENS), message.get("modelID"), text, time_ms)
             for part in found:
                 if part.get("type") == "tool":
                     yield from _call(part, time_ms)
-
-
-def _turn(message: dict[str, Any], text: str, time_ms: int | None) -> Iterator[Step]:
-    used, model = message.get("tokens"), message.get("modelID")
-    cached = count(inside(used, "cache", "read"))
-    whole = count(inside(used, "input")) + cached + count(inside(used, "cache", "write"))
-    out = count(inside(used, "output")) + count(inside(used, "reasoning"))
-    usage = usage_of(whole, out, cached=cached, cost=message.get("cost"))
-    yield from turn(usage, model, text, time_ms)
 
 
 def _call(part: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
