@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from haltline.streams.importing.reading import Source
 from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
 from haltline.streams.importing.values import moment
@@ -29,9 +30,9 @@ def is_history(path: Path) -> bool:
         return file.read(_HEAD_BYTES).lstrip().startswith(_BEGINS.encode())
 
 
-def parts(path: Path) -> Iterator[Part]:
+def parts(source: Source) -> Iterator[Part]:
     """Its chats, each named by the moment at which it began."""
-    with path.open("rb") as file:
+    with source.path.open("rb") as file:
         lines = [line.decode(errors="replace").rstrip() for line in file]
     begins = [number for number, line in enumerate(lines) if line.startswith(_BEGINS)]
     for begin, end in pairwise([*begins, len(lines)]):

@@ -1,13 +1,12 @@
 """Amp: a thread as one JSON value, with messages in Anthropic's form and a `run` for each result."""
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 from haltline.interventions.agent.integrations.any_json import text_of_blocks
 from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import proposals, text_of
-from haltline.streams.importing.reading import Content
+from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, moment_of_ms, objects
@@ -24,9 +23,9 @@ def shows(content: Content) -> bool:
     return str(inside(whole, "id")).startswith("T-") and isinstance(inside(whole, "messages"), list)
 
 
-def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
+def parts(source: Source) -> Iterator[Part]:
     """The thread."""
-    for whole in lines:
+    for whole in source.lines:
         named = whole.get("id")
         yield Part(named, _steps(whole))
 

@@ -26,9 +26,10 @@ class _Damaged(Exception):
     """What was packed with Zstandard is not whole."""
 
 
-def is_archive(head: bytes) -> bool:
-    """Whether a file that begins so is a zip archive."""
-    return head[:4] in (b"PK\x03\x04", b"PK\x05\x06")
+def is_archive(path: Path) -> bool:
+    """Whether the file is a zip archive. Raises OSError when it cannot be read."""
+    with path.open("rb") as file:
+        return file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
 
 
 class Archive:

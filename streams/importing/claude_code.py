@@ -10,6 +10,8 @@ from haltline.interventions.agent.integrations.claude_code.messages import (
     text_of,
     tools_of,
 )
+from haltline.streams.importing.reading import Content, Source
+from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn
 from haltline.streams.importing.values import inside, moment, text
 
@@ -19,13 +21,18 @@ _OWN = ("isMeta", "isCompactSummary")
 """Marks of lines that Claude Code wrote in the user's name."""
 
 
-def session_of(lines: Iterable[dict[str, Any]]) -> str | None:
-    """The session that the lines name."""
-    named = (line.get("sessionId") or line.get("session_id") for line in lines)
-    return next((name for name in named if isinstance(name, str) and name), None)
+def shows(content: Content) -> bool:
+    """Whether these are such lines."""
+    return any(line.get("type") in _MESSAGES and isinstance(line.get("message"), dict) for line in content.head)
 
 
-def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
+def parts(source: Source) -> Iterator[Part]:
+    """The session, by the name in its lines."""
+    named = (line.get("sessionId") or line.get("session_id") for line in source.lines)
+    yield Part(next((name for name in named if isinstance(name, str) and name), None), _steps(source.lines))
+
+
+def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
     """What each line says; in a transcript all subagents are one, for its lines do not tell them apart."""
     turns: dict[str | None, Turns] = {}
     times_ms: dict[str | None, int | None] = {}

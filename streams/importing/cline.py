@@ -11,7 +11,7 @@ from typing import Any, Final
 from haltline.interventions.agent.integrations.any_json import readable, text_of_blocks
 from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import Proposal, args_of, proposals, text_of
-from haltline.streams.importing.reading import MAX_LINE_BYTES, Content
+from haltline.streams.importing.reading import MAX_LINE_BYTES, Content, Source
 from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment_of_ms, objects
@@ -50,17 +50,17 @@ def shows(content: Content) -> bool:
     )
 
 
-def parts(lines: Iterable[dict[str, Any]], path: Path) -> Iterator[Part]:
+def parts(source: Source) -> Iterator[Part]:
     """The task, which is named as its folder is; by Cline's command line, as the session is."""
-    listed = list(lines)
+    listed = list(source.lines)
     for session in filter(_is_of_command_line, listed):
         yield Part(session["sessionId"], _of_command_line(objects(session["messages"])))
         return
-    started = [one for one in objects(_beside(path, "ui_messages.json")) if one.get("say") == "api_req_started"]
+    started = [one for one in objects(_beside(source.path, "ui_messages.json")) if one.get("say") == "api_req_started"]
     requests = [(args_of(one.get("text")) or {}) | {"ts": one.get("ts")} for one in started]
-    models = objects(inside(_beside(path, "task_metadata.json"), "model_usage"))
+    models = objects(inside(_beside(source.path, "task_metadata.json"), "model_usage"))
     model = models[-1].get("model_id") if models else ""
-    yield Part(path.parent.name, _steps(listed, requests, model if isinstance(model, str) else ""))
+    yield Part(source.path.parent.name, _steps(listed, requests, model if isinstance(model, str) else ""))
 
 
 def _is_of_command_line(value: object) -> bool:

@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
 from haltline.interventions.agent.integrations.any_json import text_of_blocks
 from haltline.streams.importing.messages import args_of, parsed, text_of
-from haltline.streams.importing.reading import Content
+from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, text
@@ -26,10 +25,10 @@ def shows(content: Content) -> bool:
     return any(str(line.get("type")) in _LINES and isinstance(line.get("payload"), dict) for line in content.head)
 
 
-def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
+def parts(source: Source) -> Iterator[Part]:
     """The session. A rollout that goes on with another one names that one further below."""
-    named = (inside(line, "payload", "id") for line in lines if line.get("type") == "session_meta")
-    yield Part(next(named, None), _steps(lines))
+    named = (inside(line, "payload", "id") for line in source.lines if line.get("type") == "session_meta")
+    yield Part(next(named, None), _steps(source.lines))
 
 
 def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:

@@ -1,11 +1,10 @@
 """Copilot CLI: the events of a session as JSON lines."""
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from haltline.streams.importing.messages import args_of, parsed
-from haltline.streams.importing.reading import Content
+from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, text
@@ -21,10 +20,12 @@ def shows(content: Content) -> bool:
     )
 
 
-def parts(lines: Iterable[dict[str, Any]], path: Path) -> Iterator[Part]:
+def parts(source: Source) -> Iterator[Part]:
     """The session; it is named as its folder is where its events do not tell."""
-    named = next((inside(line, "data", "sessionId") for line in lines if line.get("type") == "session.start"), None)
-    yield Part(named if isinstance(named, str) else path.parent.name, _steps(lines))
+    named = next(
+        (inside(line, "data", "sessionId") for line in source.lines if line.get("type") == "session.start"), None
+    )
+    yield Part(named if isinstance(named, str) else source.path.parent.name, _steps(source.lines))
 
 
 def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:

@@ -1,11 +1,12 @@
 """Which recording a file is, by what is in it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from haltline.streams.importing import (
     amp,
+    claude_code,
     cline,
     codex,
     copilot_cli,
@@ -21,10 +22,11 @@ from haltline.streams.importing import (
     openhands,
     phoenix,
     pi,
+    swe,
     trae,
 )
 from haltline.streams.importing.database import tables
-from haltline.streams.importing.reading import Content
+from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.spans import Part, Span
 from haltline.streams.importing.values import inside, objects
 
@@ -60,11 +62,16 @@ class History(NamedTuple):
 
     shows: Callable[[Content], bool]
     """Whether a file is of this format and of no other."""
-    parts: Callable[[Iterable[Record], Path], Iterator[Part]]
-    """The sessions of its lines, or of its value; some are told by the path, or have files beside it."""
+    parts: Callable[[Source], Iterator[Part]]
+    """The sessions of a file; some are named by its path, or have other files beside it."""
 
 
 HISTORIES: Final[Mapping[str, History]] = {
+    "openhands": History(openhands.shows, openhands.parts),
+    "swe-agent": History(swe.shows_swe_agent, swe.swe_agent_parts),
+    "mini-swe-agent": History(swe.shows_mini_swe_agent, swe.mini_swe_agent_parts),
+    "inspect": History(inspect_log.shows, inspect_log.parts),
+    "google-adk": History(google_adk.shows, google_adk.parts),
     "amp": History(amp.shows, amp.parts),
     "cline": History(cline.shows, cline.parts),
     "codex": History(codex.shows, codex.parts),
@@ -73,6 +80,7 @@ HISTORIES: Final[Mapping[str, History]] = {
     "goose": History(goose.shows, goose.parts),
     "opencode": History(opencode.shows, opencode.parts),
     "pi": History(pi.shows, pi.parts),
+    "claude-code": History(claude_code.shows, claude_code.parts),
     "trae-agent": History(trae.shows, trae.parts),
 }
 
@@ -150,17 +158,8 @@ def _has(name: str) -> Callable[[Content], bool]:
     return has
 
 
-def _is_openhands(content: Content) -> bool:
-    return any(openhands.listed_in(line) is not None for line in content.head) or openhands.looks_so(content.head)
-
-
 def _is_otel(content: Content) -> bool:
     return any("resourceSpans" in line for line in content.head) and not _has("phoenix")(content)
-
-
-def _is_claude_code(content: Content) -> bool:
-    kinds = ("assistant", "user")
-    return any(line.get("type") in kinds and isinstance(line.get("message"), dict) for line in content.head)
 
 
 def _is_trace(content: Content) -> bool:
@@ -170,15 +169,9 @@ def _is_trace(content: Content) -> bool:
 
 
 DETECTORS: Final[Mapping[str, Callable[[Content], bool]]] = {
-    "openhands": _is_openhands,
-    "swe-agent": lambda content: isinstance(inside(content.value, "trajectory"), list),
-    "mini-swe-agent": lambda content: isinstance(inside(content.value, "messages"), list) and "info" in content.value,
-    "inspect": lambda content: inspect_log.looks_so(content.value),
-    "google-adk": lambda content: any(google_adk.looks_so(one) for one in content.head),
     **{name: _has(name) for name in SPAN_FORMATS},
     **{name: of.shows for name, of in HISTORIES.items()},
     "otel": _is_otel,
-    "claude-code": _is_claude_code,
     "trace": _is_trace,
 }
 """Whether a file is of a format; no recording is of two."""

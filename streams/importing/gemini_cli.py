@@ -1,12 +1,11 @@
 """Gemini CLI: a session as one JSON value, since 2026 as JSON lines, of which a later one replaces a message."""
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import text_of
-from haltline.streams.importing.reading import Content
+from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, objects
@@ -21,11 +20,11 @@ def shows(content: Content) -> bool:
     )
 
 
-def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
+def parts(source: Source) -> Iterator[Part]:
     """The session."""
     named: object = None
     messages: dict[object, dict[str, Any]] = {}
-    for line in lines:
+    for line in source.lines:
         update = line.get("$set")
         changes: dict[str, Any] = update if isinstance(update, dict) else line
         named = inside(changes, "sessionId") or named

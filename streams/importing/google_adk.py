@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from haltline.streams.importing.reading import Content, Source
+from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, TokenNames, ended, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, objects
-
-EXPECTED = "an event of an ADK session"
 
 _TOKENS = TokenNames(
     "promptTokenCount prompt_token_count toolUsePromptTokenCount tool_use_prompt_token_count",
@@ -16,14 +16,25 @@ _TOKENS = TokenNames(
 """As in JSON or as in Python; a session has names of one kind."""
 
 
-def looks_so(value: object) -> bool:
-    """Whether this is such a session, with names as in Python or as in JSON."""
+def shows(content: Content) -> bool:
+    """Whether there is such a session."""
+    return any(map(_is_session, content.head))
+
+
+def parts(source: Source) -> Iterator[Part]:
+    """The sessions."""
+    for session in filter(_is_session, source.lines):
+        yield Part(session.get("id"), _steps(source.objects("events", session["events"])))
+
+
+def _is_session(value: object) -> bool:
+    """With names as in Python or as in JSON."""
     return isinstance(inside(value, "events"), list) and isinstance(
         inside(value, "appName") or inside(value, "app_name"), str
     )
 
 
-def steps(events: list[dict[str, Any]]) -> Iterator[Step]:
+def _steps(events: list[dict[str, Any]]) -> Iterator[Step]:
     """What each event has; agents that hand over to each other are one session."""
     for event in events:
         seconds = event.get("timestamp")

@@ -9,7 +9,7 @@ from haltline.interventions.agent.integrations.any_json import text_of_blocks
 from haltline.schemas.events import Kind
 from haltline.streams.importing.database import rows, tables, value_in
 from haltline.streams.importing.messages import text_of
-from haltline.streams.importing.reading import Content
+from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
 from haltline.streams.importing.values import count, inside, moment, objects
@@ -32,10 +32,10 @@ def shows(content: Content) -> bool:
     return any("working_dir" in one for one in content.head[:1]) and any("created" in one for one in content.head[1:])
 
 
-def parts(lines: Iterable[dict[str, Any]], path: Path) -> Iterator[Part]:
+def parts(source: Source) -> Iterator[Part]:
     """The session of a file, which is named as the file is."""
-    messages = ((line.get("role"), line.get("content"), line.get("created")) for line in lines if "role" in line)
-    yield Part(path.stem, _steps(messages))
+    messages = ((line.get("role"), line.get("content"), line.get("created")) for line in source.lines if "role" in line)
+    yield Part(source.path.stem, _steps(messages))
 
 
 def parts_of_database(path: Path) -> Iterator[Part]:

@@ -2,11 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from haltline.interventions.agent.integrations.any_json import readable
 from haltline.schemas.events import Outcome
+from haltline.streams.importing import archive, spans
 from haltline.streams.importing.messages import Proposal, args_of, text_of
-from haltline.streams.importing.spans import MODEL, TOOL, Part, Span, parts
+from haltline.streams.importing.reading import Content, NotReadable, Source, got_instead, shown
+from haltline.streams.importing.spans import MODEL, TOOL, Part, Span
 from haltline.streams.importing.steps import TokenNames, tokens
 from haltline.streams.importing.values import inside, instant, objects, text
 
@@ -21,19 +25,62 @@ _TOKENS = TokenNames(
 _OUTCOMES = {"timeout": Outcome.TIMEOUT, "approval": Outcome.REFUSED, "permission": Outcome.ERROR}
 
 
-def looks_so(value: object) -> bool:
-    """Whether this is such a log."""
-    return isinstance(inside(value, "eval", "task"), str) and ("samples" in value or "plan" in value)  # type: ignore[operator]  # an object, as its `eval` shows
+def shows(content: Content) -> bool:
+    """Whether this is such a log, unpacked."""
+    value = content.value
+    return isinstance(inside(value, "eval", "task"), str) and ("samples" in value or "plan" in value)
 
 
-def sample_parts(sample: dict[str, Any]) -> Iterator[Part]:
+def check_archive(path: Path) -> None:
+    """Raises NotReadable for an archive that is no log."""
+    with _opened(path) as packed:
+        names = packed.names
+    if not {"header.json", "_journal/start.json"}.intersection(names):
+        raise NotReadable(
+            f"{path}: expected a log of Inspect, got an archive with {shown(', '.join(names))[:80] or 'no file'}"
+        )
+
+
+def parts(source: Source) -> Iterator[Part]:
+    """The session of each sample; those of an archive are unpacked one after the other."""
+    for sample in _packed_samples(source) if archive.is_archive(source.path) else _samples(source):
+        yield from _parts(sample)
+
+
+def _samples(source: Source) -> list[dict[str, Any]]:
+    return source.objects("samples", inside(source.content.value, "samples"))
+
+
+def _packed_samples(source: Source) -> Iterator[dict[str, Any]]:
+    with _opened(source.path) as packed:
+        for name in packed.names:
+            if not name.startswith("samples/") or not name.endswith(".json"):
+                continue
+            try:
+                sample = readable(packed.unpacked(name))
+            except archive.NotUnpacked as why:
+                source.skipped.append(f"{shown(name)}: {why}")
+            except ValueError as why:
+                source.skipped.append(f"{shown(name)}: expected JSON, got {got_instead(why)}")
+            else:
+                yield from source.objects(shown(name), [sample])
+
+
+def _opened(path: Path) -> archive.Archive:
+    try:
+        return archive.Archive(path)
+    except archive.NotUnpacked as why:
+        raise NotReadable(f"{path}: {why}") from None
+
+
+def _parts(sample: dict[str, Any]) -> Iterator[Part]:
     """The session of a sample: its id, its epoch, and the beginning of its own id."""
     name = f"{sample.get('id')}_epoch_{sample.get('epoch')}"
     if isinstance(sample.get("uuid"), str):
         name = f"{name}_{sample['uuid'][:8]}"
     attached = sample.get("attachments")
     texts = attached if isinstance(attached, dict) else {}
-    for part in parts(_spans(objects(sample.get("events")), texts)):
+    for part in spans.parts(_spans(objects(sample.get("events")), texts)):
         yield Part(name, part.steps)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from haltline.streams.importing.database import rows, value_in
-from haltline.streams.importing.reading import MAX_LINE_BYTES, Content
+from haltline.streams.importing.reading import MAX_LINE_BYTES, Content, Source
 from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment_of_ms, objects
@@ -25,12 +25,12 @@ def shows(content: Content) -> bool:
     return str(inside(content.value, "id")).startswith("ses_") and "directory" in content.value
 
 
-def parts(lines: Iterable[dict[str, Any]], path: Path) -> Iterator[Part]:
+def parts(source: Source) -> Iterator[Part]:
     """The session of a file, `storage/session/PROJECT/SESSION.json`."""
-    storage = path.parent.parent.parent
-    for session in lines:
+    storage = source.path.parent.parent.parent
+    for session in source.lines:
         named = session.get("id")
-        messages = _files(storage / "message" / path.stem)
+        messages = _files(storage / "message" / source.path.stem)
         of_message = ((message, _files(storage / "part" / name)) for name, message in messages)
         found = ((message, [part for _, part in listed]) for message, listed in of_message)
         yield Part(named, _steps(found))

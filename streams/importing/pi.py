@@ -1,12 +1,11 @@
 """pi: a session as JSON lines, which are a tree; what was left for another branch was done nevertheless."""
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from haltline.interventions.agent.integrations.any_json import text_of_blocks
 from haltline.streams.importing.messages import text_of
-from haltline.streams.importing.reading import Content
+from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import moment, objects
@@ -19,10 +18,10 @@ def shows(content: Content) -> bool:
     return any(one.get("type") == "session" and isinstance(one.get("cwd"), str) for one in content.head)
 
 
-def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
+def parts(source: Source) -> Iterator[Part]:
     """The session."""
-    named = next((line.get("id") for line in lines if line.get("type") == "session"), None)
-    yield Part(named, _steps(lines))
+    named = next((line.get("id") for line in source.lines if line.get("type") == "session"), None)
+    yield Part(named, _steps(source.lines))
 
 
 def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:

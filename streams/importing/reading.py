@@ -36,6 +36,31 @@ class Content(NamedTuple):
     """The first of them."""
 
 
+class Source(NamedTuple):
+    """A file, and the report of what could not be read of it."""
+
+    path: Path
+    content: Content
+    skipped: list[str]
+    """What could not be read, by its place; complete when all events are read."""
+
+    @property
+    def lines(self) -> "list[dict[str, Any]] | Lines":
+        """The objects of its lines, or those of its value."""
+        return self.content.lines
+
+    def objects(self, where: str, values: object) -> list[dict[str, Any]]:
+        """The objects of a list; anything else is reported."""
+        if not isinstance(values, list):
+            self.skipped.append(f"{where}: expected a list, got {shape(values)}")
+            return []
+        listed: list[Any] = values
+        self.skipped.extend(
+            f"{where}[{n}]: expected an object, got {shape(v)}" for n, v in enumerate(listed) if not isinstance(v, dict)
+        )
+        return objects(listed)
+
+
 class Lines:
     """The objects on the lines of a file, which is read again each time, but for one of few lines."""
 

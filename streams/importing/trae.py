@@ -1,11 +1,10 @@
 """trae-agent: a trajectory with each request to the model, and each step with its calls and their results."""
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 from haltline.streams.importing.messages import args_of
-from haltline.streams.importing.reading import Content
+from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, TokenNames, ended, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, objects
@@ -19,9 +18,9 @@ def shows(content: Content) -> bool:
     return isinstance(inside(content.value, "llm_interactions"), list)
 
 
-def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
+def parts(source: Source) -> Iterator[Part]:
     """The task; it is named as its file is."""
-    for whole in lines:
+    for whole in source.lines:
         yield Part(None, _steps(whole))
 
 
