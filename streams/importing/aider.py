@@ -1,4 +1,4 @@
-"""aider: the chats of a project in one Markdown file, which tells neither results of commands nor times of steps."""
+"""aider: the chats of a project in one Markdown file, without results of commands and times of steps."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -25,13 +25,13 @@ _FACTORS: Final = {"k": 1_000, "M": 1_000_000}
 
 
 def is_history(path: Path) -> bool:
-    """Whether the file is one. Raises OSError when it cannot be read."""
+    """Return whether the file is a history of aider. Raises OSError when it cannot be read."""
     with path.open("rb") as file:
         return file.read(_HEAD_BYTES).lstrip().startswith(_BEGINS.encode())
 
 
 def parts(source: Source) -> Iterator[Part]:
-    """Its chats, each named by the moment at which it began."""
+    """Yield the chats, each named by its start time."""
     with source.path.open("rb") as file:
         lines = [line.decode(errors="replace").rstrip() for line in file]
     begins = [number for number, line in enumerate(lines) if line.startswith(_BEGINS)]
@@ -41,7 +41,7 @@ def parts(source: Source) -> Iterator[Part]:
 
 
 def _steps(lines: Iterable[str], began_ms: int | None) -> Iterator[Step]:
-    """The steps; only the first has a time, which is that of the machine, taken for UTC."""
+    """Yield the steps; only the first has a time, the local time of the machine, which is read as UTC."""
     calls, model, is_prompt = 0, "", False
     written: list[str] = []
     answer = ""
@@ -79,7 +79,7 @@ def _steps(lines: Iterable[str], began_ms: int | None) -> Iterator[Step]:
 
 
 def _number(text: str | None) -> int:
-    """Of `4.2k`."""
+    """Return the number of a text such as `4.2k`."""
     if not text:
         return 0
     factor = _FACTORS.get(text[-1], 1)

@@ -18,20 +18,20 @@ _REFUSED = frozenset({"cancelled", "rejected-by-user"})
 
 
 def shows(content: Content) -> bool:
-    """Whether this is such a thread."""
+    """Return whether the file is a thread of Amp."""
     whole = content.value
     return str(inside(whole, "id")).startswith("T-") and isinstance(inside(whole, "messages"), list)
 
 
 def parts(source: Source) -> Iterator[Part]:
-    """The thread."""
+    """Yield the thread."""
     for whole in source.lines:
         named = whole.get("id")
         yield Part(named, _steps(whole))
 
 
 def _steps(whole: dict[str, Any]) -> Iterator[Step]:
-    """Only the user's prompts and the turns have a time; a result has that of its turn."""
+    """Yield the steps. Only prompts and turns have a time; a result gets the time of its turn."""
     time_ms = moment_of_ms(whole.get("created"))
     for message in objects(whole.get("messages")):
         sent, used = inside(message, "meta", "sentAt"), message.get("usage")

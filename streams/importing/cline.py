@@ -1,6 +1,6 @@
-"""Cline and Roo Code: a task's messages in Anthropic's form; tokens and costs are in a file beside them.
+"""Cline and Roo Code: a task's messages in Anthropic's form; tokens and costs are in another file of the task.
 
-Cline's command line (3.0) has them with each message, and all messages in one object.
+Cline's command line (3.0) writes them with each message, and all messages in one object.
 """
 
 import re
@@ -23,7 +23,7 @@ _TOOLS: Final = (
     "|access_mcp_resource|web_fetch|web_search|update_todo_list|switch_mode|new_task|fetch_instructions|new_rule"
     "|run_slash_command|generate_image|load_mcp_documentation|condense"
 )
-"""What the model may write as an XML element; another element in its text is none of a tool."""
+"""Tools that the model calls by an XML element in its text; other elements are not calls."""
 _CALL = re.compile(rf"<({_TOOLS}|{'|'.join(sorted(_TALK))})>(.*?)</\1>", re.DOTALL)
 _FIELD = re.compile(r"<([a-z_]+)>(.*?)</\1>", re.DOTALL)
 _RESULT = re.compile(r"\A\[(\w+)(?: for .*?)?\] Result:\n?", re.DOTALL)
@@ -39,7 +39,7 @@ _CODE = re.compile(r"\ACommand executed.{0,500}?Exit code: (-?\d+)", re.DOTALL)
 
 
 def shows(content: Content) -> bool:
-    """Whether these are such messages: with the task, or the surroundings that are told with each prompt."""
+    """Return whether the file has such messages: with the task, or with the environment details of each prompt."""
     return _is_of_command_line(content.value) or (
         isinstance(content.value, list)
         and any(
@@ -51,7 +51,7 @@ def shows(content: Content) -> bool:
 
 
 def parts(source: Source) -> Iterator[Part]:
-    """The task, which is named as its folder is; by Cline's command line, as the session is."""
+    """Yield the task, named by its folder; a session of Cline's command line has an id of its own."""
     listed = list(source.lines)
     for session in filter(_is_of_command_line, listed):
         yield Part(session["sessionId"], _of_command_line(objects(session["messages"])))
@@ -88,7 +88,7 @@ def _of_command_line(messages: list[dict[str, Any]]) -> Iterator[Step]:
 
 
 def _beside(path: Path, name: str) -> object:
-    """What is in another file of the task; None: it cannot be read."""
+    """Return the content of another file of the task; None: it cannot be read."""
     try:
         with (path.parent / name).open("rb") as file:
             return readable(file.read(MAX_LINE_BYTES))
@@ -126,7 +126,7 @@ def _steps(lines: Iterable[dict[str, Any]], requests: list[dict[str, Any]], mode
 
 
 def _calls(content: object, text: str) -> Iterator[Proposal]:
-    """The calls of a message: blocks since 2025, before XML in its text."""
+    """Yield the calls of a message: blocks since 2025, XML in its text before."""
     native = list(proposals(content))
     written = [Proposal(None, name, dict(_FIELD.findall(body))) for name, body in _CALL.findall(text)]
     for call in native or written:
@@ -139,7 +139,7 @@ def _calls(content: object, text: str) -> Iterator[Proposal]:
 
 
 def _results(content: object, waiting: list[str], time_ms: int | None) -> Iterator[Step]:
-    """The results in a message: each block of one, or each text under a heading that names the tool."""
+    """Yield the results of a message: blocks, or texts after a heading with the tool's name."""
     found: list[tuple[str | None, str, list[Any]]] = []
     for block in objects(content if isinstance(content, list) else [{"type": "text", "text": content}]):
         text = block.get("text")

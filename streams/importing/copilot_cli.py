@@ -13,7 +13,7 @@ _TOKENS = TokenNames("", "outputTokens")
 
 
 def shows(content: Content) -> bool:
-    """Whether these are such events."""
+    """Return whether the file has such events."""
     return any(
         isinstance(one.get("data"), dict) and str(one.get("type")).startswith(("session.", "tool.execution_"))
         for one in content.head
@@ -21,7 +21,7 @@ def shows(content: Content) -> bool:
 
 
 def parts(source: Source) -> Iterator[Part]:
-    """The session; it is named as its folder is where its events do not tell."""
+    """Yield the session, named by its folder if its events have no id."""
     named = next(
         (inside(line, "data", "sessionId") for line in source.lines if line.get("type") == "session.start"), None
     )
@@ -29,7 +29,7 @@ def parts(source: Source) -> Iterator[Part]:
 
 
 def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
-    """Of a turn only what the model wrote is counted: what it read is told for the whole session, at its end."""
+    """Yield the steps. A turn has output tokens only: input tokens are reported once, for the whole session."""
     model = ""
     for line in lines:
         data, kind, time_ms = line.get("data"), line.get("type"), moment(line.get("timestamp"))

@@ -1,4 +1,4 @@
-"""Which recording a file is, by what is in it."""
+"""Detection of the format of a recording, by its content."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -32,7 +32,7 @@ from haltline.streams.importing.values import inside, objects
 
 Record = dict[str, Any]
 _ENVELOPES = ("data", "observations", "runs", "post", "patch")
-"""Lists of records within an answer of an API, a trace, or a batch of a client."""
+"""Names of the lists of records in an answer of an API, in a trace, and in a batch of a client."""
 _MAX_DEPTH = 50
 
 
@@ -42,9 +42,9 @@ class SpanFormat(NamedTuple):
     is_one: Callable[[Record], bool]
     span_of: Callable[[Record], Span]
     expected: str
-    """What its records are."""
+    """A description of its records, for errors."""
     shows: Callable[[Record], bool]
-    """Whether a record is of this format and of no other."""
+    """Return whether a record shows that the file is of this format."""
 
 
 SPAN_FORMATS: Final[Mapping[str, SpanFormat]] = {
@@ -58,12 +58,12 @@ SPAN_FORMATS: Final[Mapping[str, SpanFormat]] = {
 
 
 class History(NamedTuple):
-    """A format in which an agent keeps what it did."""
+    """A format of an agent's own history."""
 
     shows: Callable[[Content], bool]
-    """Whether a file is of this format and of no other."""
+    """Return whether a file is of this format, and of no other."""
     parts: Callable[[Source], Iterator[Part]]
-    """The sessions of a file; some are named by its path, or have other files beside it."""
+    """Yield the sessions of a file; some formats also use its path, or other files of its folder."""
 
 
 HISTORIES: Final[Mapping[str, History]] = {
@@ -86,10 +86,10 @@ HISTORIES: Final[Mapping[str, History]] = {
 
 
 class Database(NamedTuple):
-    """A format of rows."""
+    """A format that is a database."""
 
     tables: frozenset[str]
-    """What it has at least, and no other has."""
+    """Tables that only databases of this format have."""
     parts: Callable[[Path], Iterator[Part]]
 
 
@@ -101,7 +101,7 @@ DATABASES: Final[Mapping[str, Database]] = {
 
 
 def records_in(record: Record, of: SpanFormat, depth: int = 0) -> Iterator[tuple[str, object]]:
-    """The records that an object has in it, or is; each with its place within the object, "" for the object itself."""
+    """Yield the records of an object with their places in it; the place "" is the object itself."""
     if depth >= _MAX_DEPTH or of.is_one(record):
         yield "", record
         if depth < _MAX_DEPTH:
@@ -128,18 +128,18 @@ def records_in(record: Record, of: SpanFormat, depth: int = 0) -> Iterator[tuple
 
 
 def spans_of(request: Record) -> list[Record]:
-    """The spans of a request of OTLP/JSON."""
+    """Return the spans of a request in OTLP/JSON."""
     scopes = [s for resource in objects(request.get("resourceSpans")) for s in objects(resource.get("scopeSpans"))]
     return [span for scope in scopes for span in objects(scope.get("spans"))]
 
 
 def form_of(content: Content) -> str | None:
-    """The format of a file with this content; None: it is none that is known."""
+    """Return the format of a file with this content; None: unknown."""
     return next((name for name, is_it in DETECTORS.items() if is_it(content)), None)
 
 
 def form_of_database(path: Path) -> str | None:
-    """The format of a database; None: it is none that is known. Raises NotReadable when it is damaged."""
+    """Return the format of a database; None: unknown. Raises NotReadable for a damaged file."""
     found = tables(path)
     return next((name for name, of in DATABASES.items() if of.tables <= found), None)
 
@@ -174,4 +174,4 @@ DETECTORS: Final[Mapping[str, Callable[[Content], bool]]] = {
     "otel": _is_otel,
     "trace": _is_trace,
 }
-"""Whether a file is of a format; no recording is of two."""
+"""The checks by format; each recording passes exactly one."""

@@ -1,4 +1,4 @@
-"""The events of a recording, whatever its format."""
+"""The events of a recording in any of the formats."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,13 +32,13 @@ from haltline.streams.importing.values import id_of
 
 FORMATS: Final = tuple(sorted({*DETECTORS, *DATABASES, "aider"}))
 START_MS: Final = 1_735_689_600_000
-"""2025-01-01: where the clock of a recording without times begins by default."""
+"""2025-01-01, the default start time of a recording without times."""
 _HEADERS = [("content-type", otel.CONTENT_TYPE.encode())]
 _SETTINGS = GuardSettings(mode="local")
 
 
 class Imported:
-    """The events of one file, and what is to be known of them when all are read."""
+    """The events of one file, and a report, which is complete when all events are read."""
 
     def __init__(
         self,
@@ -49,10 +49,10 @@ class Imported:
         agent_id: str | None = None,
         price: Pricing | None = None,
     ) -> None:
-        """Reads the file. Raises NotReadable when it is of none of the formats, and OSError when it cannot be read."""
+        """Read the beginning of the file. Raises NotReadable for an unknown format, and OSError."""
         self._path = path
         self.skipped: list[str] = []
-        """What could not be read, by its place; complete when all events are read."""
+        """The places that could not be read, with the reasons; complete when all events are read."""
         self._content = Content(None, [], [])
         self._is_database = is_database(path)
         if is_archive(path):
@@ -75,10 +75,10 @@ class Imported:
         self._agent_id = agent_id
         self._price = price
         self.untimed = 0
-        """Events whose time was made up."""
+        """The number of events with a generated time."""
 
     def events(self, start_ms: int = START_MS) -> Iterator[ActionEvent]:
-        """In the order of the recording. Raises NotReadable for a line of a trace that cannot be used."""
+        """Yield the events in the order of the recording. Raises NotReadable for an invalid line of a trace."""
         if self.form == "otel":
             yield from self._spans()
         elif self.form == "trace":
@@ -86,14 +86,14 @@ class Imported:
         else:
             for number, part in enumerate(self._parts()):
                 session_id = self._session_id or id_of(part.session_id) or self._path.name.split(".")[0] or "recording"
-                if self._session_id is not None and number:  # one name for several sessions would make them one
+                if self._session_id is not None and number:  # several sessions need different ids
                     session_id = f"{self._session_id}-{number + 1}"
                 recording = Recording(session_id, self._agent_id or self.form or "", part.steps, price=self._price)
                 yield from recording.events(start_ms)
                 self.untimed += recording.untimed
 
     def _parts(self) -> Iterator[Part]:
-        """The sessions of the file."""
+        """Return the sessions of the file."""
         form, source = self.form or "", Source(self._path, self._content, self.skipped)
         if self._is_database and form in DATABASES:
             return DATABASES[form].parts(self._path)
@@ -102,7 +102,7 @@ class Imported:
         return (aider.parts if form == "aider" else HISTORIES[form].parts)(source)
 
     def _spans_of(self, of: SpanFormat) -> Iterator[Span]:
-        """The spans of the file; a record that is none is reported."""
+        """Yield the spans of the file; other records are reported."""
         lines = self._content.lines
         for number, line in enumerate(lines):
             place = f"[{number}]" if isinstance(lines, list) else f"line {lines.number}"
@@ -125,7 +125,7 @@ class Imported:
                 yield event.model_copy(update=self._named())
 
     def _traces(self) -> Iterator[ActionEvent]:
-        """Recorded traces, and events of our own: what `backtest` reads too."""
+        """Yield the events of a recorded trace, like `backtest`."""
         from haltline.streams.replay.traces import UnreadableTrace, read_traces  # noqa: PLC0415  # brings every detector
 
         try:
@@ -143,7 +143,7 @@ class Imported:
 
 
 def _span_of(record: object, of: SpanFormat) -> tuple[Span | None, str]:
-    """The span of a record, or why there is none."""
+    """Return the span of a record, or the reason why there is none."""
     if not isinstance(record, dict) or not of.is_one(record):
         return None, f"expected {of.expected}, got {shape(record)}"
     try:

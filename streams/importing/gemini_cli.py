@@ -1,4 +1,4 @@
-"""Gemini CLI: a session as one JSON value, since 2026 as JSON lines, of which a later one replaces a message."""
+"""Gemini CLI: a session as one JSON value, since 2026 as JSON lines; a later line replaces a message with the same id."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -14,14 +14,14 @@ _TOKENS = TokenNames("input", "output thoughts", "cached")
 
 
 def shows(content: Content) -> bool:
-    """Whether this is such a session."""
+    """Return whether the file is such a session."""
     return any(
         isinstance(line.get("sessionId"), str) and isinstance(line.get("projectHash"), str) for line in content.head
     )
 
 
 def parts(source: Source) -> Iterator[Part]:
-    """The session."""
+    """Yield the session."""
     named: object = None
     messages: dict[object, dict[str, Any]] = {}
     for line in source.lines:
@@ -30,7 +30,7 @@ def parts(source: Source) -> Iterator[Part]:
         named = inside(changes, "sessionId") or named
         if "messages" in changes:
             messages = {_key(one, number): one for number, one in enumerate(objects(changes["messages"]))}
-        elif "$rewindTo" in line:  # what was taken back was done nevertheless
+        elif "$rewindTo" in line:  # the calls that a user took back were made
             continue
         elif "type" in line:
             messages[_key(line, len(messages))] = line

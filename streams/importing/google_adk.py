@@ -1,4 +1,4 @@
-"""Google's ADK: a session as its `model_dump_json()`, the web interface and `adk run --save_session` write it."""
+"""Google's ADK: a session as written by `model_dump_json()`, the web interface and `adk run --save_session`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,29 +13,29 @@ _TOKENS = TokenNames(
     "candidatesTokenCount candidates_token_count thoughtsTokenCount thoughts_token_count",
     "cachedContentTokenCount cached_content_token_count",
 )
-"""As in JSON or as in Python; a session has names of one kind."""
+"""The names in JSON and in Python; each session has only one kind."""
 
 
 def shows(content: Content) -> bool:
-    """Whether there is such a session."""
+    """Return whether the file has such sessions."""
     return any(map(_is_session, content.head))
 
 
 def parts(source: Source) -> Iterator[Part]:
-    """The sessions."""
+    """Yield the sessions."""
     for session in filter(_is_session, source.lines):
         yield Part(session.get("id"), _steps(source.objects("events", session["events"])))
 
 
 def _is_session(value: object) -> bool:
-    """With names as in Python or as in JSON."""
+    """Return whether it is a session, with names as in Python or as in JSON."""
     return isinstance(inside(value, "events"), list) and isinstance(
         inside(value, "appName") or inside(value, "app_name"), str
     )
 
 
 def _steps(events: list[dict[str, Any]]) -> Iterator[Step]:
-    """What each event has; agents that hand over to each other are one session."""
+    """Yield the steps. Agents that transfer control to each other are one session."""
     for event in events:
         seconds = event.get("timestamp")
         time_ms = moment(seconds) if isinstance(seconds, int | float) else None
@@ -56,7 +56,7 @@ def _steps(events: list[dict[str, Any]]) -> Iterator[Step]:
 
 
 def _end(response: dict[str, Any], event: dict[str, Any], time_ms: int | None) -> Step:
-    """A tool that fails answers with an `error`; ADK records no other sign of it."""
+    """Return the end of a call. It failed if its response has an `error`: ADK records nothing else."""
     answer = response.get("response")
     error = inside(answer, "error")
     output = answer["result"] if isinstance(answer, dict) and set(answer) == {"result"} else answer
@@ -67,5 +67,5 @@ def _end(response: dict[str, Any], event: dict[str, Any], time_ms: int | None) -
 
 
 def _call_id(part: dict[str, Any], event: dict[str, Any]) -> str:
-    """The call's own id, else one of its invocation and name: the tools of a live model have none."""
+    """Return the call's id, or one made of its invocation and name: calls of live models have no id."""
     return str(part.get("id") or f"{event.get('invocationId', event.get('invocation_id'))}-{part.get('name')}")[:256]

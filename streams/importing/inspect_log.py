@@ -1,4 +1,4 @@
-"""Inspect: its logs of evaluations, `.json` and `.eval`; each sample is a session."""
+"""Inspect: logs of evaluations, `.json` and `.eval`; each sample is a session."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -26,13 +26,13 @@ _OUTCOMES = {"timeout": Outcome.TIMEOUT, "approval": Outcome.REFUSED, "permissio
 
 
 def shows(content: Content) -> bool:
-    """Whether this is such a log, unpacked."""
+    """Return whether the file is such a log in JSON."""
     value = content.value
     return isinstance(inside(value, "eval", "task"), str) and ("samples" in value or "plan" in value)
 
 
 def check_archive(path: Path) -> None:
-    """Raises NotReadable for an archive that is no log."""
+    """Raise NotReadable for an archive that is not a log."""
     with _opened(path) as packed:
         names = packed.names
     if not {"header.json", "_journal/start.json"}.intersection(names):
@@ -42,7 +42,7 @@ def check_archive(path: Path) -> None:
 
 
 def parts(source: Source) -> Iterator[Part]:
-    """The session of each sample; those of an archive are unpacked one after the other."""
+    """Yield the session of each sample; an archive is decompressed sample by sample."""
     for sample in _packed_samples(source) if archive.is_archive(source.path) else _samples(source):
         yield from _parts(sample)
 
@@ -74,7 +74,7 @@ def _opened(path: Path) -> archive.Archive:
 
 
 def _parts(sample: dict[str, Any]) -> Iterator[Part]:
-    """The session of a sample: its id, its epoch, and the beginning of its own id."""
+    """Yield the session of a sample, named by its id, its epoch, and the beginning of its `uuid`."""
     name = f"{sample.get('id')}_epoch_{sample.get('epoch')}"
     if isinstance(sample.get("uuid"), str):
         name = f"{name}_{sample['uuid'][:8]}"
@@ -132,7 +132,7 @@ def _tool(span: Callable[..., Span], event: dict[str, Any], attached: dict[str, 
 
 
 def _whole(value: Any, attached: dict[str, Any], depth: int = 0) -> Any:
-    """The value with its long texts, which a log keeps beside the events."""
+    """Return the value with its long texts, which a log keeps in `attachments`."""
     if isinstance(value, str):
         return attached.get(value.removeprefix(_ATTACHED), value) if value.startswith(_ATTACHED) else value
     if depth >= _MAX_DEPTH:

@@ -1,4 +1,4 @@
-"""LangSmith: runs as `client.list_runs()` and the API give them, and as clients upload them."""
+"""LangSmith: runs from `client.list_runs()`, from the API, and from uploads of clients."""
 
 from typing import Any
 
@@ -12,16 +12,16 @@ EXPECTED = "a run of LangSmith"
 _OF_RUN = TokenNames("prompt_tokens", "completion_tokens", "prompt_token_details.cache_read", "total_cost")
 _OF_MESSAGE = TokenNames("input_tokens", "output_tokens", "input_token_details.cache_read", "total_cost")
 _SESSIONS = ("thread_id", "session_id", "conversation_id")
-"""Of the metadata: what LangSmith makes threads of."""
+"""The fields of the metadata by which LangSmith forms threads."""
 
 
 def is_one(record: dict[str, Any]) -> bool:
-    """Whether a record is one of these."""
+    """Return whether a record is a run."""
     return isinstance(record.get("run_type"), str) and ("trace_id" in record or "dotted_order" in record)
 
 
 def span_of(record: dict[str, Any]) -> Span:
-    """The span of a run.
+    """Return the span of a run.
 
     Raises:
         ValueError: it has no id.
@@ -41,21 +41,21 @@ def span_of(record: dict[str, Any]) -> Span:
         end_ms=instant(record.get("end_time")),
     )
     error, outputs = record.get("error"), record.get("outputs")
-    # LangChain has the stack behind the error
+    # LangChain appends the stack to the error
     span.error = (str(error).partition("Traceback (most recent call last)")[0].strip() or str(error)) if error else None
     if record["run_type"] == "llm":
         span.is_turn(outputs, _usage(record))
     elif record["run_type"] == "tool":
         span.is_call(record.get("name"), returned(outputs or None))
         inputs = record.get("inputs")
-        # tools that are called with a text have it as `input`: their arguments are in the model's turn
+        # of a tool that was called with a text, the arguments are in the model's turn
         only_text = isinstance(inputs, dict) and set(inputs) == {"input"} and isinstance(inputs["input"], str)
         span.args = args_of(inputs["input"]) if only_text and isinstance(inputs, dict) else args_of(inputs)
     return span
 
 
 def _usage(record: dict[str, Any]) -> Usage | None:
-    """As the service counted, else as the model's message says; both with the tokens of the cache in the input."""
+    """Return the usage as counted by the service, or as reported by the model; both include cached tokens."""
     if record.get("prompt_tokens") or record.get("completion_tokens"):
         return tokens(record, _OF_RUN)
     outputs = record.get("outputs")

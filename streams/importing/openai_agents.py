@@ -1,4 +1,4 @@
-"""OpenAI's Agents SDK: traces and spans as a `TracingProcessor` of its users writes them by `export()`."""
+"""OpenAI's Agents SDK: traces and spans, as written with `export()` by a `TracingProcessor`."""
 
 from typing import Any
 
@@ -9,18 +9,18 @@ from haltline.streams.importing.values import inside, instant, text
 
 EXPECTED = "a trace or a span of the OpenAI Agents SDK"
 _RESPONSE = TokenNames("input_tokens", "output_tokens", "input_tokens_details.cached_tokens")
-_MODELS = ("generation", "response")  # not a set: a record may have anything
+_MODELS = ("generation", "response")  # not a set: a record's value may not be hashable
 
 
 def is_one(record: dict[str, Any]) -> bool:
-    """Whether a record is one of these."""
+    """Return whether a record is a trace or a span."""
     return (record.get("object") == "trace" and "workflow_name" in record) or (
         record.get("object") == "trace.span" and "span_data" in record
     )
 
 
 def span_of(record: dict[str, Any]) -> Span:
-    """The span of a record; of a trace, one that has its group. Tools have no ids of calls here.
+    """Return the span of a record; that of a trace has its group. Calls have no ids in this format.
 
     Raises:
         ValueError: it has no id.

@@ -1,4 +1,4 @@
-"""opencode: sessions, messages and their parts, since 2026 as rows of a database, before as a file for each."""
+"""opencode: sessions, messages and their parts, as rows of a database since 2026, as a file for each before."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, 
 from haltline.streams.importing.values import inside, moment_of_ms, objects
 
 TABLES: Final = frozenset({"session", "message", "part"})
-"""What the database has at least."""
+"""The tables of such a database."""
 _TOKENS = TokenNames(
     "tokens.input tokens.cache.read tokens.cache.write", "tokens.output tokens.reasoning", "tokens.cache.read", "cost"
 )
@@ -21,12 +21,12 @@ _MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_cre
 
 
 def shows(content: Content) -> bool:
-    """Whether this is the file of a session; its messages are in other folders."""
+    """Return whether the file is a session; its messages are in other folders."""
     return str(inside(content.value, "id")).startswith("ses_") and "directory" in content.value
 
 
 def parts(source: Source) -> Iterator[Part]:
-    """The session of a file, `storage/session/PROJECT/SESSION.json`."""
+    """Yield the session of a file, `storage/session/PROJECT/SESSION.json`."""
     storage = source.path.parent.parent.parent
     for session in source.lines:
         named = session.get("id")
@@ -37,7 +37,7 @@ def parts(source: Source) -> Iterator[Part]:
 
 
 def parts_of_database(path: Path) -> Iterator[Part]:
-    """The sessions of a database. Raises NotReadable when it is damaged."""
+    """Yield the sessions of a database. Raises NotReadable for a damaged file."""
     for (session_id,) in list(rows(path, "SELECT id FROM session ORDER BY id")):
         yield Part(session_id, _steps(_stored(path, str(session_id))))
 
@@ -51,7 +51,7 @@ def _stored(path: Path, session_id: str) -> Iterator[tuple[dict[str, Any], list[
 
 
 def _files(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a folder by the names of their files, which are in the order of time."""
+    """Yield the objects of a folder with the names of their files, which are sorted by time."""
     for file in sorted(folder.glob("*.json")):
         try:
             with file.open(errors="replace") as opened:

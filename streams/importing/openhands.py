@@ -17,12 +17,12 @@ _SOURCES = frozenset({"agent", "user", "environment"})
 
 
 def shows(content: Content) -> bool:
-    """Whether these are such events, or lines with such events within."""
+    """Return whether the file has such events, or lines that contain them."""
     return any(_listed_in(line) is not None for line in content.head) or _are_events(content.head)
 
 
 def parts(source: Source) -> Iterator[Part]:
-    """The session of the file, or of each line of an evaluation's output."""
+    """Yield the session of the file, or of each line of an evaluation's output."""
     lines = list(source.lines)
     wholes = [(line, events) for line in lines if (events := _listed_in(line)) is not None]
     for line, events in wholes:
@@ -41,7 +41,7 @@ def _are_events(events: list[dict[str, Any]]) -> bool:
 
 
 def _listed_in(line: dict[str, Any]) -> list[Any] | None:
-    """The events within a line of an evaluation's output, if it is one: a line for each session."""
+    """Return the events in a line of an evaluation's output, which has a line for each session; None: no events."""
     for name in ("history", "trajectory"):
         listed = line.get(name)
         if isinstance(listed, list) and _are_events(objects(listed)):
@@ -50,7 +50,7 @@ def _listed_in(line: dict[str, Any]) -> list[Any] | None:
 
 
 def _steps(events: list[dict[str, Any]]) -> Iterator[Step]:
-    """What the agent did, and the result."""
+    """Yield the calls of the agent, their results, and the turns."""
     seen: set[str] = set()
     for event in events:
         time_ms = moment(event.get("timestamp"))

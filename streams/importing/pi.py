@@ -1,4 +1,4 @@
-"""pi: a session as JSON lines, which are a tree; what was left for another branch was done nevertheless."""
+"""pi: a session as JSON lines that form a tree; calls of abandoned branches count too, as they were made."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -14,12 +14,12 @@ _TOKENS = TokenNames("input cacheRead cacheWrite", "output", "cacheRead", "cost.
 
 
 def shows(content: Content) -> bool:
-    """Whether this is such a session."""
+    """Return whether the file is such a session."""
     return any(one.get("type") == "session" and isinstance(one.get("cwd"), str) for one in content.head)
 
 
 def parts(source: Source) -> Iterator[Part]:
-    """The session."""
+    """Yield the session."""
     named = next((line.get("id") for line in source.lines if line.get("type") == "session"), None)
     yield Part(named, _steps(source.lines))
 

@@ -14,22 +14,22 @@ _CODE = re.compile(r"<returncode>(-?\d+)</returncode>")
 
 
 def shows_swe_agent(content: Content) -> bool:
-    """Whether this is the trajectory of SWE-agent."""
+    """Return whether this is the trajectory of SWE-agent."""
     return isinstance(inside(content.value, "trajectory"), list)
 
 
 def shows_mini_swe_agent(content: Content) -> bool:
-    """Whether this is the trajectory of mini-SWE-agent."""
+    """Return whether this is the trajectory of mini-SWE-agent."""
     return isinstance(inside(content.value, "messages"), list) and "info" in content.value
 
 
 def swe_agent_parts(source: Source) -> Iterator[Part]:
-    """The session of SWE-agent."""
+    """Yield the session of SWE-agent."""
     yield _part(source, "trajectory", _swe_agent)
 
 
 def mini_swe_agent_parts(source: Source) -> Iterator[Part]:
-    """The session of mini-SWE-agent."""
+    """Yield the session of mini-SWE-agent."""
     yield _part(source, "messages", _mini_swe_agent)
 
 
@@ -39,7 +39,7 @@ def _part(source: Source, name: str, steps: Callable[[list[dict[str, Any]]], Ite
 
 
 def _swe_agent(trajectory: list[dict[str, Any]]) -> Iterator[Step]:
-    """A step has a command and what it printed; whether it failed is not recorded."""
+    """Yield the steps: a command and its output. Whether it failed is not recorded."""
     for number, entry in enumerate(trajectory):
         command = entry.get("action")
         if not isinstance(command, str) or not command.strip():
@@ -51,7 +51,7 @@ def _swe_agent(trajectory: list[dict[str, Any]]) -> Iterator[Step]:
 
 
 def _mini_swe_agent(messages: list[dict[str, Any]]) -> Iterator[Step]:
-    """A message of the model with one command, or with several; then a message for each with its result."""
+    """Yield the steps: a model message has one or several commands, and a message with a result follows for each."""
     waiting: list[str] = []
     calls = 0
     for message in messages:
@@ -73,7 +73,7 @@ def _commands(message: dict[str, Any]) -> list[str]:
         return [action["command"] for action in actions if isinstance(action.get("command"), str)]
     content = message.get("content")
     found = _FENCE.findall(content) if isinstance(content, str) else []
-    return found if len(found) == 1 else []  # with none or several, it is asked to say it again
+    return found if len(found) == 1 else []  # with none or several, the model is asked again
 
 
 def _end(call_id: str, message: dict[str, Any], time_ms: int | None) -> Step:

@@ -14,12 +14,12 @@ _ANTHROPIC = _TOKENS._replace(whole="input_tokens cache_read_input_tokens cache_
 
 
 def shows(content: Content) -> bool:
-    """Whether this is such a trajectory."""
+    """Return whether the file is such a trajectory."""
     return isinstance(inside(content.value, "llm_interactions"), list)
 
 
 def parts(source: Source) -> Iterator[Part]:
-    """The task; it is named as its file is."""
+    """Yield the task, named by its file."""
     for whole in source.lines:
         yield Part(None, _steps(whole))
 
