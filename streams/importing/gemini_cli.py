@@ -1,4 +1,4 @@
-"""Gemini CLI: a session as one JSON value, since 2026 as JSON lines; a later line replaces a message with the same id."""
+"""Gemini CLI: a session as one JSON value, or since 2026 as JSON lines, of which the last one of each id counts."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
