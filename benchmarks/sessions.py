@@ -6,7 +6,6 @@ until a worker decides, its memory, and the duration of its checkpoints then.
 
 import argparse
 import random
-import socket
 import time
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -26,6 +25,7 @@ from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core, Position, SessionState
 from haltline.streams.kafka.log_reader import LogReader
+from haltline.streams.local.kafka import free_port
 from haltline.streams.local.subprocesses import Child, Children
 from haltline.streams.runtime.changelog import CLAIM_KEY, OWNER_HEADER, TOPIC_IDS_HEADER, Owner
 from haltline.streams.sessions import state_codec
@@ -94,7 +94,7 @@ def _measure(
     empty_start_s, worker = _start(cluster, children, topics, group, "empty")
     processes.stop(worker)
     sizes = _fill(cluster, changelog, states, sessions, compression)
-    port = _free_port()
+    port = free_port()
     start_s, worker = _start(cluster, children, topics, group, "again", ["--metrics-port", str(port)])
     cpu_s, ready_rss = processes.cpu_s(worker.pid), processes.rss_bytes(worker.pid)
     touched = min(sessions, _EVENTS)
@@ -198,12 +198,6 @@ def _checkpoints(port: int) -> tuple[float, float]:
         for what in ("count", "sum")
     )
     return count, seconds
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _options() -> argparse.ArgumentParser:

@@ -84,7 +84,7 @@ class LocalKafka:
         self._properties = properties
         self._java_options = java_options
         self.data_dir = data_dir.absolute()
-        self.port = _free_port() if port is None else port
+        self.port = free_port() if port is None else port
         self.log_file = self.data_dir / "kafka.log"
         self._jars = jars
         self._partitions = partitions
@@ -208,7 +208,7 @@ class LocalKafka:
             Template(_PROPERTIES.read_text(encoding="utf-8") + self._properties).substitute(
                 name="$name",
                 port=self.port,
-                controller_port=_free_port(),
+                controller_port=free_port(),
                 log_dir=str(log_dir).replace("\\", "\\\\"),
                 partitions=self._partitions,
             ),
@@ -263,7 +263,8 @@ class LocalKafka:
         return "\n".join([f"From {self.log_file}:", *(f"  {line}" for line in excerpt)])
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a free port of loopback. Raises LocalKafkaError when there is none."""
     for port in random.sample(_FREE_PORTS, k=200):
         if _is_free(port):
             return port
