@@ -155,25 +155,11 @@ class Operator:
         """
         require_label(label)
         require_rule(decision)
-        return self._send_and_wait(
-            make_command(
-                CommandKind.LABEL,
-                ScopeKind.SESSION,
-                decision.session_id,
-                by=by,
-                reason=reason,
-                decision_id=decision.decision_id,
-                label=label,
-            )
-        )
+        return self._labelled(decision.session_id, by, reason, label=label, decision_id=decision.decision_id)
 
     def missed(self, session_id: str, rule: str, *, by: str, reason: str) -> CommandResult:
         """Label a session in which a rule should have found something, and did not."""
-        return self._send_and_wait(
-            make_command(
-                CommandKind.LABEL, ScopeKind.SESSION, session_id, by=by, reason=reason, label=MISSED, code=rule
-            )
-        )
+        return self._labelled(session_id, by, reason, label=MISSED, code=rule)
 
     def decision(self, decision_id: str) -> Decision:
         """Return a decision by its id or a prefix, as far as the `interventions` topic has it.
@@ -250,6 +236,10 @@ class Operator:
                 if done(after):
                     return result(after)
         return CommandResult(command=command, answered=False, before=before, waited_s=self._within_s)
+
+    def _labelled(self, session_id: str, by: str, reason: str, **fields: str) -> CommandResult:
+        command = make_command(CommandKind.LABEL, ScopeKind.SESSION, session_id, by=by, reason=reason, **fields)
+        return self._send_and_wait(command)
 
     def _send_and_wait(self, command: Command) -> CommandResult:
         """Send a command without a control record, and wait until the workers' group has passed it."""
