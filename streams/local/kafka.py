@@ -7,7 +7,6 @@ kafka` runs it in the foreground; `python -m haltline.streams.local.kafka` only 
 import base64
 import logging
 import random
-import signal
 import socket
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from confluent_kafka.admin import AdminClient
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.topics import create_topics
 from haltline.streams.local.kafka_jars import BRIEF, LocalKafkaError, classes_of, fetch, java, run_to_end
+from haltline.streams.local.subprocesses import interruptible
 
 DEFAULT_PORT: Final = 9092
 DEFAULT_PARTITIONS: Final = 4
@@ -287,10 +287,9 @@ def run_foreground(data_dir: Path, port: int = DEFAULT_PORT, partitions: int = D
 
     Prints its progress. Raises LocalKafkaError when Kafka cannot be started, or ends by itself.
     """
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         print("Fetching Kafka's jars (only the first time takes a while) and starting it ...", flush=True)
-        with LocalKafka(data_dir, port, partitions=partitions) as kafka:
+        with interruptible(), LocalKafka(data_dir, port, partitions=partitions) as kafka:
             reports = create_topics(
                 AdminClient({"bootstrap.servers": kafka.bootstrap}, logger=_log), Topics(), partitions, 1
             )
@@ -302,8 +301,6 @@ def run_foreground(data_dir: Path, port: int = DEFAULT_PORT, partitions: int = D
             kafka.wait()
     except KeyboardInterrupt:
         print("\nKafka is stopped.", flush=True)
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def main() -> int:
