@@ -61,7 +61,7 @@ class Check:
     """The remedy."""
 
 
-def _asked(what: str, who: str, check: Callable[[], Check]) -> Check:
+def _checked(what: str, who: str, check: Callable[[], Check]) -> Check:
     """Return the result of a check of the cluster; a note if it does not answer, or refuses this client."""
     try:
         return check()
@@ -137,7 +137,7 @@ def check_permissions(admin: AdminClient, topics: Topics, agent: str) -> Check:
             return Check("permissions", Verdict.NOTE, found, do)
         return permissions(admin.describe_acls(any_acl, request_timeout=_ACLS_WITHIN_S).result(), topics, agent)
 
-    return _asked("permissions", "the administrator", check)
+    return _checked("permissions", "the administrator", check)
 
 
 def _authorizer(admin: AdminClient) -> str:
@@ -168,7 +168,7 @@ def check_progress(
 ) -> Check:
     """Check the progress of a group on a cluster, like `progress`."""
     operator = Operator(bootstrap, topics=topics, group=group, client=client)
-    return _asked(what, "an operator", lambda: progress(what, operator.lag(), group, do))
+    return _checked(what, "an operator", lambda: progress(what, operator.lag(), group, do))
 
 
 def shadow_progress(bootstrap: str, topics: Topics, *, group: str, client: Mapping[str, ClientSetting]) -> Check:
@@ -198,7 +198,7 @@ def published_policies(bootstrap: str, topics: Topics, client: Mapping[str, Clie
             reports.append(f"{name} (version {policy.version})")
         return Check("policy", Verdict.OK, ", ".join(reports) or "none is published: workers run with every default")
 
-    return _asked("policy", "an operator", check)
+    return _checked("policy", "an operator", check)
 
 
 # The changelogs' content
@@ -235,7 +235,7 @@ def check_changelogs(
             spans = [span._replace(begin=max(span.begin, span.end - newest)) for span in there.spans]
             return changelogs([(span, there.read(span, until_s=until_s).report()) for span in spans])
 
-    return _asked("changelogs", "a worker", check)
+    return _checked("changelogs", "a worker", check)
 
 
 # The processes' own reports
