@@ -4,7 +4,7 @@ import logging
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -77,6 +77,17 @@ def note(what: str, found: str, do: str) -> Check:
     return Check(what, Verdict.NOTE, found, do)
 
 
+def _checked(what: str, who: str, check: Callable[[], Check]) -> Check:
+    """Return the result of a check of the cluster; a note if it does not answer, or refuses this client."""
+    try:
+        return check()
+    except (NoSuchTopic, Unreachable) as refused:
+        found = str(refused)
+    except KafkaException as refused:
+        found = refused.args[0].str()
+    return note(what, found, f"ask as {who} (--client-config)")
+
+
 # Access rights
 
 
@@ -132,17 +143,15 @@ def check_permissions(admin: AdminClient, topics: Topics, agent: str) -> Check:
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
-    try:
+
+    def check() -> Check:
         if not _authorizer(admin):
-            return note(
-                "permissions",
-                "the cluster has no authorizer: every client can release an agent",
-                "set authorizer.class.name, then haltline topics acls --apply",
-            )
-        found = admin.describe_acls(any_acl, request_timeout=_ACLS_WITHIN_S).result()
-    except KafkaException as refused:
-        return note("permissions", refused.args[0].str(), "ask as the administrator (--client-config)")
-    return permissions(found, topics, agent)
+            found = "the cluster has no authorizer: every client can release an agent"
+            do = "set authorizer.class.name, then haltline topics acls --apply"
+            return note("permissions", found, do)
+        return permissions(admin.describe_acls(any_acl, request_timeout=_ACLS_WITHIN_S).result(), topics, agent)
+
+    return _checked("permissions", "the administrator", check)
 
 
 def _authorizer(admin: AdminClient) -> str:
@@ -172,11 +181,8 @@ def check_progress(
     what: str, bootstrap: str, topics: Topics, *, group: str, do: str, client: Mapping[str, ClientSetting]
 ) -> Check:
     """Check the progress of a group on a cluster, like `progress`."""
-    try:
-        lag = Operator(bootstrap, topics=topics, group=group, client=client).lag()
-    except Unreachable as refused:
-        return note(what, str(refused), "ask as an operator (--client-config)")
-    return progress(what, lag, group, do)
+    operator = Operator(bootstrap, topics=topics, group=group, client=client)
+    return _checked(what, "an operator", lambda: progress(what, operator.lag(), group, do))
 
 
 def shadow_progress(bootstrap: str, topics: Topics, *, group: str, client: Mapping[str, ClientSetting]) -> Check:
@@ -195,19 +201,18 @@ def published_policies(bootstrap: str, topics: Topics, client: Mapping[str, Clie
     from haltline.streams.policy.loader import parse_policy  # noqa: PLC0415
     from haltline.streams.policy.source import current  # noqa: PLC0415  # as above
 
-    do = "haltline policy check FILE, then haltline policy publish FILE"
-    try:
-        documents = current(bootstrap, topics.policies, client=client)
-    except (Unreachable, NoSuchTopic) as refused:
-        return note("policy", str(refused), "ask as an operator (--client-config)")
-    plugins, reports = installed(), []
-    for name, record in sorted(documents.items()):
-        try:
-            policy = parse_policy((record.value or b"").decode(errors="replace"), f"policy {name}", plugins)
-        except ValueError as wrong:
-            return bad("policy", str(wrong), do)
-        reports.append(f"{name} (version {policy.version})")
-    return ok("policy", ", ".join(reports) or "none is published: workers run with every default")
+    def check() -> Check:
+        plugins, reports = installed(), []
+        for name, record in sorted(current(bootstrap, topics.policies, client=client).items()):
+            try:
+                policy = parse_policy((record.value or b"").decode(errors="replace"), f"policy {name}", plugins)
+            except ValueError as wrong:
+                do = "haltline policy check FILE, then haltline policy publish FILE"
+                return bad("policy", str(wrong), do)
+            reports.append(f"{name} (version {policy.version})")
+        return ok("policy", ", ".join(reports) or "none is published: workers run with every default")
+
+    return _checked("policy", "an operator", check)
 
 
 # The changelogs' content
@@ -233,13 +238,13 @@ def check_changelogs(
 ) -> Check:
     """Check the newest offsets of each changelog partition for some seconds, like `changelogs`."""
     until_s = time.monotonic() + _READ_WITHIN_S
-    try:
+
+    def check() -> Check:
         with Changelogs(bootstrap, names, client=client) as there:
             spans = [span._replace(begin=max(span.begin, span.end - newest)) for span in there.spans]
             return changelogs([(span, there.read(span, until_s=until_s).report()) for span in spans])
-    except (NoSuchTopic, Unreachable, KafkaException) as refused:
-        why = refused.args[0].str() if isinstance(refused, KafkaException) else str(refused)
-        return note("changelogs", why, "ask as a worker (--client-config)")
+
+    return _checked("changelogs", "a worker", check)
 
 
 # The processes' own reports

@@ -30,12 +30,13 @@ from haltline.streams.audit.telemetry import SinkTelemetry, telemetry
 from haltline.streams.audit.verify import Problem, Verification, Verifier
 from haltline.streams.audit.writer import AuditWriter, Place
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.local.kafka import free_port
 from haltline.streams.runtime.metrics import Metrics
 from tests.mock_cluster import ApiKey, MockCluster
 from tests.streams.audit.log import Log, assert_each_once, wait_for_rows
 from tests.streams.audit.records import NOW_MS, REASON, TOPICS, one_of_each
 from tests.streams.audit.tables import FIRST, OTHER, Audit, add, writer
-from tests.streams.counting import get, unused_port
+from tests.streams.counting import get
 from tests.streams.running import in_thread
 from tests.waiting import wait_until
 
@@ -264,7 +265,7 @@ Options = dict[str, str]
 @pytest.fixture
 def store() -> Iterator[Options]:
     # As a process of its own: the table's library does not let other threads run while it waits for an answer.
-    port, nowhere = unused_port(), subprocess.DEVNULL
+    port, nowhere = free_port(), subprocess.DEVNULL
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     server = subprocess.Popen(command, stdout=nowhere, stderr=nowhere)
     endpoint = f"http://127.0.0.1:{port}"
