@@ -61,7 +61,7 @@ class DeadLetter(Record):
     """The headers of the original record, the first 64 KiB of them."""
 
     def headers(self) -> list[tuple[str, bytes | None]]:
-        """The headers on the topic: ours, then those of the original record, prefixed with `haltline-header-`."""
+        """The headers on the topic: its own, then those of the original record, with the prefix `haltline-header-`."""
         room = _THEIRS_BYTES
 
         def fits(header: tuple[str, bytes | None]) -> bool:

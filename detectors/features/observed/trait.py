@@ -13,7 +13,7 @@ class Trait(IntFlag):
     AGAIN = 8
     """The call was made before."""
     LOSS = 16
-    """The call would destroy things of others, or has another irreversible effect."""
+    """The call would destroy what the session does not own, or has another irreversible effect."""
     OTHER = 32
     """Not about a call: the session's start and end, a model turn, or a duplicate."""
     BEGUN = 64
