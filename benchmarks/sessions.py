@@ -9,12 +9,13 @@ import random
 import time
 import urllib.request
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import cast
 
 import orjson
+from msgspec.structs import replace
 
 from benchmarks import command, processes, verdicts
 from benchmarks.cluster import PARTITIONS, Cluster, Group, Sender, started
