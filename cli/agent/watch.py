@@ -22,8 +22,8 @@ def main(arguments: list[str]) -> int:
 
         return watch_all.main(arguments)
     options, command = _parsed(arguments)
-    from haltline.interventions.agent.integrations.watching import Watch
     from haltline.interventions.agent.settings import GuardSettings
+    from haltline.interventions.agent.watch.watching import Watch
 
     try:
         settings = GuardSettings.from_env(

@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
 
     from haltline.cli.common import Exit
     from haltline.cli.policy_option import read_policy
-    from haltline.interventions.agent.integrations.publishing import Publisher
+    from haltline.interventions.agent.producers.publishing import Publisher
     from haltline.interventions.agent.settings import GuardSettings
     from haltline.streams.importing.reading import shown
     from haltline.streams.kafka.log_reader import Unreachable, open_consumer

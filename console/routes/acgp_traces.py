@@ -16,7 +16,7 @@ from sqlalchemy import Engine, select
 from haltline.console.read_model import tables
 from haltline.console.routes.ingest import CLEANING
 from haltline.interventions.acgp.scores import ctq, scores_of
-from haltline.interventions.agent.integrations.cleaning import cleaned
+from haltline.interventions.agent.producers.cleaning import cleaned
 from haltline.interventions.vocabularies import acgp
 from haltline.schemas import wire
 from haltline.schemas.decisions import Decision

@@ -15,7 +15,7 @@ from haltline.console.http.routing import StrictRoute
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import put, values
 from haltline.console.routes import spending as budgets
-from haltline.interventions.agent.integrations.cleaning import cleaned
+from haltline.interventions.agent.producers.cleaning import cleaned
 from haltline.interventions.agent.redaction.secrets import redact
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.dead_letter import BadRecord, DeadLetter

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import orjson
 
-from haltline.interventions.agent.integrations.any_json import readable
-from haltline.interventions.agent.integrations.cleaning import cleaned
 from haltline.interventions.agent.novelty import SeenBySession
+from haltline.interventions.agent.producers.any_json import readable
+from haltline.interventions.agent.producers.cleaning import cleaned
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import otel, wire
 from haltline.schemas.events import ActionEvent

@@ -16,15 +16,15 @@ from typing import Any, Final
 from ag2.events import ModelResponse, TextInput, ToolCallEvent, ToolErrorEvent, ToolResult, ToolResultEvent
 from ag2.middleware import BaseMiddleware
 
-from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.frame import NO_PLACE, Results, call_async, turn_async
-from haltline.interventions.agent.integrations.framework_session import (
+from haltline.interventions.agent.frame.calls import NO_PLACE, Results, call_async, turn_async
+from haltline.interventions.agent.frame.session import (
     NOT_CHECKED,
     Allowed,
     FrameworkSession,
     ResultUnknown,
     tokens,
 )
+from haltline.interventions.agent.guard import Guard
 from haltline.schemas.events import Effect, Usage
 
 _SUBTASKS: Final = frozenset({"run_subtask", "run_subtasks"})

@@ -19,9 +19,9 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 
+from haltline.interventions.agent.frame.calls import NO_PLACE, Results, call, call_async
+from haltline.interventions.agent.frame.session import Allowed, FrameworkSession, tokens, with_hints
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.frame import NO_PLACE, Results, call, call_async
-from haltline.interventions.agent.integrations.framework_session import Allowed, FrameworkSession, tokens, with_hints
 from haltline.schemas.events import Effect, Usage
 
 Result = ToolMessage | Command[Any]

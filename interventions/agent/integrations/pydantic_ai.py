@@ -16,9 +16,9 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.models import ModelRequestContext
 
+from haltline.interventions.agent.frame.calls import Results, call_async, hinted_text
+from haltline.interventions.agent.frame.session import Denied, FrameworkSession, tokens
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.frame import Results, call_async, hinted_text
-from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, tokens
 from haltline.schemas.events import Effect
 
 

@@ -20,8 +20,8 @@ from strands.hooks import (
     HookRegistry,
 )
 
+from haltline.interventions.agent.frame.session import Denied, FrameworkSession
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession
 from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Effect, Usage
 

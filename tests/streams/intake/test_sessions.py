@@ -7,7 +7,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from haltline.cli.services.intake import main
-from haltline.interventions.agent.integrations.framework_session import FrameworkSession
+from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.rules.settings import ClientRules
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.local_decider import forget_kills

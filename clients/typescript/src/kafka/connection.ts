@@ -4,16 +4,15 @@
 // (an entry may be about any tool or target) and, of `interventions`, the partitions of its sessions, each from its end
 // offset when the first session of that partition joined.
 
-import {
-  connected, consumerOf, ended, endOf, endsOf, isAway, isLost, partitionsOf, producerOf, served, somePartitionsOf,
-} from "./clients.js";
+import { connected, consumerOf, ended, endOf, endsOf, isLost, producerOf, served, somePartitionsOf } from "./clients.js";
 import {
   type Consumer, type DeliveryReport, type Library, libraryOf, type LibraryError, type Message, type Place, type Producer,
 } from "./library.js";
 import { Outbox } from "./outbox.js";
 import { partitionOf } from "./partitioner.js";
-import { GONE, LOOK_EVERY_MS, WorkerPresence } from "./presence.js";
+import type { WorkerPresence } from "./presence.js";
 import { rawOf, read } from "./raw.js";
+import { Reachability } from "./reachability.js";
 import { type ControlRecord, controlOf, type Decision } from "./records.js";
 import { type Sealed, sealedOf } from "./seals.js";
 import type { KafkaSettings } from "./settings.js";
@@ -49,7 +48,6 @@ interface Reading {
 
 /** Transports the records of the sessions that have joined. Throws for settings that librdkafka, or a key, rejects. */
 export class Connection {
-  readonly watched = new WorkerPresence();
   readonly #settings: KafkaSettings;
   readonly #library: Library;
   readonly #sealed: Sealed | undefined;
@@ -61,6 +59,7 @@ export class Connection {
   readonly #entries = new Map<string, Buffer>();
   readonly #partitionsRead = new Map<number, boolean>(); // of `interventions`: whether the consumer has it already
   readonly #controlNext = new Map<number, number>(); // of the control topic, by partition
+  readonly #reach: Reachability;
   readonly #outbox: Outbox;
   #joined: Member[] = [];
   #count = 0; // partitions of `interventions`; 0: not known yet
@@ -71,11 +70,7 @@ export class Connection {
   #running: Promise<void> | undefined;
   #stopping = false;
   #wake: (() => void) | undefined;
-  #down = false;
-  #suspect = false;
   #isTicking = false;
-  #complaint = "";
-  #lookedMs = 0;
 
   constructor(settings: KafkaSettings, warn: (message: string) => void) {
     this.#settings = settings;
@@ -86,10 +81,16 @@ export class Connection {
     this.#control = `${prefix}control`;
     this.#interventions = `${prefix}interventions`;
     this.#actions = `${prefix}actions`;
+    this.#reach = new Reachability({ control: this.#control, actions: this.#actions }, warn);
     this.#producer = this.#newProducer();
     consumerOf(this.#library, settings); // reports invalid settings now; it is never connected
-    const line = { isDown: () => this.#down, producer: () => (this.#isConnected ? this.#producer : undefined) };
+    const line = { isDown: () => this.#reach.isDown, producer: () => (this.#isConnected ? this.#producer : undefined) };
     this.#outbox = new Outbox(settings, line, warn);
+  }
+
+  /** Whether workers see the events of this process. */
+  get watched(): WorkerPresence {
+    return this.#reach.watched;
   }
 
   /** Whether the last of its sessions has left. */
@@ -99,7 +100,7 @@ export class Connection {
 
   /** False: the broker did not respond to the last request, or the connection has ended. */
   get up(): boolean {
-    return !(this.#down || this.#stopping);
+    return !(this.#reach.isDown || this.#stopping);
   }
 
   /** Adds a session. False: the connection has ended. */
@@ -164,14 +165,13 @@ export class Connection {
       } catch (error) {
         this.#isTicking = false;
         if (this.#stopping) break;
-        const problem = error instanceof Error ? error.message : String(error);
-        const why = this.#complaint === "" ? problem : `${problem} (${this.#complaint})`;
+        const why = this.#reach.reasonOf(error);
         if (said === "") this.#warn(`decisions cannot be read: ${why}`);
         said = why;
         this.#loaded = false;
         this.#entries.clear();
         for (const { receiver } of this.#members.values()) receiver.unloaded();
-        this.#down = !isLost(error);
+        this.#reach.isDown = !isLost(error);
         this.#outbox.failed();
         await this.#pause(RETRY_MS);
       }
@@ -206,9 +206,9 @@ export class Connection {
       consumer.assign(await this.#places(reading));
       if (this.#stopping) return;
       this.#reading = reading;
-      this.#down = this.#suspect = false;
+      this.#reach.restored();
       begun();
-      await this.#look();
+      await this.#reach.look(this.#producer);
       if (reading.unread.size === 0) this.#allLoaded();
       timer = setInterval(() => void this.#tick(), TICK_MS);
       consumer.setDefaultConsumeTimeout(CONSUME_MS);
@@ -261,9 +261,8 @@ export class Connection {
     if (reading === undefined || this.#isTicking) return;
     this.#isTicking = true;
     try {
-      if (this.#suspect) await this.#probe();
-      if (!this.#down && performance.now() - this.#lookedMs > LOOK_EVERY_MS) await this.#look();
-      if (!this.#down) this.#outbox.catchUp();
+      await this.#reach.ask(this.#producer);
+      if (!this.#reach.isDown) this.#outbox.catchUp();
       await this.#takeJoined(reading);
       this.#tellWhoJoined(reading);
     } catch (error) {
@@ -356,34 +355,7 @@ export class Connection {
   }
 
   #onError(error: LibraryError): void {
-    this.#complaint = error.message;
-    if (!isAway(error)) return;
-    this.#suspect = true;
-    void this.#tick();
-  }
-
-  /** Requests metadata: the library reports when a connection ends, not when it is restored. */
-  async #probe(): Promise<void> {
-    try {
-      await partitionsOf(this.#producer, this.#control, true);
-    } catch (error) {
-      if (!this.#down) this.#warn(`the broker is unavailable: ${error instanceof Error ? error.message : String(error)}`);
-      this.#down = true;
-      return;
-    }
-    this.#down = this.#suspect = false;
-  }
-
-  /** Checks that the topic of actions exists, with the same number of partitions. */
-  async #look(): Promise<void> {
-    this.#lookedMs = performance.now();
-    try {
-      const count = await partitionsOf(this.#producer, this.#actions);
-      this.watched.looked(count);
-      if (count === 0) this.#warn(GONE);
-    } catch {
-      this.#suspect = true;
-    }
+    if (this.#reach.complained(error)) void this.#tick();
   }
 
   /** Makes an error in a callback of the library end the reading, not the process. */

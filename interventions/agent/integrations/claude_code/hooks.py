@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
 from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_PENDING
+from haltline.interventions.agent.frame.session import Answer, FrameworkSession
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.any_json import text_of_blocks, written
 from haltline.interventions.agent.integrations.claude_code.transcript import Transcript, results_in
-from haltline.interventions.agent.integrations.framework_session import Answer, FrameworkSession
+from haltline.interventions.agent.producers.any_json import text_of_blocks, written
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import DEFAULT_AGENT, GuardSettings
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 
-from haltline.interventions.agent.integrations.framework_session import (
+from haltline.interventions.agent.frame.session import (
     Allowed,
     Denied,
     FrameworkSession,
