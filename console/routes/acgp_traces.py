@@ -6,9 +6,8 @@ tool's call follows, proposed and completed. The last event awaits a verdict: wi
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Engine, select
@@ -72,8 +71,7 @@ class Trace(BaseModel):
     had_error: bool = False
 
 
-@dataclass(frozen=True)
-class Processed:
+class Processed(NamedTuple):
     """The decision on a trace."""
 
     trace_id: str

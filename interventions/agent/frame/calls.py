@@ -9,13 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 
-from haltline.interventions.agent.frame.session import (
-    Allowed,
-    Denied,
-    FrameworkSession,
-    tokens,
-    with_hints,
-)
+from haltline.interventions.agent.frame.session import Allowed, Denied, FrameworkSession, tokens, with_hints
 from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Usage
 

@@ -17,13 +17,7 @@ from ag2.events import ModelResponse, TextInput, ToolCallEvent, ToolErrorEvent, 
 from ag2.middleware import BaseMiddleware
 
 from haltline.interventions.agent.frame.calls import NO_PLACE, Results, call_async, turn_async
-from haltline.interventions.agent.frame.session import (
-    NOT_CHECKED,
-    Allowed,
-    FrameworkSession,
-    ResultUnknown,
-    tokens,
-)
+from haltline.interventions.agent.frame.session import NOT_CHECKED, Allowed, FrameworkSession, ResultUnknown, tokens
 from haltline.interventions.agent.guard import Guard
 from haltline.schemas.events import Effect, Usage
 

@@ -14,12 +14,7 @@ from typing import Any, Final
 
 from agent_hooks import Decision, Transform, Verdict
 
-from haltline.interventions.agent.frame.session import (
-    Denied,
-    FrameworkSession,
-    tokens,
-    with_hints,
-)
+from haltline.interventions.agent.frame.session import Denied, FrameworkSession, tokens, with_hints
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Effect, Usage

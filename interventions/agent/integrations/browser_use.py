@@ -18,13 +18,7 @@ from urllib.parse import urlsplit
 from browser_use import ActionResult, Agent
 
 from haltline.interventions.agent.frame.calls import Described, Results, call_async, turn_async
-from haltline.interventions.agent.frame.session import (
-    Allowed,
-    Denied,
-    FrameworkSession,
-    tokens,
-    with_hints,
-)
+from haltline.interventions.agent.frame.session import Allowed, Denied, FrameworkSession, tokens, with_hints
 from haltline.interventions.agent.guard import Guard
 from haltline.schemas.events import Effect
 from haltline.schemas.tool_names import destroying_verb, words

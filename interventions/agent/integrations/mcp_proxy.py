@@ -13,13 +13,7 @@ from typing import IO, BinaryIO, Final
 
 from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.mcp_calls import (
-    Calls,
-    Message,
-    Tools,
-    failed,
-    unreadable,
-)
+from haltline.interventions.agent.integrations.mcp_calls import Calls, Message, Tools, failed, unreadable
 from haltline.interventions.agent.producers.any_json import parsed, written
 
 log: Final = logging.getLogger("haltline.agent")
