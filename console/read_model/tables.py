@@ -204,9 +204,7 @@ incidents = Table(
     *_needed(revision=Integer, open=Boolean, state=String, scope=String, scope_id=String, cause=String),
     Column("session_id", String, index=True),
     Column("agent_id", String, nullable=False),
-    Column("level", Integer, nullable=False),  # rank of the highest level
-    Column("severity", Integer, nullable=False),  # rank; -1: none
-    Column("count", BigInteger, nullable=False),
+    *_needed(level=Integer, severity=Integer, count=BigInteger),  # the highest level and severity by rank; -1: none
     Column("last_ms", BigInteger, nullable=False, index=True),
     Column("assignee", String),
     Column("decision_id", String, nullable=False),

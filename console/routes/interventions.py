@@ -97,9 +97,8 @@ class NewIntervention(BaseModel):
         context = dict(self.context or {})
         if self.remediation_payload is not None:
             context["remediation_payload"] = self.remediation_payload
-        of_record = {name: value for name, value in vars(self).items() if name != "remediation_payload"}
         return InterventionRecord(
-            **of_record
+            **vars(self)
             | {
                 "id": f"int_{hashlib.sha256(name.encode()).hexdigest()[:32]}",
                 "description": self.description or self.action_name,
@@ -112,6 +111,7 @@ class NewIntervention(BaseModel):
                 "reason": self.reason or "",
                 "agent_intent": self.agent_intent or "",
                 "context": context,
+                "remediation_payload": None,  # in the context: another guard's has other fields
                 "timestamp": self.timestamp or now_ms,
                 "created_at": now_ms,
             }

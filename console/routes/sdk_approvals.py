@@ -65,8 +65,7 @@ class ApprovalStatusResponse(BaseModel):
 
     id: str
     approval_id: str
-    status: str
-    """`pending`, `info_requested`, `approved`, `rejected`, `expired` or `cancelled`."""
+    status: Annotated[str, Field(description="pending, info_requested, approved, rejected, expired or cancelled")]
     action_name: str
     run_id: str
     priority: str

@@ -10,16 +10,18 @@ result of their call. CrewAI ignores all other exceptions of a hook, so these ho
 """
 
 import contextlib
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from crewai.hooks.dispatch import HookAborted, InterceptionPoint, scoped_hooks
 
-from haltline.interventions.agent.frame.session import Denied, FrameworkSession, tokens, with_hints
+from haltline.interventions.agent.frame.session import NOT_CHECKED, Denied, FrameworkSession, tokens, with_hints
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Effect
 
+log: Final = logging.getLogger("haltline.agent")
 _ERROR: Final = "Error executing tool: "
 
 
@@ -52,8 +54,11 @@ class _Hooks:
     def before(self, context: Any) -> None:
         try:
             verdict = self._session.before(None, context.tool_name, context.tool_input)
-        except Refused as stopped:
-            verdict = Denied.of(stopped)
+        except Exception as error:
+            refused = error if isinstance(error, Refused) else Refused(NOT_CHECKED, "This call could not be checked.")
+            if refused is not error:
+                log.exception("haltline: session %s: a call could not be checked", self._session.guard.session_id)
+            verdict = Denied.of(refused)
         if isinstance(verdict, Denied):
             self._calls[id(context.tool_input)] = verdict
             raise HookAborted(verdict.text, "haltline") from verdict.refused
