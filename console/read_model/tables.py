@@ -192,7 +192,9 @@ approvals = Table(
     *_needed(session_id=String),
     Column("agent_id", String, nullable=False, index=True),
     Column("state", String, nullable=False, index=True),
-    *_needed(priority=String, since_ms=BigInteger, expires_ms=BigInteger, said_ms=BigInteger, reason=Text, body=Text),
+    *_needed(priority=String, since_ms=BigInteger, expires_ms=BigInteger),
+    Column("said_ms", BigInteger, nullable=False),
+    *_needed(reason=Text, body=Text),
 )
 """The last decision on each request."""
 
