@@ -4,17 +4,19 @@
 // (an entry may be about any tool or target) and, of `interventions`, the partitions of its sessions, each from its end
 // offset when the first session of that partition joined.
 
-import { connected, consumerOf, ended, endOf, endsOf, isLost, producerOf, served, somePartitionsOf } from "./clients.js";
+import {
+  connected, consumerOf, ended, endOf, endsOf, isAway, isLost, partitionsOf, producerOf, served, somePartitionsOf,
+} from "./clients.js";
 import {
   type Consumer, type DeliveryReport, type Library, libraryOf, type LibraryError, type Message, type Place, type Producer,
 } from "./library.js";
 import { Outbox } from "./outbox.js";
 import { partitionOf } from "./partitioner.js";
-import type { WorkerPresence } from "./presence.js";
+import { GONE, LOOK_EVERY_MS, WorkerPresence } from "./presence.js";
 import { rawOf, read } from "./raw.js";
-import { Reachability } from "./reachability.js";
 import { type ControlRecord, controlOf, type Decision } from "./records.js";
 import { type Sealed, sealedOf } from "./seals.js";
+import { Moved, prefixInUse, SETS_KEY } from "./sets.js";
 import type { KafkaSettings } from "./settings.js";
 import type { Outgoing, Report } from "./waiting.js";
 
@@ -48,18 +50,17 @@ interface Reading {
 
 /** Transports the records of the sessions that have joined. Throws for settings that librdkafka, or a key, rejects. */
 export class Connection {
+  readonly watched = new WorkerPresence();
   readonly #settings: KafkaSettings;
   readonly #library: Library;
   readonly #sealed: Sealed | undefined;
   readonly #warn: (message: string) => void;
-  readonly #control: string;
-  readonly #interventions: string;
-  readonly #actions: string;
+  #prefix: string; // of the topics in use
+  #follows = false; // whether that prefix is known; nothing is sent before
   readonly #members = new Map<object, Member>();
   readonly #entries = new Map<string, Buffer>();
   readonly #partitionsRead = new Map<number, boolean>(); // of `interventions`: whether the consumer has it already
   readonly #controlNext = new Map<number, number>(); // of the control topic, by partition
-  readonly #reach: Reachability;
   readonly #outbox: Outbox;
   #joined: Member[] = [];
   #count = 0; // partitions of `interventions`; 0: not known yet
@@ -70,27 +71,38 @@ export class Connection {
   #running: Promise<void> | undefined;
   #stopping = false;
   #wake: (() => void) | undefined;
+  #down = false;
+  #suspect = false;
   #isTicking = false;
+  #complaint = "";
+  #lookedMs = 0;
 
   constructor(settings: KafkaSettings, warn: (message: string) => void) {
     this.#settings = settings;
     this.#warn = warn;
     this.#library = libraryOf();
     this.#sealed = settings.verifyKey === undefined ? undefined : sealedOf(settings.verifyKey, warn);
-    const prefix = settings.topicPrefix;
-    this.#control = `${prefix}control`;
-    this.#interventions = `${prefix}interventions`;
-    this.#actions = `${prefix}actions`;
-    this.#reach = new Reachability({ control: this.#control, actions: this.#actions }, warn);
+    this.#prefix = settings.topicPrefix;
     this.#producer = this.#newProducer();
     consumerOf(this.#library, settings); // reports invalid settings now; it is never connected
-    const line = { isDown: () => this.#reach.isDown, producer: () => (this.#isConnected ? this.#producer : undefined) };
+    const line = {
+      isDown: () => this.#down,
+      producer: () => (this.#follows ? this.#producer : undefined),
+      inUse: (topic: string) => topic.replace(settings.topicPrefix, () => this.#prefix),
+    };
     this.#outbox = new Outbox(settings, line, warn);
   }
 
-  /** Whether workers see the events of this process. */
-  get watched(): WorkerPresence {
-    return this.#reach.watched;
+  get #control(): string {
+    return `${this.#prefix}control`;
+  }
+
+  get #interventions(): string {
+    return `${this.#prefix}interventions`;
+  }
+
+  get #actions(): string {
+    return `${this.#prefix}actions`;
   }
 
   /** Whether the last of its sessions has left. */
@@ -100,7 +112,7 @@ export class Connection {
 
   /** False: the broker did not respond to the last request, or the connection has ended. */
   get up(): boolean {
-    return !(this.#reach.isDown || this.#stopping);
+    return !(this.#down || this.#stopping);
   }
 
   /** Adds a session. False: the connection has ended. */
@@ -165,13 +177,18 @@ export class Connection {
       } catch (error) {
         this.#isTicking = false;
         if (this.#stopping) break;
-        const why = this.#reach.reasonOf(error);
+        if (error instanceof Moved) {
+          this.#entries.clear();
+          continue;
+        }
+        const problem = error instanceof Error ? error.message : String(error);
+        const why = this.#complaint === "" ? problem : `${problem} (${this.#complaint})`;
         if (said === "") this.#warn(`decisions cannot be read: ${why}`);
         said = why;
         this.#loaded = false;
         this.#entries.clear();
         for (const { receiver } of this.#members.values()) receiver.unloaded();
-        this.#reach.isDown = !isLost(error);
+        this.#down = !isLost(error);
         this.#outbox.failed();
         await this.#pause(RETRY_MS);
       }
@@ -187,6 +204,17 @@ export class Connection {
     }
     served(this.#producer);
     this.#isConnected = true;
+  }
+
+  /** Sends to the topics that are read if they are in use. Throws Moved if others are. */
+  #follow(): void {
+    if (this.#follows) return;
+    const prefix = prefixInUse(this.#entries.get(SETS_KEY)) ?? this.#prefix;
+    if (prefix !== this.#prefix) {
+      this.#prefix = prefix;
+      throw new Moved();
+    }
+    this.#follows = true;
     this.#outbox.connected();
   }
 
@@ -206,9 +234,9 @@ export class Connection {
       consumer.assign(await this.#places(reading));
       if (this.#stopping) return;
       this.#reading = reading;
-      this.#reach.restored();
+      this.#down = this.#suspect = false;
       begun();
-      await this.#reach.look(this.#producer);
+      await this.#look();
       if (reading.unread.size === 0) this.#allLoaded();
       timer = setInterval(() => void this.#tick(), TICK_MS);
       consumer.setDefaultConsumeTimeout(CONSUME_MS);
@@ -261,8 +289,9 @@ export class Connection {
     if (reading === undefined || this.#isTicking) return;
     this.#isTicking = true;
     try {
-      await this.#reach.ask(this.#producer);
-      if (!this.#reach.isDown) this.#outbox.catchUp();
+      if (this.#suspect) await this.#probe();
+      if (!this.#down && performance.now() - this.#lookedMs > LOOK_EVERY_MS) await this.#look();
+      if (!this.#down && this.#follows) this.#outbox.catchUp();
       await this.#takeJoined(reading);
       this.#tellWhoJoined(reading);
     } catch (error) {
@@ -307,6 +336,7 @@ export class Connection {
   }
 
   #allLoaded(): void {
+    this.#follow();
     this.#loaded = true;
     const later = new Set([...this.#joined, ...(this.#reading?.joined ?? []).flatMap(({ members }) => members)]);
     for (const member of this.#members.values()) {
@@ -355,7 +385,34 @@ export class Connection {
   }
 
   #onError(error: LibraryError): void {
-    if (this.#reach.complained(error)) void this.#tick();
+    this.#complaint = error.message;
+    if (!isAway(error)) return;
+    this.#suspect = true;
+    void this.#tick();
+  }
+
+  /** Requests metadata: the library reports when a connection ends, not when it is restored. */
+  async #probe(): Promise<void> {
+    try {
+      await partitionsOf(this.#producer, this.#control, true);
+    } catch (error) {
+      if (!this.#down) this.#warn(`the broker is unavailable: ${error instanceof Error ? error.message : String(error)}`);
+      this.#down = true;
+      return;
+    }
+    this.#down = this.#suspect = false;
+  }
+
+  /** Checks that the topic of actions exists, with the same number of partitions. */
+  async #look(): Promise<void> {
+    this.#lookedMs = performance.now();
+    try {
+      const count = await partitionsOf(this.#producer, this.#actions);
+      if (this.#follows || count === 0) this.watched.looked(count); // an older set has fewer
+      if (count === 0) this.#warn(GONE);
+    } catch {
+      this.#suspect = true;
+    }
   }
 
   /** Makes an error in a callback of the library end the reading, not the process. */
