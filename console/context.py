@@ -148,7 +148,15 @@ def _allowed(act: May) -> Callable[..., Awaitable[Who]]:
     return check
 
 
-Viewer = Annotated[Who, Depends(_allowed(May.LOOK))]
-AgentClient = Annotated[Who, Depends(_allowed(May.TELL))]
-OperatorClient = Annotated[Who, Depends(_allowed(May.ACT))]
-PolicyAdmin = Annotated[Who, Depends(_allowed(May.CHANGE))]
+@dataclass(frozen=True)
+class _SdkHeaders:
+    agent_id: Annotated[str | None, Header(alias="x-sentinel-agent-id")] = None
+    run_id: Annotated[str | None, Header(alias="x-sentinel-run-id")] = None
+
+
+SdkHeaders = Annotated[_SdkHeaders, Depends()]
+"""The agent and the run that Agent Sentinel's SDK names in headers."""
+Viewer = Annotated[Who, Depends(_allowed("look"))]
+AgentClient = Annotated[Who, Depends(_allowed("tell"))]
+OperatorClient = Annotated[Who, Depends(_allowed("act"))]
+PolicyAdmin = Annotated[Who, Depends(_allowed("change"))]

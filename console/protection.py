@@ -5,7 +5,7 @@ Pure functions of observations and times; `protection_watch` makes the observati
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from haltline.console import problem_kinds as kinds
 from haltline.console.problem_kinds import Part, Partitions, Problem, ProblemKind
@@ -24,8 +24,7 @@ _MAX_NAMED: Final = 12
 _MAX_TEXTS: Final = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class Flight:
+class Flight(NamedTuple):
     """The last canary in the read model."""
 
     session_id: str

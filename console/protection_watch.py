@@ -12,16 +12,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from sqlalchemy import Engine, select
 
 from haltline.console.problem_kinds import Part, Problem
-from haltline.console.protection import (
-    Flight,
-    Known,
-    answered,
-    compared,
-    fed,
-    problems_of,
-    samples,
-    unanswered,
-)
+from haltline.console.protection import Flight, Known, answered, compared, fed, problems_of, samples, unanswered
 from haltline.console.read_model import tables
 from haltline.console.read_model.feeder import Feeder
 from haltline.console.settings import ConsoleSettings

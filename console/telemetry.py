@@ -7,7 +7,6 @@ from typing import Final
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import Response
 
-from haltline.console.access.keys import May
 from haltline.console.context import ContextDep, admitted
 from haltline.console.http.middleware import RequestMetricsMiddleware
 from haltline.console.read_model.feeder import Feeder
@@ -41,8 +40,8 @@ def install(app: FastAPI, settings: ConsoleSettings) -> Metrics:
         authorization = request.headers.get("authorization", "").encode()
         if token is None or not hmac.compare_digest(authorization, f"Bearer {token}".encode()):
             who = admitted(request, here)
-            if not who.may(May.LOOK):
-                raise HTTPException(403, f"{May.LOOK}: expected a role that may, got {who.role} of {who.name}")
+            if not who.may("look"):
+                raise HTTPException(403, f"look: expected a role that may, got {who.role} of {who.name}")
         return Response(metrics.exposition(), media_type=METRICS_TYPE)
 
     return metrics

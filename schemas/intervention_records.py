@@ -48,8 +48,8 @@ class RiskLevel(StrEnum):
     MINIMAL = "minimal"
 
 
-class InterventionRecord(Record):
-    """One intervention, as `GET /api/v1/interventions` lists it."""
+class InterventionFields(Record):
+    """The fields that a record on a topic and in the platform's API have in common."""
 
     id: Id
     type: RecordType
@@ -79,6 +79,11 @@ class InterventionRecord(Record):
     """The task's goal, if known."""
     original_inputs: JsonObject | None = None
     modified_inputs: JsonObject | None = None
+
+
+class InterventionRecord(InterventionFields):
+    """One intervention."""
+
     remediation_payload: Remediation | None = None
     context: JsonObject = Field(default_factory=dict)
     timestamp: EpochMs

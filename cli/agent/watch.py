@@ -69,8 +69,8 @@ def watch(
 
 def _run(command: list[str], given: dict[str, Any], grace_s: float) -> int:
     """Run the agent's command until it ends. Returns the exit code."""
-    from haltline.interventions.agent.integrations.watching import Watch
     from haltline.interventions.agent.settings import GuardSettings
+    from haltline.interventions.agent.watch.watching import Watch
 
     session = os.environ.get("HALTLINE_SESSION_ID") or uuid.uuid4().hex
     try:
@@ -99,7 +99,7 @@ def _run(command: list[str], given: dict[str, Any], grace_s: float) -> int:
 def _watch_all(policy: Path | None, notify: str, given: dict[str, Any] | None) -> None:
     """Print findings in the histories that grow, until interrupted; `given`, a guard's settings, publishes events."""
     from haltline.cli.policy_option import read_policy
-    from haltline.interventions.agent.integrations.publishing import Publisher
+    from haltline.interventions.agent.producers.publishing import Publisher
     from haltline.interventions.agent.settings import GuardSettings
     from haltline.streams.importing.reading import shown
     from haltline.streams.kafka.log_reader import open_consumer

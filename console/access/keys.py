@@ -7,24 +7,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from haltline.schemas.problems import problem_of
 from haltline.streams.policy.yaml_text import BadYaml, value_of
 
-
-class May(StrEnum):
-    """A permission."""
-
-    LOOK = "look"
-    TELL = "tell"
-    """Report events, and check whether to stop: for agents' SDKs."""
-    ACT = "act"
-    """Kill, release, approve, label."""
-    CHANGE = "change"
-    """Hide records, change policies."""
+May: TypeAlias = Literal["look", "tell", "act", "change"]
+"""A permission. `tell`: report events, and check whether to stop, for agents' SDKs; `act`: kill, release, approve,
+label; `change`: hide records, change policies."""
 
 
 class Role(StrEnum):
@@ -37,10 +29,10 @@ class Role(StrEnum):
 
 
 _ALLOWED: Final[Mapping[Role, frozenset[May]]] = {
-    Role.VIEWER: frozenset({May.LOOK}),
-    Role.AGENT: frozenset({May.TELL}),
-    Role.OPERATOR: frozenset({May.LOOK, May.TELL, May.ACT}),
-    Role.ADMIN: frozenset(May),
+    Role.VIEWER: frozenset({"look"}),
+    Role.AGENT: frozenset({"tell"}),
+    Role.OPERATOR: frozenset({"look", "tell", "act"}),
+    Role.ADMIN: frozenset(get_args(May)),
 }
 
 

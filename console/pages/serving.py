@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 from urllib.parse import parse_qs, quote
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request
@@ -141,7 +141,7 @@ async def sign_in(request: Request, here: ContextDep) -> Response:
         who = None if link is None else link.take(token)
     else:
         who = here.settings.keys.who(form.get("key", [""])[-1].strip())
-    if who is None or not who.may(May.LOOK):
+    if who is None or not who.may("look"):
         problem = "role" if who is not None else "link" if token else "key"
         return RedirectResponse(f"/sign-in?problem={problem}&next={quote(local_path(next_page), safe='/')}", 303)
     response = RedirectResponse(local_path(next_page), 303)
@@ -167,5 +167,5 @@ def signed_in(request: Request) -> JSONResponse:
     session = session_of(request)
     if session is None:
         raise HTTPException(401, "cookie: expected one of a session, got none")
-    may = [act.value for act in May if session.who.may(act)]
+    may = [act for act in get_args(May) if session.who.may(act)]
     return JSONResponse({"name": session.who.name, "role": session.who.role.value, "may": may, "csrf": session.csrf})

@@ -3,19 +3,19 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
-from sqlalchemy import Connection, Engine, bindparam, select
+from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import OperationalError
 
 from haltline.console.read_model import tables
 from haltline.console.read_model.projection import take_in
-from haltline.console.read_model.store import clear, insert_of, put
+from haltline.console.read_model.store import clear, put
 from haltline.console.read_model.topic_bounds import (
     Mismatch,
     Place,
+    advanced,
     gaps_of,
     is_of_older,
     mismatches,
@@ -350,7 +350,7 @@ class Feeder:
             place = self._short(record.topic, record.partition)
             first, _ = spans.get(place, (record.offset, 0))
             spans[place] = (first, record.offset + 1)
-        moves = _advanced(connection.dialect.name)
+        moves = advanced(connection.dialect.name)
         for (topic, partition), (first, after) in spans.items():
             at = {"topic": topic, "partition": partition, "next": after, "first": first}
             if not connection.execute(moves, at).rowcount:
@@ -382,18 +382,6 @@ def as_read(record: LogRecord) -> KafkaRecord:
     at_ms = record.timestamp or None
     return KafkaRecord(
         record.topic, record.partition, record.offset, at_ms, record.key, record.value, tuple(record.headers)
-    )
-
-
-@cache
-def _advanced(dialect: str) -> Any:
-    """A statement that advances a partition's offset if it is not beyond `first` yet."""
-    table = tables.offsets
-    insert = insert_of(dialect, table).values({name: bindparam(name) for name in ("topic", "partition", "next")})
-    return insert.on_conflict_do_update(
-        index_elements=[table.c.topic, table.c.partition],
-        set_={"next": insert.excluded.next},
-        where=table.c.next <= bindparam("first"),
     )
 
 

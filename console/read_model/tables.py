@@ -63,28 +63,13 @@ def _words() -> Column[str]:
 
 versions = Table("haltline_version", metadata, Column("version", Integer, primary_key=True))
 
-offsets = Table(
-    "offsets",
-    metadata,
-    *_key(topic=String, partition=Integer),
-    Column("next", BigInteger, nullable=False),
-)
+offsets = Table("offsets", metadata, *_key(topic=String, partition=Integer), *_needed(next=BigInteger))
 """The next offset of each partition; written in the transaction of the rows."""
 
-gaps = Table(
-    "gaps",
-    metadata,
-    *_key(topic=String, partition=Integer, first=BigInteger),
-    Column("after", BigInteger, nullable=False),
-)
+gaps = Table("gaps", metadata, *_key(topic=String, partition=Integer, first=BigInteger), *_needed(after=BigInteger))
 """Ranges of offsets (end exclusive) whose records the broker deleted before they were read."""
 
-topic_ids = Table(
-    "topic_ids",
-    metadata,
-    Column("topic", String, primary_key=True),
-    Column("id", String, nullable=False),
-)
+topic_ids = Table("topic_ids", metadata, *_key(topic=String), *_needed(id=String))
 """The topic id that the offsets belong to, if the cluster has ids: a recreated topic has another one."""
 
 records = Table(
@@ -133,7 +118,7 @@ sessions = Table(
     Column("parent_session_id", String),
     Column("goal", Text, nullable=False, default=""),
     Column("named_at", Text, nullable=False, default="{}"),  # of the above names: time, partition, offset, as JSON
-    Column("first_ms", BigInteger, nullable=False),
+    *_needed(first_ms=BigInteger),
     Column("last_ms", BigInteger, nullable=False, index=True),
     Column("events", Integer, nullable=False, default=0),
     Column("interventions", Integer, nullable=False, default=0),
@@ -194,18 +179,17 @@ of them."""
 spent = Table(
     "spent",
     metadata,
-    Column("minute", Integer, primary_key=True),  # since 1970
-    Column("session_id", String, primary_key=True),
-    Column("cost_usd", Float, nullable=False),
+    *_key(minute=Integer, session_id=String),
+    *_needed(cost_usd=Float),
     sqlite_with_rowid=False,
 )
-"""The amount that a session reported as spent in a minute of its event time."""
+"""The amount that a session reported as spent in a minute (since 1970) of its event time."""
 
 approvals = Table(
     "approvals",
     metadata,
-    Column("request_id", String, primary_key=True),
-    Column("session_id", String, nullable=False),
+    *_key(request_id=String),
+    *_needed(session_id=String),
     Column("agent_id", String, nullable=False, index=True),
     Column("state", String, nullable=False, index=True),
     *_needed(priority=String, since_ms=BigInteger, expires_ms=BigInteger),
@@ -222,9 +206,7 @@ incidents = Table(
     *_needed(revision=Integer, open=Boolean, state=String, scope=String, scope_id=String, cause=String),
     Column("session_id", String, index=True),
     Column("agent_id", String, nullable=False),
-    Column("level", Integer, nullable=False),  # rank of the highest level
-    Column("severity", Integer, nullable=False),  # rank; -1: none
-    Column("count", BigInteger, nullable=False),
+    *_needed(level=Integer, severity=Integer, count=BigInteger),  # the highest level and severity by rank; -1: none
     Column("last_ms", BigInteger, nullable=False, index=True),
     Column("assignee", String),
     Column("decision_id", String, nullable=False),
@@ -252,7 +234,7 @@ text_search.keep_index(names)
 control = Table(
     "control",
     metadata,
-    Column("key", String, primary_key=True),
+    *_key(key=String),
     *_needed(scope=String, id=String, state=String, since_ms=BigInteger, body=Text),
 )
 """The restrictions in force."""
@@ -272,18 +254,8 @@ spending = Table(
 turns = Table("turns", kept, Column("id", Integer, primary_key=True), Column("count", BigInteger, nullable=False))
 """One row that every budget check updates first, which serializes the checks of all processes."""
 
-taken = Table(
-    "taken",
-    kept,
-    Column("request_id", String, primary_key=True),
-    Column("time_ms", BigInteger, nullable=False),
-)
+taken = Table("taken", kept, *_key(request_id=String), *_needed(time_ms=BigInteger))
 """Approvals that their client has received, each once: each allows one call."""
 
-tools = Table(
-    "tools",
-    kept,
-    *_key(agent_id=String, name=String),
-    *_needed(body=Text, since_ms=BigInteger),
-)
+tools = Table("tools", kept, *_key(agent_id=String, name=String), *_needed(body=Text, since_ms=BigInteger))
 """The tools that agents have registered."""

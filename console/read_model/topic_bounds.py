@@ -1,13 +1,14 @@
-"""Comparison of the read model's offsets with the topics' present bounds."""
+"""The read model's offsets: compared with the topics' present bounds, and advanced."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from haltline.console.read_model import tables
-from haltline.console.read_model.store import put
+from haltline.console.read_model.store import insert_of, put
 from haltline.schemas.topics import Topics
 
 Place = tuple[str, int]
@@ -89,3 +90,15 @@ def gaps_of(connection: Connection) -> list[Mismatch]:
         Mismatch(topic=row.topic, partition=row.partition, reached=row.first, begins=row.after, ends=row.after)
         for row in rows
     ]
+
+
+@cache
+def advanced(dialect: str) -> Any:
+    """A statement that advances a partition's offset if it is not beyond `first` yet."""
+    table = tables.offsets
+    insert = insert_of(dialect, table).values({name: bindparam(name) for name in ("topic", "partition", "next")})
+    return insert.on_conflict_do_update(
+        index_elements=[table.c.topic, table.c.partition],
+        set_={"next": insert.excluded.next},
+        where=table.c.next <= bindparam("first"),
+    )

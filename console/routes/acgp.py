@@ -12,7 +12,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ValidationError
 from starlette.concurrency import run_in_threadpool
 
-from haltline.console.access.keys import May, Who
+from haltline.console.access.keys import Who
 from haltline.console.context import AgentClient, Context, ContextDep
 from haltline.console.http.routing import NotFinite, StrictRoute, loads
 from haltline.console.request_limits import MAX_BODY_BYTES
@@ -198,7 +198,7 @@ def _event(name: str, data: dict[str, Any]) -> bytes:
 
 
 def _found(here: Context, who: Who, trace_id: str) -> tuple[str, traces.Processed | None]:
-    known, found = traces.processed(here.engine, trace_id, None if who.may(May.LOOK) else who.name)
+    known, found = traces.processed(here.engine, trace_id, None if who.may("look") else who.name)
     return ("processed" if found is not None else "pending" if known else "not_found"), found
 
 

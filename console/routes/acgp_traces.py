@@ -6,9 +6,8 @@ tool's call follows, proposed and completed. The last event awaits a verdict: wi
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Engine, select
@@ -16,7 +15,7 @@ from sqlalchemy import Engine, select
 from haltline.console.read_model import tables
 from haltline.console.routes.ingest import CLEANING
 from haltline.interventions.acgp.scores import ctq, scores_of
-from haltline.interventions.agent.integrations.cleaning import cleaned
+from haltline.interventions.agent.producers.cleaning import cleaned
 from haltline.interventions.vocabularies import acgp
 from haltline.schemas import wire
 from haltline.schemas.decisions import Decision
@@ -72,8 +71,7 @@ class Trace(BaseModel):
     had_error: bool = False
 
 
-@dataclass(frozen=True)
-class Processed:
+class Processed(NamedTuple):
     """The decision on a trace."""
 
     trace_id: str

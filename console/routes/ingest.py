@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Header, HTTPException
+from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from sqlalchemy import Engine, select
 
-from haltline.console.context import AgentClient, Context, ContextDep, Viewer
+from haltline.console.context import AgentClient, Context, ContextDep, SdkHeaders, Viewer
 from haltline.console.http.routing import StrictRoute
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import put, values
 from haltline.console.routes import spending as budgets
-from haltline.interventions.agent.integrations.cleaning import cleaned
+from haltline.interventions.agent.producers.cleaning import cleaned
 from haltline.interventions.agent.redaction.secrets import redact
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
@@ -265,19 +265,13 @@ class Accepted(BaseModel):
 
 
 @router.post("/ingest", status_code=202, responses={400: {"description": "No entry of it can be read."}})
-def ingest(
-    here: ContextDep,
-    who: AgentClient,
-    batch: Batch,
-    x_sentinel_agent_id: Annotated[str | None, Header()] = None,
-    x_sentinel_run_id: Annotated[str | None, Header()] = None,
-) -> Accepted:
+def ingest(here: ContextDep, who: AgentClient, batch: Batch, sdk: SdkHeaders) -> Accepted:
     """Publishes agents' actions, to which all rules apply. Returns when the broker has confirmed all of them.
 
     Unreadable entries are refused one by one; the others are published.
     """
-    session_id = batch.run_id or x_sentinel_run_id or f"run-of-{batch.agent_id or x_sentinel_agent_id or who.name}"
-    agent_id = batch.agent_id or x_sentinel_agent_id or who.name
+    agent_id = batch.agent_id or sdk.agent_id or who.name
+    session_id = batch.run_id or sdk.run_id or f"run-of-{agent_id}"
     events: list[ActionEvent] = []
     spent: list[budgets.Spent] = []
     rejected: list[Rejected] = []

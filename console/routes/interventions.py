@@ -5,17 +5,23 @@ import json
 import time
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Header, HTTPException, Query, Response
+from fastapi import APIRouter, Depends, HTTPException, Query, Response
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from pydantic_core import from_json
 
-from haltline.console.context import AgentClient, ContextDep, PolicyAdmin, Viewer
+from haltline.console.context import AgentClient, ContextDep, PolicyAdmin, SdkHeaders, Viewer
 from haltline.console.http.routing import NO_SUCH_ID, Limit, Page, Skip, StrictRoute, answer
 from haltline.console.read_model import intervention_queries
 from haltline.console.read_model.intervention_queries import InterventionFilter
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import ScopeKind
-from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
+from haltline.schemas.intervention_records import (
+    InterventionFields,
+    InterventionRecord,
+    RecordOutcome,
+    RecordType,
+    RiskLevel,
+)
 from haltline.schemas.payloads import Usd
 from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Text, rfc3339
 from haltline.streams.operator.command_factory import make_command
@@ -91,9 +97,8 @@ class NewIntervention(BaseModel):
         context = dict(self.context or {})
         if self.remediation_payload is not None:
             context["remediation_payload"] = self.remediation_payload
-        of_record = {name: value for name, value in vars(self).items() if name != "remediation_payload"}
         return InterventionRecord(
-            **of_record
+            **vars(self)
             | {
                 "id": f"int_{hashlib.sha256(name.encode()).hexdigest()[:32]}",
                 "description": self.description or self.action_name,
@@ -106,38 +111,16 @@ class NewIntervention(BaseModel):
                 "reason": self.reason or "",
                 "agent_intent": self.agent_intent or "",
                 "context": context,
+                "remediation_payload": None,  # in the context: another guard's has other fields
                 "timestamp": self.timestamp or now_ms,
                 "created_at": now_ms,
             }
         )
 
 
-class Intervention(BaseModel):
+class Intervention(InterventionFields):
     """A record in the platform's API."""
 
-    model_config = ConfigDict(extra="allow")
-
-    id: str
-    type: str
-    outcome: str
-    action_name: str
-    description: str
-    agent_id: str
-    run_id: str
-    mission_id: str | None = None
-    task_id: str | None = None
-    policy_id: str
-    policy_name: str
-    risk_level: str
-    estimated_cost_usd: float
-    actual_cost_usd: float
-    cost_prevented_usd: float
-    attempt: int
-    blast_radius: str
-    reason: str
-    agent_intent: str
-    original_inputs: JsonObject | None
-    modified_inputs: JsonObject | None
     remediation_payload: JsonObject | None
     context: JsonObject
     timestamp: str
@@ -260,15 +243,9 @@ def intervention(here: ContextDep, _: Viewer, record_id: str) -> Intervention:
 
 @router.post("", status_code=201, response_model=Intervention)
 @router.post("/", status_code=201, include_in_schema=False)
-def create(
-    here: ContextDep,
-    who: AgentClient,
-    new: NewIntervention,
-    x_sentinel_agent_id: Annotated[str | None, Header()] = None,
-    x_sentinel_run_id: Annotated[str | None, Header()] = None,
-) -> Response:
+def create(here: ContextDep, who: AgentClient, new: NewIntervention, sdk: SdkHeaders) -> Response:
     """Stores a record of another system's guard. The same record sent again counts once."""
-    record = new.record(agent_id=x_sentinel_agent_id, run_id=x_sentinel_run_id)
+    record = new.record(agent_id=sdk.agent_id, run_id=sdk.run_id)
     here.send(
         make_command(
             CommandKind.RECORD, ScopeKind.SESSION, record.run_id, by=who.name, reason="sent by its guard", record=record

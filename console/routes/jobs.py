@@ -8,8 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from pydantic import BaseModel, Field
@@ -42,23 +41,11 @@ _REST_EVERY: Final = 50
 """After this many records, the thread yields to the other threads of this process."""
 
 
-class JobKind(StrEnum):
-    """The kind of a job."""
-
-    BACKTEST = "backtest"
-    """The decisions of a policy, compared with another one's."""
-    REPLAY = "replay"
-    """The present decisions of a policy, compared with the recorded ones."""
-
-
-class JobState(StrEnum):
-    """The state of a job."""
-
-    WAITING = "waiting"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
+JobKind: TypeAlias = Literal["backtest", "replay"]
+"""The kind of a job. `backtest`: the decisions of a policy, compared with another one's; `replay`: the present
+decisions of a policy, compared with the recorded ones."""
+JobState: TypeAlias = Literal["waiting", "running", "done", "failed", "cancelled"]
+"""The state of a job."""
 
 
 class TooMany(Exception):
@@ -83,7 +70,7 @@ class Job:
     sessions: tuple[str, ...] = ()
     """Empty: all of the range."""
     job_id: str = field(default_factory=lambda: f"job_{uuid.uuid4().hex}")
-    state: JobState = JobState.WAITING
+    state: JobState = "waiting"
     records: int = 0
     """The number read so far."""
     of: int = 0
@@ -107,7 +94,7 @@ class Jobs:
     def add(self, job: Job) -> None:
         """Add a job to the queue. Raises TooMany."""
         with self._lock:
-            if sum(one.state is JobState.WAITING for one in self._jobs.values()) >= _WAITING:
+            if sum(one.state == "waiting" for one in self._jobs.values()) >= _WAITING:
                 raise TooMany(f"jobs: expected fewer than {_WAITING} that wait, got one more")
             self._jobs[job.job_id] = job
             while len(self._jobs) > _KEPT:
@@ -132,16 +119,16 @@ class Jobs:
 
     def _run(self, job: Job) -> None:
         try:
-            job.state = JobState.RUNNING
+            job.state = "running"
             _require_not_cancelled(job)
-            job.result = (_backtest if job.kind is JobKind.BACKTEST else _replay)(self._settings, job)
-            job.state = JobState.DONE
+            job.result = (_backtest if job.kind == "backtest" else _replay)(self._settings, job)
+            job.state = "done"
         except _Cancelled:
-            job.state = JobState.CANCELLED
+            job.state = "cancelled"
         except Exception as failure:
             # A missing range or an unreachable broker: the job's client gets the reason, and the next job runs.
             log.warning("job %s of %s failed: %s", job.job_id, job.by, failure)
-            job.error, job.state = str(failure)[:2000] or repr(failure), JobState.FAILED
+            job.error, job.state = str(failure)[:2000] or repr(failure), "failed"
         job.ended_ms = time.time_ns() // 1_000_000
 
 

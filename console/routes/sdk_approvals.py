@@ -7,12 +7,12 @@ requested call: its client receives it once, and thereby uses it.
 import uuid
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, HTTPException, Query, Response
+from fastapi import APIRouter, HTTPException, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import delete, func, select
 
-from haltline.console.access.keys import May, Who
-from haltline.console.context import AgentClient, Context, ContextDep
+from haltline.console.access.keys import Who
+from haltline.console.context import AgentClient, Context, ContextDep, SdkHeaders
 from haltline.console.http.routing import StrictRoute
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import insert_of, values
@@ -65,8 +65,7 @@ class ApprovalStatusResponse(BaseModel):
 
     id: str
     approval_id: str
-    status: str
-    """`pending`, `info_requested`, `approved`, `rejected`, `expired` or `cancelled`."""
+    status: Annotated[str, Field(description="pending, info_requested, approved, rejected, expired or cancelled")]
     action_name: str
     run_id: str
     priority: str
@@ -114,12 +113,11 @@ def ask(
     who: AgentClient,
     body: ApprovalRequest,
     response: Response,
-    x_sentinel_agent_id: Annotated[str | None, Header()] = None,
-    x_sentinel_run_id: Annotated[str | None, Header()] = None,
+    sdk: SdkHeaders,
 ) -> ApprovalStatusResponse:
     """Adds a request to the inbox. It is refused unless a person approves it in time."""
-    agent_id = (body.agent_id or x_sentinel_agent_id or who.name)[:256]
-    session_id = (body.run_id or x_sentinel_run_id or f"run-of-{agent_id}")[:256]
+    agent_id = (body.agent_id or sdk.agent_id or who.name)[:256]
+    session_id = (body.run_id or sdk.run_id or f"run-of-{agent_id}")[:256]
     _require_room(here, session_id)
     inputs = None if body.action_inputs is None else plain(body.action_inputs, max_bytes=_MAX_ARGS_BYTES).value
     costs = f"; costs {body.estimated_cost:g} USD" if body.estimated_cost else ""
@@ -234,7 +232,7 @@ def _find(here: Context, who: Who, request_id: str) -> tuple[Decision, Approval]
     body = next(iter(values(here.engine, select(table.body).where(table.request_id == request_id))), None)
     decision = None if body is None else wire.decode(Decision, body.encode())
     approval = None if decision is None else decision.approval
-    if decision is None or approval is None or not (approval.asked_by == who.name or who.may(May.LOOK)):
+    if decision is None or approval is None or not (approval.asked_by == who.name or who.may("look")):
         raise HTTPException(404, f"request {request_id}: expected one that {who.name} asked for, got none of this id")
     return decision, approval
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query
@@ -24,15 +23,8 @@ _LOOKED_AT: Final = 200
 _MAX_TEXT: Final = 300
 
 
-class SearchKind(StrEnum):
-    """The kinds of matches."""
-
-    SESSION = "session"
-    AGENT = "agent"
-    TARGET = "target"
-    TOOL = "tool"
-    INCIDENT = "incident"
-    INTERVENTION = "intervention"
+SearchKind: TypeAlias = Literal["session", "agent", "target", "tool", "incident", "intervention"]
+"""The kind of a match."""
 
 
 class SearchResult(BaseModel):
@@ -143,18 +135,18 @@ _S: Final = tables.sessions.c
 _I: Final = tables.incidents.c
 _V: Final = tables.interventions.c
 _SEARCHED: Final = {
-    SearchKind.SESSION: _Searched(tables.sessions, _S.session_id, _S.last_ms, "/sessions/", lambda row: row["goal"]),
-    SearchKind.AGENT: _named("agent", "/sessions?agent_id=", "sessions of this agent"),
-    SearchKind.TARGET: _named("target", "/interventions?search=", "interventions on this target", is_indexed=True),
-    SearchKind.TOOL: _named("tool", "/interventions?action_name=", "interventions on calls of this tool"),
-    SearchKind.INCIDENT: _Searched(
+    "session": _Searched(tables.sessions, _S.session_id, _S.last_ms, "/sessions/", lambda row: row["goal"]),
+    "agent": _named("agent", "/sessions?agent_id=", "sessions of this agent"),
+    "target": _named("target", "/interventions?search=", "interventions on this target", is_indexed=True),
+    "tool": _named("tool", "/interventions?action_name=", "interventions on calls of this tool"),
+    "incident": _Searched(
         tables.incidents,
         _I.incident_id,
         _I.last_ms,
         "/incidents/",
         lambda row: f"{row['cause']} of {row['scope']} {row['scope_id']}",
     ),
-    SearchKind.INTERVENTION: _Searched(
+    "intervention": _Searched(
         tables.interventions,
         _V.id,
         _V.time_ms,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from math import fsum
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 from fastapi import APIRouter, Header
 from fastapi.responses import JSONResponse
@@ -27,8 +27,7 @@ _S: Final = tables.spending.c
 _SPENT: Final = 0
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """A future call."""
 
     action: str
@@ -37,8 +36,7 @@ class Call:
     group_id: str = ""
 
 
-@dataclass(frozen=True)
-class Spent:
+class Spent(NamedTuple):
     """A completed call."""
 
     id: str

@@ -18,7 +18,7 @@ from haltline.interventions.levels.default_levels import cause_of_rule
 from haltline.interventions.state.open_incident import About, OpenIncident
 from haltline.interventions.state.session_control import digest
 from haltline.schemas.control import Command, CommandKind
-from haltline.schemas.decisions import ApprovalState, Decision, Level, Mode
+from haltline.schemas.decisions import Approval, ApprovalState, Decision, Level, Mode
 from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
 from haltline.schemas.policy import Policy
@@ -81,20 +81,14 @@ def note(
         incident.joined.append(cause)
     if _take_over(incident, decision):
         change = IncidentChange.ESCALATED
-    approval = decision.approval
-    asks = (
-        approval is not None
-        and approval.state in _WAITS
-        and approval.request_id != incident.request_id
-        and (incident.request_id is None or cause == REQUESTED)
-    )
-    if approval is not None and asks:
+    approval = _new_request(incident, decision.approval, cause)
+    if approval is not None:
         incident.request_id = approval.request_id
         change = IncidentChange.APPROVAL if change is IncidentChange.COUNTED else change
     if change is IncidentChange.COUNTED and cause in before.causes and not _is_recorded(incident.count):
         incident.revision += 1
         return records
-    state = approval.state if approval is not None and asks else None
+    state = None if approval is None else approval.state
     records.append(
         incident.next_revision(
             change, about, decision.time, approval=state, before=before if before != incident.now() else None
@@ -227,6 +221,13 @@ def _opened(about: About, decision: Decision, cause: str) -> OpenIncident:
         rule=decision.detector,
         target=decision.target,
     )
+
+
+def _new_request(incident: OpenIncident, approval: Approval | None, cause: str) -> Approval | None:
+    """Return the request of a decision if it is open, and becomes the incident's."""
+    if approval is None or approval.state not in _WAITS or approval.request_id == incident.request_id:
+        return None
+    return approval if incident.request_id is None or cause == REQUESTED else None
 
 
 def _take_over(incident: OpenIncident, decision: Decision) -> bool:

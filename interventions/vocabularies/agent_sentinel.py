@@ -8,6 +8,7 @@ from haltline.interventions.payloads.remediation import BUDGETS, EVIDENCE, LOOPS
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
+from haltline.schemas.record import JsonObject
 
 _LOOPS_ACROSS: Final = frozenset({"agent_destruction", "respawn", "spawn_storm", "target_destruction"})
 _BUDGETS_ACROSS: Final = frozenset({"agent_budget", "mission_budget"})
@@ -30,10 +31,6 @@ def record_of(
     if not decision.detector and decision.level is Level.ALLOW and not decision.flag:
         return None
     inputs = None if event is None else event.args
-    changes = Changes(decision.arguments or {}, decision.without_arguments or ())
-    changed = None
-    if decision.arguments is not None or decision.without_arguments:
-        changed = changes.put if inputs is None else changes.of(inputs)
     kind, outcome = type_of(decision), resolution or outcome_of(decision)
     prevented = outcome in (RecordOutcome.BLOCKED, RecordOutcome.REJECTED_AFTER_REVIEW)
     return InterventionRecord(
@@ -57,14 +54,9 @@ def record_of(
         reason=decision.reason,
         agent_intent=intent,
         original_inputs=inputs,
-        modified_inputs=changed,
+        modified_inputs=_changed(decision, inputs),
         remediation_payload=decision.remediation,
-        context={
-            "level": decision.level.value,
-            "mode": decision.mode.value,
-            **({"would": decision.would.value} if decision.would is not None else {}),
-            **({"kill_switch": _switch(decision.scope)} if decision.level is Level.KILL else {}),
-        },
+        context=_context(decision),
         timestamp=decision.time,
         created_at=decision.decided_at,
     )
@@ -74,9 +66,21 @@ render = record_of
 """The record of a decision alone."""
 
 
-def _switch(scope: ScopeKind) -> str:
-    """Return the scope of the kill switch; Agent Sentinel has run, agent and mission."""
-    return "run" if scope is ScopeKind.SESSION else scope.value
+def _changed(decision: Decision, inputs: JsonObject | None) -> JsonObject | None:
+    """Return the arguments as the decision changes them; of unknown inputs only the changes, None without any."""
+    if decision.arguments is None and not decision.without_arguments:
+        return None
+    changes = Changes(decision.arguments or {}, decision.without_arguments or ())
+    return changes.put if inputs is None else changes.of(inputs)
+
+
+def _context(decision: Decision) -> JsonObject:
+    context = {"level": decision.level.value, "mode": decision.mode.value}
+    if decision.would is not None:
+        context["would"] = decision.would.value
+    if decision.level is Level.KILL:  # the kill switch of Agent Sentinel: run, agent and mission
+        context["kill_switch"] = "run" if decision.scope is ScopeKind.SESSION else decision.scope.value
+    return context
 
 
 def type_of(decision: Decision) -> RecordType:

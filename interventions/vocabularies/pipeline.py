@@ -1,41 +1,26 @@
 """pipeline_ex: graduated interventions, and the step reviewer's decisions allow, warn, modify, block."""
 
 from collections.abc import Mapping
-from enum import StrEnum
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.findings import Severity
 from haltline.schemas.payloads import Incident, Rollback
 from haltline.schemas.record import EpochMs, JsonObject, Name, Record, Text
 
-
-class Intervention(StrEnum):
-    """The intervention on the agent."""
-
-    SOFT_CORRECTION = "soft_correction"
-    CONTEXT_REINFORCEMENT = "context_reinforcement"
-    RESOURCE_THROTTLING = "resource_throttling"
-    MANUAL_INTERVENTION = "manual_intervention"
-    CHECKPOINT_ROLLBACK = "checkpoint_rollback"
-    EMERGENCY_STOP = "emergency_stop"
-
-
-class Review(StrEnum):
-    """The step reviewer's decision on one action."""
-
-    ALLOW = "allow"
-    WARN = "warn"
-    MODIFY = "modify"
-    BLOCK = "block"
-
-
-class Result(StrEnum):
-    """How the pipeline continues."""
-
-    CONTINUE = "continue"
-    RECOVERY_NEEDED = "recovery_needed"
-    STOP = "stop"
+Intervention: TypeAlias = Literal[
+    "soft_correction",
+    "context_reinforcement",
+    "resource_throttling",
+    "manual_intervention",
+    "checkpoint_rollback",
+    "emergency_stop",
+]
+"""The intervention on the agent."""
+Review: TypeAlias = Literal["allow", "warn", "modify", "block"]
+"""The step reviewer's decision on one action."""
+Result: TypeAlias = Literal["continue", "recovery_needed", "stop"]
+"""How the pipeline continues."""
 
 
 class Injected(Record):
@@ -67,23 +52,23 @@ class PipelineRecord(Record):
 
 _TYPE: Final[Mapping[Level, Intervention | None]] = {
     Level.ALLOW: None,
-    Level.NUDGE: Intervention.SOFT_CORRECTION,
-    Level.REINFORCE: Intervention.CONTEXT_REINFORCEMENT,
-    Level.THROTTLE: Intervention.RESOURCE_THROTTLING,
-    Level.PAUSE: Intervention.MANUAL_INTERVENTION,
+    Level.NUDGE: "soft_correction",
+    Level.REINFORCE: "context_reinforcement",
+    Level.THROTTLE: "resource_throttling",
+    Level.PAUSE: "manual_intervention",
     Level.BLOCK: None,
-    Level.ROLLBACK: Intervention.CHECKPOINT_ROLLBACK,
-    Level.KILL: Intervention.EMERGENCY_STOP,
+    Level.ROLLBACK: "checkpoint_rollback",
+    Level.KILL: "emergency_stop",
 }
 
 
 def review_of(decision: Decision) -> Review:
     """Return the review: a refusal comes before changed arguments, and these before a warning."""
     if decision.level >= Level.PAUSE:
-        return Review.BLOCK
+        return "block"
     if decision.arguments is not None or decision.without_arguments or decision.limits is not None:
-        return Review.MODIFY
-    return Review.ALLOW if decision.level is Level.ALLOW else Review.WARN
+        return "modify"
+    return "allow" if decision.level is Level.ALLOW else "warn"
 
 
 def render(decision: Decision) -> PipelineRecord:
@@ -92,7 +77,7 @@ def render(decision: Decision) -> PipelineRecord:
     kind = _TYPE[decision.level] if decision.scope is ScopeKind.SESSION else None
     message = None
     if kind is not None and decision.message:
-        metadata = {"type": "intervention", "intervention_type": kind.value, "issue_type": decision.detector}
+        metadata = {"type": "intervention", "intervention_type": kind, "issue_type": decision.detector}
         if decision.checkpoint is not None:
             metadata["checkpoint_id"] = decision.checkpoint
         message = Injected(content=decision.message, metadata=metadata)
@@ -116,7 +101,7 @@ def render(decision: Decision) -> PipelineRecord:
 
 def _result(decision: Decision) -> Result:
     if decision.level is Level.KILL:
-        return Result.STOP
+        return "stop"
     if decision.rollback is not None and decision.rollback.recovery_needed:
-        return Result.RECOVERY_NEEDED
-    return Result.CONTINUE
+        return "recovery_needed"
+    return "continue"

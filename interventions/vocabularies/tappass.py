@@ -1,7 +1,6 @@
 """TapPass: allow or deny of one call, the session kill of the loop guard, and its row in the audit."""
 
-from enum import StrEnum
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from haltline.interventions.levels.default_levels import LOOP_GUARD
 from haltline.schemas.decisions import Decision, Level
@@ -10,23 +9,10 @@ from haltline.schemas.record import EpochMs, Id, Name, Record, Text
 KILLED: Final = "session_killed_loop_guard"
 
 
-class Verdict(StrEnum):
-    """The verdict on one call."""
-
-    ALLOW = "allow"
-    DENY = "deny"
-    REDACT = "redact"
-    """Allowed, with other arguments."""
-
-
-class Event(StrEnum):
-    """Events of the guard."""
-
-    LOOP_SUSPECTED = "loop_suspected"
-    LOOP_DETECTED = "loop_detected"
-    POLICY_BLOCK = "policy_block"
-    DETECTION = "detection"
-    TOOL_CALL = "tool_call"
+Verdict: TypeAlias = Literal["allow", "deny", "redact"]
+"""The verdict on one call; `redact`: allowed, with other arguments."""
+Event: TypeAlias = Literal["loop_suspected", "loop_detected", "policy_block", "detection", "tool_call"]
+"""Events of the guard."""
 
 
 class AuditRow(Record):
@@ -76,16 +62,16 @@ def render(decision: Decision) -> AuditRow:
 
 def _verdict(decision: Decision) -> Verdict:
     if decision.level >= Level.PAUSE:
-        return Verdict.DENY
-    return Verdict.REDACT if decision.arguments or decision.without_arguments else Verdict.ALLOW
+        return "deny"
+    return "redact" if decision.arguments or decision.without_arguments else "allow"
 
 
 def _event(decision: Decision, *, loop: bool) -> Event:
     if loop:
-        return Event.LOOP_DETECTED if decision.level >= Level.PAUSE else Event.LOOP_SUSPECTED
+        return "loop_detected" if decision.level >= Level.PAUSE else "loop_suspected"
     if decision.level >= Level.PAUSE:
-        return Event.POLICY_BLOCK
-    return Event.DETECTION if decision.detector else Event.TOOL_CALL
+        return "policy_block"
+    return "detection" if decision.detector else "tool_call"
 
 
 def _mild(decision: Decision) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from haltline.interventions.agent.integrations.any_json import text_of_blocks
+from haltline.interventions.agent.producers.any_json import text_of_blocks
 from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import proposals, text_of
 from haltline.streams.importing.reading import Content, Source

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from haltline.interventions.agent.integrations.any_json import text_of_blocks
+from haltline.interventions.agent.producers.any_json import text_of_blocks
 from haltline.streams.importing.messages import args_of, parsed, text_of
 from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.spans import Part

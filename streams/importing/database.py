@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from haltline.interventions.agent.integrations.any_json import readable
+from haltline.interventions.agent.producers.any_json import readable
 from haltline.streams.importing.reading import NotReadable
 
 MAGIC: Final = b"SQLite format 3\0"

@@ -6,8 +6,8 @@ from typing import Final
 
 import orjson
 
-from haltline.interventions.agent.integrations.cleaning import cleaned
 from haltline.interventions.agent.novelty import SeenBySession
+from haltline.interventions.agent.producers.cleaning import cleaned
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import otel, wire
 from haltline.schemas.events import ActionEvent

@@ -5,7 +5,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from haltline.interventions.agent.integrations.any_json import text_of_blocks
+from haltline.interventions.agent.producers.any_json import text_of_blocks
 from haltline.schemas.events import Kind
 from haltline.streams.importing.database import rows, tables, value_in
 from haltline.streams.importing.messages import text_of

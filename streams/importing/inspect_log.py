@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from haltline.interventions.agent.integrations.any_json import readable
+from haltline.interventions.agent.producers.any_json import readable
 from haltline.schemas.events import Outcome
 from haltline.streams.importing import archive, spans
 from haltline.streams.importing.messages import Proposal, args_of, text_of

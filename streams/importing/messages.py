@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from haltline.interventions.agent.integrations.any_json import text_of_blocks
+from haltline.interventions.agent.producers.any_json import text_of_blocks
 from haltline.streams.importing.values import id_of, inside, objects
 
 _MAX_DEPTH = 12

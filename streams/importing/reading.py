@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
-from haltline.interventions.agent.integrations.any_json import readable
+from haltline.interventions.agent.producers.any_json import readable
 from haltline.streams.importing.values import objects
 
 MAX_VALUE_BYTES: Final = 512 * 2**20

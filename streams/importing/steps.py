@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from haltline.interventions.agent.call import describe_output
 from haltline.interventions.agent.calls.event_publisher import made
-from haltline.interventions.agent.integrations.cleaning import cleaned_error, describe_arguments
 from haltline.interventions.agent.novelty import SeenBySession
+from haltline.interventions.agent.producers.cleaning import cleaned_error, describe_arguments
 from haltline.interventions.agent.redaction.payload_encoding import Whole
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Task, Usage

@@ -17,7 +17,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.publishing import Away
+from haltline.interventions.agent.producers.publishing import Away
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import cloudevents, wire
 from haltline.schemas.events import ActionEvent

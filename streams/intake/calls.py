@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from haltline.interventions.agent.described import CutArguments, DescribedError, DescribedOutput
+from haltline.interventions.agent.frame.session import Answer, FrameworkSession
 from haltline.interventions.agent.held_secrets import MAX_SENT
-from haltline.interventions.agent.integrations.framework_session import Answer, FrameworkSession
 from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Kind, Novelty, Outcome, SentSecret, Usage
 from haltline.streams.intake.problems import Bad, bad_values

@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from haltline.interventions.agent.call import NotMade
-from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, with_hints
+from haltline.interventions.agent.frame.session import Denied, FrameworkSession, with_hints
 from haltline.interventions.agent.integrations.litellm_agent import MAX_ID_CHARS, agent_of
 from haltline.interventions.agent.refused import Refused
 from haltline.streams.intake.keys import OPEN, Key

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from grpc import aio
 from grpc_health.v1 import health_pb2
 
-from haltline.interventions.agent.integrations.publishing import Away
+from haltline.interventions.agent.producers.publishing import Away
 from haltline.streams.intake import otlp
 from haltline.streams.intake.keys import MAX_BODY_BYTES, Key, May
 from haltline.streams.intake.problems import Bad, Busy, TooOften

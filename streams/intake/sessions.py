@@ -8,8 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, cast
 
+from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.framework_session import FrameworkSession
 from haltline.interventions.agent.settings import GuardOptions, GuardSettings
 from haltline.interventions.agent.transport.transport import Decider
 from haltline.interventions.agent.transport.transport_factory import with_policy_read

@@ -7,9 +7,9 @@ from typing import Final
 import orjson
 from prometheus_client import Counter
 
-from haltline.interventions.agent.integrations.cleaning import cleaned
-from haltline.interventions.agent.integrations.publishing import Publisher
 from haltline.interventions.agent.novelty import SeenBySession
+from haltline.interventions.agent.producers.cleaning import cleaned
+from haltline.interventions.agent.producers.publishing import Publisher
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import otel, wire
 from haltline.schemas.events import ActionEvent

@@ -3,9 +3,9 @@ import signal
 
 import pytest
 
-from haltline.interventions.agent.integrations.process_tree import living_below
+from haltline.interventions.agent.watch.process_tree import living_below
 from tests.clients.kafka_agent import Agent, Raised
-from tests.interventions.agent.integrations.test_watch import alive
+from tests.interventions.agent.watch.test_watch import alive
 from tests.waiting import wait_until
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from unittest import mock
 
 from haltline.interventions.agent import Guard
-from haltline.interventions.agent.integrations.framework_session import FrameworkSession
+from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import ApprovalState, Level

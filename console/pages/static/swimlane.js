@@ -1,8 +1,9 @@
 // A session's steps in lanes over time, and its usage below them. Marks are painted: thousands of elements are slow.
-import { axis, canvas, colour, levelColour, money, paintLimits, stepped, swatch } from "./charts.js";
+import { axis, canvas, colour, money, paintLimits, stepped, swatch } from "./charts.js";
 import { fill, h } from "./dom.js";
+import { lookOf, paintMarks } from "./marks.js";
 import { count, exact, ms, plural, span, usd } from "./say.js";
-import { argumentsOf, isPlumbing, laneOf, levelShown } from "./steps.js";
+import { argumentsOf, isPlumbing, laneOf } from "./steps.js";
 import { timeScale } from "./time-scale.js";
 
 const LANES = [["model", "Model"], ["tools", "Tool calls"], ["findings", "Findings"], ["decisions", "Decisions"], ["operators", "Operators"]];
@@ -14,29 +15,6 @@ const BESIDE = [0, -9, 9]; // offsets of marks of one lane and time, in pixels b
 const AROUND = 12; // steps before and after a stop
 const NEAR = 14; // maximum distance of the pointer from its mark, in pixels
 const ROWS = 1000;
-const SEVERITY = { low: "--level-nudge", medium: "--level-throttle", high: "--level-block", critical: "--level-kill" };
-
-function lookOf(step) {
-  const { record } = step;
-  const lane = laneOf(step);
-  if (lane === "findings") return ["dot", SEVERITY[record?.finding?.severity] ?? "--level-none"];
-  const level = levelShown(record);
-  if (lane === "decisions") return [["PAUSE", "BLOCK", "ROLLBACK", "KILL"].includes(level) ? "cross" : "diamond", levelColour(level)];
-  if (lane === "operators") return ["triangle", "--accent"];
-  if (lane === "model") return ["ring", "--model"];
-  if (lane === "plumbing") return ["small", "--level-none"];
-  return ["tick", record?.outcome && record.outcome !== "ok" ? "--bad" : "--tool"];
-}
-
-const SHAPES = {
-  dot: (ctx, x, y, r) => ctx.arc(x, y, 5 * r, 0, 7),
-  small: (ctx, x, y, r) => ctx.arc(x, y, 3 * r, 0, 7),
-  ring: (ctx, x, y, r) => ctx.arc(x, y, 4 * r, 0, 7),
-  tick: (ctx, x, y, r) => ctx.rect(x - r, y - 8 * r, 2 * r, 16 * r),
-  diamond: (ctx, x, y, r) => [[0, -7], [7, 0], [0, 7], [-7, 0]].forEach(([a, b]) => ctx.lineTo(x + a * r, y + b * r)),
-  triangle: (ctx, x, y, r) => [[0, -7], [7, 6], [-7, 6]].forEach(([a, b]) => ctx.lineTo(x + a * r, y + b * r)),
-  cross: (ctx, x, y, r) => [[-7, -4], [-4, -7], [0, -3], [4, -7], [7, -4], [3, 0], [7, 4], [4, 7], [0, 3], [-4, 7], [-7, 4], [-3, 0]].forEach(([a, b]) => ctx.lineTo(x + a * r, y + b * r)),
-};
 
 // `onchoose(number)` is called when a mark is selected. `update({ steps, folded, limits, frames })` draws; `choose(number)`
 // selects a step.
@@ -178,37 +156,7 @@ export function swimlane({ onchoose }) {
     }
     const [min, max] = padded();
     const seen = marks.filter((one) => one.at >= min && (one.from ?? one.at) <= max);
-    for (const one of seen) {
-      if (one.from === null) continue;
-      const [x, end] = [plot.valToPos(one.from, "x", true), plot.valToPos(one.at, "x", true)];
-      ctx.globalAlpha = 0.45;
-      ctx.fillStyle = of(one.look[1]);
-      ctx.fillRect(x, yOf("tools") - 5 * r, Math.max(r, end - x), 10 * r);
-    }
-    ctx.globalAlpha = 1;
-    ctx.lineWidth = 1.5 * r;
-    for (const one of seen) {
-      const [shape, name] = one.look;
-      ctx.beginPath();
-      SHAPES[shape](ctx, plot.valToPos(one.at, "x", true), yOf(one.lane) + one.below * r, r);
-      ctx.closePath();
-      ctx.fillStyle = shape === "ring" ? of("--panel") : of(name);
-      ctx.strokeStyle = of(shape === "ring" ? name : "--panel");
-      if (shape !== "tick") ctx.stroke();
-      ctx.fill();
-    }
-    // The tool's name, if it fits before the next call.
-    ctx.font = `${11 * r}px ui-monospace, monospace`;
-    ctx.textAlign = "left";
-    ctx.textBaseline = "alphabetic";
-    ctx.fillStyle = of("--dim");
-    const calls = seen.filter((one) => one.lane === "tools" && one.text);
-    calls.forEach((one, number) => {
-      const x = plot.valToPos(one.at, "x", true);
-      const room = (number + 1 < calls.length ? plot.valToPos(calls[number + 1].at, "x", true) : bbox.left + bbox.width) - x - 6 * r;
-      const fits = Math.floor(room / (6.7 * r));
-      if (fits >= 6) ctx.fillText(one.text.length > fits ? `${one.text.slice(0, fits - 1)}\u2026` : one.text, x, yOf("tools") - 10 * r);
-    });
+    paintMarks(plot, seen, yOf, of);
     ctx.restore();
     queueMicrotask(ring);
   }

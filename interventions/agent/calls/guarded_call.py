@@ -69,30 +69,25 @@ class Action:
         """For the guard: set the result of an earlier call as this one's."""
         self.replayed, self.value, self.has_value = True, value, has_value
 
-    def __enter__(self) -> Self:
-        steps = self._gate.steps(self)
+    def _steps(self) -> Steps:
+        """Yield the gate's steps to admission; a refusal gets the hints."""
         try:
-            for future, timeout_s in steps:
-                wait(future, timeout_s)
+            yield from self._gate.steps(self)
         except Refused as refused:
             refused.hints = hints_of(self.advice)
             raise
-        finally:
-            steps.close()
         self.began_ns = time.perf_counter_ns()
+
+    def __enter__(self) -> Self:
+        with contextlib.closing(self._steps()) as steps:
+            for future, timeout_s in steps:
+                wait(future, timeout_s)
         return self
 
     async def __aenter__(self) -> Self:
-        steps = self._gate.steps(self)
-        try:
+        with contextlib.closing(self._steps()) as steps:
             for future, timeout_s in steps:
                 await wait_async(future, timeout_s)
-        except Refused as refused:
-            refused.hints = hints_of(self.advice)
-            raise
-        finally:
-            steps.close()
-        self.began_ns = time.perf_counter_ns()
         return self
 
     def __exit__(self, *raised: *Raised) -> None:

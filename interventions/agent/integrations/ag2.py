@@ -9,23 +9,15 @@ Needs ag2 (`pip install 'haltline[ag2]'`).
 """
 
 import json
-from collections.abc import Mapping
 from copy import copy
 from typing import Any, Final
 
 from ag2.events import ModelResponse, TextInput, ToolCallEvent, ToolErrorEvent, ToolResult, ToolResultEvent
 from ag2.middleware import BaseMiddleware
 
-from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.frame import NO_PLACE, Results, call_async, turn_async
-from haltline.interventions.agent.integrations.framework_session import (
-    NOT_CHECKED,
-    Allowed,
-    FrameworkSession,
-    ResultUnknown,
-    tokens,
-)
-from haltline.schemas.events import Effect, Usage
+from haltline.interventions.agent.frame.calls import NO_PLACE, Adapter, Results, call_async, turn_async
+from haltline.interventions.agent.frame.session import NOT_CHECKED, Allowed, FrameworkSession, ResultUnknown, tokens
+from haltline.schemas.events import Usage
 
 _SUBTASKS: Final = frozenset({"run_subtask", "run_subtasks"})
 """Tools of AG2: agents of subtasks get the tools of their agent, but not its middleware."""
@@ -36,12 +28,8 @@ class CallDenied(Exception):
     """A refused call; its text is for the model."""
 
 
-class HaltlineMiddleware:
+class HaltlineMiddleware(Adapter):
     """Passes every tool call and model turn through a guard. One guard is one session."""
-
-    def __init__(self, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> None:
-        """`effects`: the effects of tools, by name, where their names do not show them."""
-        self._session = FrameworkSession(guard, effects=effects)
 
     def __call__(self, event: Any, context: Any) -> BaseMiddleware:
         """Return the middleware of one turn, for AG2."""

@@ -22,9 +22,9 @@ from agent_framework import (
 )
 from pydantic import BaseModel
 
+from haltline.interventions.agent.frame.calls import Results, call_async, hinted_text
+from haltline.interventions.agent.frame.session import Allowed, FrameworkSession, tokens
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.frame import Results, call_async, hinted_text
-from haltline.interventions.agent.integrations.framework_session import Allowed, FrameworkSession, tokens
 from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Effect, Usage
 

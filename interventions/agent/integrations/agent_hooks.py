@@ -14,26 +14,17 @@ from typing import Any, Final
 
 from agent_hooks import Decision, Transform, Verdict
 
-from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.framework_session import (
-    Denied,
-    FrameworkSession,
-    tokens,
-    with_hints,
-)
+from haltline.interventions.agent.frame.calls import Adapter
+from haltline.interventions.agent.frame.session import Denied, tokens, with_hints
 from haltline.interventions.agent.refused import Refused
-from haltline.schemas.events import Effect, Usage
+from haltline.schemas.events import Usage
 
 _MEMBER: Final = re.compile(r"[A-Za-z0-9_-]+")
 """Names that the standard's paths allow."""
 
 
-class HaltlineInterceptor:
+class HaltlineInterceptor(Adapter):
     """Passes every tool call and model turn through a guard. One guard is one session."""
-
-    def __init__(self, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> None:
-        """`effects`: the effects of tools, by name, where their names do not show them."""
-        self._session = FrameworkSession(guard, effects=effects)
 
     async def intercept(self, context: Mapping[str, Any]) -> Verdict:
         """Return the verdict at one interception point."""

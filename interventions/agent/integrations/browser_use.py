@@ -17,15 +17,9 @@ from urllib.parse import urlsplit
 
 from browser_use import ActionResult, Agent
 
+from haltline.interventions.agent.frame.calls import Described, Results, call_async, turn_async
+from haltline.interventions.agent.frame.session import Allowed, Denied, FrameworkSession, tokens, with_hints
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.frame import Described, Results, call_async, turn_async
-from haltline.interventions.agent.integrations.framework_session import (
-    Allowed,
-    Denied,
-    FrameworkSession,
-    tokens,
-    with_hints,
-)
 from haltline.schemas.events import Effect
 from haltline.schemas.tool_names import destroying_verb, words
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from claude_agent_sdk import HookMatcher
 
+from haltline.interventions.agent.frame.session import NOT_CHECKED, Answer, FrameworkSession
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.claude_code.hooks import JsonObject, Sessions
-from haltline.interventions.agent.integrations.framework_session import NOT_CHECKED, Answer, FrameworkSession
 from haltline.schemas.events import Effect
 
 log: Final = logging.getLogger("haltline.agent")

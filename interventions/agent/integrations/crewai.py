@@ -16,14 +16,8 @@ from typing import Any, Final
 
 from crewai.hooks.dispatch import HookAborted, InterceptionPoint, scoped_hooks
 
+from haltline.interventions.agent.frame.session import NOT_CHECKED, Denied, FrameworkSession, tokens, with_hints
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.framework_session import (
-    NOT_CHECKED,
-    Denied,
-    FrameworkSession,
-    tokens,
-    with_hints,
-)
 from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Effect
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 import dspy
 from pydantic import PrivateAttr
 
+from haltline.interventions.agent.frame.calls import Described, Results, call, call_async, turn, turn_async
+from haltline.interventions.agent.frame.session import FrameworkSession, tokens, with_hints
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.frame import Described, Results, call, call_async, turn, turn_async
-from haltline.interventions.agent.integrations.framework_session import FrameworkSession, tokens, with_hints
 from haltline.schemas.events import Effect, Usage
 
 

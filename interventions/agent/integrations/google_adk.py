@@ -15,8 +15,8 @@ from google.adk.models import LlmRequest, LlmResponse
 from google.adk.plugins import BasePlugin
 from google.adk.tools import BaseTool, ToolContext
 
+from haltline.interventions.agent.frame.session import Denied, FrameworkSession, tokens
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, tokens
 from haltline.schemas.events import Effect, Usage
 
 

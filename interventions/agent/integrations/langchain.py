@@ -19,22 +19,17 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 
+from haltline.interventions.agent.frame.calls import NO_PLACE, Adapter, Results, call, call_async
+from haltline.interventions.agent.frame.session import Allowed, tokens, with_hints
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.frame import NO_PLACE, Results, call, call_async
-from haltline.interventions.agent.integrations.framework_session import Allowed, FrameworkSession, tokens, with_hints
 from haltline.schemas.events import Effect, Usage
 
 Result = ToolMessage | Command[Any]
 T = TypeVar("T")
 
 
-class HaltlineMiddleware(AgentMiddleware[Any, Any, Any]):
+class HaltlineMiddleware(Adapter, AgentMiddleware[Any, Any, Any]):
     """Passes every tool call and model turn through a guard. One guard is one session."""
-
-    def __init__(self, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> None:
-        """`effects`: the effects of tools, by name, where their names do not show them."""
-        super().__init__()
-        self._session = FrameworkSession(guard, effects=effects)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Result]) -> Result:
         """Check a call of a tool. Raises Refused if the session was stopped."""

@@ -19,10 +19,10 @@ from litellm import completion_cost
 from litellm.integrations.custom_logger import CustomLogger
 from pydantic import BaseModel
 
-from haltline.interventions.agent.integrations.cleaning import cleaned
-from haltline.interventions.agent.integrations.frame import usage_as_counted
+from haltline.interventions.agent.frame.calls import usage_as_counted
 from haltline.interventions.agent.integrations.litellm_agent import MAX_ID_CHARS, agent_of
-from haltline.interventions.agent.integrations.publishing import Publisher
+from haltline.interventions.agent.producers.cleaning import cleaned
+from haltline.interventions.agent.producers.publishing import Publisher
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import ActionEvent, Kind
 

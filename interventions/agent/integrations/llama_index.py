@@ -14,9 +14,9 @@ from llama_index.core.agent.workflow import AgentWorkflow, BaseWorkflowAgent
 from llama_index.core.base.llms.types import TextBlock
 from llama_index.core.tools import AsyncBaseTool, ToolOutput
 
+from haltline.interventions.agent.frame.calls import Results, call_async, turn_async, usage_as_counted
+from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.frame import Results, call_async, turn_async, usage_as_counted
-from haltline.interventions.agent.integrations.framework_session import FrameworkSession
 from haltline.schemas.events import Effect, Usage
 
 W = TypeVar("W", BaseWorkflowAgent, AgentWorkflow)

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from haltline.interventions.agent.integrations.any_json import text_of_blocks, written
-from haltline.interventions.agent.integrations.framework_session import Allowed, Denied, FrameworkSession, ResultUnknown
+from haltline.interventions.agent.frame.session import Allowed, Denied, FrameworkSession, ResultUnknown
+from haltline.interventions.agent.producers.any_json import text_of_blocks, written
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.rules.known_effects import known_effect
 from haltline.schemas.events import Effect

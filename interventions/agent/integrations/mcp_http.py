@@ -24,16 +24,10 @@ from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, D
 from multidict import CIMultiDict
 from yarl import URL
 
+from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.any_json import parsed, written
-from haltline.interventions.agent.integrations.framework_session import FrameworkSession
-from haltline.interventions.agent.integrations.mcp_calls import (
-    Calls,
-    Message,
-    Tools,
-    failed,
-    unreadable,
-)
+from haltline.interventions.agent.integrations.mcp_calls import Calls, Message, Tools, failed, unreadable
+from haltline.interventions.agent.producers.any_json import parsed, written
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.transport_factory import with_policy_read
 

@@ -11,16 +11,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, BinaryIO, Final
 
+from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.any_json import parsed, written
-from haltline.interventions.agent.integrations.framework_session import FrameworkSession
-from haltline.interventions.agent.integrations.mcp_calls import (
-    Calls,
-    Message,
-    Tools,
-    failed,
-    unreadable,
-)
+from haltline.interventions.agent.integrations.mcp_calls import Calls, Message, Tools, failed, unreadable
+from haltline.interventions.agent.producers.any_json import parsed, written
 
 log: Final = logging.getLogger("haltline.agent")
 

@@ -36,8 +36,8 @@ from agents.tool_guardrails import (
     ToolOutputGuardrailData,
 )
 
+from haltline.interventions.agent.frame.session import Denied, FrameworkSession, tokens, with_hints
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, tokens, with_hints
 from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Effect, Usage
 

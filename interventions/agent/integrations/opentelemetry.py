@@ -21,9 +21,9 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerPro
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import Status, StatusCode, get_current_span
 
-from haltline.interventions.agent.integrations.cleaning import cleaned
-from haltline.interventions.agent.integrations.publishing import Publisher
 from haltline.interventions.agent.novelty import SeenBySession
+from haltline.interventions.agent.producers.cleaning import cleaned
+from haltline.interventions.agent.producers.publishing import Publisher
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import otel, wire
 from haltline.schemas.events import ActionEvent

@@ -8,7 +8,6 @@ of their call. Tools that the model's provider runs cannot be guarded.
 Needs pydantic-ai (`pip install 'haltline[pydantic-ai]'`).
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic_ai import RunContext, ToolDefinition, ToolFailed
@@ -16,18 +15,12 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.models import ModelRequestContext
 
-from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.frame import Results, call_async, hinted_text
-from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, tokens
-from haltline.schemas.events import Effect
+from haltline.interventions.agent.frame.calls import Adapter, Results, call_async, hinted_text
+from haltline.interventions.agent.frame.session import Denied, tokens
 
 
-class HaltlineCapability(AbstractCapability[Any]):
+class HaltlineCapability(Adapter, AbstractCapability[Any]):
     """Passes every tool call and model turn through a guard. One guard is one session."""
-
-    def __init__(self, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> None:
-        """`effects`: the effects of tools, by name, where their names do not show them."""
-        self._session = FrameworkSession(guard, effects=effects)
 
     async def wrap_tool_execute(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: Any, handler: Any

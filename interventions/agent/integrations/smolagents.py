@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from smolagents import ActionStep, CodeAgent, FinalAnswerTool, LocalPythonExecutor, MultiStepAgent, Tool
 
+from haltline.interventions.agent.frame.calls import NO_PLACE, Described, Results, call, turn
+from haltline.interventions.agent.frame.session import Denied, FrameworkSession, tokens
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.frame import NO_PLACE, Described, Results, call, turn
-from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession, tokens
 from haltline.schemas.events import Effect
 
 A = TypeVar("A", bound=MultiStepAgent)

@@ -8,7 +8,6 @@ added to the result of their call.
 Needs strands-agents (`pip install 'haltline[strands]'`).
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from strands.hooks import (
@@ -20,18 +19,14 @@ from strands.hooks import (
     HookRegistry,
 )
 
-from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.framework_session import Denied, FrameworkSession
+from haltline.interventions.agent.frame.calls import Adapter
+from haltline.interventions.agent.frame.session import Denied
 from haltline.interventions.agent.refused import Refused
-from haltline.schemas.events import Effect, Usage
+from haltline.schemas.events import Usage
 
 
-class HaltlineHooks(HookProvider):
+class HaltlineHooks(Adapter, HookProvider):
     """Passes every tool call and model turn through a guard. One guard is one session."""
-
-    def __init__(self, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> None:
-        """`effects`: the effects of tools, by name, where their names do not show them."""
-        self._session = FrameworkSession(guard, effects=effects)
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
         """Register the callbacks; called by Strands."""

@@ -4,16 +4,14 @@ No result of a failed call is stored: it may be repeated. While the first call r
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from haltline.interventions.agent.rules.objection import IN_FLIGHT, Objection
 
 _MAX_KEPT = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(NamedTuple):
     """The stored result of a call."""
 
     value: Any

@@ -6,8 +6,7 @@ Of the policy's names, these are enforced here: `max_file_operations` (further c
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from haltline.interventions.agent.rules.objection import THROTTLED, Objection
 from haltline.schemas.events import Effect, Usage
@@ -17,8 +16,7 @@ FILE_OPERATIONS, TOKENS, MEMORY = "max_file_operations", "max_tokens", "max_memo
 _MAX_OF_A_NAME: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class _Limit:
+class _Limit(NamedTuple):
     """One limit of one decision."""
 
     value: float

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from haltline.interventions.agent import Guard
-from haltline.interventions.agent.integrations.framework_session import FrameworkSession
+from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.integrations.mcp_calls import Calls, Message, Tools, texts_of
 from tests.conformance.harness import EFFECTS, TOOL, Call, Run, Script, arguments_or_none, why
 

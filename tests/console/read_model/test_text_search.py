@@ -107,7 +107,7 @@ def test_everything_is_searched_and_the_whole_id_comes_first(searched: Engine) -
         ]
         rows = [{"kind": kind, "name": name, "words": words_of(name)} for kind, name in known]
         put(connection, tables.names, [row | {"last_ms": at} for at, row in enumerate(rows)])
-    groups = {of.kind.value: of for of in search(searched, "NIGHT-6", 5)}
+    groups = {of.kind: of for of in search(searched, "NIGHT-6", 5)}
     ids = {kind: [one.id for one in of.results] for kind, of in groups.items()}
     assert ids == {"agent": ["night-6"], "target": ["asset_id=night-6"], "intervention": ["int_0006"]}
     assert groups["target"].results[0].path == "/interventions?search=asset_id%3Dnight-6"

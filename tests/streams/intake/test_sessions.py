@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from haltline.interventions.agent.integrations.framework_session import FrameworkSession
+from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.rules.settings import ClientRules
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.local_decider import forget_kills

@@ -5,9 +5,9 @@
 // to a new session object. Restrictions of a tool or target, and freezes, end with their entry.
 
 import type { Acknowledge, Admittable, Admitted, Clocks, EnforcerSettings } from "./admission.js";
+import { answer, type Awaited, AwaitedVerdicts, keepNewest, type Verdict } from "./awaited.js";
 import {
   adviceOf,
-  awaitsApproval,
   type Cause,
   causeOf,
   causeOfEntry,
@@ -26,24 +26,6 @@ import { type Effect, EFFECTS } from "../transport.js";
 const MAX_LATE = 64;
 const MAX_REMEMBERED = 512;
 
-interface Awaited {
-  verdict: Later<Decision | undefined>;
-  sinceS: number;
-  /** The call was refused without a verdict: a late refusal changes nothing. */
-  notDone: boolean;
-  /** The approval request to wait for; undefined: the worker's verdict is awaited. */
-  requestId?: string;
-}
-
-function isAnsweredBy(waiting: Awaited, decision: Decision): boolean {
-  if (rank(decision.level) > rank("PAUSE")) return true; // a decision above PAUSE ends the wait
-  if (waiting.requestId !== undefined) {
-    return isAnswer(decision) && decision.approval?.request_id === waiting.requestId;
-  }
-  // Rules across sessions name events without judging them.
-  return decision.scope_id === undefined || decision.level === "PAUSE";
-}
-
 /** Receives control entries and decisions, and admits or refuses calls. */
 export class Enforcer {
   readonly #own: string;
@@ -55,12 +37,9 @@ export class Enforcer {
   #killed: Cause | undefined;
   #unacknowledged = new Map<string, number | undefined>(); // kills during which calls may still run
   readonly #running = new Map<string, string>();
-  readonly #awaited = new Map<string, Awaited>();
+  readonly #awaited: AwaitedVerdicts;
   #late: Decision[] = [];
   readonly #seen = new Set<string>();
-  #silent = false;
-  #firstRequestS: number | undefined; // on this connection
-  #wasAnswered = false;
   readonly #pending = new Pending();
   #behindUntilS = 0;
 
@@ -73,6 +52,7 @@ export class Enforcer {
     this.acknowledge = acknowledge;
     this.clocks = clocks;
     this.#own = `session:${settings.sessionId}`;
+    this.#awaited = new AwaitedVerdicts(settings.budgetS, settings.firstBudgetS, () => clocks.monotonicS());
     const lineage = settings.lineage.map((one) => `session:${one}`);
     this.#always = new Set([...lineage, `agent:${settings.agentId}`, "fleet:*"]);
     if (settings.missionId !== undefined) this.#always.add(`mission:${settings.missionId}`);
@@ -112,13 +92,12 @@ export class Enforcer {
     if (this.#loaded) this.#before = this.#entries;
     this.#loaded = false;
     this.#entries = new Map();
-    this.#firstRequestS = undefined;
-    this.#wasAnswered = false;
+    this.#awaited.reconnected();
   }
 
   /** Applies a decision for this session. */
   decision(decision: Decision): void {
-    const waiting = this.#answeredBy(decision);
+    const waiting = this.#awaited.answeredBy(decision);
     // Decisions in shadow mode have no effect, and their consumer group may lag.
     if (waiting !== undefined || decision.mode !== "shadow") this.#apply(decision, waiting);
   }
@@ -139,23 +118,19 @@ export class Enforcer {
 
   /** Returns the seconds to wait for the next verdict: the first of a connection may take the start-up time. */
   verdictWaitS(): number {
-    const { budgetS, firstBudgetS } = this.settings;
-    if (this.#wasAnswered) return budgetS;
-    const nowS = this.clocks.monotonicS();
-    this.#firstRequestS ??= nowS;
-    return Math.max(budgetS, this.#firstRequestS + firstBudgetS - nowS);
+    return this.#awaited.waitS();
   }
 
   /** Whether the last awaited verdict did not arrive in time. */
   get isSilent(): boolean {
-    return this.#silent;
+    return this.#awaited.isSilent;
   }
 
   /** Returns why decisions are not reliable now, as text. */
   degraded(linkUp: boolean): string | undefined {
     if (!this.#loaded) return "the control topic has not been read yet";
     if (!linkUp) return "the broker is unavailable";
-    if (this.#silent) return "the last awaited verdict did not arrive in time";
+    if (this.isSilent) return "the last awaited verdict did not arrive in time";
     if (this.clocks.monotonicS() < this.#behindUntilS) return "decisions arrive too late: the workers are behind";
     return undefined;
   }
@@ -186,38 +161,34 @@ export class Enforcer {
   }
 
   /** Registers a proposal; completes with undefined if there will be no verdict, or the session is killed. */
-  awaitVerdict(eventId: string): Later<Decision | undefined> {
-    const verdict = new Later<Decision | undefined>();
-    this.#awaited.set(eventId, { verdict, sinceS: this.clocks.monotonicS(), notDone: false });
-    keepNewest(this.#awaited, MAX_REMEMBERED);
+  awaitVerdict(eventId: string): Verdict {
+    const verdict = this.#awaited.expect(eventId);
     if (this.#killed !== undefined) verdict.set(undefined);
     return verdict;
   }
 
   /** Returns the verdict if it has arrived, and stops waiting for it. */
-  takeVerdict(eventId: string, verdict: Later<Decision | undefined>): Decision | undefined {
-    this.#expectNoLonger(eventId, verdict);
+  takeVerdict(eventId: string, verdict: Verdict): Decision | undefined {
+    this.#awaited.forget(eventId, verdict);
     return verdict.cancel() ? undefined : verdict.value;
   }
 
   /** Waits for a person's answer to a proposal; completes with undefined if the session is killed. */
-  awaitApproval(eventId: string): Later<Decision | undefined> {
-    const waiting = this.#awaited.get(eventId);
-    if (waiting !== undefined && this.#killed === undefined) return waiting.verdict;
-    const answered = new Later<Decision | undefined>();
+  awaitApproval(eventId: string): Verdict {
+    const verdict = this.#awaited.of(eventId);
+    if (verdict !== undefined && this.#killed === undefined) return verdict;
+    const answered: Verdict = new Later();
     answered.set(undefined);
     return answered;
   }
 
   /** Stops waiting; the call is refused, or continues. Returns the verdict if it arrived in time. */
-  giveUp(eventId: string, verdict: Later<Decision | undefined>, refused: boolean): Decision | undefined {
+  giveUp(eventId: string, verdict: Verdict, refused: boolean): Decision | undefined {
     if (!verdict.cancel()) {
-      this.#expectNoLonger(eventId, verdict);
+      this.#awaited.forget(eventId, verdict);
       return verdict.value;
     }
-    this.#silent = true;
-    const waiting = this.#awaited.get(eventId);
-    if (waiting !== undefined) waiting.notDone = refused;
+    this.#awaited.giveUp(eventId, refused);
     return undefined;
   }
 
@@ -265,7 +236,7 @@ export class Enforcer {
   // Internal.
 
   #apply(decision: Decision, waiting: Awaited | undefined): void {
-    this.#onVerdict(waiting);
+    if (waiting !== undefined) this.#awaited.arrived(waiting);
     const isNew = this.#isNew(decision.decision_id);
     if (decision.level === "KILL" && !isOneThing(decision.scope)) {
       if (isNew) this.#received(decision);
@@ -289,11 +260,11 @@ export class Enforcer {
     if (decision.level === "ALLOW" || !isNew || stale) {
       if (decision.level !== "ALLOW" && isNew) this.#received(decision, "stale: not applied");
       // The freeze may be known already; the call waits for the person all the same.
-      if (answer(waiting, stale ? undefined : decision) && !stale) this.#mayWaitOn(decision);
+      if (answer(waiting, stale ? undefined : decision) && !stale) this.#awaited.waitOn(decision);
       return;
     }
     this.#received(decision);
-    if (answer(waiting, decision)) this.#mayWaitOn(decision);
+    if (answer(waiting, decision)) this.#awaited.waitOn(decision);
     else if (!wasRequested && (!refuses(decision) || !waiting?.notDone)) this.#addLate(decision);
   }
 
@@ -329,7 +300,7 @@ export class Enforcer {
     else if (this.#killed.decision === undefined && cause.decisionId === this.#killed.decisionId) {
       this.#killed = cause; // the decision behind the entry, with all its fields
     }
-    for (const waiting of this.#awaited.values()) waiting.verdict.set(undefined);
+    this.#awaited.end();
     this.#acknowledgeStopped();
   }
 
@@ -338,28 +309,6 @@ export class Enforcer {
     const unsaid = this.#unacknowledged;
     this.#unacknowledged = new Map();
     for (const [decisionId, decidedAtMs] of unsaid) this.acknowledge("stopped", decisionId, decidedAtMs, {});
-  }
-
-  /** Returns the proposal that awaits this decision, and removes it; one that awaits a person's answer stays. */
-  #answeredBy(decision: Decision): Awaited | undefined {
-    const waiting = this.#awaited.get(decision.event_id);
-    if (waiting === undefined || !isAnsweredBy(waiting, decision)) return undefined;
-    if (waiting.requestId === undefined) this.#awaited.delete(decision.event_id);
-    return waiting;
-  }
-
-  /** Lets the call wait for a person's answer. */
-  #mayWaitOn(decision: Decision): void {
-    const approval = awaitsApproval(decision);
-    if (approval === undefined) return;
-    const verdict = new Later<Decision | undefined>();
-    const sinceS = this.clocks.monotonicS();
-    this.#awaited.set(decision.event_id, { verdict, sinceS, notDone: false, requestId: approval.request_id });
-  }
-
-  #expectNoLonger(eventId: string, verdict: Later<Decision | undefined>): void {
-    // A person's answer may be awaited since.
-    if (this.#awaited.get(eventId)?.verdict === verdict) this.#awaited.delete(eventId);
   }
 
   #received(decision: Decision, detail = ""): void {
@@ -383,28 +332,9 @@ export class Enforcer {
     keepNewest(this.#seen, MAX_REMEMBERED);
     return true;
   }
-
-  /** Records that the worker answers in time again. */
-  #onVerdict(waiting: Awaited | undefined): void {
-    if (waiting === undefined) return;
-    this.#wasAnswered = true;
-    if (this.clocks.monotonicS() - waiting.sinceS <= this.settings.budgetS) this.#silent = false;
-  }
 }
 
 /** Returns the request to unfreeze the whole session, if the decision is about one. */
 function ofSession(decision: Decision): Approval | undefined {
   return decision.approval?.action === WHOLE_SESSION ? decision.approval : undefined;
-}
-
-/** Sets the verdict. False: no call waits for it. */
-function answer(waiting: Awaited | undefined, verdict: Decision | undefined): boolean {
-  return waiting !== undefined && !waiting.notDone && waiting.verdict.set(verdict);
-}
-
-function keepNewest(kept: Map<string, unknown> | Set<string>, most: number): void {
-  for (const oldest of kept.keys()) {
-    if (kept.size <= most) return;
-    kept.delete(oldest);
-  }
 }

@@ -44,28 +44,19 @@ export interface KafkaOptions {
   readonly kafka?: Readonly<Record<string, string | number | boolean>> | undefined;
 }
 
+type Unset = "verifyKey" | "rules" | "checkpoints" | "spoolDir";
+
 /** The settings, complete and validated. */
-export interface KafkaSettings {
-  readonly bootstrap: string;
-  readonly topicPrefix: string;
+export interface KafkaSettings extends Complete<Omit<KafkaOptions, Unset>> {
   readonly isBlocking: boolean;
-  readonly budgetS: number;
-  readonly firstBudgetS: number;
-  readonly startBudgetS: number;
-  readonly closeBudgetS: number;
-  readonly approvalWaitS: number;
-  readonly maxDecisionAgeS: number;
-  readonly failClosedFrom: Effect | null;
-  readonly askFrom: Effect | null;
   readonly verifyKey: string | undefined;
   readonly rules: ReadRules | undefined;
   readonly checkpoints: Checkpoints | undefined;
-  readonly rollbackBudgetS: number;
   readonly spoolDir: string | undefined;
-  readonly spoolMaxMb: number;
-  readonly fetchWaitMs: number;
-  readonly kafka: Readonly<Record<string, string | number | boolean>>;
 }
+
+/** The same fields without `undefined`. */
+type Complete<T> = { readonly [Name in keyof T]-?: Exclude<T[Name], undefined> };
 
 const NAMES = new Set([
   "bootstrap", "topicPrefix", "budgetS", "firstBudgetS", "startBudgetS", "closeBudgetS", "approvalWaitS",

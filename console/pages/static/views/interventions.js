@@ -3,7 +3,7 @@ import { badge, choose, empty, field, fill, h, link, mono, panel, path, problem,
 import { key } from "../keys.js";
 import { latest, soon } from "../live.js";
 import { folded } from "../phone.js";
-import { ago, count, ms, NO_PRICES, plural, prose, usd } from "../say.js";
+import { ago, count, ms, NO_PRICES, pager, plural, prose, usd } from "../say.js";
 import { intervention } from "../intervention.js";
 
 export const title = "Interventions";
@@ -191,16 +191,11 @@ export async function show(main, rest, query) {
       list.hidden = !found.interventions.length;
       fill(none, !found.interventions.length && (Object.keys(held).length ? empty("No interventions match.", "Clear a filter, or choose another time.") : empty("No interventions yet.", "haltline has not stopped or warned any agent.")));
       list.update(found.interventions.map((of) => ({ key: of.id, of })));
-      const go = (to) => () => {
+      const go = (to) => {
         skip = to;
         return refresh();
       };
-      fill(
-        pages,
-        found.total > 0 && h("span", { class: "dim" }, `${count(found.skip + 1)} to ${count(found.skip + found.interventions.length)} of ${count(found.total)}${found.more ? "+" : ""}`),
-        found.skip > 0 && h("button", { type: "button", onclick: go(Math.max(0, skip - PAGE)) }, "Newer"),
-        found.skip + PAGE < found.total && h("button", { type: "button", onclick: go(skip + PAGE) }, "Older"),
-      );
+      fill(pages, pager(found, found.interventions.length, go));
       const [broken, stats, module] = await pictures;
       if (!isLast()) return;
       charts = module;

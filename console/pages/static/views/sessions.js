@@ -2,7 +2,7 @@ import { get } from "../api.js";
 import { badge, choose, empty, field, fill, h, link, mono, panel, path, problem, table } from "../dom.js";
 import { latest, soon } from "../live.js";
 import { folded } from "../phone.js";
-import { ago, count, usd } from "../say.js";
+import { ago, count, pager, usd } from "../say.js";
 import { state } from "./fleet.js";
 import { story } from "../story.js";
 
@@ -69,16 +69,11 @@ export async function show(main, rest, query) {
       list.hidden = !found.sessions.length;
       fill(none, !found.sessions.length && (Object.keys(asked).length ? empty("No sessions match.", "Clear a filter, or search for a part of the id or the goal.") : empty("No sessions yet.", "They appear as soon as an agent publishes its first event.")));
       list.update(found.sessions.map((of) => ({ key: of.session_id, of })));
-      const go = (to) => () => {
+      const go = (to) => {
         skip = to;
         return refresh();
       };
-      fill(
-        pages,
-        found.total > 0 && h("span", { class: "dim" }, `${count(found.skip + 1)} to ${count(found.skip + found.sessions.length)} of ${count(found.total)}`),
-        found.skip > 0 && h("button", { type: "button", onclick: go(Math.max(0, skip - PAGE)) }, "Newer"),
-        found.skip + PAGE < found.total && h("button", { type: "button", onclick: go(skip + PAGE) }, "Older"),
-      );
+      fill(pages, pager(found, found.sessions.length, go));
     } catch (error) {
       fill(failed, problem(error, refresh));
     }

@@ -9,13 +9,13 @@ import contextlib
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal
 
 from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_PENDING
+from haltline.interventions.agent.frame.session import Answer, FrameworkSession
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.any_json import text_of_blocks, written
 from haltline.interventions.agent.integrations.claude_code.transcript import Transcript, results_in
-from haltline.interventions.agent.integrations.framework_session import Answer, FrameworkSession
+from haltline.interventions.agent.producers.any_json import text_of_blocks, written
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import DEFAULT_AGENT, GuardSettings
 
@@ -33,29 +33,17 @@ AGENT_ID: Final = agent_id_of("claude-code")
 _MAX_ID_CHARS = 200
 
 
-class MakeGuard(Protocol):
-    """Creates the guard of a session; `parent` is the guard of the session above."""
-
-    def __call__(self, settings: GuardSettings, /, *, parent: Guard | None) -> Guard:
-        """Return the guard."""
-
-
 class Sessions:
     """The guards of one session of Claude Code and of its subagents, each of which is a session below it."""
 
-    def __init__(
-        self,
-        settings: GuardSettings,
-        *,
-        on_approval: OnApproval = "deny",
-        guard: MakeGuard = Guard,
-        agent_id: str = AGENT_ID,
-    ) -> None:
+    guard_type: ClassVar[type[Guard]] = Guard
+    """The class of its guards."""
+
+    def __init__(self, settings: GuardSettings, *, on_approval: OnApproval = "deny", agent_id: str = AGENT_ID) -> None:
         """`agent_id`: used if the settings have none."""
         self._settings = settings
         self._agent_id = agent_id
         self._on_approval = on_approval
-        self._guard = guard
         self._sessions: dict[str, FrameworkSession] = {}
         self._transcripts: dict[str, Transcript] = {}
 
@@ -143,7 +131,7 @@ class Sessions:
         if session is None:
             above, agent = self._settings, self._sessions.get(parent or "")
             session = FrameworkSession(
-                self._guard(
+                self.guard_type(
                     above.changed(
                         session_id=session_id,
                         agent_id=agent_id,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from haltline.interventions.agent.integrations.any_json import text_of_blocks
+from haltline.interventions.agent.producers.any_json import text_of_blocks
 from haltline.schemas.events import Usage
 
 _MAX = 2**53

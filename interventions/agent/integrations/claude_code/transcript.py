@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from haltline.interventions.agent.integrations.any_json import parsed
 from haltline.interventions.agent.integrations.claude_code.messages import ToolUse, Turns, ends_turn, tools_of
+from haltline.interventions.agent.producers.any_json import parsed
 from haltline.schemas.events import Usage
 
 WRITTEN_WITHIN_S: Final = 5.0

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from haltline.interventions.agent.integrations.any_json import parsed
+from haltline.interventions.agent.producers.any_json import parsed
 
 JsonObject = dict[str, Any]
 NOT_CALLS: Final = frozenset(

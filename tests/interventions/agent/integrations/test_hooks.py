@@ -27,13 +27,18 @@ class Hooks:
     ) -> None:
         self.guards: dict[str, ScriptedGuard] = {}
         self.all_guards: list[ScriptedGuard] = []
-        self._verdicts = verdicts
-        self.sessions = Sessions(settings, on_approval=on_approval, guard=self._guard)
+        side = self
 
-    def _guard(self, settings: GuardSettings, /, *, parent: Guard | None) -> ScriptedGuard:
-        self.all_guards.append(ScriptedGuard(*self._verdicts, settings=settings, parent=parent))
-        self.guards[settings.session_id] = self.all_guards[-1]
-        return self.all_guards[-1]
+        class Scripted(ScriptedGuard):
+            def __init__(self, settings: GuardSettings, *, parent: Guard | None) -> None:
+                super().__init__(*verdicts, settings=settings, parent=parent)
+                side.all_guards.append(self)
+                side.guards[settings.session_id] = self
+
+        class ScriptedSessions(Sessions):
+            guard_type = Scripted
+
+        self.sessions = ScriptedSessions(settings, on_approval=on_approval)
 
     def __call__(self, event: str, **fields: Any) -> dict[str, Any]:
         return asyncio.run(self.sessions.answer({"session_id": "s1", "hook_event_name": event, **fields}))

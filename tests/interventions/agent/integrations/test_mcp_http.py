@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from mcp.client import Client
 from yarl import URL
 
+from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.framework_session import FrameworkSession
 from haltline.interventions.agent.integrations.mcp_calls import Calls, Tools
 from haltline.interventions.agent.integrations.mcp_http import HttpProxy
 from haltline.interventions.agent.settings import GuardSettings

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
 from haltline.interventions.agent.enforcement.refusal_cause import Advice
+from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.any_json import parsed, written
 from haltline.interventions.agent.integrations.claude_code.messages import ToolResult, ToolUse
-from haltline.interventions.agent.integrations.framework_session import FrameworkSession
-from haltline.interventions.agent.integrations.lines import Lines, Output, Turn
-from haltline.interventions.agent.integrations.process_tree import adopt_orphans, end_tree, living_below, waited_for
+from haltline.interventions.agent.producers.any_json import parsed, written
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.watch.lines import Lines, Output, Turn
+from haltline.interventions.agent.watch.process_tree import adopt_orphans, end_tree, living_below, waited_for
 from haltline.schemas.control import Stage
 from haltline.schemas.events import Effect
 

@@ -9,15 +9,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 
-from haltline.interventions.agent.integrations.framework_session import (
-    Allowed,
-    Denied,
-    FrameworkSession,
-    tokens,
-    with_hints,
-)
+from haltline.interventions.agent.frame.session import Allowed, Denied, FrameworkSession, tokens, with_hints
+from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused
-from haltline.schemas.events import Usage
+from haltline.schemas.events import Effect, Usage
 
 R = TypeVar("R")
 
@@ -32,6 +27,14 @@ NO_PLACE: Final = object()
 def hinted_text(result: Any, hints: str) -> Any:
     """Append hints to a text; other results have no place for them."""
     return with_hints(result, hints) if isinstance(result, str) else NO_PLACE
+
+
+class Adapter:
+    """The base of adapters that are one object. One guard is one session."""
+
+    def __init__(self, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> None:
+        """`effects`: the effects of tools, by name, where their names do not show them."""
+        self._session = FrameworkSession(guard, effects=effects)
 
 
 @dataclass(frozen=True)

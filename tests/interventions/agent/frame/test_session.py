@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from haltline.interventions.agent import Refused
-from haltline.interventions.agent.integrations import framework_session
-from haltline.interventions.agent.integrations.framework_session import (
+from haltline.interventions.agent.frame import session as framework_session
+from haltline.interventions.agent.frame.session import (
     Allowed,
     Denied,
     FrameworkSession,

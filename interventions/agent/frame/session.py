@@ -144,16 +144,16 @@ class FrameworkSession:
 
         Raises: Refused: the session was stopped, so its run has to end.
         """
-        named = arguments_of(args)
         try:
+            named = arguments_of(args)
             return self._verdict(self.propose(call_id, name, named, **options), named)
         except Exception as error:
             return self._not_checked(error)
 
     async def before_async(self, call_id: str | None, name: str, args: Any = None, **options: Any) -> Allowed | Denied:
         """Like `before`, without blocking the event loop."""
-        named = arguments_of(args)
         try:
+            named = arguments_of(args)
             return self._verdict(await self.propose_async(call_id, name, named, **options), named)
         except Exception as error:
             return self._not_checked(error)

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from haltline.interventions.agent.integrations.framework_session import Answer, FrameworkSession
-from haltline.interventions.agent.integrations.lines import Lines, Turn
-from haltline.interventions.agent.integrations.watching import Watch as Watching
+from haltline.interventions.agent.frame.session import Answer, FrameworkSession
 from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.watch.lines import Lines, Turn
+from haltline.interventions.agent.watch.watching import Watch as Watching
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Kind, Outcome, Usage
@@ -49,7 +49,7 @@ def watch(embedded: EmbeddedBroker, tmp_path: Path) -> Iterator[Watch]:
     started: list[subprocess.Popen[str]] = []
 
     def run(how: str, form: str = "claude", *options: str) -> "subprocess.Popen[str]":
-        agent = [sys.executable, "-m", "tests.interventions.agent.integrations.line_agent", str(tmp_path), how, form]
+        agent = [sys.executable, "-m", "tests.interventions.agent.watch.line_agent", str(tmp_path), how, form]
         command = [sys.executable, "-m", "haltline.cli", "watch", "--bootstrap", embedded.bootstrap]
         command += ["--session", "s1", "--grace", "0.3", *options, "--", *agent]
         started.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))

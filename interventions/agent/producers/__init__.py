@@ -1,0 +1,1 @@
+"""Events that other programs produce: parsed, redacted, and published."""
