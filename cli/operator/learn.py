@@ -33,6 +33,7 @@ def learn(
     ] = None,
     policy: PolicyFile = None,
     report: Annotated[Path | None, typer.Option(help="Write the report (Markdown).", metavar="FILE.md")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the calibration of both models.", metavar="FILE.svg")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the sampling; the same labels and seed give the same model.")] = 1,
     promote: Annotated[
         Path | None,
@@ -50,11 +51,11 @@ def learn(
     stagnation_candidate, in shadow: publish it, compare what both find, then use --promote and publish again. Exit 1
     when there are too few labels. Needs lightgbm and numpy, which the extra `learn` installs.
 
-    Example: haltline learn --policy production.yaml --out candidate.yaml --report report.md
+    Example: haltline learn --policy production.yaml --out candidate.yaml --report report.md --plot calibration.svg
 
     Example: haltline learn --promote candidate.yaml --out production.yaml
     """
-    for option, file, suffix in (("--out", out, ""), ("--report", report, ".md")):
+    for option, file, suffix in (("--out", out, ""), ("--report", report, ".md"), ("--plot", plot, ".svg")):
         if file is not None and (file.suffix != (suffix or file.suffix) or not file.parent.is_dir()):
             fail(f"{option}: expected a file *{suffix} in a folder that exists, got {file}", Exit.USAGE)
     if promote is not None:
@@ -95,6 +96,8 @@ def learn(
     steps = _next_steps(out, policy, table)
     if report is not None:
         report.write_text(reports.markdown(model, prior, words, compared, steps), encoding="utf-8")
+    if plot is not None:
+        plot.write_text(reports.picture(model, prior, compared), encoding="utf-8")
     if as_json:
         print_json({**reports.to_dict(model, prior, words, compared), "next": [command for _, command in steps]})
         return
@@ -106,7 +109,7 @@ def learn(
             f"{of.false_stops} of {of.sound} sound sessions stopped; {of.quiet_stops} of {of.quiet} without a label"
         )
     say(f"{len(compared.differing)} of {len(compared.changes)} sessions differ")
-    say(f"written: {', '.join(str(file) for file in (out, report) if file is not None)}. Nothing is applied")
+    say(f"written: {', '.join(str(file) for file in (out, report, plot) if file is not None)}. Nothing is applied")
     if policy is None:
         say("it holds only the model: where a policy is published, give it with --policy (haltline policy show)")
     for what, command in steps:

@@ -1,4 +1,4 @@
-"""The report on a learned model for the operator who decides about it: as Markdown, and as plain values. Pure."""
+"""The report on a learned model for the operator who decides about it: as Markdown, as a picture, and as plain values. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,6 +8,7 @@ from haltline.schemas.record import rfc3339
 from haltline.streams.learning.comparing import BINS, EARLY, FOLDS, Calibration, Change, Compared, Counts, models_differ
 from haltline.streams.learning.labelled import LASTS, LEADS, Word
 from haltline.streams.replay.backtest import Result
+from haltline.streams.replay.curves import curves
 
 _SHOWN = 100
 _MOVED = 8
@@ -72,6 +73,16 @@ def markdown(
         *[f"{what}:\n\n    {command}" for what, command in next_steps],
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def picture(model: Model, prior: Model, compared: Compared) -> str:
+    """Return the calibration of both models as SVG: observed over predicted fruitless steps, in percent."""
+    middles = [100 * (number + 0.5) / BINS for number in range(BINS)]
+    lines = {"as predicted": [(middle, middle) for middle in middles]}
+    for of, calibration in ((prior, compared.calibration_before), (model, compared.calibration_after)):
+        lines[f"{of.name} {of.version}"] = [(middles[n], 100 * observed) for n, _, _, observed in calibration.rows]
+    title = "Fruitless steps, predicted and observed (models that have not seen the session)"
+    return curves(title, "predicted, %", "observed, %", lines)
 
 
 def to_dict(model: Model, prior: Model, words: Mapping[Word, int], compared: Compared) -> dict[str, Any]:

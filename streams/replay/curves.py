@@ -1,4 +1,4 @@
-"""An SVG picture of the outcomes of a sweep, as one line of text, without a library. Pure."""
+"""An SVG picture of curves, as one line of text, without a library. Pure."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -13,7 +13,7 @@ _DASHES: Final = ("", 'stroke-dasharray="6 3"', 'stroke-dasharray="2 3"')
 
 
 def curves(title: str, x_name: str, y_name: str, lines: Mapping[str, Sequence[tuple[float, float]]]) -> str:
-    """Return counts over the values of one setting: a line for each name, from 0 up, with labelled axes."""
+    """Return a picture with a line for each name, from 0 up, and labelled axes."""
     xs = sorted({x for points in lines.values() for x, _ in points}) or [0.0]
     marks = _round_numbers(max((y for points in lines.values() for _, y in points), default=1) or 1)
     span = (xs[-1] - xs[0]) or 1

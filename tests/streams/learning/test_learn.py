@@ -1,6 +1,7 @@
 """`haltline learn`, from an audit table with labels to a valid document."""
 
 import sys
+import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -58,8 +59,8 @@ def level(policy: Policy, events: Sequence[ActionEvent]) -> Level:
 
 
 def test_a_candidate_is_learned_from_labels_with_a_report(table: Path, tmp_path: Path) -> None:
-    out, report = tmp_path / "candidate.yaml", tmp_path / "report.md"
-    result = learned(table, out, "--report", report)
+    out, report, plot = tmp_path / "candidate.yaml", tmp_path / "report.md", tmp_path / "calibration.svg"
+    result = learned(table, out, "--report", report, "--plot", plot)
     assert (result["prior"], result["model"]) == (f"shipped {SHIPPED.version}", f"learned {LEARNED}")
     assert result["sessions"] == {"confirmed": 8, "missed": 2, "false_alarm": 8, "solved": 0, "quiet": 6}
     before, after = result["quality"]["prior"], result["quality"]["learned"]
@@ -76,6 +77,7 @@ def test_a_candidate_is_learned_from_labels_with_a_report(table: Path, tmp_path:
     assert (model["name"], model["version"]) == ("learned", LEARNED)
     assert (model["trained"]["confirmed"], model["trained"]["seed"]) == (8, 1)
     assert model["quality"]["learned: sound sessions stopped"] == "0 of 8"
+    assert ET.parse(plot).getroot().findall("{http://www.w3.org/2000/svg}polyline")
     text = report.read_text(encoding="utf-8")
     for part in (
         f"# Model learned {LEARNED}", "| precision of stops | 56% | 100% |", "| check-3 | false_alarm | PAUSE at",
