@@ -168,9 +168,9 @@ class Observation(_Given):
         """The command line, statement or program that it runs; empty if none; for a result its beginning."""
         if self.text:
             if self.is_attempt and not call_destructions.runs_into_loss(self):
-                self.acts = self.irreversible = ()
+                self.acts = self.irreversible = self.losses = ()
         elif not call_destructions.may_destroy(action, tool, self.hint, self.args):
-            self.irreversible = ()
+            self.irreversible = self.losses = ()
             if self.is_attempt:  # `CallTracker` needs it in any case
                 self.targets = self._classifier.targets(self.event)
         self.step = self.index
@@ -191,7 +191,7 @@ class Observation(_Given):
         self.tool = tool_classifier.RUNS[call.reading] if self.runs else self._classifier.tool_of(action, self.args)
         self.text = call.head if self.runs else ""
         if not call.losses:
-            self.irreversible = ()
+            self.irreversible = self.losses = ()
         if self.recalled:
             self.fingerprint = call.fingerprint
 
@@ -268,7 +268,7 @@ class Observation(_Given):
         """What the action would destroy, with scratch and the session's own things; for a result, only `losses`."""
         return lost(self.acts)
 
-    @property
+    @lazy
     def losses(self) -> tuple[Destruction, ...]:
         """What the action would destroy, without scratch and the session's own things."""
         return lost(self.irreversible)
