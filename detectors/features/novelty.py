@@ -15,7 +15,6 @@ benchmarks.progress` measures it).
 
 import re
 import struct
-from itertools import islice
 from math import log2
 from typing import NamedTuple
 from zlib import crc32
@@ -303,10 +302,10 @@ class Novelty(Struct, dict=True):
             known.update(dict.fromkeys(kept))
             text = " ".join([self.words, *kept] if self.words else kept)
             if len(known) > _WORDS:
-                forgotten = list(islice(known, len(known) - _WORDS))
+                # The oldest are first in the text, too; in a dict the places of those before them have to be passed.
+                *forgotten, text = text.split(" ", len(known) - _WORDS)
                 for word in forgotten:
                     del known[word]
-                text = text[sum(map(len, forgotten)) + len(forgotten) :]
             self.words = text
         return 100 * len(new) // len(words)
 
