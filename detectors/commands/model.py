@@ -6,7 +6,8 @@ from enum import IntEnum, StrEnum
 from functools import lru_cache, wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-_P, _T = ParamSpec("_P"), TypeVar("_T")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class Badness(IntEnum):
@@ -109,8 +110,9 @@ def cached_by_text(function: Callable[Concatenate[str, _P], _T]) -> Callable[Con
     of_last, of_short = lru_cache(maxsize=_LAST_TEXTS)(function), lru_cache(maxsize=_SHORT_TEXTS)(function)
 
     @wraps(function)
-    def cached(text: str, *more: _P.args, **named: _P.kwargs) -> _T:
-        return (of_short if len(text) <= _SHORT_CHARS else of_last)(text, *more, **named)
+    def cached(text: str, /, *more: _P.args, **named: _P.kwargs) -> _T:
+        known = of_short if len(text) <= _SHORT_CHARS else of_last
+        return known(text, *more, **named)  # type: ignore[arg-type]  # hashable, or the call raises
 
     return cached
 
