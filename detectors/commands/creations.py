@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from haltline.detectors.commands.files import redirections
-from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND, OPENED
+from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND, OPENED, cached_by_text
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.prefilter import CREATES, telling_words, words, written_files
 from haltline.detectors.commands.shell.interpreter import invocations
@@ -33,6 +33,7 @@ def may_create(command: str) -> bool:
     return ">" in command or not CREATES.isdisjoint(telling_words(command))
 
 
+@cached_by_text
 def creations(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
     """Return the canonical targets (`path=a/b`, `branch=x`, `table=t`) that a shell command line creates, each once.
 

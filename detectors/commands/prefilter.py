@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from haltline.detectors.commands.effects.programs import WORDS, may_act
 from haltline.detectors.commands.effects.statements import MAYBE
+from haltline.detectors.commands.model import cached_by_text
 from haltline.detectors.commands.shell.only_write import WRITTEN_FILE
 
 
@@ -100,7 +101,7 @@ _CACHED_TEXTS = 8
 """Several rules check the same text in succession."""
 
 
-@lru_cache(maxsize=_CACHED_TEXTS)
+@cached_by_text
 def may_destroy(text: str) -> bool:
     """Return False if a command line destroys nothing, True if it has to be parsed."""
     if "<<" in text and _has_empty_heredoc(text):
@@ -214,7 +215,7 @@ def _may_decode(text: str, watched: frozenset[bytes]) -> bool:
 
 def may_destroy_by_code(text: str) -> bool:
     """Return False if a program destroys nothing, True if it has to be parsed."""
-    if not _is_plain(text):
+    if not is_plain(text):
         return _BY_CODE.search(text) is not None
     low = text.lower()
     if _holds(low, _IN_CODE_ALONE):
@@ -225,13 +226,14 @@ def may_destroy_by_code(text: str) -> bool:
     return ("!" in low or "%" in low) and _CELL_RUNS.search(f"\n{low}") is not None
 
 
-def _is_plain(text: str) -> bool:
+def is_plain(text: str) -> bool:
+    """Return whether a pattern that ignores case finds the same in the text in lower case."""
     return text.isascii() or not any(letter in text for letter in _ALIKE)
 
 
 def _by_script(text: str) -> bool:
     """Return whether the small programs inside a command line have to be parsed."""
-    return _holds(text.lower(), _IN_SCRIPTS) if _is_plain(text) else _BY_SCRIPT.search(text) is not None
+    return _holds(text.lower(), _IN_SCRIPTS) if is_plain(text) else _BY_SCRIPT.search(text) is not None
 
 
 def _holds(low: str, pieces: tuple[str, ...]) -> bool:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
 
 from haltline.detectors.commands import files, surroundings
 from haltline.detectors.commands.code import interpreter as code
@@ -20,6 +19,7 @@ from haltline.detectors.commands.model import (
     ActEffect,
     Badness,
     Destruction,
+    cached_by_text,
     listed,
 )
 from haltline.detectors.commands.names import is_production
@@ -54,8 +54,6 @@ from haltline.detectors.commands.sql import sql_destructions
 from haltline.detectors.commands.step_budget import StepBudget
 
 _MAX_DEPTH = 3
-_CACHED_TEXTS = 8
-"""Several rules read the same text in succession."""
 _MAX_OF_FILE = 16
 _MAX_PATH_CHARS = 4096
 _STEPS_OF_A_PROGRAM = 20
@@ -132,7 +130,7 @@ def is_read_whole(text: str, *, cwd: str | None = None, by_code: bool = False) -
     return not may_destroy(text) or not _read_command(text, cwd)[1]
 
 
-@lru_cache(maxsize=_CACHED_TEXTS)
+@cached_by_text
 def _read_command(command: str, cwd: str | None) -> tuple[tuple[Destruction, ...], bool]:
     """Return what the command destroys, and whether a part of it is unread."""
     work = StepBudget()
@@ -163,7 +161,7 @@ def code_destructions(text: str, *, cwd: str | None = None) -> tuple[Destruction
     return _read_code(text, cwd)[0] if may_destroy_by_code(text) else ()
 
 
-@lru_cache(maxsize=_CACHED_TEXTS)
+@cached_by_text
 def _read_code(text: str, cwd: str | None) -> tuple[tuple[Destruction, ...], bool]:
     work = StepBudget()
     return _worst(_of_code(text, cwd, work)), work.cut

@@ -18,8 +18,8 @@ from haltline.schemas.record import Values
 _CONFIG = pydantic.ConfigDict(extra="forbid", allow_inf_nan=False)
 _Points: TypeAlias = Annotated[float, Field(ge=-100, le=100)]
 MAX_BINS = 64
-_COUNTS = 32
-"""Counts below this have a lookup table: a score is computed at every step, and most values are counts."""
+_CACHED_VALUES = 2048
+"""Values of a feature whose points are kept: a score is computed at every step, and most values are counts."""
 
 
 @pydantic.dataclasses.dataclass(frozen=True, config=_CONFIG)
@@ -81,14 +81,17 @@ class Model:
 
 
 class _Table(dict[float, float]):
-    """The points of a feature by value: computed in advance for counts, on demand for others."""
+    """The points of a feature by value, computed at its first use."""
 
     def __init__(self, feature: Feature) -> None:
-        super().__init__((count, feature.of(count)) for count in range(_COUNTS))
+        super().__init__()
         self._feature = feature
 
     def __missing__(self, value: float) -> float:
-        return self._feature.of(value)
+        points = self._feature.of(value)
+        if len(self) < _CACHED_VALUES:
+            self[value] = points
+        return points
 
 
 def shipped(name: str) -> Model:

@@ -68,7 +68,8 @@ def files_of(act: ToolCall) -> list[tuple[str, list[list[str]]]]:
     tool, args = act.tool, act.args
     if tool.effect is _EXEC:
         text = act.text
-        if tool.reading is not _SHELL or not (">" in text or "tee " in text) or not may_destroy_by_code(text):
+        writes = text.count(">") > text.count("2>&1") or "tee " in text
+        if tool.reading is not _SHELL or not writes or not may_destroy_by_code(text):
             return []
         texts = files_written(text, cwd=cwd_of(act.event))
     elif tool.effect is _WRITE and args:

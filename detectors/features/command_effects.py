@@ -7,6 +7,8 @@ Accurate enough for the weight of a repetition (was there work in between?), and
 import re
 from functools import lru_cache
 
+from haltline.detectors.commands.model import holds_one
+
 _READ_CHARS = 4096
 _SHORT_CHARS = 240
 _HEAD_CHARS, _TAIL_CHARS = 1024, 512
@@ -76,6 +78,8 @@ _UNCHANGED = re.compile(
     r"|\b(?:did|does) not (?:match|appear|change)\b",
     re.IGNORECASE,
 )
+_UNCHANGED_CUES = ("no", "already", "changed", "modified", "0 ")
+"""Every match contains one of these, in lower case."""
 _ANSWER_CHARS = 240
 
 PRODUCING = frozenset((
@@ -132,7 +136,7 @@ def changes_by_code(text: str) -> bool:
     """Return whether a program, or one inside a command line, writes."""
     if not text:
         return False
-    return any(hint in text for hint in _CODE_HINTS) and _CODE_CHANGES.search(text, 0, _READ_CHARS) is not None
+    return holds_one(text, _CODE_HINTS) and _CODE_CHANGES.search(text, 0, _READ_CHARS) is not None
 
 
 def changes_before_end(command: str) -> bool:
@@ -150,6 +154,9 @@ def changes_before_end(command: str) -> bool:
 
 def says_unchanged(text: str) -> bool:
     """Return whether an answer says that nothing was changed."""
+    head = text[:_ANSWER_CHARS]
+    if head.isascii() and not holds_one(head.lower(), _UNCHANGED_CUES):
+        return False
     return _UNCHANGED.search(text, 0, _ANSWER_CHARS) is not None
 
 
@@ -183,10 +190,7 @@ def may_create(command: str) -> bool:
     """Return whether a search for what the command line creates is worthwhile."""
     if ">" in command and _REDIRECTS.search(command, 0, _READ_CHARS) is not None:
         return True
-    for hint in _CREATE_HINTS:  # noqa: SIM110 - for every command: a loop takes half the time of any()
-        if hint in command:
-            return True
-    return False
+    return holds_one(command, _CREATE_HINTS)
 
 
 def waits(command: str) -> bool:

@@ -9,6 +9,8 @@ import re
 from enum import StrEnum
 from functools import lru_cache
 
+from haltline.detectors.commands.model import holds_one
+
 MAX_READ_CHARS = 4096
 """Of a longer message, only the beginning and the end are read."""
 MAX_KEY_CHARS = 160
@@ -166,14 +168,6 @@ def is_cancelled(text: str) -> bool:
     """Return whether a failure only reports that another call of the same model turn failed."""
     text = text[:_CANCELLED_CHARS]
     return holds_one(text, _CANCELLED_CUES) and _CANCELLED.search(text) is not None
-
-
-def holds_one(text: str, cues: tuple[str, ...]) -> bool:
-    """Return whether a text contains one of the cues."""
-    for cue in cues:  # noqa: SIM110 - for every failure: a loop takes half the time of any()
-        if cue in text:
-            return True
-    return False
 
 
 def failing(text: str) -> int:

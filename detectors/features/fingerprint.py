@@ -20,7 +20,7 @@ from haltline.schemas.record import JsonObject, canonical_json
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _EXEC, _MUTATE = Effect.EXEC, Effect.MUTATE
 
-_DIGEST_BYTES = 6
+_EMPTY = blake2b(digest_size=6)
 _READ_CHARS = 4096
 """Characters of a text that are masked; the rest is compared unchanged."""
 _RESULT_CHARS = 2048
@@ -127,7 +127,9 @@ def fingerprint(event: ActionEvent, action: str, tool: KnownTool) -> str:
 
 def digest(data: bytes) -> str:
     """12 hex digits: collisions between calls of one session are negligible."""
-    return blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
+    hashed = _EMPTY.copy()  # in two thirds of the time of a new one
+    hashed.update(data)
+    return hashed.hexdigest()
 
 
 @lru_cache(maxsize=4096)

@@ -15,14 +15,13 @@ benchmarks.progress` measures it).
 
 import re
 import struct
-from itertools import islice
 from math import log2
 from typing import NamedTuple
 from zlib import crc32
 
 from msgspec import Struct, field
 
-from haltline.detectors.features.error_normalization import holds_one
+from haltline.detectors.commands.model import holds_one
 from haltline.detectors.features.lazy import lazy
 from haltline.detectors.features.observation_protocol import Observed
 from haltline.detectors.features.whole_results import WholeResults, writes_or_acts_outside
@@ -262,7 +261,9 @@ class Novelty(Struct, dict=True):
             key = crc32(line[:60])
             known = templates.pop(key, 0)
             count = known & _COUNT
-            templates[key] = known if count and known >> _COUNT_BITS == last else template_of(count + 1, digest)
+            if not count or known >> _COUNT_BITS != last:
+                known = last << _COUNT_BITS | (count + 1 if count < _ALWAYS else _ALWAYS)  # see `template_of`
+            templates[key] = known
             if len(templates) > _TEMPLATES:
                 del templates[next(iter(templates))]
             if count < often:
@@ -301,10 +302,10 @@ class Novelty(Struct, dict=True):
             known.update(dict.fromkeys(kept))
             text = " ".join([self.words, *kept] if self.words else kept)
             if len(known) > _WORDS:
-                forgotten = list(islice(known, len(known) - _WORDS))
+                # The oldest are first in the text, too; in a dict the places of those before them have to be passed.
+                *forgotten, text = text.split(" ", len(known) - _WORDS)
                 for word in forgotten:
                     del known[word]
-                text = text[sum(map(len, forgotten)) + len(forgotten) :]
             self.words = text
         return 100 * len(new) // len(words)
 

@@ -108,9 +108,9 @@ class Observation(Failure):
         self.text = tool_classifier.text_of(self.args, tool) if self.runs else ""
         if self.text:
             if self.is_attempt and not call_destructions.runs_into_loss(self):
-                self.acts = self.irreversible = ()
+                self.acts = self.irreversible = self.losses = ()
         elif not call_destructions.may_destroy(action, tool, self.hint, self.args):
-            self.irreversible = ()
+            self.irreversible = self.losses = ()
             if self.is_attempt:  # `CallTracker` needs it in any case
                 self.targets = self._classifier.targets(self.event)
         self.step = self.index
@@ -127,7 +127,7 @@ class Observation(Failure):
         self.tool = tool_classifier.RUNS[call.reading] if self.runs else self._classifier.tool_of(action, self.args)
         self.text = call.head if self.runs else ""
         if not call.losses:
-            self.irreversible = ()
+            self.irreversible = self.losses = ()
         if self.recalled:
             self.fingerprint = call.fingerprint
 
@@ -190,7 +190,7 @@ class Observation(Failure):
         """What the action would destroy, with scratch and the session's own things; for a result, only `losses`."""
         return lost(self.acts)
 
-    @property
+    @lazy
     def losses(self) -> tuple[Destruction, ...]:
         """What the action would destroy, without scratch and the session's own things."""
         return lost(self.irreversible)

@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 from typing import Literal
 
-from haltline.detectors.commands.model import Badness
+from haltline.detectors.commands.model import Badness, holds_one
 from haltline.detectors.commands.paths import badness, canonical
 
 Critical = Literal["", "critical", "grave"]
@@ -63,10 +63,7 @@ def may_be_critical(text: str) -> bool:
 
 
 def _may_be_critical(text: str) -> bool:
-    for hint in _HINTS:
-        if hint in text:
-            return True
-    return ".env" in text and _DOT_ENV.search(text) is not None
+    return holds_one(text, _HINTS) or (".env" in text and _DOT_ENV.search(text) is not None)
 
 
 _short_may_be_critical = lru_cache(maxsize=_CACHED_PATHS)(_may_be_critical)

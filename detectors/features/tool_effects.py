@@ -172,8 +172,8 @@ def as_command_line(action: str, args: JsonObject) -> str:
         parts += ["origin"] if named[1] == "push" and "remote" not in args else []
         parts += [str(args[name]) for name in _OPERANDS_OF_GIT if isinstance(args.get(name), str)]
         return " ".join(map(shlex.quote, parts))
-    program = next((_PROGRAMS[word] for word in named if word in _PROGRAMS), "")
-    if program:
+    if not _PROGRAMS.keys().isdisjoint(named):
+        program = next(_PROGRAMS[word] for word in named if word in _PROGRAMS)
         for name in ("command", "cmd", "cli_command", "query", "args"):
             given = args.get(name)
             if isinstance(given, list) and given and all(isinstance(word, str) for word in given):

@@ -14,6 +14,7 @@ import re
 
 from msgspec import Struct
 
+from haltline.detectors.commands.model import holds_one
 from haltline.detectors.features.observation_protocol import Observed
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Reading
@@ -47,6 +48,12 @@ _OUTSIDE = re.compile(
     r"|\b(?:docker|podman)\s+(?:push|run|compose\s+up)\b|\b(?:npm|cargo|twine|gem)\s+(?:publish|upload|push)\b"
     r"|\bgh\s+\w+\s+(?:create|merge|comment|edit|close)\b|\b(?:scp|rsync|sendmail)\s"
 )
+_EDIT_CUES = ("sed", "perl", "patch", "tee", ".write")
+_OUTSIDE_CUES = (
+    "push", "curl", "kubectl", "oc", "helm", "terraform", "docker", "podman", "publish", "upload", "gh", "scp", "rsync",
+    "sendmail",
+)  # fmt: skip
+"""Every match of these patterns contains one of these: to look for them takes a tenth of a pattern's time."""
 _TELLS = re.compile(r"(?:^|[_.\W])(?:send|post|publish|reply|respond|notify|comment)(?:$|[_.\W])")
 """Tools that send something to others; the same effect also covers tools that only fetch."""
 
@@ -71,7 +78,9 @@ def writes_or_acts_outside(act: Observed) -> bool:
         if written is not None:
             return _REPORTS.search(written[1]) is None
         return "write" in text or "patch" in text
-    return _EDITS.search(text) is not None or _OUTSIDE.search(text) is not None
+    if holds_one(text, _EDIT_CUES) and _EDITS.search(text) is not None:
+        return True
+    return holds_one(text, _OUTSIDE_CUES) and _OUTSIDE.search(text) is not None
 
 
 def _replaces(act: Observed) -> bool:

@@ -25,6 +25,7 @@ from typing import Annotated, ClassVar
 from msgspec import Struct, field
 from pydantic import Field
 
+from haltline.detectors.commands.model import holds_one
 from haltline.detectors.features.error_normalization import ANSI
 from haltline.detectors.features.fingerprint import digest
 from haltline.detectors.features.observation import Observation, Trait
@@ -47,6 +48,8 @@ _NOTHING = re.compile(
     r"|found 0\b|\d+ files? searched, 0\b|null|none|\(?empty\)?)|^\W*$",
     re.IGNORECASE,
 )
+_NOTHING_BEGINS = "nNfFeE"
+"""The letters with which a match can begin."""
 _LOOKS = re.compile(
     r"\s*(?:cd\s+[^\s;&|]+\s*(?:&&|;)\s*)?(?:git\s+(?:-C\s+\S+\s+)?(?:grep|log|ls-files)|grep|egrep|rg|ag|fd|find|locate"
     r"|which|ls)(?=\s|$)"
@@ -148,7 +151,7 @@ class FruitlessSearch(Detector[State]):
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Count a lookup without results or a guess, or reset the counts."""
         finding = self._submitted(state, act) or self._guess(state, act) or self._uniform(state, act)
-        if not (_is_look(act) and _is_empty(act)):
+        if not (_is_empty(act) and _is_look(act)):
             if state.count and act.action not in _TALK:
                 state.count, state.rows = 0, []
             return finding
@@ -247,7 +250,9 @@ def _is_empty(act: Observation) -> bool:
     if event.output_bytes == 0:
         return True
     head = event.output_head
-    return head is not None and _NOTHING.match(head, 0, _READ_CHARS) is not None
+    if head is None or ((first := head[:1]).isalpha() and first not in _NOTHING_BEGINS):
+        return False
+    return _NOTHING.match(head, 0, _READ_CHARS) is not None
 
 
 def _is_look(act: Observation) -> bool:
@@ -279,10 +284,7 @@ def _may_say_no(text: str) -> bool:
     if not text.isascii() or "\x1b" in text:
         return True
     low = text.lower()
-    for cue in _NO_CUES:
-        if cue in low:
-            return True
-    return low.rstrip(_MARKS).endswith("no")
+    return holds_one(low, _NO_CUES) or low.rstrip(_MARKS).endswith("no")
 
 
 def _answer(act: Observation) -> str:
@@ -290,7 +292,7 @@ def _answer(act: Observation) -> str:
     head = act.event.output_head
     if not act.runs or act.tool.reading is not _SHELL or act.failed or act.refused or act.waits or not head:
         return ""
-    if len(head) < _LEAST_CHARS or not _may_ask(act.head):
+    if len(head) < _LEAST_CHARS or not holds_one(act.head, _CLIENT_HINTS):
         return ""
     programs = " ".join(_PROGRAMS.findall(_QUOTED.sub("''", act.head))[:_MAX_PROGRAMS])
     if _CLIENTS.search(programs) is None or _RECEIPT.search(head) is not None:
@@ -298,13 +300,6 @@ def _answer(act: Observation) -> str:
     if "% Total" in head:
         head = _METER.sub("", head[: 4 * _NO_CHARS])
     return f"{programs} {_without_own_words(act, _ID.sub(' ', head[:_NO_CHARS]))}"
-
-
-def _may_ask(line: str) -> bool:
-    for hint in _CLIENT_HINTS:  # noqa: SIM110 - for every result: a loop takes half the time of any()
-        if hint in line:
-            return True
-    return False
 
 
 def _without_own_words(act: Observation, text: str) -> str:

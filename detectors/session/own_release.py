@@ -14,6 +14,7 @@ from typing import ClassVar
 from haltline.detectors.commands.code import interpreter as code
 from haltline.detectors.commands.code import scripts
 from haltline.detectors.commands.code.values import Call
+from haltline.detectors.commands.prefilter import is_plain
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.features.observation import Observation
@@ -116,8 +117,8 @@ def _of_tool(act: Observation) -> str:
 
 
 def _hints(text: str) -> bool:
-    """Return whether a text names haltline or a hook's settings; for ASCII in a third of the pattern's time."""
-    if not text.isascii():
+    """Return whether a text names haltline or a hook's settings; nearly always in a third of the pattern's time."""
+    if not is_plain(text):
         return _HINT.search(text) is not None
     low = text.lower()
     return _HINTS[0] in low or ((_HINTS[1] in low or _HINTS[2] in low) and _HINT.search(low) is not None)

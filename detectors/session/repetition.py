@@ -18,6 +18,7 @@ Misses: calls that are worded differently each time; results that vary in a way 
 """
 
 import re
+from functools import lru_cache
 from typing import Annotated, ClassVar, TypeAlias
 
 from msgspec import Struct, field
@@ -241,9 +242,14 @@ class Repetition(Detector[State]):
 
 def _is_edit(act: Observation) -> bool:
     """Return whether a tool edits the text of one file, by its name and target."""
-    if not act.args or _EDITS.search(act.action) is None or not act.changes or _NOTES.search(act.action) is not None:
+    if not act.args or not _names_an_edit(act.action) or not act.changes:
         return False
     return act.targets[0].startswith("path=") or act.targets[0] == UNKNOWN
+
+
+@lru_cache(maxsize=1024)
+def _names_an_edit(action: str) -> bool:
+    return _EDITS.search(action) is not None and _NOTES.search(action) is None
 
 
 def _since_change(rows: list[Entry]) -> list[Entry]:

@@ -202,22 +202,18 @@ def _sums(state: State) -> tuple[float, float]:
     return cost, tokens
 
 
-def _sources(act: Observation) -> list[str]:
+def _sources(act: Observation) -> tuple[str, ...]:
     event = act.event
-    sources = [_named("tool", act.action)] if act.action else []
-    if event.agent_id != "unknown":
-        sources.append(_named("agent", event.agent_id))
     extra = event.__pydantic_extra__
-    if extra:
-        model = next((extra[name] for name in _MODEL_NAMES if isinstance(extra.get(name), str)), "")
-        if model:
-            sources.append(f"model={model[:_MAX_NAME_CHARS]}")
-    return sources
+    model = next((extra[name] for name in _MODEL_NAMES if isinstance(extra.get(name), str)), "") if extra else ""
+    agent = event.agent_id
+    return _named(act.action, "" if agent == "unknown" else agent, model[:_MAX_NAME_CHARS])
 
 
 @lru_cache(maxsize=4096)
-def _named(kind: str, name: str) -> str:
-    return f"{kind}={name[:_MAX_NAME_CHARS]}"
+def _named(tool: str, agent: str, model: str) -> tuple[str, ...]:
+    given = (("tool", tool), ("agent", agent), ("model", model))
+    return tuple(f"{kind}={name[:_MAX_NAME_CHARS]}" for kind, name in given if name)
 
 
 def _source(bucket: Bucket, name: str) -> list[float]:

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 _SHORT_BYTES = 6
 """The bytes of a short hash: two of 64 ids collide once in 4e12 events."""
+_EMPTY = blake2b(digest_size=_SHORT_BYTES)
 
 
 class LogPosition(Protocol):
@@ -61,7 +62,9 @@ def is_new(state: TakesIn, at: LogPosition | None) -> bool:
 
 def is_first(state: TakesIn, input_id: str, most: int) -> bool:
     """Return False if the id is among the last `most`: its producer sent it twice. Otherwise record it."""
-    short = blake2b(input_id.encode(), digest_size=_SHORT_BYTES).digest()
+    hashed = _EMPTY.copy()  # in two thirds of the time of a new one
+    hashed.update(input_id.encode())
+    short = hashed.digest()
     if state.seen.find(short) >= 0:  # `in` takes 50 % longer: it tries a number first
         return False
     state.seen = state.seen[-(most - 1) * _SHORT_BYTES :] + short

@@ -45,9 +45,12 @@ class RuleSet:
         failures: list[Failure] = []
         for detector_id, wakes, concerns, start, observe in self.dispatch.table(act.kind, act.sights):
             try:
-                memory = memories.get(detector_id)
-                if (memory is None and not wakes) or (concerns is not None and not concerns(act)):
+                # Of detectors that any event wakes, the memory is not even looked up before `concerns`.
+                if not wakes and detector_id not in memories:
                     continue
+                if concerns is not None and not concerns(act):
+                    continue
+                memory = memories.get(detector_id)
                 if memory is None:
                     memory = memories[detector_id] = start()
                 finding = observe(memory, act)

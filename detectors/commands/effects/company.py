@@ -5,6 +5,7 @@ Misses: service-specific argument names.
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from haltline.detectors.commands.effects.tools import words_of_all
@@ -104,7 +105,8 @@ def _expires_soon(args: Args) -> bool:
     return any(0 <= number <= _FEW for value in args.values() if (number := _number(value)) is not None)
 
 
-_RULES: tuple[tuple[tuple[frozenset[str], ...], Callable[[Args], bool], str, ActEffect], ...] = (
+_Rule: TypeAlias = tuple[tuple[frozenset[str], ...], Callable[[Args], bool], str, ActEffect]
+_RULES: tuple[_Rule, ...] = (
     ((MOVES_MONEY,), _has(_MONEY, _PAYEES), "move_money", ActEffect.SPENDS),
     ((BUYS,), _has(_MEANS), "buy", ActEffect.SPENDS),
     ((_ALTERS,), _takes_every_row, "update_every_row", ActEffect.OVERWRITES),
@@ -125,10 +127,13 @@ The first rule that holds applies."""
 
 def by_company(names: tuple[str, ...], args: Args) -> tuple[str, ActEffect] | None:
     """Return the act and effect that a verb and the arguments show together; `names` are the call's operations."""
-    named_by = words_of_all(names)
-    if "query" in named_by and isinstance(body := args.get("body"), dict):
+    if "query" in words_of_all(names) and isinstance(body := args.get("body"), dict):
         args = {**body, **args}  # `update_by_query(index, body)`
-    for groups, holds, act, effect in _RULES:
-        if not any(group.isdisjoint(named_by) for group in groups) and holds(args):
-            return act, effect
-    return None
+    return next(((act, effect) for _, holds, act, effect in _rules_of(names) if holds(args)), None)
+
+
+@lru_cache(maxsize=4096)
+def _rules_of(names: tuple[str, ...]) -> tuple[_Rule, ...]:
+    """Return the rules for these operations, of which most have none."""
+    named_by = words_of_all(names)
+    return tuple(rule for rule in _RULES if not any(group.isdisjoint(named_by) for group in rule[0]))

@@ -9,11 +9,10 @@ the limits of the wrappers, listed there.
 
 import shlex
 from collections.abc import Callable
-from functools import lru_cache
 
 from msgspec.structs import replace
 
-from haltline.detectors.commands.model import MAX_COMMAND_CHARS
+from haltline.detectors.commands.model import MAX_COMMAND_CHARS, cached_by_text
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.shell import pipes, wrappers
 from haltline.detectors.commands.shell.builtins import BUILTINS, State
@@ -31,8 +30,6 @@ _MAX_CHARS_IN_ALL = 4 * MAX_COMMAND_CHARS
 _STEPS_OF_A_PROGRAM = 20
 _MAX_ROUNDS = 256
 _MAX_PIPED = 8
-_CACHED_TEXTS = 8
-"""Several readers need the programs of the same event."""
 
 
 def invocations(command: str, *, cwd: str | None = None, work: StepBudget | None = None) -> tuple[Invocation, ...]:
@@ -58,7 +55,7 @@ def _read(command: str, cwd: str | None, work: StepBudget) -> tuple[Invocation, 
     return tuple(shell.found)
 
 
-@lru_cache(maxsize=_CACHED_TEXTS)
+@cached_by_text  # several readers need the programs of the same event
 def _read_first(command: str, cwd: str | None) -> tuple[tuple[Invocation, ...], int, bool]:
     """Parse a text with the whole budget. Returns its programs, the steps left, and whether anything is cut."""
     work = StepBudget()
