@@ -1,4 +1,4 @@
-"""The report on a learned model for the operator who decides about it: as Markdown, as a picture, and as plain values. Pure."""
+"""The report on a learned model for the operator who decides: as Markdown, as a picture, and as plain values. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
