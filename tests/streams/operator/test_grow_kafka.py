@@ -167,7 +167,7 @@ def _acting(guard: Guard) -> Iterator[None]:
 
     def act() -> None:
         number = 0
-        while not ended.wait(0.005):
+        while not ended.wait(0.03):
             attempt(guard, f"read_{number}", args={"path": f"f{number}"})
             number += 1
 
