@@ -1,14 +1,12 @@
 """The changelogs of a group on a cluster, read as a whole beside the workers, or written while there are none."""
 
 import logging
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.failure import KnownFailure
@@ -25,6 +23,7 @@ from haltline.streams.kafka.topics import NoAdminApiError
 from haltline.streams.operator.changelog_repair import DroppedState, Outcome, PartitionReading
 from haltline.streams.runtime.changelog import ID_BYTES, TOPIC_IDS_HEADER, Claim
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
+from haltline.streams.system import REAL, System
 
 _CONFIRM_WITHIN_S: Final = 30.0
 _log = logging.getLogger(__name__)
@@ -56,14 +55,20 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
     """
 
     def __init__(
-        self, bootstrap: str, names: Sequence[str], *, client: Mapping[str, ClientSetting] | None = None
+        self,
+        bootstrap: str,
+        names: Sequence[str],
+        *,
+        client: Mapping[str, ClientSetting] | None = None,
+        system: System = REAL,
     ) -> None:
+        self._system = system
         self._bootstrap = bootstrap
         self._client = client or {}
         self.missing: list[NoSuchTopic] = []
         self.spans: list[Span] = []
         """The partitions of existing changelogs."""
-        self._consumer = open_consumer(bootstrap, client=client)
+        self._consumer = open_consumer(bootstrap, client=client, system=system)
         try:
             self._find(names)
         except BaseException:
@@ -77,7 +82,9 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
             except NoSuchTopic as error:  # a group whose workers never ran has no changelog
                 self.missing.append(error)
             else:
-                self.spans += (Span(name, tp.partition, *bounds(self._consumer, tp)) for tp in found)
+                self.spans += (
+                    Span(name, tp.partition, *bounds(self._consumer, tp, system=self._system)) for tp in found
+                )
         if not self.spans:
             raise self.missing[0]
 
@@ -86,7 +93,7 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
 
         Raises WorkersRunning, or NoAdminApiError for an embedded broker.
         """
-        admin = AdminClient({**self._client, "bootstrap.servers": self._bootstrap}, logger=_log)
+        admin = self._system.admin({**self._client, "bootstrap.servers": self._bootstrap}, logger=_log)
         metadata = admin.list_topics(timeout=ANSWER_WITHIN_S)
         if metadata.controller_id not in metadata.brokers:
             raise NoAdminApiError("group members: expected a cluster that lists them, got an embedded broker")
@@ -107,7 +114,7 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
     def read(
         self, span: Span, step: Callable[[], object] = lambda: None, *, until_s: float = float("inf")
     ) -> PartitionReading:
-        """Read a partition to its end, or until the clock `time.monotonic` reaches `until_s`.
+        """Read a partition to its end, or until the monotonic clock reaches `until_s`.
 
         Calls `step` for each record.
         """
@@ -119,7 +126,12 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
 
     def _records(self, span: Span, until_s: float = float("inf")) -> Iterator[LogRecord]:
         return read_partition(
-            self._consumer, TopicPartition(span.topic, span.partition), span.begin, span.end, until_s=until_s
+            self._consumer,
+            TopicPartition(span.topic, span.partition),
+            span.begin,
+            span.end,
+            until_s=until_s,
+            system=self._system,
         )
 
     def write_release_markers(self) -> Mapping[tuple[str, int], int]:
@@ -148,7 +160,7 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
         """
         producer, part = self._producer(), reading.states
         send = partial(producer.send, span.topic, partition=span.partition)
-        claim = Claim(os.urandom(ID_BYTES))
+        claim = Claim(self._system.random_bytes(ID_BYTES))
         part.expect(claim)
         send(key=claim.key, value=None, headers=claim.headers)
         producer.flush(_CONFIRM_WITHIN_S)
@@ -173,10 +185,12 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
         return states
 
     def _producer(self) -> ConfirmedProducer:
-        return ConfirmedProducer(self._bootstrap, delivery_timeout_s=_CONFIRM_WITHIN_S, settings=self._client)
+        return ConfirmedProducer(
+            self._bootstrap, delivery_timeout_s=_CONFIRM_WITHIN_S, settings=self._client, system=self._system
+        )
 
     def _end(self, span: Span) -> int:
-        return bounds(self._consumer, TopicPartition(span.topic, span.partition))[1]
+        return bounds(self._consumer, TopicPartition(span.topic, span.partition), system=self._system)[1]
 
     def __exit__(self, *_: object) -> None:
         self._consumer.close()

@@ -13,7 +13,6 @@ also after workers that did not stop cleanly.
 """
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,6 @@ from typing import Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented there; its stubs miss it
-    AdminClient,
     ConfigResource,
     ConfigSource,
     NewTopic,
@@ -42,6 +40,7 @@ from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
 from haltline.streams.runtime.control_entries import CHANGELOG_HEADER
 from haltline.streams.runtime.topic_ids import Logs, TopicIds
 from haltline.streams.sessions.state_cache import forget, subject_of
+from haltline.streams.system import REAL, System
 
 _ROOM_BYTES: Final = 1024 * 1024
 """Added to the largest record of a topic: a bridged copy has a header more."""
@@ -100,16 +99,18 @@ class Growing:
         client: Mapping[str, ClientSetting],
         sealing_key: Path | None = None,
         step: Callable[[str], object] = lambda _: None,
+        system: System = REAL,
     ) -> None:
         """`step` receives what is done next. Raises Unreachable, and ValueError and OSError for the key."""
         self._bootstrap = bootstrap
         self._client = dict(client)
+        self._system = system
         self._topics, self._next = topics, topics.next
         self._groups = groups
         self._partitions = partitions
         self._sealer = None if sealing_key is None else Sealer(sealing_key)
         self._step = step
-        self._admin = AdminClient({**self._client, "bootstrap.servers": bootstrap}, logger=_log)
+        self._admin = system.admin({**self._client, "bootstrap.servers": bootstrap}, logger=_log)
 
     def run(self) -> Grown:
         """Grow the topics.
@@ -122,7 +123,9 @@ class Growing:
 
         """
         topics, following = self._topics, self._next
-        with Changelogs(self._bootstrap, [one.changelog for one in self._groups], client=self._client) as changelogs:
+        with Changelogs(
+            self._bootstrap, [one.changelog for one in self._groups], client=self._client, system=self._system
+        ) as changelogs:
             self._require_stopped(changelogs)
             there = {span.topic for span in changelogs.spans}
             if self._groups[0].changelog not in there:
@@ -178,7 +181,7 @@ class Growing:
         self._wait_for({topic.topic for topic in created})
 
     def _wait_for(self, names: set[str]) -> None:
-        deadline_s = time.monotonic() + _VISIBLE_WITHIN_S
+        deadline_s = self._system.monotonic() + _VISIBLE_WITHIN_S
         while True:
             metadata = self._admin.list_topics(timeout=ANSWER_WITHIN_S)
             led = {
@@ -188,9 +191,9 @@ class Growing:
             }
             if names <= led:
                 return
-            if time.monotonic() > deadline_s:
+            if self._system.monotonic() > deadline_s:
                 raise NotGrown(f"topics: expected {sorted(names - led)} within {_VISIBLE_WITHIN_S:g} s, got none")
-            time.sleep(0.1)
+            self._system.sleep(0.1)
 
     def _settings(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return the settings of topics that differ from the cluster's defaults, with room for a header more."""
@@ -207,7 +210,7 @@ class Growing:
         return found
 
     def _copy_states(self, changelogs: Changelogs, group: Group) -> int:
-        ids = TopicIds({**self._client, "bootstrap.servers": self._bootstrap})
+        ids = TopicIds({**self._client, "bootstrap.servers": self._bootstrap}, system=self._system)
         logs = Logs.of(ids.of([*self._topics.session_sources, group.changelog]), group.changelog)
         home = lambda key: partition_of(subject_of(key), self._partitions)  # noqa: E731
         with self._target(group.next_changelog, home) as target:
@@ -248,7 +251,7 @@ class Growing:
         """Return the seal of an entry of `control`, which is valid in its topic only."""
         if self._sealer is None or topic not in (self._topics.control, self._next.control):
             return []
-        return [self._sealer.seal(topic, key, value, time.time_ns() // 1_000_000)]
+        return [self._sealer.seal(topic, key, value, self._system.time_ms())]
 
     def _begin_bridge(self) -> None:
         workers, bridge = self._member(self._groups[0].name), self._member(self._topics.bridge_group)
@@ -256,7 +259,7 @@ class Growing:
             places = [tp for topic in self._topics.session_sources for tp in partitions_of(workers, topic)]
             begins = []
             for place in workers.committed(places, timeout=_CONFIRM_WITHIN_S):
-                low, end = bounds(workers, place)
+                low, end = bounds(workers, place, system=self._system)
                 begins.append(TopicPartition(place.topic, place.partition, max(low, min(place.offset, end))))
             bridge.commit(offsets=begins, asynchronous=False)
         finally:
@@ -264,7 +267,7 @@ class Growing:
             bridge.close()
 
     def _switch(self) -> None:
-        producer, value = self._producer(), self._next.entry(time.time_ns() // 1_000_000)
+        producer, value = self._producer(), self._next.entry(self._system.time_ms())
         for topic in (self._next.control, self._topics.control):
             producer.send(topic, key=SETS_KEY, value=value, headers=self._seal(topic, SETS_KEY, value))
             producer.flush(_CONFIRM_WITHIN_S)
@@ -275,18 +278,22 @@ class Growing:
         return _Target(topic, self._producer(), {key for key, is_there in there.items() if is_there}, home)
 
     def _all(self, topic: str) -> Iterator[LogRecord]:
-        consumer = open_consumer(self._bootstrap, client=self._client)
+        consumer = open_consumer(self._bootstrap, client=self._client, system=self._system)
         try:
             for place in partitions_of(consumer, topic):
-                yield from read_partition(consumer, place, *bounds(consumer, place))
+                yield from read_partition(
+                    consumer, place, *bounds(consumer, place, system=self._system), system=self._system
+                )
         finally:
             consumer.close()
 
     def _member(self, group: str) -> Consumer:
-        return open_consumer(self._bootstrap, group, client=self._client)
+        return open_consumer(self._bootstrap, group, client=self._client, system=self._system)
 
     def _producer(self) -> ConfirmedProducer:
-        return ConfirmedProducer(self._bootstrap, delivery_timeout_s=_CONFIRM_WITHIN_S, settings=self._client)
+        return ConfirmedProducer(
+            self._bootstrap, delivery_timeout_s=_CONFIRM_WITHIN_S, settings=self._client, system=self._system
+        )
 
 
 _Home = Callable[[bytes], int | None]
