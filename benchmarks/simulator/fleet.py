@@ -66,7 +66,7 @@ class WorkerProcess:
             )  # fmt: skip
 
         async def main() -> None:
-            topics = topics_in_use(system) if follows else TOPICS
+            topics = topics_in_use(process, system) if follows else TOPICS
             sets = present(ADDRESS, topics, client={}, system=system) if topics.older else [topics]
             settings = replace(settings_of(topics), instance_id=instance_id, standby_replicas=standbys)
             end = cast("Callable[[BaseException], NoReturn]", process.end)
@@ -113,9 +113,11 @@ def settings_of(topics: Topics) -> WorkerSettings:
     )
 
 
-def topics_in_use(system: System) -> Topics:
+def topics_in_use(process: Process, system: System) -> Topics:
     """Return the set of topics that what starts now uses. Raises Unreachable."""
-    return current_topics(ADDRESS, TOPICS.prefix, system=system)
+    topics = current_topics(ADDRESS, TOPICS.prefix, system=system)
+    process.topics = topics.prefix
+    return topics
 
 
 CHANGELOG: Final = settings_of(TOPICS).changelog
@@ -140,7 +142,7 @@ def start_sink(
         system, topics = system_of(process, broker), TOPICS
         if follows:
             process.on_signal = lambda: process.end("stopped")
-            topics = topics_in_use(system)
+            topics = topics_in_use(process, system)
         reading = AuditSink(replace(settings, topics=topics), table=table, system=system)
         process.on_signal = reading.stop
         reading.run()
@@ -161,7 +163,7 @@ class FeederProcess:
         process.on_signal = stop.set
 
         def run() -> None:
-            topics = topics_in_use(system) if follows else TOPICS
+            topics = topics_in_use(process, system) if follows else TOPICS
             feeder = self.feeder = Feeder(
                 engine, ADDRESS, topics=topics, group="haltline-console", look_every_s=4.0, system=system
             )

@@ -5,6 +5,7 @@ killed and run again, the workers and the services are started again, and bridge
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -17,7 +18,8 @@ from benchmarks.simulator.history import History
 from benchmarks.simulator.plan import CONSOLE, FAULTS_FOR_S, Deed, Step, plan_of
 from benchmarks.simulator.process import Process
 from benchmarks.simulator.threads import system_of
-from benchmarks.simulator.workload import TOPICS, Sent
+from benchmarks.simulator.workload import PARTITIONS, TOPICS, Sent
+from haltline.schemas.partitioner import partition_of
 from haltline.streams.operator.grow import Group, Growing
 
 _SHARE: Final = 0.12
@@ -35,6 +37,7 @@ _PARTITIONS: Final = (4, 5)
 _ENDS_WITHIN_S: Final = 3.0
 """The time after which the operator kills a worker that does not stop."""
 _LOOK_EVERY_S: Final = 0.1
+_STALE_AFTER_S: Final = 1.0
 _AGAIN_S: Final = (0.1, 1.0)
 _GIVES_UP_SHARE: Final = 0.3
 _MOVES_SHARE: Final = 0.15
@@ -58,6 +61,8 @@ class Growth(History):
         self.moves = random.Random(f"{seed} moves")
         self.moved: set[str] = set()
         """Sessions whose guards use the newer set."""
+        self.sent: Counter[str] = Counter()
+        """The number of records sent to the older set, by session."""
         self.stopped = False
         """The operator has stopped the workers, so none is started."""
         self.killed = False
@@ -89,9 +94,21 @@ class Growth(History):
     def topic_of(self, record: Sent) -> str:
         """Return the topic on which the guard of the session is now."""
         if self.topics.older and (record.key in self.moved or self.moves.random() < _MOVES_SHARE):
-            self.moved.add(record.key)
-            return self.topics.prefix + record.topic.removeprefix(TOPICS.prefix)
+            if record.key in self.moved or self.is_bridged(record):
+                self.moved.add(record.key)
+                return self.topics.prefix + record.topic.removeprefix(TOPICS.prefix)
+        self.sent[record.key] += 1
         return record.topic
+
+    def is_bridged(self, record: Sent) -> bool:
+        """Return whether all that the guard of this session has published to the older set is on the newer one.
+
+        If not, its next event would be processed before the earlier ones.
+        """
+        partition = partition_of(record.key, PARTITIONS)
+        offsets = [r.offset for r in self.broker.log(record.topic, partition).appended if r.key == record.key.encode()]
+        bridged, _ = group_of(self.broker, TOPICS.bridge_group).offsets.get((record.topic, partition), (0, ""))
+        return len(offsets) == self.sent[record.key] and bridged > max(offsets, default=-1)
 
     def operate(self, step: Step) -> None:
         """Start a process in which the operator stops the workers and runs the command."""
@@ -110,7 +127,7 @@ class Growth(History):
         def run() -> None:
             self.stop_workers()
             system = system_of(process, self.broker)
-            topics = topics_in_use(system)
+            topics = topics_in_use(process, system)
             if not topics.older:
                 following = topics.next
                 now, then = settings_of(topics), settings_of(following)
@@ -163,6 +180,14 @@ class Growth(History):
             service.terminate()
         while any(service.alive for service in services):
             self.world.sleep(_LOOK_EVERY_S)
+        self.world.after(_STALE_AFTER_S, self.restart_stale)
+
+    def restart_stale(self) -> None:
+        """Stop services that began while the end of `control` lagged, and so use the older set."""
+        for name, process in self.running.items():
+            if name not in self.instances and process.topics == TOPICS.prefix:
+                process.terminate()
+        self.world.after(_STALE_AFTER_S, self.restart_stale)
 
     def start_workers(self) -> None:
         """Start each worker that does not run."""

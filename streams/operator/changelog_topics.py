@@ -33,8 +33,8 @@ class WorkersRunning(KnownFailure):
     """A changelog must not be written from outside while a group that owns it has members."""
 
 
-class NotBroughtBack(KnownFailure):
-    """States could not be written as the owner of their partition."""
+class NotClaimed(KnownFailure):
+    """A partition could not be written as its owner."""
 
 
 class Span(NamedTuple):
@@ -139,7 +139,7 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
 
         Returns their offsets by topic and partition. Raises DeliveryFailed.
         """
-        producer, marker = self._producer(), Claim(b"")
+        producer, marker = self.producer(), Claim(b"")
         offsets: dict[tuple[str, int], int] = {}
         for span in self.spans:
             producer.send(
@@ -156,20 +156,11 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
     def bring_back(self, span: Span, reading: PartitionReading) -> Sequence[DroppedState]:
         """Write the restorable states of a partition as its owner. Returns those written.
 
-        `reading` is the result of reading it. Raises OlderRelease, ForeignWrite, DeliveryFailed, NotBroughtBack.
+        `reading` is the result of reading it. Raises OlderRelease, ForeignWrite, DeliveryFailed, NotClaimed.
         """
-        producer, part = self._producer(), reading.states
+        producer, part = self.producer(), reading.states
         send = partial(producer.send, span.topic, partition=span.partition)
-        claim = Claim(self._system.random_bytes(ID_BYTES))
-        part.expect(claim)
-        send(key=claim.key, value=None, headers=claim.headers)
-        producer.flush(_CONFIRM_WITHIN_S)
-        for record in self._records(span._replace(begin=part.position, end=self._end(span))):
-            reading.take(record)
-        if not part.claimed:
-            raise NotBroughtBack(
-                f"changelog partition {span.partition}: expected the claim of this command to be the last, got another"
-            )
+        self.claim(span, reading, producer)
         states = reading.report().having(Outcome.BRING_BACK)
         for state in states:
             logs = ((TOPIC_IDS_HEADER, state.dropped.logs),) if state.dropped.logs else ()
@@ -184,7 +175,34 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
         part.check_end_offset(self._end(span))
         return states
 
-    def _producer(self) -> ConfirmedProducer:
+    def claim(self, span: Span, reading: PartitionReading, producer: ConfirmedProducer) -> None:
+        """Become the owner of a partition: write a claim, and read up to it.
+
+        So everything before it was read, also where the partition's end lags after a crash, and what replaced workers
+        write later does not count. Raises OlderRelease, DeliveryFailed, NotClaimed.
+        """
+        part, claim = reading.states, Claim(self._system.random_bytes(ID_BYTES))
+        part.expect(claim)
+        offsets: list[int] = []
+        producer.send(
+            span.topic,
+            key=claim.key,
+            value=None,
+            headers=claim.headers,
+            partition=span.partition,
+            on_offset=offsets.append,
+        )
+        producer.flush(_CONFIRM_WITHIN_S)
+        for record in self._records(span._replace(begin=part.position, end=offsets[0] + 1)):
+            reading.take(record)
+        if not part.claimed:
+            raise NotClaimed(
+                f"{span.topic}, partition {span.partition}: expected the claim of this command to be the last, got "
+                "another"
+            )
+
+    def producer(self) -> ConfirmedProducer:
+        """Return a producer for `claim`, which the caller closes."""
         return ConfirmedProducer(
             self._bootstrap, delivery_timeout_s=_CONFIRM_WITHIN_S, settings=self._client, system=self._system
         )

@@ -15,7 +15,9 @@ also after workers that did not stop cleanly.
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -35,7 +37,7 @@ from haltline.streams.kafka.log_reader import ANSWER_WITHIN_S, bounds, open_cons
 from haltline.streams.kafka.log_record import LogRecord
 from haltline.streams.kafka.topic_sets import COPY, Headers, headers_of_copy, present
 from haltline.streams.operator.changelog_topics import Changelogs
-from haltline.streams.runtime.changelog import OWNER_HEADER, OlderRelease
+from haltline.streams.runtime.changelog import OWNER_HEADER, OlderRelease, Owner, PartitionState
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
 from haltline.streams.runtime.control_entries import CHANGELOG_HEADER
 from haltline.streams.runtime.topic_ids import Logs, TopicIds
@@ -44,6 +46,9 @@ from haltline.streams.system import REAL, System
 
 _ROOM_BYTES: Final = 1024 * 1024
 """Added to the largest record of a topic: a bridged copy has a header more."""
+_NO_ENDS: Final[Mapping[int, int]] = MappingProxyType({})
+_END_KEY: Final = b"session:haltline.topics"
+"""The key of a record of `control` without a value: the release of a session that does not exist."""
 _FLUSH_EVERY: Final = 1000
 _CONFIRM_WITHIN_S: Final = 30.0
 _VISIBLE_WITHIN_S: Final = 60.0
@@ -110,6 +115,9 @@ class Growing:
         self._partitions = partitions
         self._sealer = None if sealing_key is None else Sealer(sealing_key)
         self._step = step
+        self._owners: dict[int, Owner] = {}
+        """The claims to the next changelog of the workers, by partition."""
+        self._mark = b""
         self._admin = system.admin({**self._client, "bootstrap.servers": bootstrap}, logger=_log)
 
     def run(self) -> Grown:
@@ -137,7 +145,7 @@ class Growing:
             self._step("copying the states")
             states = sum(self._copy_states(changelogs, one) for one in groups)
             self._step("copying the entries of control and policies")
-            entries = self._copy_entries(topics.control, following.control)
+            entries = self._copy_entries(topics.control, following.control, self._control_ends())
             entries += self._copy_entries(topics.policies, following.policies)
             self._step("committing where the bridge begins")
             self._begin_bridge()
@@ -210,32 +218,61 @@ class Growing:
         return found
 
     def _copy_states(self, changelogs: Changelogs, group: Group) -> int:
-        ids = TopicIds({**self._client, "bootstrap.servers": self._bootstrap}, system=self._system)
-        logs = Logs.of(ids.of([*self._topics.session_sources, group.changelog]), group.changelog)
-        home = lambda key: partition_of(subject_of(key), self._partitions)  # noqa: E731
-        with self._target(group.next_changelog, home) as target:
+        logs = self._logs(self._topics, group.changelog)
+        with Changelogs(self._bootstrap, [group.next_changelog], client=self._client, system=self._system) as following:
+            target = _NextChangelog(following)
             for span in [one for one in changelogs.spans if one.topic == group.changelog]:
-                states = changelogs.read(span).states
+                reading = changelogs.read(span)
+                states = reading.states
                 if states.older_release is not None:
                     raise OlderRelease(
                         f"{group.changelog}, partition {span.partition}: expected no states of an older release behind "
                         f"a claim, got one at offset {states.older_release}: see haltline changelog check"
                     )
+                changelogs.claim(span, reading, target.producer)
                 for key, value in states.values.items():
                     recreated = logs.others(states.other_logs.get(key, b""))
-                    target.put(key, forget(key, value, dict.fromkeys(recreated, 0)) if recreated else value)
+                    known = forget(key, value, dict.fromkeys(recreated, 0)) if recreated else value
+                    target.put(partition_of(subject_of(key), self._partitions), key, known)
+            if group is self._groups[0]:
+                self._owners = target.owners
             return target.finish()
 
-    def _copy_entries(self, topic: str, following: str) -> int:
+    def _logs(self, topics: Topics, changelog: str) -> Logs:
+        ids = TopicIds({**self._client, "bootstrap.servers": self._bootstrap}, system=self._system)
+        return Logs.of(ids.of([*topics.session_sources, changelog]), changelog)
+
+    def _copy_entries(self, topic: str, following: str, ends: Mapping[int, int] = _NO_ENDS) -> int:
+        """Copy the last entry of each key. `ends` are those of partitions whose own ends may lag."""
         last: dict[bytes, LogRecord] = {}
-        for record in self._all(topic):
-            if record.key is not None and record.key != SETS_KEY:
+        for record in self._all(topic, ends):
+            if record.key is not None and record.key not in (SETS_KEY, _END_KEY):
                 last[record.key] = record
-        with self._target(following) as target:
+        there = {record.key: record.value is not None for record in self._all(following) if record.key is not None}
+        with _Target(following, self._producer(), {key for key, is_there in there.items() if is_there}) as target:
             for key, record in last.items():
                 if record.value is not None:
                     target.put(key, record.value, self._entry_headers(following, record))
             return target.finish()
+
+    def _control_ends(self) -> dict[int, int]:
+        """Return the ends of the partitions of `control`, behind a record that is written to each.
+
+        What a broker reports for the end may lag after a crash.
+        """
+        producer, ends, key = self._producer(), dict[int, int](), _END_KEY
+        topic = self._topics.control
+        for partition in range(producer.partitions(topic)):
+            producer.send(
+                topic,
+                key=key,
+                value=None,
+                headers=self._seal(topic, key, None),
+                partition=partition,
+                on_offset=partial(ends.__setitem__, partition),
+            )
+        producer.close(_CONFIRM_WITHIN_S)
+        return ends
 
     def _entry_headers(self, topic: str, record: LogRecord) -> Headers:
         if self._sealer is None and any(name == SEAL_HEADER for name, _ in record.headers):
@@ -245,7 +282,17 @@ class Growing:
         headers = [
             header for header in headers_of_copy(record, self._topics.older_names) if header[0] not in _NOT_COPIED
         ]
-        return [*headers, *self._seal(topic, record.key, record.value)]
+        return [*headers, *self._owner(topic, record.key), *self._seal(topic, record.key, record.value)]
+
+    def _owner(self, topic: str, key: bytes | None) -> Headers:
+        """Return the headers by which workers see that an entry of an earlier run came late: `control_entries`."""
+        if topic != self._next.control or key is None:
+            return []
+        changelog = self._groups[0].next_changelog
+        if not self._mark:
+            self._mark = f"{changelog} {self._logs(self._next, changelog).changelog}".rstrip().encode()
+        owner = self._owners[partition_of(key.decode(errors="replace").partition(":")[2], self._partitions)]
+        return [(OWNER_HEADER, owner.encode()), (CHANGELOG_HEADER, self._mark)]
 
     def _seal(self, topic: str, key: bytes | None, value: bytes | None) -> Headers:
         """Return the seal of an entry of `control`, which is valid in its topic only."""
@@ -273,17 +320,13 @@ class Growing:
             producer.flush(_CONFIRM_WITHIN_S)
         producer.close(_CONFIRM_WITHIN_S)
 
-    def _target(self, topic: str, home: "_Home" = lambda _: None) -> "_Target":
-        there = {record.key: record.value is not None for record in self._all(topic) if record.key is not None}
-        return _Target(topic, self._producer(), {key for key, is_there in there.items() if is_there}, home)
-
-    def _all(self, topic: str) -> Iterator[LogRecord]:
+    def _all(self, topic: str, ends: Mapping[int, int] = _NO_ENDS) -> Iterator[LogRecord]:
         consumer = open_consumer(self._bootstrap, client=self._client, system=self._system)
         try:
             for place in partitions_of(consumer, topic):
-                yield from read_partition(
-                    consumer, place, *bounds(consumer, place, system=self._system), system=self._system
-                )
+                low, end = bounds(consumer, place, system=self._system)
+                end = ends.get(place.partition, end)
+                yield from read_partition(consumer, place, low, end, system=self._system)
         finally:
             consumer.close()
 
@@ -296,18 +339,65 @@ class Growing:
         )
 
 
-_Home = Callable[[bytes], int | None]
-"""Returns the partition of a key; None: by its hash."""
+class _NextChangelog:
+    """A changelog of the next set, written as the owner of its partitions: what an earlier run sent does not count.
+
+    The keys that such a run left are removed.
+    """
+
+    def __init__(self, changelogs: Changelogs) -> None:
+        """Raises as `Changelogs.claim` does."""
+        self.producer = changelogs.producer()
+        self._topic = changelogs.spans[0].topic
+        self._parts: dict[int, PartitionState] = {}
+        self._stale: dict[bytes, int] = {}
+        self._put = 0
+        for span in changelogs.spans:
+            reading = changelogs.read(span)
+            changelogs.claim(span, reading, self.producer)
+            self._parts[span.partition] = reading.states
+            self._stale |= dict.fromkeys(reading.states.values, span.partition)
+
+    @property
+    def owners(self) -> dict[int, Owner]:
+        """The claims, by partition."""
+        return {number: part.owner for number, part in self._parts.items() if part.owner is not None}
+
+    def put(self, partition: int, key: bytes, value: bytes) -> None:
+        """Write a state. Raises DeliveryFailed, ForeignWrite."""
+        self._stale.pop(key, None)
+        self._send(partition, key, value)
+        self._put += 1
+        if self._put % _FLUSH_EVERY == 0:
+            self.producer.flush(_CONFIRM_WITHIN_S)
+
+    def finish(self) -> int:
+        """Remove the keys that were not put. Returns the number of those that were."""
+        for key, partition in self._stale.items():
+            self._send(partition, key, None)
+        self.producer.close(_CONFIRM_WITHIN_S)
+        return self._put
+
+    def _send(self, partition: int, key: bytes, value: bytes | None) -> None:
+        part = self._parts[partition]
+        part.record_sent()
+        self.producer.send(
+            self._topic,
+            key=key,
+            value=value,
+            headers=part.headers(),
+            partition=partition,
+            on_offset=part.record_confirmed,
+        )
 
 
 class _Target:
     """A compacted topic of the next set. `stale` are the keys that an earlier run left."""
 
-    def __init__(self, topic: str, producer: ConfirmedProducer, stale: set[bytes], home: _Home) -> None:
+    def __init__(self, topic: str, producer: ConfirmedProducer, stale: set[bytes]) -> None:
         self._topic = topic
         self._producer = producer
         self._stale = stale
-        self._home = home
         self._put = 0
 
     def __enter__(self) -> "_Target":
@@ -316,9 +406,9 @@ class _Target:
     def __exit__(self, *_: object) -> None:
         self._producer.close(_CONFIRM_WITHIN_S)
 
-    def put(self, key: bytes, value: bytes, headers: Headers = ()) -> None:
+    def put(self, key: bytes, value: bytes, headers: Headers) -> None:
         self._stale.discard(key)
-        self._producer.send(self._topic, key=key, value=value, headers=headers, partition=self._home(key))
+        self._producer.send(self._topic, key=key, value=value, headers=headers)
         self._put += 1
         if self._put % _FLUSH_EVERY == 0:
             self._producer.flush(_CONFIRM_WITHIN_S)
@@ -326,7 +416,7 @@ class _Target:
     def finish(self) -> int:
         """Remove the keys that were not put. Returns the number of those that were."""
         for key in self._stale:
-            self._producer.send(self._topic, key=key, value=None, partition=self._home(key))
+            self._producer.send(self._topic, key=key, value=None)
         self._producer.flush(_CONFIRM_WITHIN_S)
         return self._put
 

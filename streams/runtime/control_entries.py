@@ -23,6 +23,8 @@ from typing import Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException
 
 from haltline.schemas.partitioner import partition_of
+from haltline.schemas.topics import SETS_KEY, Topics
+from haltline.streams.kafka.failure import KnownFailure
 from haltline.streams.runtime.changelog import OWNER_HEADER, Owner
 from haltline.streams.runtime.health import Partition
 from haltline.streams.runtime.owned_partitions import OwnedPartitions
@@ -40,6 +42,11 @@ _NOT_ALLOWED: Final = (
     "expected permission to read it, got none: what replaced workers write there too late stays. To do: "
     "haltline topics acls"
 )
+
+
+class TopicsGrown(KnownFailure):
+    """A newer set of topics is in use than that of this worker."""
+
 
 _Headers = Sequence[tuple[str, bytes | None]]
 
@@ -120,6 +127,9 @@ class ControlEntries:
             key, owner = record.key, self._writer_of(record)
             if key is None:
                 continue
+            if key == SETS_KEY:
+                self._follow_set(record)
+                continue
             last = self._last.get(key)
             if owner is None:
                 self._last.pop(key, None)
@@ -130,6 +140,13 @@ class ControlEntries:
                 headers = [header for header in record.headers if header[0] not in (OWNER_HEADER, CHANGELOG_HEADER)]
                 self._keep(key, _Entry(owner, record.value, headers, is_sent=False))
             self._late.discard(key)
+
+    def _follow_set(self, record: RawRecord) -> None:
+        """End the process if a newer set of topics is in use: it was not visible yet when this worker began."""
+        found = Topics.of_entry(record.value)
+        if found is not None and found.control != self._topic:
+            in_use = f"topics {found.prefix}* are in use, as {self._topic} says: the next start uses them"
+            self._on_failure(TopicsGrown(in_use))
 
     def mend(self) -> None:
         """Rewrite the entries that late ones have overwritten, in owned partitions. Raises DeliveryFailed."""
