@@ -46,54 +46,48 @@ _BURST_ENDS_SHARE: Final = 0.25
 """The share of records after which the traffic pauses."""
 
 
-class WorkerProcess:
-    """A worker process. `worker` is None until its event loop has created it."""
+def start_worker(
+    world: World, broker: Broker, name: str, *, instance_id: str | None, standbys: int, follows: bool
+) -> Process:
+    """Start a worker. `follows`: it asks which topics are in use, as after they were grown."""
+    process = Process(world, name)
+    system = system_of(process, broker)
+    loop = SimLoop(process)
 
-    def __init__(
-        self, world: World, broker: Broker, name: str, *, instance_id: str | None, standbys: int, follows: bool
-    ):
-        """`follows`: it asks which topics are in use, as after they were grown."""
-        self.worker: Worker | None = None
-        self.process = process = Process(world, name)
-        system = system_of(process, broker)
-        loop = SimLoop(process)
+    def join(settings: WorkerSettings, hooks: Hooks, beside: Callable[[str], str], /) -> Membership:
+        group = group_of(broker, settings.group)
+        return SimMembership(
+            process, loop, broker, group, hooks, topics=(*settings.sources, settings.changelog),
+            instance_id=settings.instance_id, session_s=settings.session_timeout_s, beside=beside,
+        )  # fmt: skip
 
-        def join(settings: WorkerSettings, hooks: Hooks, beside: Callable[[str], str], /) -> Membership:
-            group = group_of(broker, settings.group)
-            return SimMembership(
-                process, loop, broker, group, hooks, topics=(*settings.sources, settings.changelog),
-                instance_id=settings.instance_id, session_s=settings.session_timeout_s, beside=beside,
-            )  # fmt: skip
+    async def main() -> None:
+        topics = topics_in_use(process, system) if follows else TOPICS
+        sets = present(ADDRESS, topics, client={}, system=system) if topics.older else [topics]
+        settings = replace(settings_of(topics), instance_id=instance_id, standby_replicas=standbys)
+        end = cast("Callable[[BaseException], NoReturn]", process.end)
+        bridges = [Bridge(settings, *pair, NoMetrics(), on_failure=end, system=system) for pair in pairwise(sets)]
 
-        async def main() -> None:
-            topics = topics_in_use(process, system) if follows else TOPICS
-            sets = present(ADDRESS, topics, client={}, system=system) if topics.older else [topics]
-            settings = replace(settings_of(topics), instance_id=instance_id, standby_replicas=standbys)
-            end = cast("Callable[[BaseException], NoReturn]", process.end)
-            bridges = [Bridge(settings, *pair, NoMetrics(), on_failure=end, system=system) for pair in pairwise(sets)]
-
-            def sessions(load: Load, outbox: Outbox) -> SessionProcessor:
-                return SessionProcessor(
-                    core(),
-                    topics=topics,
-                    partitions=outbox.partitions(topics.actions) if follows else PARTITIONS,
-                    load=load,
-                    outbox=EverySet(outbox, sets) if bridges else outbox,
-                    metrics=SessionMetrics(NoMetrics()),
-                    now_ms=system.time_ms,
-                    changelog=settings.changelog,
-                )
-
-            for bridge in bridges:
-                bridge.start()
-            self.worker = Worker(
-                settings, sessions, NoMetrics(), join=join, end=end, garbage=NoCollector(), system=system
+        def sessions(load: Load, outbox: Outbox) -> SessionProcessor:
+            return SessionProcessor(
+                core(),
+                topics=topics,
+                partitions=outbox.partitions(topics.actions) if follows else PARTITIONS,
+                load=load,
+                outbox=EverySet(outbox, sets) if bridges else outbox,
+                metrics=SessionMetrics(NoMetrics()),
+                now_ms=system.time_ms,
+                changelog=settings.changelog,
             )
-            await self.worker.run()
-            for bridge in bridges:
-                bridge.stop()
 
-        loop.start(main)
+        for bridge in bridges:
+            bridge.start()
+        await Worker(settings, sessions, NoMetrics(), join=join, end=end, garbage=NoCollector(), system=system).run()
+        for bridge in bridges:
+            bridge.stop()
+
+    loop.start(main)
+    return process
 
 
 def settings_of(topics: Topics) -> WorkerSettings:
@@ -152,29 +146,25 @@ def start_sink(
     return process
 
 
-class FeederProcess:
-    """The part of the console that updates the read model."""
+def start_console(world: World, broker: Broker, name: str, engine: Engine, *, follows: bool) -> Process:
+    """Start the part of the console that updates the read model."""
+    process = Process(world, name)
+    system = system_of(process, broker)
+    stop = system.event()
+    process.on_signal = stop.set
 
-    def __init__(self, world: World, broker: Broker, name: str, engine: Engine, *, follows: bool) -> None:
-        self.process = process = Process(world, name)
-        system = system_of(process, broker)
-        self.feeder: Feeder | None = None
-        stop = system.event()
-        process.on_signal = stop.set
+    def run() -> None:
+        topics = topics_in_use(process, system) if follows else TOPICS
+        feeder = Feeder(engine, ADDRESS, topics=topics, group="haltline-console", look_every_s=4.0, system=system)
+        feeder.start()
+        while not stop.wait(1.0):
+            if feeder.failure is not None:
+                process.end(feeder.failure)
+        feeder.close()
+        process.end("stopped")
 
-        def run() -> None:
-            topics = topics_in_use(process, system) if follows else TOPICS
-            feeder = self.feeder = Feeder(
-                engine, ADDRESS, topics=topics, group="haltline-console", look_every_s=4.0, system=system
-            )
-            feeder.start()
-            while not stop.wait(1.0):
-                if feeder.failure is not None:
-                    process.end(feeder.failure)
-            feeder.close()
-            process.end("stopped")
-
-        process.start_thread("console", run)
+    process.start_thread("console", run)
+    return process
 
 
 class Traffic:

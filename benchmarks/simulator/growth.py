@@ -93,10 +93,10 @@ class Growth(History):
 
     def topic_of(self, record: Sent) -> str:
         """Return the topic on which the guard of the session is now."""
-        if self.topics.older and (record.key in self.moved or self.moves.random() < _MOVES_SHARE):
-            if record.key in self.moved or self.is_bridged(record):
-                self.moved.add(record.key)
-                return self.topics.prefix + record.topic.removeprefix(TOPICS.prefix)
+        if self.topics.older and self.moves.random() < _MOVES_SHARE and self.is_bridged(record):
+            self.moved.add(record.key)
+        if record.key in self.moved:
+            return self.topics.prefix + record.topic.removeprefix(TOPICS.prefix)
         self.sent[record.key] += 1
         return record.topic
 

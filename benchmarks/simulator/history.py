@@ -14,13 +14,13 @@ from benchmarks.simulator.database import far_away
 from benchmarks.simulator.fleet import (
     CHANGELOG,
     GROUP,
-    FeederProcess,
     Traffic,
-    WorkerProcess,
     open_read_model,
     settings_of,
     sink_of,
+    start_console,
     start_sink,
+    start_worker,
 )
 from benchmarks.simulator.group import group_of, with_changelog
 from benchmarks.simulator.log import Log
@@ -90,8 +90,6 @@ class History:
         readers = [*self.sinks, CONSOLE]
         self.table = MemoryAuditTable(at_step=self.at_table_step)
         self.engine = open_read_model("console")
-        self.workers: dict[str, WorkerProcess] = {}
-        self.console: FeederProcess | None = None
         self.running: dict[str, Process] = {}
         self.all: list[Process] = []
         self.ends: list[str] = []
@@ -114,20 +112,18 @@ class History:
 
     def start(self, name: str) -> None:
         """Start a process of this name."""
+        world, broker, follows = self.world, self.broker, self.follows
         if name in self.instances:
-            worker = WorkerProcess(
-                self.world, self.broker, name,
-                instance_id=self.instances[name], standbys=self.standbys, follows=self.follows,
-            )  # fmt: skip
-            self.workers[name] = worker
-            process = worker.process
+            instance_id = self.instances[name]
+            process = start_worker(
+                world, broker, name, instance_id=instance_id, standbys=self.standbys, follows=follows
+            )
         elif name == CONSOLE:
-            database = far_away(self.engine, self.around_transaction)
-            self.console = FeederProcess(self.world, self.broker, name, database, follows=self.follows)
-            process = self.console.process
+            process = start_console(
+                world, broker, name, far_away(self.engine, self.around_transaction), follows=follows
+            )
         else:
-            sink = sink_of(self.sink)
-            process = start_sink(self.world, self.broker, name, self.table, sink, follows=self.follows)
+            process = start_sink(world, broker, name, self.table, sink_of(self.sink), follows=follows)
         self.running[name] = process
         self.changed_at = max(self.changed_at, self.world.now)
         self.all.append(process)

@@ -37,7 +37,8 @@ from haltline.streams.kafka.log_reader import ANSWER_WITHIN_S, bounds, open_cons
 from haltline.streams.kafka.log_record import LogRecord
 from haltline.streams.kafka.topic_sets import COPY, Headers, headers_of_copy, present
 from haltline.streams.operator.changelog_topics import Changelogs
-from haltline.streams.runtime.changelog import OWNER_HEADER, OlderRelease, Owner, PartitionState
+from haltline.streams.operator.next_set import CONFIRM_WITHIN_S, NextChangelog, NextEntries
+from haltline.streams.runtime.changelog import OWNER_HEADER, OlderRelease, Owner
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
 from haltline.streams.runtime.control_entries import CHANGELOG_HEADER
 from haltline.streams.runtime.topic_ids import Logs, TopicIds
@@ -49,8 +50,6 @@ _ROOM_BYTES: Final = 1024 * 1024
 _NO_ENDS: Final[Mapping[int, int]] = MappingProxyType({})
 _END_KEY: Final = b"session:haltline.topics"
 """The key of a record of `control` without a value: the release of a session that does not exist."""
-_FLUSH_EVERY: Final = 1000
-_CONFIRM_WITHIN_S: Final = 30.0
 _VISIBLE_WITHIN_S: Final = 60.0
 _NOT_COPIED: Final = frozenset({OWNER_HEADER, CHANGELOG_HEADER, SEAL_HEADER, COPY})
 """Headers of entries that are valid in their own topic only."""
@@ -181,7 +180,7 @@ class Growing:
         ]
         if not created:
             return
-        for name, done in self._admin.create_topics(created, request_timeout=_CONFIRM_WITHIN_S).items():
+        for name, done in self._admin.create_topics(created, request_timeout=CONFIRM_WITHIN_S).items():
             try:
                 done.result()
             except KafkaException as refused:
@@ -209,7 +208,7 @@ class Growing:
             return {}
         described = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
         found: dict[str, dict[str, str]] = {}
-        for resource, answer in self._admin.describe_configs(described, request_timeout=_CONFIRM_WITHIN_S).items():
+        for resource, answer in self._admin.describe_configs(described, request_timeout=CONFIRM_WITHIN_S).items():
             entries = answer.result().values()
             own = {one.name: one.value for one in entries if one.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value}
             if resource.name in self._topics.session_sources and "max.message.bytes" in own:
@@ -220,7 +219,7 @@ class Growing:
     def _copy_states(self, changelogs: Changelogs, group: Group) -> int:
         logs = self._logs(self._topics, group.changelog)
         with Changelogs(self._bootstrap, [group.next_changelog], client=self._client, system=self._system) as following:
-            target = _NextChangelog(following)
+            target = NextChangelog(following)
             for span in [one for one in changelogs.spans if one.topic == group.changelog]:
                 reading = changelogs.read(span)
                 states = reading.states
@@ -249,7 +248,7 @@ class Growing:
             if record.key is not None and record.key not in (SETS_KEY, _END_KEY):
                 last[record.key] = record
         there = {record.key: record.value is not None for record in self._all(following) if record.key is not None}
-        with _Target(following, self._producer(), {key for key, is_there in there.items() if is_there}) as target:
+        with NextEntries(following, self._producer(), {key for key, is_there in there.items() if is_there}) as target:
             for key, record in last.items():
                 if record.value is not None:
                     target.put(key, record.value, self._entry_headers(following, record))
@@ -271,7 +270,7 @@ class Growing:
                 partition=partition,
                 on_offset=partial(ends.__setitem__, partition),
             )
-        producer.close(_CONFIRM_WITHIN_S)
+        producer.close(CONFIRM_WITHIN_S)
         return ends
 
     def _entry_headers(self, topic: str, record: LogRecord) -> Headers:
@@ -305,7 +304,7 @@ class Growing:
         try:
             places = [tp for topic in self._topics.session_sources for tp in partitions_of(workers, topic)]
             begins = []
-            for place in workers.committed(places, timeout=_CONFIRM_WITHIN_S):
+            for place in workers.committed(places, timeout=CONFIRM_WITHIN_S):
                 low, end = bounds(workers, place, system=self._system)
                 begins.append(TopicPartition(place.topic, place.partition, max(low, min(place.offset, end))))
             bridge.commit(offsets=begins, asynchronous=False)
@@ -317,8 +316,8 @@ class Growing:
         producer, value = self._producer(), self._next.entry(self._system.time_ms())
         for topic in (self._next.control, self._topics.control):
             producer.send(topic, key=SETS_KEY, value=value, headers=self._seal(topic, SETS_KEY, value))
-            producer.flush(_CONFIRM_WITHIN_S)
-        producer.close(_CONFIRM_WITHIN_S)
+            producer.flush(CONFIRM_WITHIN_S)
+        producer.close(CONFIRM_WITHIN_S)
 
     def _all(self, topic: str, ends: Mapping[int, int] = _NO_ENDS) -> Iterator[LogRecord]:
         consumer = open_consumer(self._bootstrap, client=self._client, system=self._system)
@@ -335,90 +334,8 @@ class Growing:
 
     def _producer(self) -> ConfirmedProducer:
         return ConfirmedProducer(
-            self._bootstrap, delivery_timeout_s=_CONFIRM_WITHIN_S, settings=self._client, system=self._system
+            self._bootstrap, delivery_timeout_s=CONFIRM_WITHIN_S, settings=self._client, system=self._system
         )
-
-
-class _NextChangelog:
-    """A changelog of the next set, written as the owner of its partitions: what an earlier run sent does not count.
-
-    The keys that such a run left are removed.
-    """
-
-    def __init__(self, changelogs: Changelogs) -> None:
-        """Raises as `Changelogs.claim` does."""
-        self.producer = changelogs.producer()
-        self._topic = changelogs.spans[0].topic
-        self._parts: dict[int, PartitionState] = {}
-        self._stale: dict[bytes, int] = {}
-        self._put = 0
-        for span in changelogs.spans:
-            reading = changelogs.read(span)
-            changelogs.claim(span, reading, self.producer)
-            self._parts[span.partition] = reading.states
-            self._stale |= dict.fromkeys(reading.states.values, span.partition)
-
-    @property
-    def owners(self) -> dict[int, Owner]:
-        """The claims, by partition."""
-        return {number: part.owner for number, part in self._parts.items() if part.owner is not None}
-
-    def put(self, partition: int, key: bytes, value: bytes) -> None:
-        """Write a state. Raises DeliveryFailed, ForeignWrite."""
-        self._stale.pop(key, None)
-        self._send(partition, key, value)
-        self._put += 1
-        if self._put % _FLUSH_EVERY == 0:
-            self.producer.flush(_CONFIRM_WITHIN_S)
-
-    def finish(self) -> int:
-        """Remove the keys that were not put. Returns the number of those that were."""
-        for key, partition in self._stale.items():
-            self._send(partition, key, None)
-        self.producer.close(_CONFIRM_WITHIN_S)
-        return self._put
-
-    def _send(self, partition: int, key: bytes, value: bytes | None) -> None:
-        part = self._parts[partition]
-        part.record_sent()
-        self.producer.send(
-            self._topic,
-            key=key,
-            value=value,
-            headers=part.headers(),
-            partition=partition,
-            on_offset=part.record_confirmed,
-        )
-
-
-class _Target:
-    """A compacted topic of the next set. `stale` are the keys that an earlier run left."""
-
-    def __init__(self, topic: str, producer: ConfirmedProducer, stale: set[bytes]) -> None:
-        self._topic = topic
-        self._producer = producer
-        self._stale = stale
-        self._put = 0
-
-    def __enter__(self) -> "_Target":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._producer.close(_CONFIRM_WITHIN_S)
-
-    def put(self, key: bytes, value: bytes, headers: Headers) -> None:
-        self._stale.discard(key)
-        self._producer.send(self._topic, key=key, value=value, headers=headers)
-        self._put += 1
-        if self._put % _FLUSH_EVERY == 0:
-            self._producer.flush(_CONFIRM_WITHIN_S)
-
-    def finish(self) -> int:
-        """Remove the keys that were not put. Returns the number of those that were."""
-        for key in self._stale:
-            self._producer.send(self._topic, key=key, value=None)
-        self._producer.flush(_CONFIRM_WITHIN_S)
-        return self._put
 
 
 class OlderSet(NamedTuple):
@@ -441,7 +358,7 @@ def _older(bootstrap: str, topics: Topics, client: Mapping[str, ClientSetting]) 
     waiting, last_ms = 0, -1
     try:
         places = [tp for topic in topics.session_sources for tp in partitions_of(consumer, topic)]
-        for place in consumer.committed(places, timeout=_CONFIRM_WITHIN_S):
+        for place in consumer.committed(places, timeout=CONFIRM_WITHIN_S):
             low, end = bounds(consumer, place)
             waiting += end - min(end, max(low, place.offset))
             for record in read_partition(consumer, place, max(low, end - 1), end):
