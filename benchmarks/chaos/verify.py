@@ -98,7 +98,7 @@ def check_signals(truth: Truth, records: Iterable[LogRecord]) -> Check:
     return _check_by_id("every signal is there, and no other", "signal_id", truth.signals, actual)
 
 
-def check_control(truth: Truth, records: Iterable[LogRecord]) -> Check:
+def check_control(truth: Truth, records: Iterable[LogRecord], topic: str = "the control topic") -> Check:
     """Check that the entries in force are those of the pure core."""
     holds: dict[str, dict[str, Any]] = {}
     for record in records:
@@ -108,7 +108,7 @@ def check_control(truth: Truth, records: Iterable[LogRecord]) -> Check:
         else:
             holds[key] = without_clock(decode(ControlRecord, record.value))
     return Check(
-        "the control topic holds the entries in force",
+        f"{topic} holds the entries in force",
         f"{len(holds):,} entries",
         tuple(_mapping_differences(truth.control, holds)),
     )

@@ -64,7 +64,10 @@ def start_worker(
     async def main() -> None:
         topics = topics_in_use(process, system) if follows else TOPICS
         sets = present(ADDRESS, topics, client={}, system=system) if topics.older else [topics]
-        settings = replace(settings_of(topics), instance_id=instance_id, standby_replicas=standbys)
+        older = tuple(one.control for one in sets[:-1])
+        settings = replace(
+            settings_of(topics), instance_id=instance_id, standby_replicas=standbys, older_controls=older
+        )
         end = cast("Callable[[BaseException], NoReturn]", process.end)
         bridges = [Bridge(settings, *pair, NoMetrics(), on_failure=end, system=system) for pair in pairwise(sets)]
 

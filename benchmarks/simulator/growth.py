@@ -186,6 +186,7 @@ class Growth(History):
         """Stop services that began while the end of `control` lagged, and so use the older set."""
         for name, process in self.running.items():
             if name not in self.instances and process.topics == TOPICS.prefix:
+                self.stale = True
                 process.terminate()
         self.world.after(_STALE_AFTER_S, self.restart_stale)
 

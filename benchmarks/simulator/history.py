@@ -53,8 +53,6 @@ _OF_PARTITIONS: Final = {*TOPICS.session_sources, TOPICS.dead_letter, TOPICS.int
 """Topics with as many partitions as the sources. The others have one, because each partition's end is queried."""
 _KNOWN: Final = (KnownFailure, KafkaException, TableConflict, OSError)
 """Failures that may end a process."""
-
-
 _RECREATES_SHARE: Final = 0.1
 _EMBEDDED_SHARE: Final = 0.1
 
@@ -70,6 +68,8 @@ class History:
         self.seed = seed
         self.topics = TOPICS
         """The set of topics that is in use."""
+        self.stale = False
+        """Whether a service has used an older set for a while, after it was grown."""
         self.copied: Mapping[str, Any] = {}
         """The states that were copied into it, as JSON by session or scope."""
         self.world = world = World(seed, tell=tell)
