@@ -40,7 +40,7 @@ from haltline.streams.operator.changelog_topics import Changelogs
 from haltline.streams.operator.next_set import CONFIRM_WITHIN_S, NextChangelog, NextEntries
 from haltline.streams.runtime.changelog import OWNER_HEADER, OlderRelease, Owner
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
-from haltline.streams.runtime.control_entries import CHANGELOG_HEADER
+from haltline.streams.runtime.control_entries import CHANGELOG_HEADER, is_late
 from haltline.streams.runtime.topic_ids import Logs, TopicIds
 from haltline.streams.sessions.state_cache import forget, subject_of
 from haltline.streams.system import REAL, System
@@ -242,11 +242,23 @@ class Growing:
         return Logs.of(ids.of([*topics.session_sources, changelog]), changelog)
 
     def _copy_entries(self, topic: str, following: str, ends: Mapping[int, int] = _NO_ENDS) -> int:
-        """Copy the last entry of each key. `ends` are those of partitions whose own ends may lag."""
+        """Copy the entry of each key that counts. `ends` are those of partitions whose own ends may lag.
+
+        One that a late entry of a replaced worker has displaced is written again.
+        """
         last: dict[bytes, LogRecord] = {}
+        displaced: set[bytes] = set()
         for record in self._all(topic, ends):
-            if record.key is not None and record.key not in (SETS_KEY, _END_KEY):
+            if record.key is None or record.key in (SETS_KEY, _END_KEY):
+                continue
+            if record.key in last and is_late(last[record.key], record):
+                displaced.add(record.key)
+            else:
                 last[record.key] = record
+                displaced.discard(record.key)
+        with NextEntries(topic, self._producer(), set()) as present_ones:
+            for key in displaced:
+                present_ones.put(key, last[key].value, last[key].headers)
         there = {record.key: record.value is not None for record in self._all(following) if record.key is not None}
         with NextEntries(following, self._producer(), {key for key, is_there in there.items() if is_there}) as target:
             for key, record in last.items():

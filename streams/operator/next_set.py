@@ -64,7 +64,7 @@ class NextChangelog:
 
 
 class NextEntries:
-    """A compacted topic of the next set. `stale` are the keys that an earlier run left."""
+    """A compacted topic of entries. `stale` are the keys that an earlier run left."""
 
     def __init__(self, topic: str, producer: ConfirmedProducer, stale: set[bytes]) -> None:
         self._topic = topic
@@ -78,7 +78,7 @@ class NextEntries:
     def __exit__(self, *_: object) -> None:
         self._producer.close(CONFIRM_WITHIN_S)
 
-    def put(self, key: bytes, value: bytes, headers: Headers) -> None:
+    def put(self, key: bytes, value: bytes | None, headers: Headers) -> None:
         """Write an entry. Raises DeliveryFailed."""
         self._stale.discard(key)
         self._producer.send(self._topic, key=key, value=value, headers=headers)

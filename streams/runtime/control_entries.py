@@ -68,6 +68,13 @@ class _Entry(NamedTuple):
     """Whether this process sent it, and has not read it yet."""
 
 
+def is_late(before: RawRecord, record: RawRecord) -> bool:
+    """Return whether an entry is of a worker that was replaced by that of the entry before it, of the same key."""
+    first, second = Owner.of(before), Owner.of(record)
+    changelogs = [next((value for name, value in r.headers if name == CHANGELOG_HEADER), b"") for r in (before, record)]
+    return first is not None and second is not None and changelogs[0] == changelogs[1] and second.claim < first.claim
+
+
 class ControlEntries:
     """An `Outbox` that wraps `outbox`, and a reader of the topic. All methods are called in the event loop.
 
@@ -95,7 +102,7 @@ class ControlEntries:
         self._changelog = changelog.encode()
         self._partitions = partitions
         self._on_failure = on_failure
-        self._reader = open_reader(self._topics, self.take, on_failure=self._not_read)
+        self._reader = open_reader([*self._topics], self.take, on_failure=self._not_read)
         self._last: dict[_Place, _Entry] = {}  # least recently changed first
         self._late: set[_Place] = set()
 
