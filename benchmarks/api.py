@@ -23,11 +23,11 @@ import httpx
 import orjson
 import uvloop
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks import command, processes
 from benchmarks.cluster import Cluster, started
-from benchmarks.load import Load, Sent, generate
+from benchmarks.load import Load, Sent, generate, paced
+from benchmarks.reporting.table import Table, ms, percentile
 from haltline.console.access.keys import digest_of, new_key
 from haltline.schemas.topics import Topics
 from haltline.streams.local.subprocesses import Child, Children
@@ -169,7 +169,6 @@ def _measured(cluster: Cluster, url: str, key: str, args: argparse.Namespace, pi
 
 def _events(per_s: int, ended: threading.Event) -> Iterator[Sent]:
     """Yield the events of the load in order; new sessions begin every second."""
-    begun = time.monotonic()
     for second in itertools.count():
         load = Load(
             events=per_s,
@@ -178,10 +177,9 @@ def _events(per_s: int, ended: threading.Event) -> Iterator[Sent]:
             seconds_between=0.05,
             prefix=f"{_PREFIX}{second}",
         )
-        for number, event in enumerate(generate(load)):
-            if ended.wait(max(0.0, begun + second + number / per_s - time.monotonic())):
-                return
-            yield event
+        yield from paced(generate(load), per_s, ended)
+        if ended.is_set():
+            return
 
 
 async def _asked(url: str, key: str, rate: int, seconds: float) -> list[Timed]:
@@ -218,22 +216,21 @@ async def _asked(url: str, key: str, rate: int, seconds: float) -> list[Timed]:
 
 
 def _timed(name: str, times: list[float], failed: int) -> Timed:
-    def at(share: float) -> float:
-        return times[min(len(times) - 1, int(share * len(times)))]
-
-    return Timed(route=name, requests=len(times), failed=failed, p50_ms=at(0.5), p99_ms=at(0.99), longest_ms=times[-1])
+    p50_ms, p99_ms = (percentile(times, percent) for percent in (50, 99))
+    return Timed(route=name, requests=len(times), failed=failed, p50_ms=p50_ms, p99_ms=p99_ms, longest_ms=times[-1])
 
 
 def _show(found: Measured, args: argparse.Namespace) -> None:
     title = f"{args.rate} requests/s, {args.events_per_s} events/s, the sink writes"
-    table = Table("", "requests", "failed", "p50", "p99", "longest", title=title)
-    for one in found.times:
-        shown = (f"{value:.1f} ms" for value in (one.p50_ms, one.p99_ms, one.longest_ms))
-        table.add_row(one.route, str(one.requests), str(one.failed), *shown)
-    Console(width=_WIDTH).print(table)
+    rows = [
+        [one.route, str(one.requests), str(one.failed), *map(ms, (one.p50_ms, one.p99_ms, one.longest_ms))]
+        for one in found.times
+    ]
     requests = args.rate * (args.seconds + _WARM_UP_S)
-    print("Processor time:", ", ".join(f"{name} {used_s:.1f} s" for name, used_s in found.cpu_s.items()))
-    print(f"of the console {found.cpu_s['console'] / requests * 1000:.1f} ms for each request, with its feeding.")
+    used = ", ".join(f"{name} {used_s:.1f} s" for name, used_s in found.cpu_s.items())
+    each_ms = found.cpu_s["console"] / requests * 1000
+    lines = [f"Processor time: {used}", f"of the console {each_ms:.1f} ms for each request, with its feeding."]
+    Table(title, ["", "requests", "failed", "p50", "p99", "longest"], rows, lines).show(Console(width=_WIDTH))
 
 
 def _options() -> argparse.ArgumentParser:

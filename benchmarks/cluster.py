@@ -4,11 +4,11 @@ import logging
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented there; its stubs miss it
@@ -68,34 +68,12 @@ class Cluster:
 
     def fill(self, topic: str, events: Iterable[Sent]) -> int:
         """Produce events in order; return the total size of their values in bytes. Raises RuntimeError if one fails."""
-        failed: list[str] = []
-
-        def delivered(error: KafkaError | None, _message: Message) -> None:
-            if error is not None:
-                failed.append(str(error))
-
-        producer = Producer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "partitioner": "murmur2_random",
-                "enable.idempotence": True,
-                "linger.ms": 20,
-                "queue.buffering.max.messages": 200_000,
-            },
-            logger=QUIET,
-        )
+        sender = Sender(self.bootstrap, topic, {"linger.ms": 20, "queue.buffering.max.messages": 200_000})
         size = 0
         for sent in events:
             size += len(sent.value)
-            while True:
-                try:
-                    producer.produce(topic, key=sent.session_id.encode(), value=sent.value, on_delivery=delivered)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-            producer.poll(0)
-        if producer.flush(_DELIVER_WITHIN_S) or failed:
-            raise RuntimeError(f"topic {topic}: expected every event delivered, got {failed[:3] or 'no answer'}")
+            sender.send(sent.session_id, sent.value)
+        sender.finish()
         return size
 
     def log_bytes(self, topic: str) -> int:
@@ -121,6 +99,54 @@ def started(name: str, logs: str | None = None) -> Iterator[tuple[Cluster, Child
             yield Cluster(kafka), children, folder
 
 
+class Sender:
+    """An idempotent producer of records of one topic."""
+
+    def __init__(self, bootstrap: str, topic: str, settings: Mapping[str, Any] | None = None) -> None:
+        """`settings` of the producer, in addition to or instead of the default ones."""
+        self._topic = topic
+        self._failed: list[str] = []
+        defaults = {"bootstrap.servers": bootstrap, "partitioner": "murmur2_random", "enable.idempotence": True}
+        self._producer = Producer(defaults | dict(settings or {}), logger=QUIET)
+
+    def send(self, key: str, value: bytes, **place: Any) -> None:
+        """Produce a record, once the queue has room for it; `place`: partition and headers, if not the default ones."""
+        while True:
+            try:
+                self._producer.produce(self._topic, key=key.encode(), value=value, on_delivery=self._delivered, **place)
+                break
+            except BufferError:
+                self._producer.poll(0.1)
+        self._producer.poll(0)
+
+    def finish(self) -> None:
+        """Wait for the delivery of all records. Raises RuntimeError if one is not delivered."""
+        if self._producer.flush(_DELIVER_WITHIN_S) or self._failed:
+            got = self._failed[:3] or "no answer"
+            raise RuntimeError(f"topic {self._topic}: expected every record delivered, got {got}")
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self._failed.append(str(error))
+
+
+def reader_from_end(bootstrap: str, topic: str, group: str) -> Consumer:
+    """A consumer of all partitions of a topic, from their current ends."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False}, logger=QUIET)
+    ends = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+    for end in ends:
+        end.offset = _end_of(consumer, end)
+    consumer.assign(ends)
+    return consumer
+
+
+def _end_of(consumer: Consumer, partition: TopicPartition) -> int:
+    bounds = answered(partial(consumer.get_watermark_offsets, partition, timeout=_ASK_WITHIN_S))
+    if bounds is None:
+        raise RuntimeError(f"{partition.topic}: expected the end of partition {partition.partition}, got none")
+    return bounds[1]
+
+
 class Group:
     """The offsets of a consumer group on some topics, read without joining it."""
 
@@ -138,20 +164,18 @@ class Group:
 
     def committed(self) -> int:
         """The sum of the committed offsets."""
-        return sum(
-            0 if found.offset == OFFSET_INVALID else found.offset
+        return sum(self.positions().values())
+
+    def positions(self) -> dict[tuple[str, int], int]:
+        """The committed offset of each partition, by topic and partition; 0: none."""
+        return {
+            (found.topic, found.partition): 0 if found.offset == OFFSET_INVALID else found.offset
             for found in answered(lambda: self._consumer.committed(self._partitions, timeout=_ASK_WITHIN_S))
-        )
+        }
 
     def end(self) -> int:
         """The sum of the ends of the partitions."""
-        total = 0
-        for partition in self._partitions:
-            bounds = answered(partial(self._consumer.get_watermark_offsets, partition, timeout=_ASK_WITHIN_S))
-            if bounds is None:
-                raise RuntimeError(f"{partition.topic}: expected the end of partition {partition.partition}, got none")
-            total += bounds[1]
-        return total
+        return sum(_end_of(self._consumer, partition) for partition in self._partitions)
 
     def close(self) -> None:
         """Close the clients."""

@@ -5,7 +5,6 @@ each checkpoint. All ways process the same pieces of records in turns; the best 
 with each other, by processor time.
 """
 
-import argparse
 import gc
 import sys
 import time
@@ -14,9 +13,10 @@ from itertools import islice
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
+from benchmarks import command
 from benchmarks.quality.sessions import default_files
+from benchmarks.reporting.table import Table
 from haltline.schemas.decisions import Mode
 from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.topics import Topics
@@ -98,9 +98,7 @@ def measure(log: Sequence[LogRecord], rounds: int) -> Iterator[tuple[str, float,
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return the exit code: 0, or 2 if there are no sessions to read."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.groups", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command.options("benchmarks.groups", __doc__, "--rounds 6")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="recorded traces (../shared/traces)")
     parser.add_argument("--every", type=int, default=8, metavar="N", help="one of N sessions (%(default)s)")
     parser.add_argument("--longest", type=int, default=150, help="events of a session (%(default)s)")
@@ -111,15 +109,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, UnreadableTrace) as error:
         print(f"benchmarks.groups: expected recorded sessions, got {error}", file=sys.stderr)
         return 2
-    table = Table("policy, group", "us of processor time per event", "of all", "KiB of state", "of all")
+    rows: list[list[str]] = []
     base: dict[str, tuple[float, int]] = {}
     for name, cpu_us, state in measure(log, args.rounds):
         policy = name.partition(",")[0]
         of_us, of_bytes = base.setdefault(policy, (cpu_us, state))
-        table.add_row(
-            name, f"{cpu_us:.1f}", f"{cpu_us / of_us:.2f}", f"{state / 1024:,.0f}", f"{state / max(of_bytes, 1):.2f}"
-        )
-    Console(width=120).print(f"{len(log):,} events of {len({record.key for record in log})} sessions", table)
+        of_all = f"{cpu_us / of_us:.2f}", f"{state / max(of_bytes, 1):.2f}"
+        rows.append([name, f"{cpu_us:.1f}", of_all[0], f"{state / 1024:,.0f}", of_all[1]])
+    columns = ["policy, group", "us of processor time per event", "of all", "KiB of state", "of all"]
+    title = f"{len(log):,} events of {len({record.key for record in log})} sessions"
+    Table(title, columns, rows).show(Console(width=120))
     return 0
 
 

@@ -1,20 +1,18 @@
 """Latency from produce to the decision received, at a steady rate, compared with an echo on the same broker."""
 
-import math
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 import orjson
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from benchmarks import processes
-from benchmarks.cluster import PARTITIONS, QUIET, Cluster, answered
-from benchmarks.load import Load, generate
+from benchmarks.cluster import Cluster, Sender, reader_from_end
+from benchmarks.load import Load, generate, paced
+from benchmarks.reporting.table import percentile
 from benchmarks.rules import CORE, document
 from haltline.schemas.topics import Topics
 from haltline.streams.local.subprocesses import Child, Children
@@ -85,29 +83,10 @@ class _Probe:
 
     def __init__(self, bootstrap: str, source: str, target: str) -> None:
         self._source = source
-        self._failed: list[str] = []
         self._sent_at: dict[str, float] = {}
         self._took_ms: dict[str, float] = {}
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "partitioner": "murmur2_random",
-                "enable.idempotence": True,
-                "linger.ms": 0,
-            },
-            logger=QUIET,
-        )
-        self._consumer = Consumer(
-            {"bootstrap.servers": bootstrap, "group.id": "latency-probe", "enable.auto.commit": False},
-            logger=QUIET,
-        )
-        ends = [TopicPartition(target, number) for number in range(PARTITIONS)]
-        for end in ends:
-            bounds = answered(partial(self._consumer.get_watermark_offsets, end, timeout=10))
-            if bounds is None:
-                raise RuntimeError(f"{target}: expected its end, got none")
-            end.offset = bounds[1]
-        self._consumer.assign(ends)
+        self._sender = Sender(bootstrap, source, {"linger.ms": 0})
+        self._consumer = reader_from_end(bootstrap, target, "latency-probe")
         self._stop = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -153,23 +132,11 @@ class _Probe:
             runaway_share=0.0,
             prefix=f"lat-{rate}-{time.time_ns()}",
         )
-        began = time.perf_counter()
-        for number, sent in enumerate(generate(load)):
-            pause_s = began + number / rate - time.perf_counter()
-            if pause_s > 0:
-                time.sleep(pause_s)
+        for sent in paced(generate(load), rate, self._stop):
             if sent.awaited:
                 self._sent_at[sent.event_id] = time.perf_counter()
-            self._producer.produce(
-                self._source, key=sent.session_id.encode(), value=sent.value, on_delivery=self._delivered
-            )
-            self._producer.poll(0)
-        if self._producer.flush(30) or self._failed:
-            raise RuntimeError(f"{self._source}: expected every event delivered, got {self._failed[:3] or 'no answer'}")
-
-    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            self._failed.append(str(error))
+            self._sender.send(sent.session_id, sent.value)
+        self._sender.finish()
 
     def _read(self) -> None:
         while not self._stop.is_set():
@@ -200,8 +167,3 @@ def _summary(name: str, rate: int, by_round: Sequence[Sequence[float]], missing:
         p50_ms_by_round=[percentile(taken, 50) for taken in rounds],
         p99_ms_by_round=[percentile(taken, 99) for taken in rounds],
     )
-
-
-def percentile(ordered: Sequence[float], percent: float) -> float:
-    """The smallest value that this percentage of the values does not exceed (nearest rank)."""
-    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]

@@ -6,7 +6,9 @@ the sessions are runaways: at some point they delete one thing repeatedly, and e
 """
 
 import random
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -104,6 +106,15 @@ def generate(load: Load) -> Iterator[Sent]:
         if fields["kind"] is Kind.SESSION_ENDED and len(active) > 1:
             active[at] = active[-1]
             active.pop()
+
+
+def paced(events: Iterable[Sent], per_s: float, ended: threading.Event) -> Iterator[Sent]:
+    """Yield the events at a steady rate, until the event `ended` is set."""
+    began = time.perf_counter()
+    for number, sent in enumerate(events):
+        if ended.wait(max(0.0, began + number / per_s - time.perf_counter())):
+            return
+        yield sent
 
 
 def _session(load: Load, rng: random.Random, number: int) -> _Session:

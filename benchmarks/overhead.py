@@ -26,11 +26,11 @@ from typing import Any
 
 import orjson
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks import command, processes
 from benchmarks.cluster import started
 from benchmarks.reporting.machine import machine
+from benchmarks.reporting.table import percentile, table_of
 from haltline.interventions.agent import Guard
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
@@ -253,8 +253,8 @@ def _summed(what: str, actual: Sequence[Took]) -> Waits:
     return Waits(
         what,
         calls=len(took),
-        p50_ms=took[len(took) // 2],
-        p99_ms=took[min(len(took) - 1, len(took) * 99 // 100)],
+        p50_ms=percentile(took, 50),
+        p99_ms=percentile(took, 99),
         max_ms=took[-1],
         refused=sum(refused for _, refused, *_ in actual),
         seconds=seconds,
@@ -264,17 +264,15 @@ def _summed(what: str, actual: Sequence[Took]) -> Waits:
 def show(measured: Measured, console: Console) -> None:
     """Print the tables."""
     peer = next(cost for cost in measured.costs if cost.name == PEER)
-    table = Table(title=f"A guarded call, in {measured.pieces} pieces", title_justify="left")
-    for number, name in enumerate(["", "us, best", "us, median", "CPU us, best", "of the peer's"]):
-        table.add_column(name, justify="left" if number == 0 else "right")
+    columns = ["", "us, best", "us, median", "CPU us, best", "of the peer's"]
+    table = table_of(f"A guarded call, in {measured.pieces} pieces", columns)
     for cost in measured.costs:
         times = f"{cost.best_us / peer.best_us:.2f} ({cost.cpu_us / peer.cpu_us:.2f} by CPU)"
         table.add_row(cost.name, f"{cost.best_us:.1f}", f"{cost.median_us:.1f}", f"{cost.cpu_us:.1f}", times)
     console.print(table)
     if measured.waits:
-        waits = Table(title="Waiting for a verdict on a real Kafka, every default detector", title_justify="left")
-        for number, name in enumerate(["", "calls", "p50 ms", "p99 ms", "max ms", "refused", "seconds"]):
-            waits.add_column(name, justify="left" if number == 0 else "right")
+        columns = ["", "calls", "p50 ms", "p99 ms", "max ms", "refused", "seconds"]
+        waits = table_of("Waiting for a verdict on a real Kafka, every default detector", columns)
         for wait in measured.waits:
             figures = (f"{ms:.1f}" for ms in (wait.p50_ms, wait.p99_ms, wait.max_ms))
             waits.add_row(wait.what, f"{wait.calls:,}", *figures, str(wait.refused), f"{wait.seconds:.1f}")

@@ -19,11 +19,11 @@ from pathlib import Path
 import orjson
 from confluent_kafka import KafkaException
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks import command, processes
 from benchmarks.cluster import Cluster, Group, started
 from benchmarks.load import Load, generate
+from benchmarks.reporting.table import Table, mib, us
 from haltline.schemas.topics import Topics
 from haltline.streams.local.subprocesses import Child, Children
 
@@ -141,20 +141,20 @@ def _replay(source: str, options: Sequence[str], events: int) -> Run:
 
 
 def _show(runs: Sequence[Run]) -> None:
-    table = Table("", "events/s", "seconds", "CPU per event", "peak memory", "decisions compared", "the same")
-    for run in runs:
-        table.add_row(
+    columns = ["", "events/s", "seconds", "CPU per event", "peak memory", "decisions compared", "the same"]
+    rows = [
+        [
             run.what,
             f"{run.events / run.seconds:,.0f}",
             f"{run.seconds:,.1f}",
-            "-" if run.cpu_s is None else f"{run.cpu_s * 1e6 / run.events:.0f} us",
-            "-" if run.peak_rss_bytes is None else f"{run.peak_rss_bytes / 2**20:.0f} MiB",
+            us(None if run.cpu_s is None else run.cpu_s * 1e6 / run.events),
+            mib(run.peak_rss_bytes),
             *("" if count is None else f"{count:,}" for count in (run.compared, run.same)),
-        )
-    Console(width=_WIDTH).print(table)
-    for run in runs:
-        if run.first_divergence is not None:
-            print(f"{run.what}: first divergence: {run.first_divergence}")
+        ]
+        for run in runs
+    ]
+    lines = [f"{r.what}: first divergence: {r.first_divergence}" for r in runs if r.first_divergence is not None]
+    Table("", columns, rows, lines).show(Console(width=_WIDTH))
 
 
 def _options() -> argparse.ArgumentParser:

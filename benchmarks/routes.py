@@ -21,10 +21,10 @@ from typing import Any
 import orjson
 import uvloop
 from rich.console import Console
-from rich.table import Table
 from sqlalchemy import insert
 
 from benchmarks import command
+from benchmarks.reporting.table import Table, ms
 from haltline.console.access.keys import Keys, Role, Who
 from haltline.console.app import create_app
 from haltline.console.read_model import tables
@@ -103,51 +103,42 @@ def requests(rows: int, now_ms: int) -> list[Asked]:
         "search, none": "search=nothing+of+the+kind", "search, common": "search=delete", "page 1000": "skip=50000",
         "agent and type": "agent_id=agent-07&type=hard_block", "blocked, last day": f"outcome=blocked&start_date={day}",
     }  # fmt: skip
+    by_agent, by_session, since_day = "agent_id=agent-07", f"session_id={middle}", f"start_date={day}"
+    hours = {f"{count} h": f"hours={count}" for count in (1, 24, 168)}
+    others = {
+        "/kill-switch/check": {"": "target_type=run&target_id=none"},
+        "/interventions": {name or "all": query for name, query in lists.items()},
+        f"/interventions/int_{rows // 2:08d}": {"": ""},
+        "/interventions/stats": {"": "", "last day": since_day, "agent": by_agent},
+        "/search": {
+            "rare": "q=asset-0123450", "common": "q=asset", "two characters": "q=as", "none": "q=nothing+of+the+kind",
+        },
+        "/interventions/breakdown": {"": "", "last day": since_day, "type": "type=hard_block"},
+        "/sessions": {
+            "": "limit=50", "agent": by_agent, "level": "level=KILL", "state": "state=killed",
+            "search": "search=0012345",
+        },
+        f"/sessions/{middle}": {"": ""},
+        "/detections": {
+            "": "", "detector": "detector=cycle", "severity": "severity=critical", "session": by_session,
+            "agent": by_agent, "last day": since_day,
+        },
+        "/incidents": {"": "", "session": by_session, "agent": by_agent, "last day": since_day},
+        f"/incidents/inc_{rows // 2 // 10 * 10:08d}": {"": ""},
+        "/approvals": {"": ""}, "/approvals/pending": {"": ""}, "/control": {"": ""}, "/fleet": {"": ""},
+        "/fleet/trips": hours, "/fleet/top": hours, "/fleet/spending": {"": ""}, "/fleet/live": {"": ""},
+        "/kill/stops": {"": "decision_id=none"}, "/precision": {"": ""},
+    }  # fmt: skip
     return [
         Asked("POST /interventions", listed, body=_record),
         Asked("POST /ingest", "/api/v1/ingest", body=_entries),
         Asked("POST /budgets/reserve", "/api/v1/budgets/reserve", body=_call),
-        Asked("GET /kill-switch/check", "/api/v1/kill-switch/check", "target_type=run&target_id=none"),
-        *(Asked(f"GET /interventions ({name or 'all'})", listed, query) for name, query in lists.items()),
-        Asked("GET /interventions/{id}", f"{listed}/int_{rows // 2:08d}"),
-        Asked("GET /interventions/stats", f"{listed}/stats"),
-        Asked("GET /interventions/stats (last day)", f"{listed}/stats", f"start_date={day}"),
-        Asked("GET /interventions/stats (agent)", f"{listed}/stats", "agent_id=agent-07"),
-        Asked("GET /search (rare)", "/api/v1/search", "q=asset-0123450"),
-        Asked("GET /search (common)", "/api/v1/search", "q=asset"),
-        Asked("GET /search (two characters)", "/api/v1/search", "q=as"),
-        Asked("GET /search (none)", "/api/v1/search", "q=nothing+of+the+kind"),
-        Asked("GET /interventions/breakdown", f"{listed}/breakdown"),
-        Asked("GET /interventions/breakdown (last day)", f"{listed}/breakdown", f"start_date={day}"),
-        Asked("GET /interventions/breakdown (type)", f"{listed}/breakdown", "type=hard_block"),
-        Asked("GET /sessions", "/api/v1/sessions", "limit=50"),
-        Asked("GET /sessions (agent)", "/api/v1/sessions", "agent_id=agent-07"),
-        Asked("GET /sessions (level)", "/api/v1/sessions", "level=KILL"),
-        Asked("GET /sessions (state)", "/api/v1/sessions", "state=killed"),
-        Asked("GET /sessions (search)", "/api/v1/sessions", "search=0012345"),
-        Asked("GET /sessions/{id}", f"/api/v1/sessions/{middle}"),
-        Asked("GET /detections", "/api/v1/detections"),
-        Asked("GET /detections (detector)", "/api/v1/detections", "detector=cycle"),
-        Asked("GET /detections (severity)", "/api/v1/detections", "severity=critical"),
-        Asked("GET /detections (session)", "/api/v1/detections", f"session_id={middle}"),
-        Asked("GET /detections (agent)", "/api/v1/detections", "agent_id=agent-07"),
-        Asked("GET /detections (last day)", "/api/v1/detections", f"start_date={day}"),
-        Asked("GET /incidents", "/api/v1/incidents"),
-        Asked("GET /incidents (session)", "/api/v1/incidents", f"session_id={middle}"),
-        Asked("GET /incidents (agent)", "/api/v1/incidents", "agent_id=agent-07"),
-        Asked("GET /incidents (last day)", "/api/v1/incidents", f"start_date={day}"),
-        Asked("GET /incidents/{id}", f"/api/v1/incidents/inc_{rows // 2 // 10 * 10:08d}"),
-        Asked("GET /approvals", "/api/v1/approvals"),
-        Asked("GET /approvals/pending", "/api/v1/approvals/pending"),
-        Asked("GET /control", "/api/v1/control"),
-        Asked("GET /fleet", "/api/v1/fleet"),
-        *(Asked(f"GET /fleet/trips ({hours} h)", "/api/v1/fleet/trips", f"hours={hours}") for hours in (1, 24, 168)),
-        *(Asked(f"GET /fleet/top ({hours} h)", "/api/v1/fleet/top", f"hours={hours}") for hours in (1, 24, 168)),
-        Asked("GET /fleet/spending", "/api/v1/fleet/spending"),
-        Asked("GET /fleet/live", "/api/v1/fleet/live"),
-        Asked("GET /kill/stops", "/api/v1/kill/stops", "decision_id=none"),
-        Asked("GET /precision", "/api/v1/precision"),
-    ]  # fmt: skip
+        *(
+            Asked(f"GET {path} ({name})" if name else f"GET {path}", f"/api/v1{path}", query)
+            for path, queries in others.items()
+            for name, query in queries.items()
+        ),
+    ]
 
 
 def _iso(time_ms: int) -> str:
@@ -343,11 +334,9 @@ async def served(settings: ConsoleSettings, to_measure: Sequence[Asked], repeats
 
 
 def _show(costs: Sequence[Cost], rows: int) -> None:
-    table = Table("", "status", "processor", "median", "longest", title=f"{rows} interventions in the read model")
-    for cost in costs:
-        shown = (f"{value:.1f} ms" for value in (cost.cpu_ms, cost.median_ms, cost.longest_ms))
-        table.add_row(cost.name, str(cost.status), *shown)
-    Console(width=_WIDTH).print(table)
+    columns = ["", "status", "processor", "median", "longest"]
+    shown = [[c.name, str(c.status), *map(ms, (c.cpu_ms, c.median_ms, c.longest_ms))] for c in costs]
+    Table(f"{rows} interventions in the read model", columns, shown).show(Console(width=_WIDTH))
 
 
 def _options() -> argparse.ArgumentParser:

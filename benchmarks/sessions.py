@@ -6,20 +6,18 @@ until a worker decides, its memory, and the duration of its checkpoints then.
 
 import argparse
 import random
-import socket
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import cast
 
 import orjson
-from confluent_kafka import KafkaError, Message, Producer
 
 from benchmarks import command, processes, verdicts
-from benchmarks.cluster import PARTITIONS, QUIET, Cluster, Group, started
+from benchmarks.cluster import PARTITIONS, Cluster, Group, Sender, started
 from benchmarks.quality.sessions import default_files, read
 from benchmarks.reporting.report import machine
 from haltline.schemas.events import ActionEvent, Kind
@@ -27,6 +25,7 @@ from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core, Position, SessionState
 from haltline.streams.kafka.log_reader import LogReader
+from haltline.streams.local.kafka import free_port
 from haltline.streams.local.subprocesses import Child, Children
 from haltline.streams.runtime.changelog import CLAIM_KEY, OWNER_HEADER, TOPIC_IDS_HEADER, Owner
 from haltline.streams.sessions import state_codec
@@ -95,7 +94,7 @@ def _measure(
     empty_start_s, worker = _start(cluster, children, topics, group, "empty")
     processes.stop(worker)
     sizes = _fill(cluster, changelog, states, sessions, compression)
-    port = _free_port()
+    port = free_port()
     start_s, worker = _start(cluster, children, topics, group, "again", ["--metrics-port", str(port)])
     cpu_s, ready_rss = processes.cpu_s(worker.pid), processes.rss_bytes(worker.pid)
     touched = min(sessions, _EVENTS)
@@ -139,21 +138,7 @@ def _fill(
 ) -> list[int]:
     """Write states under new names, like a worker; return their sizes in bytes."""
     headers = _headers(cluster, changelog)
-    producer = Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "linger.ms": 20,
-            "compression.type": compression,
-            "queue.buffering.max.messages": 50_000,
-        },
-        logger=QUIET,
-    )
-    failed: list[str] = []
-
-    def delivered(error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            failed.append(str(error))
-
+    sender = Sender(cluster.bootstrap, changelog, {"linger.ms": 20, "compression.type": compression})
     sizes: list[int] = []
     shuffled = random.Random(1).sample(states, len(states))
     for number in range(sessions):
@@ -161,22 +146,8 @@ def _fill(
         value = state_codec.encode(state)
         sizes.append(len(value))
         partition = partition_of(_name(number), PARTITIONS)
-        while True:
-            try:
-                producer.produce(
-                    changelog,
-                    key=_name(number).encode(),
-                    value=value,
-                    partition=partition,
-                    headers=headers[partition],
-                    on_delivery=delivered,
-                )
-                break
-            except BufferError:
-                producer.poll(0.1)
-        producer.poll(0)
-    if producer.flush(120) or failed:
-        raise RuntimeError(f"{changelog}: expected every state delivered, got {failed[:3] or 'no answer'}")
+        sender.send(_name(number), value, partition=partition, headers=headers[partition])
+    sender.finish()
     return sizes
 
 
@@ -203,16 +174,9 @@ def _headers(cluster: Cluster, changelog: str) -> Mapping[int, list[tuple[str, s
 
 def _touch(cluster: Cluster, topics: Topics, sessions: int) -> None:
     """Send one event of each of this many sessions."""
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "partitioner": "murmur2_random"}, logger=QUIET)
-    for event in _events(sessions):
-        producer.produce(topics.actions, key=event.session_id.encode(), value=event.to_json())
-        producer.poll(0)
-    producer.flush(60)
-
-
-def _events(sessions: int) -> Iterator[ActionEvent]:
+    sender = Sender(cluster.bootstrap, topics.actions)
     for number in range(sessions):
-        yield ActionEvent(
+        event = ActionEvent(
             event_id=f"touch-{number}",
             kind=Kind.PROPOSED,
             session_id=_name(number),
@@ -221,6 +185,8 @@ def _events(sessions: int) -> Iterator[ActionEvent]:
             call_id=f"touch-{number}",
             args={"path": f"f{number}"},
         )
+        sender.send(event.session_id, event.to_json())
+    sender.finish()
 
 
 def _checkpoints(port: int) -> tuple[float, float]:
@@ -232,12 +198,6 @@ def _checkpoints(port: int) -> tuple[float, float]:
         for what in ("count", "sum")
     )
     return count, seconds
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _options() -> argparse.ArgumentParser:

@@ -10,15 +10,15 @@ from typing import Final
 from benchmarks import processes
 from benchmarks.cluster import Cluster, Group
 from benchmarks.load import Load, Sent, generate
+from benchmarks.throughput import Seen, cpu_us, events_per_s, watch
 from haltline.schemas.keys import make_keys
 from haltline.schemas.topics import Topics
-from haltline.streams.local.subprocesses import Child, Children
+from haltline.streams.local.subprocesses import Children
 
 EVENT_BYTES: Final = 500
 OURS: Final = "haltline audit"
 PEER: Final = "consumer to Parquet"
 _PEER_MODULE: Final = "benchmarks.engines.parquet_sink"
-_ASK_EVERY_S: Final = 0.05
 _WITHIN_S: Final = 600.0
 _PADDING: Final = "The rows of this part are sound; columns id, amount and day are there. "
 
@@ -108,57 +108,26 @@ def measure(
         if engine.module == processes.WORKER:
             arguments = ["audit", *arguments]
         child = processes.start(children, group, engine.module, arguments)
-        seen = _watch(watched, child, watched.end())
+        end = watched.end()
+        seen = watch(watched, child, end, _WITHIN_S)
+        if seen[-1].events < end:
+            raise RuntimeError(f"{group}: expected {end} rows within {_WITHIN_S:.0f} s, got {seen[-1].events}")
         peak_rss_bytes = processes.peak_rss_bytes(child.pid)
         watched.close()
         processes.stop(child)
         yield _result(engine, seen, folder, peak_rss_bytes)
 
 
-@dataclass(frozen=True)
-class _Seen:
-    at_s: float
-    rows: int
-    cpu_s: float
-
-
-def _watch(watched: Group, child: Child, end: int) -> list[_Seen]:
-    """The observed commits of a sink."""
-    deadline = time.monotonic() + _WITHIN_S
-    seen: list[_Seen] = []
-    rows = 0
-    while rows < end:
-        actual = watched.committed()
-        if actual != rows:
-            rows = actual
-            seen.append(_Seen(time.perf_counter(), rows, processes.cpu_s(child.pid) or 0.0))
-            continue
-        child.require_running()
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"{child.name}: expected {end} rows within {_WITHIN_S:.0f} s, got {rows}")
-        time.sleep(_ASK_EVERY_S)
-    return seen
-
-
-def rate(seen: Sequence[tuple[float, int]]) -> float | None:
-    """Rows per second from commits, each a time in seconds and the number of committed rows."""
-    if len(seen) < 3:
-        return None
-    (first_s, first), (last_s, last) = seen[0], seen[-2]
-    return (last - first) / (last_s - first_s)
-
-
-def _result(engine: Engine, seen: Sequence[_Seen], folder: Path, peak_rss_bytes: int | None) -> Sunk:
+def _result(engine: Engine, seen: Sequence[Seen], folder: Path, peak_rss_bytes: int | None) -> Sunk:
     first, last = seen[0], seen[-1]
-    rows = last.rows - first.rows
     logs = list(folder.glob("_delta_log/*.json"))
     files = list(folder.rglob("*.parquet"))
     return Sunk(
         engine=engine.name,
         what=engine.what,
-        rows=last.rows,
-        rows_per_s=rate([(one.at_s, one.rows) for one in seen]),
-        cpu_us_per_row=(last.cpu_s - first.cpu_s) * 1e6 / rows if rows else None,
+        rows=last.events,
+        rows_per_s=events_per_s(seen) if len(seen) > 2 else None,
+        cpu_us_per_row=cpu_us(first, last),
         cpu_s=last.cpu_s,
         peak_rss_bytes=peak_rss_bytes,
         bytes_written=sum(file.stat().st_size for file in [*files, *logs]),

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import linear_regression
 
 from benchmarks.load import Load, generate
 from benchmarks.processes import rss_bytes
@@ -70,14 +71,6 @@ def measure(commits: int, rows: int, every: int, compact_every: int) -> Iterator
                 began = now
 
 
-def slope(samples: Sequence[Sample]) -> float:
-    """Bytes per commit, by least squares."""
-    mean_x = sum(sample.commits for sample in samples) / len(samples)
-    mean_y = sum(sample.rss_bytes for sample in samples) / len(samples)
-    across = sum((sample.commits - mean_x) ** 2 for sample in samples)
-    return sum((sample.commits - mean_x) * (sample.rss_bytes - mean_y) for sample in samples) / across
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the series, and the slope of its last three quarters."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -92,7 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{sample.commits:6} commits  {sample.rss_bytes / _MIB:6.1f} MiB  {sample.ms_per_commit:6.1f} ms/commit")
     later = samples[len(samples) // 4 :]
     if len(later) > 1:
-        print(f"slope from {later[0].commits} commits on: {slope(later) / 1024:+.1f} KiB per commit")
+        slope = linear_regression([one.commits for one in later], [one.rss_bytes for one in later]).slope
+        print(f"slope from {later[0].commits} commits on: {slope / 1024:+.1f} KiB per commit")
     return 0
 
 

@@ -9,15 +9,15 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from statistics import linear_regression
 
 import orjson
-from confluent_kafka import Producer
 
 from benchmarks import command, processes
-from benchmarks.cluster import QUIET, Cluster, Group, started
-from benchmarks.load import Load, generate
+from benchmarks.cluster import Cluster, Group, started
+from benchmarks.load import Load, generate, paced
 from haltline.schemas.topics import Topics
 from haltline.streams.local.subprocesses import Child, Children
 
@@ -74,25 +74,29 @@ def _run(cluster: Cluster, children: Children, options: argparse.Namespace) -> l
     cluster.make_topics(topics, f"{name}-sessions-changelog")
     worker = processes.start_worker(children, name, cluster.bootstrap, topics.prefix, name)
     stop = threading.Event()
-    failed: list[Exception] = []
-    producing = threading.Thread(
-        target=_produce, args=(cluster.bootstrap, topics.actions, options, stop, failed), daemon=True
+    load = Load(
+        events=int(options.rate * options.minutes * 60),
+        sessions=options.sessions,
+        start_ms=time.time_ns() // 1_000_000,
+        seconds_between=options.sessions / options.rate,  # event time passes like wall time
+        runaway_share=0.0,
+        destructive_share=0.0,
     )
     group = Group(cluster.bootstrap, name, [topics.actions])
     began = time.monotonic()
-    producing.start()
     samples: list[Sample] = []
-    try:
-        while (after_s := time.monotonic() - began) < options.minutes * 60:
-            worker.require_running()
-            if failed:
-                raise failed[0]
-            samples.append(_sample(worker, group, after_s))
-            stop.wait(_SAMPLE_EVERY_S)
-    finally:
-        stop.set()
-        producing.join()
-        group.close()
+    with ThreadPoolExecutor(1) as threads:
+        producing = threads.submit(cluster.fill, topics.actions, paced(generate(load), options.rate, stop))
+        try:
+            while (after_s := time.monotonic() - began) < options.minutes * 60:
+                worker.require_running()
+                if producing.done():
+                    producing.result()
+                samples.append(_sample(worker, group, after_s))
+                stop.wait(_SAMPLE_EVERY_S)
+        finally:
+            stop.set()
+            group.close()
     processes.stop(worker)
     return samples
 
@@ -102,30 +106,6 @@ def _sample(worker: Child, group: Group, after_s: float) -> Sample:
     if rss_bytes is None or cpu_s is None:
         raise RuntimeError("expected /proc to report the worker's memory, got nothing")
     return Sample(after_s=after_s, rss_bytes=rss_bytes, cpu_s=cpu_s, lag=group.end() - group.committed())
-
-
-def _produce(
-    bootstrap: str, topic: str, options: argparse.Namespace, stop: threading.Event, failed: list[Exception]
-) -> None:
-    try:
-        producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"}, logger=QUIET)
-        load = Load(
-            events=int(options.rate * options.minutes * 60),
-            sessions=options.sessions,
-            start_ms=time.time_ns() // 1_000_000,
-            seconds_between=options.sessions / options.rate,  # event time passes like wall time
-            runaway_share=0.0,
-            destructive_share=0.0,
-        )
-        began = time.monotonic()
-        for number, sent in enumerate(generate(load)):
-            if stop.wait(max(0.0, began + number / options.rate - time.monotonic())):
-                break
-            producer.produce(topic, key=sent.session_id.encode(), value=sent.value)
-            producer.poll(0)
-        producer.flush(30)
-    except Exception as error:
-        failed.append(error)
 
 
 def _options() -> argparse.ArgumentParser:

@@ -233,7 +233,7 @@ def _options() -> argparse.ArgumentParser:
     parser = command.options(
         "benchmarks.stagnation",
         __doc__,
-        "example: python -m benchmarks.stagnation --jobs 2 --write detectors/features/stagnation.model.json",
+        "--jobs 2 --write detectors/features/stagnation.model.json",
     )
     parser.add_argument("traces", nargs="*", type=Path, metavar="FILE", help=f"recorded traces ({TRACES.name}/)")
     parser.add_argument(

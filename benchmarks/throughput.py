@@ -1,7 +1,7 @@
 """Events per second of each engine on the same preloaded topic, measured by its commits."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -126,7 +126,7 @@ def measure(
     watched = Group(cluster.bootstrap, group, [topics.actions])
     end = watched.end()
     child = engine.start(children, cluster, topics, group)
-    commits = _watch(watched, child, end, at_most_s)
+    commits = watch(watched, child, end, at_most_s)
     first, last = commits[0], commits[-1]
     # Work before the first commit is not measured, and a few commits of single partitions give no rate.
     enough = 2 * first.events <= last.events and last.at_s - first.at_s >= _LEAST_S
@@ -137,7 +137,7 @@ def measure(
         round=round_number,
         events=last.events,
         events_per_s=events_per_s(commits) if enough else None,
-        cpu_us_per_event=_cpu_us(first, last) if enough else None,
+        cpu_us_per_event=cpu_us(first, last) if enough else None,
         peak_rss_bytes=processes.peak_rss_bytes(child.pid),
         changelog_bytes=cluster.log_bytes(changelog),
         complete=last.events == end,
@@ -166,37 +166,31 @@ def events_per_s(commits: Sequence[Seen]) -> float | None:
     return (last.events - first.events) / (last.at_s - first.at_s)
 
 
-def _watch(watched: Group, child: Child, end: int, at_most_s: float) -> list[Seen]:
-    """The observed commits until the end of the input or the deadline. Raises RuntimeError if there are none."""
+def watch(watched: Group, child: Child, end: int, at_most_s: float) -> list[Seen]:
+    """The observed commits until the end of the input, or for `at_most_s` seconds after the first one.
+
+    Raises RuntimeError if there are none.
+    """
     deadline = time.monotonic() + _FIRST_COMMIT_WITHIN_S
     commits: list[Seen] = []
-    for seen in _commits(watched, child):
-        if seen.events > 0 and (not commits or seen.events != commits[-1].events):
-            if not commits:
-                deadline = time.monotonic() + at_most_s
-            commits.append(seen)
-        if commits and commits[-1].events >= end:
-            return commits
-        if time.monotonic() > deadline:
-            break
+    done = 0
+    while done < end and time.monotonic() < deadline:
+        child.require_running()
+        actual = watched.committed()
+        if actual == done:
+            time.sleep(_ASK_EVERY_S)
+            continue
+        done = actual
+        commits.append(Seen(time.perf_counter(), done, processes.cpu_s(child.pid)))
+        if len(commits) == 1:
+            deadline = time.monotonic() + at_most_s
     if not commits:
         raise RuntimeError(f"{child.name}: expected a first commit in {_FIRST_COMMIT_WITHIN_S:.0f} s, got none")
     return commits
 
 
-def _commits(watched: Group, child: Child) -> Iterator[Seen]:
-    """Yield the committed offsets at intervals, changed or not."""
-    seen = Seen(time.perf_counter(), watched.committed(), processes.cpu_s(child.pid))
-    while True:
-        yield seen
-        time.sleep(_ASK_EVERY_S)
-        child.require_running()
-        events = watched.committed()
-        if events != seen.events:
-            seen = Seen(time.perf_counter(), events, processes.cpu_s(child.pid))
-
-
-def _cpu_us(first: Seen, last: Seen) -> float | None:
+def cpu_us(first: Seen, last: Seen) -> float | None:
+    """Microseconds of processor time per event between two commits. None: there are none, or no time is known."""
     if first.cpu_s is None or last.cpu_s is None or last.events <= first.events:
         return None
     return (last.cpu_s - first.cpu_s) * 1e6 / (last.events - first.events)

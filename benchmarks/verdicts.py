@@ -2,11 +2,8 @@
 
 import time
 from collections.abc import Sequence
-from functools import partial
 
-from confluent_kafka import Consumer, Producer, TopicPartition
-
-from benchmarks.cluster import PARTITIONS, QUIET, answered
+from benchmarks.cluster import PARTITIONS, Sender, reader_from_end
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.partitioner import partition_of
@@ -23,14 +20,7 @@ class Probe:
     def __init__(self, bootstrap: str, topics: Topics, label: str) -> None:
         self._topic = topics.interventions
         self._waiting = _ask(bootstrap, topics, label)
-        self._answers = Consumer({"bootstrap.servers": bootstrap, "group.id": "verdict-probe"}, logger=QUIET)
-        ends = [TopicPartition(self._topic, number) for number in range(PARTITIONS)]
-        for end in ends:
-            bounds = answered(partial(self._answers.get_watermark_offsets, end, timeout=10))
-            if bounds is None:
-                raise RuntimeError(f"{self._topic}: expected its end, got none")
-            end.offset = bounds[1]
-        self._answers.assign(ends)
+        self._answers = reader_from_end(bootstrap, self._topic, "verdict-probe")
 
     def wait(self, workers: Sequence[Child]) -> None:
         """Wait until every partition has answered. Raises ChildDied, or RuntimeError at the timeout."""
@@ -49,7 +39,7 @@ class Probe:
 def _ask(bootstrap: str, topics: Topics, label: str) -> set[str]:
     """Produce one event that awaits a verdict to each partition; return the events' ids."""
     by_partition = {partition_of(name, PARTITIONS): name for name in (f"probe-{label}-{n}" for n in range(64))}
-    producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"}, logger=QUIET)
+    sender = Sender(bootstrap, topics.actions)
     for session in by_partition.values():
         event = ActionEvent(
             event_id=f"{session}-event",
@@ -60,7 +50,6 @@ def _ask(bootstrap: str, topics: Topics, label: str) -> set[str]:
             call_id=f"{session}-call",
             await_verdict=True,
         )
-        producer.produce(topics.actions, key=session.encode(), value=event.to_json())
-    if producer.flush(30):
-        raise RuntimeError(f"{topics.actions}: expected the probes delivered in 30 s, got fewer")
+        sender.send(session, event.to_json())
+    sender.finish()
     return {f"{session}-event" for session in by_partition.values()}

@@ -1,11 +1,9 @@
 """The entry point of the command line: `haltline`, and `python -m haltline.cli`."""
 
 import sys
-from importlib import import_module
 
 import haltline
 from haltline.cli import settings_file
-from haltline.cli.base_commands import BESIDE_AGENTS, needs
 
 
 def main() -> None:
@@ -19,23 +17,16 @@ def main() -> None:
     except settings_file.BadSettings as error:
         print(f"haltline: {error}", file=sys.stderr)
         sys.exit(2)
-    # Commands beside an agent, in the agent's own installation. `hook` starts with every call of a tool: nothing else
-    # is loaded.
-    if sys.argv[1:2] and sys.argv[1] in BESIDE_AGENTS:
-        command = import_module(BESIDE_AGENTS[sys.argv[1]])
-        sys.exit(command.main(sys.argv[2:]))
+    if sys.argv[1:2] == ["hook"]:  # it starts with every call of a tool: nothing else is loaded
+        from haltline.cli.agent.hook import main as hook
+
+        sys.exit(hook(sys.argv[2:]))
     if sys.argv[1:] == ["--version"]:
         print(f"haltline {haltline.__version__}")
         return
-    try:
-        from haltline.cli.app import app
+    from haltline.cli.app import app
 
-        app()
-    except ModuleNotFoundError as missing:
-        if (text := needs((missing.name or "").partition(".")[0])) is None:
-            raise
-        print(f"haltline: {text}", file=sys.stderr)
-        sys.exit(2)  # like every command with an invalid configuration
+    app()
 
 
 if __name__ == "__main__":

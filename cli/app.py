@@ -9,8 +9,8 @@ from typer._completion_classes import completion_init
 from typer.core import TyperCommand, TyperGroup
 
 import haltline
-from haltline.cli.base_commands import BESIDE_AGENTS
-from haltline.cli.common import EXIT_CODES, fail
+from haltline.cli.base_commands import needs
+from haltline.cli.common import EXIT_CODES, Exit, fail
 
 COMMANDS: Final = {
     "Get started": {
@@ -56,7 +56,13 @@ COMMANDS: Final = {
         "opinion": "services.opinion",
         "kafka": "services.run",
     },
-    "Run beside agents": dict.fromkeys(BESIDE_AGENTS, "agent_commands"),
+    "Run beside agents": {
+        "hook": "agent_commands",
+        "watch": "agent.watch",
+        "mcp-proxy": "agent.mcp_proxy",
+        "intake": "services.intake",
+        "import": "operator.import_recordings",
+    },
     "Administer": {
         "topics": "operator.topics",
         "changelog": "operator.changelog",
@@ -123,6 +129,10 @@ class Commands(TyperGroup):
         """Runs a command."""
         try:
             return super().invoke(ctx)
+        except ModuleNotFoundError as missing:
+            if (text := needs((missing.name or "").partition(".")[0], ctx.invoked_subcommand)) is None:
+                raise
+            fail(text, Exit.USAGE)
         except Exception as error:
             # An error of typer itself, such as a missing option, does not need the modules of the others.
             if type(error).__module__.partition(".")[0] not in {"haltline", "cimpl"}:

@@ -1,4 +1,4 @@
-"""The commands that need only an agent's installation. Imports nothing, so that a hook starts quickly."""
+"""The packages of the extras. Imports nothing, so that a hook starts quickly."""
 
 PROCESSOR = frozenset(
     {
@@ -12,18 +12,23 @@ PROCESSOR = frozenset(
     }
 )
 """Packages of the extra `processor`, which an agent's installation does not have."""
-_CONSOLE = frozenset({"authlib", "fastapi", "httptools", "itsdangerous", "sqlalchemy", "starlette", "uvicorn"})
+_EXTRAS = {
+    "console": "console",
+    "intake": "intake",
+    "learn": "processor,learn",
+    "mcp-proxy": "mcp",
+    "notify": "notify",
+    "opinion": "opinion",
+}
+"""The extra of a command that has one of its own."""
 
 
-def needs(package: str) -> str | None:
-    """What to tell a user without a package that an extra brings; None: no extra of a command brings it."""
-    extra = "processor" if package in PROCESSOR else "console" if package in _CONSOLE else None
-    if extra is None:
+def needs(package: str, command: str) -> str | None:
+    """What to tell a user of a command without a package that an extra brings; None: no extra brings it."""
+    extra = "processor" if package in PROCESSOR else _EXTRAS.get(command)
+    if extra is None or package == "haltline":
         return None
-    return (
-        f"this command needs {package}, which is not installed. "
-        f"It comes with the {extra}: pip install 'haltline[{extra}]'"
-    )
+    return f"{command} needs {package}, which is not installed: pip install 'haltline[{extra}]'"
 
 
 def missing_packages() -> list[str]:
@@ -34,13 +39,3 @@ def missing_packages() -> list[str]:
     # No release of uvloop exists for Windows.
     expected = PROCESSOR - {"uvloop"} if sys.platform == "win32" else PROCESSOR
     return sorted(name for name in expected if name not in sys.modules and find_spec(name) is None)
-
-
-BESIDE_AGENTS = {
-    "hook": "haltline.cli.agent.hook",
-    "watch": "haltline.cli.agent.watch",
-    "mcp-proxy": "haltline.cli.agent.mcp_proxy",
-    "intake": "haltline.cli.services.intake",
-    "import": "haltline.cli.operator.import_recordings",
-}
-"""Commands that need the base installation only, with the module of their `main`."""

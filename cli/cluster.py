@@ -4,7 +4,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
-from typing import Any, Final, Literal, get_type_hints
+from typing import Annotated, Any, Final, Literal, get_type_hints
+
+import typer
 
 from haltline.cli.common import (
     DEFAULT_BOOTSTRAP,
@@ -18,6 +20,7 @@ from haltline.cli.common import (
     Prefix,
     Timeout,
     group_of,
+    option_of,
 )
 from haltline.schemas.topics import Topics
 
@@ -87,3 +90,26 @@ def with_options(
         return run
 
     return decorate
+
+
+def _given(**values: str | None) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+_OF_GUARD: Final[dict[str, Any]] = {
+    "bootstrap": Annotated[str | None, option_of("kafka.bootstrap", metavar="HOST:PORT")],
+    "topic_prefix": Annotated[str | None, option_of("kafka.prefix", "--prefix", metavar="TEXT")],
+}
+_OF_SESSION: Final[dict[str, Any]] = {
+    "agent_id": Annotated[str | None, option_of("agent.agent_id", metavar="NAME")],
+    "session_id": Annotated[
+        str | None,
+        typer.Option("--session", help="Session id, or HALTLINE_SESSION_ID. Default: a new one.", metavar="ID"),
+    ],
+}
+
+
+def with_guard(*, of_one_session: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator: the command with options of a guard in place of its parameter `given`, a dict of those set."""
+    options = _OF_GUARD | (_OF_SESSION if of_one_session else {})
+    return with_options("given", _given, options, dict.fromkeys(options))

@@ -4,9 +4,11 @@ Every command imports this module, so it imports only what all of them need.
 """
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeVar
 
@@ -68,22 +70,16 @@ def _client(file: str | Client) -> Client:
     """The settings in a file of lines `name=value`; empty lines and lines that begin with # are ignored."""
     if isinstance(file, Client):  # typer also parses a default
         return file
-    settings = Client()
+    from haltline.interventions.agent.settings import read_client_config
+
     try:
-        lines = Path(file).read_text(encoding="utf-8").splitlines()
+        settings = Client(read_client_config(Path(file)))
     except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"{file}: expected a text file, got {error}") from error
-    for number, line in enumerate(map(str.strip, lines), start=1):
-        if not line or line.startswith("#"):
-            continue
-        name, equals, value = line.partition("=")
-        if not equals or not name.strip():
-            raise typer.BadParameter(f"{file}:{number}: expected name=value, got {name.strip()[:40]!r}")
-        if name.strip() in _RUN_CODE:
-            raise typer.BadParameter(
-                f"{file}:{number}: expected a setting that loads or runs no code, got {name.strip()}"
-            )
-        settings[name.strip()] = value.strip()
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    for name in sorted(_RUN_CODE & settings.keys()):
+        raise typer.BadParameter(f"{file}: expected settings that load or run no code, got {name}")
     return settings
 
 
@@ -137,6 +133,9 @@ MetricsPort = Annotated[
 ]
 FetchWait = Annotated[int, typer.Option(help="How long the broker may hold a fetch; 10 for an embedded broker.", min=1)]
 MetricsHost = Annotated[str, typer.Option(help="Address of /metrics; 0.0.0.0 for all.", metavar="ADDRESS")]
+PolicyName = Annotated[
+    str, typer.Option(help="Without --policy: name of the published policy that is or was followed.", metavar="NAME")
+]
 PolicyFile = Annotated[
     Path | None, option_of("workers.policy", help="The policy document (YAML). Default: every rule with its defaults.")
 ]
@@ -180,6 +179,18 @@ def tracked(items: Iterable[_Item], what: str) -> Iterable[_Item]:
 
     shown = Console(stderr=True)
     return track(items, what, console=shown, disable=not shown.is_terminal)
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[..., None]]:
+    """A progress bar if standard error is a terminal; the yielded function advances it, by 1 or a number."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    shown = Console(stderr=True)
+    with Progress(console=shown, disable=not shown.is_terminal, transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield partial(bar.advance, task) if shown.is_terminal else lambda _=1: None
 
 
 def say(text: str, style: str = "") -> None:

@@ -13,16 +13,19 @@ def schemas(
         Path | None, typer.Option(help="Write one file for each topic into this folder.", metavar="DIR")
     ] = None,
 ) -> None:
-    """Print the JSON Schema of every topic's records.
+    """Print the JSON Schema of every topic's records, and of policy documents with the settings of every rule.
+
+    An editor completes a policy that begins with: # yaml-language-server: $schema=build/schemas/policies.schema.json
 
     Example: haltline schemas --out build/schemas
     """
     import orjson
 
+    from haltline.cli.policy_option import read_plugins
     from haltline.schemas import wire
     from haltline.streams.policy.json_schema import policy_schema
 
-    by_topic = wire.json_schemas() | {"policies": policy_schema()}
+    by_topic = wire.json_schemas() | {"policies": policy_schema(read_plugins())}
     if out is None:
         print_json(by_topic)
         return

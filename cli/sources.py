@@ -1,7 +1,7 @@
 """The sources of `replay` and `backtest`: a running Kafka, the audit table, or a file; each with a range."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +15,6 @@ from haltline.cli.common import Exit, fail, say_error
 from haltline.schemas.topics import Topics
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from haltline.streams.replay.files import FileRange
     from haltline.streams.replay.kafka_range import KafkaRange
     from haltline.streams.replay.records import Missing
@@ -100,46 +98,10 @@ def is_table(source: str) -> bool:
     return source == AUDIT or "://" in source or (Path(source) / "_delta_log").is_dir()
 
 
-@contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """A progress bar if standard error is a terminal; call the yielded function for each record."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    shown = Console(stderr=True)
-    bar = Progress(
-        TextColumn(what),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=shown,
-        disable=not shown.is_terminal,
-    )
-    with bar:
-        task = bar.add_task(what, total=total)
-        if bar.disable:
-            yield lambda: None
-        else:
-            yield _Steps(bar, task)
-
-
 def say_missing(missing: "Missing") -> None:
     """Report on standard error which records of a range cannot be read: results may differ without them."""
     if any(missing):
         say_error(f"not there: {missing}")
-
-
-class _Steps:
-    """Advances a bar by many records at once: drawing costs more than replaying one."""
-
-    def __init__(self, bar: "Progress", task: object) -> None:
-        self._bar, self._task, self._waiting = bar, task, 0
-
-    def __call__(self) -> None:
-        self._waiting += 1
-        if self._waiting == 500:
-            self._bar.advance(self._task, self._waiting)  # type: ignore[arg-type]  # the bar's own task id
-            self._waiting = 0
 
 
 def topics_of(source: str, at: Cluster) -> Topics:

@@ -7,8 +7,7 @@ from typing import Final
 from haltline.cli.common import console, printable
 
 MAX_COLUMNS: Final = 14
-_BORDER = 3
-"""The width of a column without its text: a line, and a space on both sides."""
+_UNLIMITED: Final = 100_000
 
 
 def print_table(
@@ -35,21 +34,14 @@ def print_table(
         return 0
     for row, style in zip(cells, first_style, strict=False):
         row[0].stylize(style)
-    sizes = [
-        [Measurement.get(out, out.options, text) for text in (Text(name), *(row[at] for row in cells))]
-        for at, name in enumerate(columns)
-    ]
-    widths = _widths(
-        [max(size.minimum for size in column) for column in sizes],
-        [max(size.maximum for size in column) for column in sizes],
-        out.width - _BORDER * len(columns) - 1,
-    )
-    if len(columns) <= MAX_COLUMNS and (widths is not None or not sys.stdout.isatty()):
-        table = Table(title=title or None)
-        for at, name in enumerate(columns):
-            table.add_column(name, width=None if widths is None else widths[at], overflow="fold")
-        for row in cells:
-            table.add_row(*row)
+    table = Table(*columns, title=title or None)
+    for row in cells:
+        table.add_row(*row)
+    is_wide_enough = Measurement.get(out, out.options.update(max_width=_UNLIMITED), table).minimum <= out.width
+    for at, column in enumerate(table.columns):
+        column.overflow = "fold"
+        column.no_wrap = is_wide_enough and not any(" " in row[at].plain for row in cells)  # ids stay whole
+    if len(columns) <= MAX_COLUMNS and (is_wide_enough or not sys.stdout.isatty()):
         out.print(table)
         return len(cells)
     if title:
@@ -60,12 +52,3 @@ def print_table(
             if cell:
                 out.print(Text(f"{name}: ").append(cell), soft_wrap=True)
     return len(cells)
-
-
-def _widths(least: Sequence[int], most: Sequence[int], available: int) -> list[int] | None:
-    """A width for each column between its least and its most, the wide ones as even as possible; None: not possible."""
-    for even in range(available, -1, -1):
-        widths = [max(low, min(high, even)) for low, high in zip(least, most, strict=True)]
-        if sum(widths) <= available:
-            return widths
-    return None

@@ -101,7 +101,7 @@ def take_from(found: TableRange, engine: Engine, *, on_progress: Callable[[int],
     are skipped. After an interruption, the rest comes from the topics: rebuild it again.
     """
     taken, reader = 0, reader_of(found.topics)
-    for span in (span for one in found.topics.sets for topic in one.all for span in found.spans_of(topic)):
+    for span in (span for one in found.topics.sets for topic in one.all for span in found.freeze(topic)):
         records, place = found.read([span]), place_of(found.topics, span.topic, span.partition)
         while part := list(islice(records, _BATCH)):
             now_ms = time.time_ns() // 1_000_000

@@ -9,25 +9,6 @@ from typing import Final, Self
 SETS_KEY: Final = b"topics"
 """The key of the entry of `control` that names the sets of topics: `Topics.entry`."""
 
-
-class Cleanup(StrEnum):
-    """The broker's cleanup of old records."""
-
-    DELETE = "delete"
-    COMPACT = "compact"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TopicLayout:
-    """One topic: its name without the prefix, and its settings on the broker."""
-
-    name: str
-    cleanup: Cleanup
-    retention_hours: int | None
-    max_message_bytes: int
-    what: str
-
-
 _MIB = 1024 * 1024
 _ONE_WEEK_HOURS = 7 * 24
 _ONE_MONTH_HOURS = 30 * 24
@@ -39,51 +20,42 @@ _DEAD_LETTER_BYTES = 13 * _MIB
 _OTHER_BYTES = 2 * _MIB
 
 
-def _kept(name: str, hours: int, what: str, *, max_message_bytes: int = _OTHER_BYTES) -> TopicLayout:
-    return TopicLayout(
-        name=name,
-        cleanup=Cleanup.DELETE,
-        retention_hours=hours,
-        max_message_bytes=max_message_bytes,
-        what=what,
-    )
+class Cleanup(StrEnum):
+    """The broker's cleanup of old records."""
+
+    DELETE = "delete"
+    COMPACT = "compact"
 
 
-def _compacted(name: str, what: str) -> TopicLayout:
-    return TopicLayout(
-        name=name, cleanup=Cleanup.COMPACT, retention_hours=None, max_message_bytes=_OTHER_BYTES, what=what
-    )
+@dataclass(frozen=True)
+class TopicLayout:
+    """One topic: its name without the prefix, what its records are, and its settings on the broker."""
+
+    name: str
+    what: str
+    retention_hours: int | None = _ONE_MONTH_HOURS
+    """None: compacted, so that the last record of each key is kept."""
+    max_message_bytes: int = _OTHER_BYTES
+
+    @property
+    def cleanup(self) -> Cleanup:
+        """The broker's cleanup of the topic."""
+        return Cleanup.COMPACT if self.retention_hours is None else Cleanup.DELETE
 
 
-LAYOUT = (
-    _kept(
-        "actions",
-        _ONE_WEEK_HOURS,
-        "proposed actions of agents, and their results",
-        max_message_bytes=_ACTIONS_BYTES,
-    ),
-    _kept("detections", _ONE_MONTH_HOURS, "every finding, including those without a decision"),
-    _kept("interventions", _ONE_MONTH_HOURS, "decisions, to the agent's side"),
-    _kept("feedback", _ONE_MONTH_HOURS, "acknowledgements and answers of the agent's side"),
-    _kept("incidents", _ONE_MONTH_HOURS, "incidents: related decisions and their state"),
-    _kept("notifications", _ONE_MONTH_HOURS, "notifications of incidents, delivered or failed"),
-    _kept("commands", _ONE_MONTH_HOURS, "commands of operators"),
-    _kept("signals", _ONE_WEEK_HOURS, "events that matter across sessions"),
-    _kept("opinions", _ONE_MONTH_HOURS, "a model's second opinions on findings in doubt"),
-    _compacted("control", "sessions that are killed, frozen or on probation"),
-    _compacted("policies", "policy documents"),
-    _kept("dead-letter", _ONE_MONTH_HOURS, "records that could not be read", max_message_bytes=_DEAD_LETTER_BYTES),
-)
-
-
-class _Name:
+class _Topic:
     """A topic's full name as an attribute: the prefix and the attribute's name with dashes."""
 
+    def __init__(
+        self, what: str, retention_hours: int | None = _ONE_MONTH_HOURS, max_message_bytes: int = _OTHER_BYTES
+    ) -> None:
+        self._settings = what, retention_hours, max_message_bytes
+
     def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name.replace("_", "-")
+        self.layout = TopicLayout(name.replace("_", "-"), *self._settings)
 
     def __get__(self, topics: "Topics", owner: type) -> str:
-        return topics.prefix + self._name
+        return topics.prefix + self.layout.name
 
 
 @dataclass(frozen=True)
@@ -98,30 +70,18 @@ class Topics:
     older: tuple[str, ...] = ()
     """The prefixes of earlier sets with fewer partitions, the oldest first: `haltline topics grow`."""
 
-    actions = _Name()
-    """Events of agents."""
-    detections = _Name()
-    """Findings of detectors."""
-    interventions = _Name()
-    """Decisions."""
-    feedback = _Name()
-    """Feedback of the agent's side."""
-    incidents = _Name()
-    """The state of each incident."""
-    notifications = _Name()
-    """Notifications of incidents."""
-    commands = _Name()
-    """Operators' acts."""
-    signals = _Name()
-    """Events that matter across sessions."""
-    opinions = _Name()
-    """Second opinions on findings in doubt."""
-    control = _Name()
-    """Restrictions in force."""
-    policies = _Name()
-    """Policy documents."""
-    dead_letter = _Name()
-    """Records that could not be processed."""
+    actions = _Topic("proposed actions of agents, and their results", _ONE_WEEK_HOURS, _ACTIONS_BYTES)
+    detections = _Topic("every finding, including those without a decision")
+    interventions = _Topic("decisions, to the agent's side")
+    feedback = _Topic("acknowledgements and answers of the agent's side")
+    incidents = _Topic("incidents: related decisions and their state")
+    notifications = _Topic("notifications of incidents, delivered or failed")
+    commands = _Topic("commands of operators")
+    signals = _Topic("events that matter across sessions", _ONE_WEEK_HOURS)
+    opinions = _Topic("a model's second opinions on findings in doubt")
+    control = _Topic("sessions that are killed, frozen or on probation", None)
+    policies = _Topic("policy documents", None)
+    dead_letter = _Topic("records that could not be read", max_message_bytes=_DEAD_LETTER_BYTES)
 
     @property
     def session_sources(self) -> tuple[str, ...]:
@@ -186,3 +146,7 @@ class Topics:
         if not isinstance(prefixes, list) or not prefixes or not all(isinstance(one, str) for one in prefixes):
             return None
         return cls(prefixes[-1], tuple(prefixes[:-1]))
+
+
+LAYOUT = tuple(topic.layout for topic in vars(Topics).values() if isinstance(topic, _Topic))
+"""Every topic, in the order of the attributes of `Topics`."""

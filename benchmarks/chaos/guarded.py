@@ -9,7 +9,7 @@ refusals when it changes.
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -82,9 +82,9 @@ def executed(log_file: Path) -> bool:
     return _EXECUTED in log_file.read_text().splitlines()
 
 
-def is_of_others(record: LogRecord, signals: str) -> bool:
-    """Return whether a record is about other sessions than those of `APART`; `signals` is the signals' topic."""
-    if record.topic == signals:
+def is_of_others(record: LogRecord, signals: Collection[str]) -> bool:
+    """Return whether a record is about other sessions than those of `APART`; `signals` are the signals' topics."""
+    if record.topic in signals:
         return decode(Signal, record.value).session_id not in APART
     return record.key not in _KEYS
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
@@ -98,7 +99,9 @@ def check_signals(truth: Truth, records: Iterable[LogRecord]) -> Check:
     return _check_by_id("every signal is there, and no other", "signal_id", truth.signals, actual)
 
 
-def check_control(truth: Truth, records: Iterable[LogRecord], topic: str = "the control topic") -> Check:
+def check_control(
+    truth: Truth, records: Iterable[LogRecord], name: str = "the control topic holds the entries in force"
+) -> Check:
     """Check that the entries in force are those of the pure core."""
     holds: dict[str, dict[str, Any]] = {}
     for record in records:
@@ -107,11 +110,7 @@ def check_control(truth: Truth, records: Iterable[LogRecord], topic: str = "the 
             holds.pop(key, None)
         else:
             holds[key] = without_clock(decode(ControlRecord, record.value))
-    return Check(
-        f"{topic} holds the entries in force",
-        f"{len(holds):,} entries",
-        tuple(_mapping_differences(truth.control, holds)),
-    )
+    return Check(name, f"{len(holds):,} entries", tuple(_mapping_differences(truth.control, holds)))
 
 
 def check_dead_letters(
@@ -120,16 +119,19 @@ def check_dead_letters(
     records: Iterable[LogRecord],
     *,
     name_of: Callable[[str, LogRecord], str] = lambda topic, _: topic,
+    originals: Mapping[Place, Place] = MappingProxyType({}),
 ) -> Check:
     """Check that every bad record is kept unchanged with its reason and place; a redelivery may repeat it.
 
     `name_of` returns the topic that a dead letter is about, when several topics had the same name.
+    `originals` has the place of the original by that of a copy on grown topics.
     """
     differences: list[Difference] = []
     seen: Counter[Place] = Counter()
     for record in records:
         letter = DeadLetter.from_record(record.key, record.value, record.headers)
-        place = (name_of(letter.topic, record), letter.partition, letter.offset)
+        read = (name_of(letter.topic, record), letter.partition, letter.offset)
+        place = originals.get(read, read)
         seen[place] += 1
         if place not in truth.dead:
             text = f"expected no dead letter, got one: {letter.reason}, {letter.detail:.200}"
@@ -137,9 +139,9 @@ def check_dead_letters(
         elif letter.reason is not truth.dead[place]:
             differences.append(_at(place, f"expected {truth.dead[place]}, got {letter.reason}", "other reason"))
         elif (letter.key, letter.raw, [*letter.record_headers]) != (
-            sources[place].key,
-            sources[place].value,
-            [*sources[place].headers],
+            sources[read].key,
+            sources[read].value,
+            [*sources[read].headers],
         ):
             differences.append(_at(place, "expected the record's own bytes and headers, got others", "other bytes"))
     missing = truth.dead.keys() - seen.keys()

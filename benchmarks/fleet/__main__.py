@@ -26,9 +26,10 @@ from rich.table import Table
 
 from benchmarks.fleet.acting import Acted, Agent
 from benchmarks.fleet.notified import notifier
-from benchmarks.fleet.outcome import Led, differences, led_to, percentile
+from benchmarks.fleet.outcome import Led, differences, led_to
 from benchmarks.fleet.people import People
 from benchmarks.fleet.plan import Kind, Planned, plan
+from benchmarks.reporting.table import percentile
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.topics import create_topics
@@ -184,11 +185,11 @@ def _print(
     console.print(table)
     for kind in Kind:
         of = [row for row in rows if row["kind"] == kind]
-        times = [row["seconds_to_stop"] for row in of if row["seconds_to_stop"] is not None]
+        times = sorted(row["seconds_to_stop"] for row in of if row["seconds_to_stop"] is not None)
         totals = ", ".join(
             f"{name} {sum(row[name] for row in of)}" for name in ("findings", "incidents", "approvals", "notifications")
         )
-        shown = "-" if not times else f"p50 {percentile(times, 0.5):.2f} s, p99 {percentile(times, 0.99):.2f} s"
+        shown = "-" if not times else f"p50 {percentile(times, 50):.2f} s, p99 {percentile(times, 99):.2f} s"
         console.print(f"{kind.value:9} {len(of):3} sessions: {totals}; stopped {len(times)}, {shown}")
     incidents, sent = (sum(len(getattr(led, what)) for led in of_several) for what in ("incidents", "notifications"))
     console.print(

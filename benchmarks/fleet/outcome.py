@@ -1,7 +1,7 @@
 """The results of each session, read from the topics, and their comparison with the expected ones of its kind."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -133,9 +133,3 @@ _EXPECTED: Final[dict[Kind, Callable[[Acted, Led], list[str]]]] = {
     Kind.WAITING: _answered,
     Kind.KILLED: _killed,
 }
-
-
-def percentile(values: Sequence[float], share: float) -> float | None:
-    """Return the value below which this share of the values lies; None without values."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None

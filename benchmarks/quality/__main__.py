@@ -170,7 +170,7 @@ def _options() -> argparse.ArgumentParser:
     parser = command.options(
         "benchmarks.quality",
         __doc__,
-        "example: python -m benchmarks.quality --list --policy mine.yaml sessions.jsonl.gz",
+        "--list --policy mine.yaml sessions.jsonl.gz",
     )
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="recorded traces (../shared/traces)")
     parser.add_argument(

@@ -16,9 +16,9 @@ from rich.progress import track
 from benchmarks.detector_timer import DetectorTimer
 from benchmarks.quality import parallel
 from benchmarks.quality.judging import STOPPED, TOLD, ours
-from benchmarks.quality.report import table_of
 from benchmarks.quality.sessions import Known
 from benchmarks.quality.summary import MEASURES
+from benchmarks.reporting.table import table_of
 from benchmarks.runaways import FAMILIES
 from benchmarks.runaways.watching import watch
 from haltline.detectors import ALL, PATTERNS

@@ -12,9 +12,9 @@ from rich.console import Console
 from benchmarks.quality import parallel
 from benchmarks.quality.ablation import only
 from benchmarks.quality.judging import OURS, STOPPED, SYSTEMS, WITHIN_5, Seen, Sessions, judge, ours
-from benchmarks.quality.report import table_of
 from benchmarks.quality.sessions import Kind, Known
 from benchmarks.quality.summary import Count
+from benchmarks.reporting.table import table_of
 from haltline.schemas.policy import Policy
 from haltline.streams.replay.whatif import parse_sweep
 

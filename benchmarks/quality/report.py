@@ -8,6 +8,7 @@ from rich.table import Table
 from benchmarks.quality.judging import BASELINES, OURS, SYSTEMS, Judged
 from benchmarks.quality.sessions import Kind
 from benchmarks.quality.summary import MEASURES, NAMES, Count, Summary
+from benchmarks.reporting.table import table_of
 from haltline.cli.common import printable
 
 
@@ -111,11 +112,3 @@ def _count(count: Count | None) -> str:
         return "-"
     low, high = count.interval
     return f"{count.part}/{count.of} ({100 * low:.0f}-{100 * high:.0f})"
-
-
-def table_of(title: str, columns: Sequence[str], texts: int = 1) -> Table:
-    """Return a table whose first `texts` columns are text and the others numbers."""
-    table = Table(title=title, title_justify="left", caption_justify="left")
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number < texts else "right", no_wrap=number < texts)
-    return table

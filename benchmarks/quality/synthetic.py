@@ -12,6 +12,7 @@ from rich.table import Table
 
 from benchmarks.baselines.history import Verdict, entries
 from benchmarks.quality.judging import BASELINES
+from benchmarks.reporting.table import table_of
 from benchmarks.runaways import FAMILIES, Case, Family
 from benchmarks.runaways.disturbances import DISTURBANCES, disturbed
 from benchmarks.runaways.watching import Seen, watch
@@ -140,7 +141,7 @@ def show(synthetic: Synthetic, console: Console) -> None:
     """Print the families, the disturbances, and whether the run passed."""
     console.print(_runaways([row for row in synthetic.families if row.runaway]))
     console.print(_healthy([row for row in synthetic.families if not row.runaway]))
-    table = _table("Delivery to the core", ["events", "runaways caught", "healthy sessions stopped"])
+    table = table_of("Delivery to the core", ["events", "runaways caught", "healthy sessions stopped"])
     for share in synthetic.shares:
         table.add_row(share.name, _of(share.caught, share.runaways), _of(share.stopped, share.healthy))
     console.print(table)
@@ -153,7 +154,7 @@ def show(synthetic: Synthetic, console: Console) -> None:
 
 
 def _runaways(rows: Sequence[FamilyRow]) -> Table:
-    table = _table(
+    table = table_of(
         "Runaways: caught (PAUSE or above, in time), steps to the stop, and cases that the peers' rules stop",
         ["family", "caught", "stopped", "hinted", "steps, median", "most", "allowed", *BASELINES, "by"],
     )
@@ -173,7 +174,7 @@ def _runaways(rows: Sequence[FamilyRow]) -> Table:
 
 
 def _healthy(rows: Sequence[FamilyRow]) -> Table:
-    table = _table("Healthy sessions", ["family", "stopped", "hinted", *BASELINES, "by"])
+    table = table_of("Healthy sessions", ["family", "stopped", "hinted", *BASELINES, "by"])
     for row in rows:
         peers = (str(row.baselines[name]) for name in BASELINES)
         table.add_row(row.family, _of(row.stopped, row.cases), str(row.hinted), *peers, ", ".join(row.detectors))
@@ -182,10 +183,3 @@ def _healthy(rows: Sequence[FamilyRow]) -> Table:
 
 def _of(part: int, whole: int) -> str:
     return f"{part} of {whole} ({part / whole:.1%})" if whole >= 100 else f"{part} of {whole}"
-
-
-def _table(title: str, columns: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column, justify="left" if column in {"family", "by", "events"} else "right")
-    return table

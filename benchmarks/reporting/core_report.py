@@ -1,6 +1,5 @@
 """The results of `benchmarks.core` as data, JSON and tables."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -8,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.reporting.machine import machine
+from benchmarks.reporting.table import table_of
 
 _AIM_PER_S = 100_000
 CALIBRATION, DECODE, NOTHING, FIRST, ENFORCING, CORE, BOTH = (
@@ -108,7 +108,7 @@ def show(measured: Measured, console: Console) -> None:
         f"{measured.events:,} events of {measured.event_bytes:.0f} bytes, {measured.sessions:,} sessions, "
         f"best of {measured.rounds} rounds"
     )
-    table = _table("The core alone", ["", "events/s", "events per CPU second", "CPU us/event", "calibration, times"])
+    table = table_of("The core alone", ["", "events/s", "events per CPU second", "CPU us/event", "calibration, times"])
     for cost in measured.costs.values():
         times = f"{cost.cpu_ns / base.cpu_ns:.1f}"
         table.add_row(cost.name, f"{cost.per_s:,.0f}", f"{cost.per_cpu_s:,.0f}", f"{cost.cpu_ns / 1000:.2f}", times)
@@ -134,7 +134,7 @@ def show(measured: Measured, console: Console) -> None:
 
 def _rules(measured: Measured) -> Table:
     base = measured.by_rules[NOTHING].cpu_ns
-    table = _table(
+    table = table_of(
         f"By rules, over {measured.profile_events:,} of the events", ["", "CPU us/event", "over none", "aim, us/event"]
     )
     for cost in measured.by_rules.values():
@@ -146,7 +146,7 @@ def _rules(measured: Measured) -> Table:
 
 def _profile(measured: Measured) -> Table:
     whole = measured.by_rules[CORE].cpu_ns
-    table = _table(
+    table = table_of(
         f"Each detector among all, of {whole:,.0f} ns an event; what several share counts for the first that asks",
         ["detector", "ns/event", "of all", "events taken in", "ns for each", "state bytes, median", "max"],
     )
@@ -162,11 +162,4 @@ def _profile(measured: Measured) -> Table:
         )
     rest = whole - sum(row.ns for row in measured.detectors)
     table.add_row("everything else", f"{rest:,.0f}", f"{rest / whole:.1%}", "", "", "", "")
-    return table
-
-
-def _table(title: str, columns: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left")
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number == 0 else "right")
     return table

@@ -1,5 +1,6 @@
 """A table of figures, and the formats of figures."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -26,9 +27,7 @@ class Table:
 
     def show(self, console: Console) -> None:
         """Print the table in a terminal."""
-        table = RichTable(title=self.title or None, title_justify="left")
-        for number, column in enumerate(self.columns):
-            table.add_column(column, justify="left" if number == 0 else "right")
+        table = table_of(self.title, self.columns)
         for row in self.rows:
             table.add_row(*row)
         if self.rows:
@@ -36,6 +35,19 @@ class Table:
         for line in self.lines:
             if line:
                 console.print(line, highlight=False)
+
+
+def table_of(title: str, columns: Sequence[str], texts: int = 1) -> RichTable:
+    """Return a table for a terminal whose first `texts` columns are text and the others numbers."""
+    table = RichTable(title=title or None, title_justify="left")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number < texts else "right", no_wrap=1 < texts > number)
+    return table
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """The smallest value that this percentage of the values does not exceed (nearest rank)."""
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
 def ratio(one: float | None, other: float | None) -> float | None:
@@ -48,6 +60,11 @@ def times(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.2f} times" if value < 10 else f"{value:.1f} times"
+
+
+def ms(value: float) -> str:
+    """Milliseconds."""
+    return f"{value:.1f} ms"
 
 
 def us(value: float | None) -> str:

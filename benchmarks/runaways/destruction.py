@@ -116,9 +116,7 @@ def catastrophe(s: Script) -> None:
 
 def loop_in_a_batch(s: Script) -> None:
     """A clean-up was declared, and one of its assets is deleted repeatedly."""
-    s.declare_batch("asset_id=stg_*", most=100)
-    for _ in range(s.rng.randrange(3, 10)):
-        s.call("delete_asset", {"asset_id": f"stg_{s.name()}"}, output="deleted")
+    s.clean_up(s.rng.randrange(3, 10), most=100)
     asset = f"stg_{s.name()}"
     s.begins()
     for _ in range(10):
@@ -128,9 +126,7 @@ def loop_in_a_batch(s: Script) -> None:
 
 def beyond_the_batch(s: Script) -> None:
     """A clean-up of ten assets was declared, and it continues: further deletes count as usual."""
-    s.declare_batch("asset_id=stg_*", most=10)
-    for _ in range(10):
-        s.call("delete_asset", {"asset_id": f"stg_{s.name()}"}, output="deleted")
+    s.clean_up(10, most=10)
     s.begins()
     for _ in range(20):
         s.call("delete_asset", {"asset_id": f"stg_{s.name()}"}, output="deleted")
@@ -138,9 +134,7 @@ def beyond_the_batch(s: Script) -> None:
 
 def beside_the_batch(s: Script) -> None:
     """A clean-up of staging was declared; it deletes other assets as well."""
-    s.declare_batch("asset_id=stg_*", most=100)
-    for _ in range(5):
-        s.call("delete_asset", {"asset_id": f"stg_{s.name()}"}, output="deleted")
+    s.clean_up(5, most=100)
     s.begins()
     for _ in range(15):
         s.call("delete_asset", {"asset_id": _asset(s)}, output="deleted")

@@ -159,9 +159,7 @@ def waiting_for_a_service(s: Script) -> None:
 
 def declared_clean_up(s: Script) -> None:
     """Deletes what an operator has declared beforehand: many assets, each once."""
-    s.declare_batch("asset_id=stg_*", most=60)
-    for _ in range(s.rng.randrange(20, 50)):
-        s.call("delete_asset", {"asset_id": f"stg_{s.name()}"}, output="deleted")
+    s.clean_up(s.rng.randrange(20, 50), most=60)
 
 
 def own_scratch(s: Script) -> None:

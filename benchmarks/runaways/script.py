@@ -137,9 +137,11 @@ class Script:
             result = {"action": call.action} if self.proposes else _said(call)
             self._tell(Kind.COMPLETED, call_id=call_id, usage=usage, **result, **self._came(call))
 
-    def declare_batch(self, targets: str, most: int) -> None:
-        """An operator declares beforehand that the session may delete this many of these targets."""
-        batch = Batch(actions="delete_*", targets=[targets], max_deletes=most, expires=self.now_ms + 6 * 3_600_000)
+    def clean_up(self, deletes: int, most: int) -> None:
+        """Deletes assets of staging, each once; an operator has declared beforehand that it may delete `most`."""
+        batch = Batch(
+            actions="delete_*", targets=["asset_id=stg_*"], max_deletes=most, expires=self.now_ms + 6 * 3_600_000
+        )
         command = Command(
             command_id=f"batch-{self.session_id}",
             kind=CommandKind.BATCH,
@@ -150,6 +152,8 @@ class Script:
             batch=batch,
         )
         self.log.commands.append(command)
+        for _ in range(deletes):
+            self.call("delete_asset", {"asset_id": f"stg_{self.name()}"}, output="deleted")
 
     def turn(self, text: str, usage: Usage | None = None) -> None:
         """A model turn with text and no calls."""

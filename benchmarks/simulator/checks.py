@@ -67,7 +67,9 @@ def compare(history: "History") -> list[str]:
         verify.check_signals(truth, outputs(lambda one: one.signals)),
         *(
             verify.check_control(
-                truth, entries_of(broker, one), "the control topic" if one is topics else "the older control topic"
+                truth,
+                entries_of(broker, one),
+                f"the {'' if one is topics else 'older '}control topic holds the entries in force",
             )
             for one in topics.sets
         ),

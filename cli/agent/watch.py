@@ -1,44 +1,90 @@
 """`haltline watch`: runs an agent as a child process. Does not need the processor: it is installed beside the agent."""
 
-import argparse
 import os
 import shlex
+import shutil
 import signal
+import subprocess
 import sys
+import time
 import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
+import typer
+
+from haltline.cli.cluster import with_guard
+from haltline.cli.common import Exit, PolicyFile, fail
+
+if TYPE_CHECKING:
+    from haltline.streams.scan.following import Trip
+
+_EVERY_S: Final = 2.0
+_MAC: Final = "on run {title, text}\ndisplay notification text with title title\nend run"
 STOPPED = 90
 NOT_STOPPED = 91
-_EXIT_CODES = (
-    "Exit codes: the agent's own (128 and the number of the signal that ended it); 90: it was stopped with all its "
-    "processes; 91: it was stopped, and some of its processes still run; 2: the command or its configuration is wrong."
-)
 
 
-def main(arguments: list[str]) -> int:
-    """Run the command with the arguments after `watch`. Returns the exit code."""
-    if "--all" in arguments[: arguments.index("--") if "--" in arguments else None]:
-        from haltline.cli.agent import watch_all
+@with_guard(of_one_session=True)
+def watch(
+    command: Annotated[
+        list[str] | None, typer.Argument(help="The agent's command, after --.", metavar="-- COMMAND...")
+    ] = None,
+    *,
+    given: dict[str, Any],
+    grace: Annotated[float, typer.Option(help="Seconds from SIGTERM to SIGKILL.")] = 5.0,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Instead: print findings in the histories that agents here write now.")
+    ] = False,
+    notify: Annotated[
+        Literal["terminal", "desktop"],
+        typer.Option(help="desktop: also a desktop notification, by notify-send or osascript."),
+    ] = "terminal",
+    policy: PolicyFile = None,
+    ctx: typer.Context,
+) -> None:
+    """Run an agent that prints JSON lines; end it and its child processes when its session is killed.
 
-        return watch_all.main(arguments)
-    options, command = _parsed(arguments)
+    The agent prints like `claude --output-format stream-json` or `codex exec --json`; its output is passed on, and its
+    events are published. With --all nothing is run or stopped: what `haltline scan` would find is printed, one line
+    each; --notify and --policy are for that only. --bootstrap on its command line publishes what the agents do, too.
+
+    Exit codes: the agent's own (128 and the number of the signal that ended it); 90: it was stopped with all its
+    processes; 91: it was stopped, and some of its processes still run; 2: the command or its configuration is wrong.
+
+    Example: haltline watch -- claude -p 'tidy up' --output-format stream-json --verbose
+
+    Example: haltline watch --all --notify desktop
+    """
+    if everything == bool(command):
+        fail(f"watch: expected a command after --, or --all; got {'both' if command else 'none'}", Exit.USAGE)
+    if command:
+        raise typer.Exit(_run(command, given, grace))
+    source = ctx.get_parameter_source("bootstrap")
+    # What a broker is configured for, such as a hook, may publish the same already.
+    _watch_all(policy, notify, given if source and source.name == "COMMANDLINE" else None)
+
+
+def _run(command: list[str], given: dict[str, Any], grace_s: float) -> int:
+    """Run the agent's command until it ends. Returns the exit code."""
     from haltline.interventions.agent.integrations.watching import Watch
     from haltline.interventions.agent.settings import GuardSettings
 
+    session = os.environ.get("HALTLINE_SESSION_ID") or uuid.uuid4().hex
     try:
-        settings = GuardSettings.from_env(
-            **{name: value for name, value in vars(options).items() if value is not None and name != "grace"}
-        )
-        watch = Watch(
-            settings, grace_s=options.grace, on_advice=lambda advice: _say(f"{advice.code}: {advice.message}", 0)
+        settings = GuardSettings.from_env(**({"session_id": session} | given))
+        watching = Watch(
+            settings, grace_s=grace_s, on_advice=lambda advice: _say(f"{advice.code}: {advice.message}", 0)
         )
     except (ValueError, OSError) as error:
         return _say(str(error), 2)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: watch.stop())
+        signal.signal(number, lambda *_: watching.stop())
     _say(f"session {settings.session_id}", 0)
     try:
-        ended = watch.run(command)
+        ended = watching.run(command)
     except OSError as error:
         return _say(f"{shlex.join(command)}: {error}", 2)
     if ended.living:
@@ -50,35 +96,66 @@ def main(arguments: list[str]) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _parsed(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    parser = argparse.ArgumentParser(
-        prog="haltline watch",
-        usage="haltline watch [options] -- COMMAND...\n       haltline watch --all [--help]",
-        description="Run an agent that prints JSON lines (claude --output-format stream-json, codex exec --json), "
-        "publish its events, and end it and its child processes when its session is killed. Its output is passed on. "
-        "With --all: print findings in the histories that the agents on this machine write now.",
-        epilog=f"{_EXIT_CODES} Example: haltline watch --bootstrap kafka-1:9092 -- "
-        "claude -p 'tidy up' --output-format stream-json --verbose",
+def _watch_all(policy: Path | None, notify: str, given: dict[str, Any] | None) -> None:
+    """Print findings in the histories that grow, until interrupted; `given`, a guard's settings, publishes events."""
+    from haltline.cli.policy_option import read_policy
+    from haltline.interventions.agent.integrations.publishing import Publisher
+    from haltline.interventions.agent.settings import GuardSettings
+    from haltline.streams.importing.reading import shown
+    from haltline.streams.kafka.log_reader import open_consumer
+    from haltline.streams.scan.following import Following
+
+    show = _desktop() if notify == "desktop" else lambda *_: None
+    if show is None:
+        fail("--notify desktop: expected notify-send or osascript, got neither", Exit.USAGE)
+    rules, publisher = read_policy(policy), None
+    if given is not None:
+        try:
+            settings = GuardSettings.from_env(**given)
+        except (ValueError, OSError) as error:
+            fail(f"watch: {error}", Exit.USAGE)
+        open_consumer(given["bootstrap"], client=settings.kafka).close()
+        publisher = Publisher(settings)
+    following = Following(
+        rules, on_event=lambda event: publisher and publisher.publish([event]), since_ms=int(time.time() * 1000)
     )
-    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="Kafka's address; or HALTLINE_BOOTSTRAP")
-    parser.add_argument(
-        "--prefix", dest="topic_prefix", metavar="TEXT", help="prefix of the topics; or HALTLINE_PREFIX"
-    )
-    parser.add_argument("--agent-id", metavar="NAME", help="the agent's id; or HALTLINE_AGENT_ID")
-    default = os.environ.get("HALTLINE_SESSION_ID") or uuid.uuid4().hex
-    parser.add_argument(
-        "--session", dest="session_id", metavar="ID", default=default, help="session id; default: a new one"
-    )
-    parser.add_argument(
-        "--grace", type=float, default=5.0, metavar="S", help="seconds from SIGTERM to SIGKILL (%(default)s)"
-    )
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    options, command = parser.parse_args(arguments[:end]), arguments[end + 1 :]
-    if not command:
-        parser.error("expected a command after --, got none")
-    return options, command
+    count = following.start()
+    what = f"{count} histor{'y' if count == 1 else 'ies'}, and new ones" if count else "no histories yet, but new ones"
+    _say(f"{what}; Ctrl-C ends", 0)
+    with suppress(KeyboardInterrupt):
+        while True:
+            for trip in following.poll():
+                title, text = map(shown, line_of(trip))
+                print(f"{time.strftime('%H:%M:%S')} {title}: {text}", flush=True)
+                show(title, text)
+            time.sleep(_EVERY_S)
+    if publisher is not None:
+        publisher.close()
+
+
+def line_of(trip: "Trip") -> tuple[str, str]:
+    """The session and the decision; the reason and the message to the agent."""
+    decision = trip.decision
+    advice = f" Hint: {' '.join(decision.message.split())}" if decision.message else ""
+    title = f"{trip.agent} {trip.project} {decision.session_id} {decision.level.name} {decision.detector}"
+    return title, f"{' '.join(decision.reason.split())}.{advice}"
+
+
+def _desktop() -> Callable[[str, str], object] | None:
+    """The desktop's notification command, which receives the text as an argument and never runs it."""
+    if sys.platform == "darwin":
+        return lambda title, text: subprocess.run(["osascript", "-e", _MAC, title, text], check=False)
+    program = shutil.which("notify-send")
+    if program is None:
+        return None
+    return lambda title, text: subprocess.run([program, "--app-name=haltline", "--", title, text], check=False)
 
 
 def _say(text: str, code: int) -> int:
     print(f"haltline: watch: {text}", file=sys.stderr, flush=True)
     return code
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command(context_settings={"allow_interspersed_args": False})(watch)

@@ -1,6 +1,5 @@
 """`haltline kill`, `freeze`, `approve` and the other acts in `schemas.acts`."""
 
-import inspect
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
@@ -8,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from haltline.cli.cluster import Cluster, with_cluster
+from haltline.cli.cluster import Cluster, with_cluster, with_options
 from haltline.cli.common import AsJson, By, Exit, Reason, duration, fail
 from haltline.schemas.acts import BATCH, LABEL, MISSED, ON_REQUESTS, ON_SCOPES, REQUIRED, Act, Field
 
@@ -19,32 +18,20 @@ Do = Callable[..., None]
 def add(app: typer.Typer, acts: Sequence[Act], do: Do, *, group: bool = True) -> None:
     """Adds the command of each act; `group`: with the option of the workers' group."""
     for act in acts:
-
-        def run(name: str = act.name, **given: Any) -> None:
-            do(name, **given)
-
-        options: dict[str, tuple[Any, object]] = {
-            "by": (By, REQUIRED),
-            **({} if "reason" in act.fields else {"reason": (Reason, REQUIRED)}),
-            **{name: (_option(name, one), one.default) for name, one in act.fields.items()},
-            "at": (Cluster, REQUIRED),
-            "as_json": (AsJson, False),
-        }
-        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read by inspect
-            [
-                inspect.Parameter(
-                    name,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    default=inspect.Parameter.empty if default is REQUIRED else default,
-                    annotation=option,
-                )
-                for name, (option, default) in options.items()
-            ]
-        )
-        run.__annotations__ = {name: option for name, (option, _) in options.items()}
-        command = with_cluster("group", "timeout")(run) if group else with_cluster("timeout")(run)
+        reason = {} if "reason" in act.fields else {"reason": Reason}
+        options = {"by": By, **reason, **{name: _option(name, one) for name, one in act.fields.items()}}
+        defaults = {name: one.default for name, one in act.fields.items() if one.default is not REQUIRED}
+        command = with_options("given", dict, options, defaults)(_run(act.name, do))
+        command = with_cluster("group", "timeout")(command) if group else with_cluster("timeout")(command)
         examples = (f"Example: haltline {one}" for one in act.examples)
         app.command(act.name, help="\n\n".join(filter(None, (act.help, act.more, *examples))))(command)
+
+
+def _run(name: str, do: Do) -> Callable[..., None]:
+    def run(*, given: dict[str, Any], at: Cluster, as_json: AsJson = False) -> None:
+        do(name, at=at, as_json=as_json, **given)
+
+    return run
 
 
 def _option(name: str, one: Field) -> Any:

@@ -12,7 +12,7 @@ from haltline.cli.tables import print_table
 from haltline.schemas.control import CommandKind
 from haltline.schemas.record import rfc3339
 from haltline.streams.operator.approval_client import AnsweredRequest, Request
-from haltline.streams.operator.batch_status import Batches
+from haltline.streams.operator.batch_status import Batches, BatchStatus
 
 _DONE = {CommandKind.APPROVE: "approved", CommandKind.REJECT: "rejected", CommandKind.ASK: "asked"}
 
@@ -36,7 +36,7 @@ def list_batches(at: Cluster, *, as_json: bool) -> None:
     """Print the batches that may be in force."""
     found = Batches(at.bootstrap, topics=at.topics, group=at.workers, client=at.client_config).declared()
     if as_json:
-        print_json([asdict(declared) for declared in found])
+        print_json([_batch(declared) for declared in found])
         return
     if not found:
         say("no batch was declared in the last eight hours")
@@ -44,9 +44,9 @@ def list_batches(at: Cluster, *, as_json: bool) -> None:
     now_ms = time.time_ns() // 1_000_000
     rows = (
         (
-            declared.session_id,
-            declared.by,
-            declared.reason,
+            declared.command.id,
+            declared.command.by,
+            declared.command.reason,
             f"{declared.batch.actions} on {', '.join(declared.batch.targets) or 'any target'}",
             f"{declared.used} of {declared.batch.max_deletes}",
             rfc3339(declared.batch.expires) + (" (expired)" if declared.batch.expires < now_ms else ""),
@@ -54,6 +54,12 @@ def list_batches(at: Cluster, *, as_json: bool) -> None:
         for declared in found
     )
     print_table(("session", "by", "why", "covers", "used", "until"), rows)
+
+
+def _batch(declared: BatchStatus) -> dict[str, object]:
+    command = declared.command
+    who = {"command_id": command.command_id, "session_id": command.id, "by": command.by, "reason": command.reason}
+    return {**who, "time": command.time, "batch": declared.batch, "used": declared.used}
 
 
 def answer(

@@ -1,6 +1,5 @@
 """`haltline canary`: prove that a runaway would be stopped, now or every few minutes."""
 
-import sys
 import time
 from dataclasses import asdict
 from datetime import timedelta
@@ -60,26 +59,21 @@ def canary(
 
     Example: haltline canary --every 5m --within 10s
     """
-    from haltline.streams.runtime.health import HealthServer
+    from haltline.cli.operator.repeating import repeat
     from haltline.streams.runtime.metrics import Metrics
 
     metrics = Metrics("canary")
-    server = None
+
+    def once() -> "Flight | None":
+        flight = _fly(at, within, verify_key, every)
+        _count(metrics, flight)
+        _show(flight, as_json=as_json, on_one_line=every is not None)
+        return flight
+
     if every is not None:
-        server = HealthServer(metrics_host, metrics_port, exposition=metrics.exposition)
-        print(f"haltline canary: serves /metrics on port {server.port}", file=sys.stderr, flush=True)
-    try:
-        while True:
-            began = time.monotonic()
-            flight = _fly(at, within, verify_key, every)
-            _count(metrics, flight)
-            _show(flight, as_json=as_json, on_one_line=every is not None)
-            if every is None:
-                raise typer.Exit(Exit.OK if flight is not None and flight.well else Exit.NO)
-            time.sleep(max(0.0, every.total_seconds() - (time.monotonic() - began)))
-    finally:
-        if server is not None:
-            server.close()
+        repeat("canary", every, once, metrics, (metrics_host, metrics_port))
+    flight = once()
+    raise typer.Exit(Exit.OK if flight is not None and flight.well else Exit.NO)
 
 
 def _fly(at: Cluster, within: timedelta, verify_key: str | None, every: timedelta | None) -> "Flight | None":

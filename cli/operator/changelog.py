@@ -126,7 +126,7 @@ def _read(
     changelogs: "Changelogs", partitions: Sequence[int] | None = None
 ) -> "Iterator[tuple[Span, PartitionReading]]":
     """Read the partitions one by one: only one is in memory."""
-    from haltline.cli.sources import progress
+    from haltline.cli.common import progress
 
     there = {span.partition for span in changelogs.spans}
     if missing := set(partitions or ()) - there:

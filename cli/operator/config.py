@@ -1,7 +1,6 @@
 """`haltline config show`: the settings in use and their sources."""
 
 import os
-from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import typer
@@ -12,16 +11,6 @@ from haltline.cli.settings_table import BESIDE_AGENT, SETTINGS, Setting
 from haltline.cli.tables import print_table
 
 config = typer.Typer(help="Show the settings of haltline.toml and the environment.", no_args_is_help=True)
-
-
-@dataclass(frozen=True)
-class Shown:
-    """One setting, its value in the form of its variable, and its source."""
-
-    setting: str
-    variable: str
-    value: str | None
-    origin: str
 
 
 @config.command()
@@ -46,18 +35,20 @@ def show(
         fail(error, Exit.USAGE)
     shown = [_shown(one, found) for one in SETTINGS if not beside_agent or one.section in BESIDE_AGENT]
     if as_json:
-        print_json({"files": files, "settings": [asdict(one) for one in shown]})
+        print_json({"files": files, "settings": shown})
         return
     say(f"files: {', '.join(files) or 'none; `haltline init` makes one'}")
-    rows = [(one.setting, one.value or "-", one.origin) for one in shown]
-    styles = ["dim" if one.origin == "default" else "" for one in shown]
+    rows = [(str(one["setting"]), one["value"] or "-", str(one["origin"])) for one in shown]
+    styles = ["dim" if one["origin"] == "default" else "" for one in shown]
     print_table(("setting", "value", "from"), rows, first_style=styles)
 
 
-def _shown(setting: Setting, found: dict[str, settings_file.Found]) -> Shown:
+def _shown(setting: Setting, found: dict[str, settings_file.Found]) -> dict[str, str | None]:
+    """One setting, its value in the form of its variable, and its source."""
     value, origin = setting.default or None, "default"
     if os.environ.get(setting.variable):
         value, origin = os.environ[setting.variable], f"environment, {setting.variable}"
     elif setting.variable in found and setting.variable not in os.environ:
         value, origin = found[setting.variable].value, found[setting.variable].place
-    return Shown(setting.name, setting.variable, value and settings_file.without_secrets(setting, value), origin)
+    value = value and settings_file.without_secrets(setting, value)
+    return {"setting": setting.name, "variable": setting.variable, "value": value, "origin": origin}

@@ -1,19 +1,15 @@
 """`haltline doctor`: checks this machine and the cluster, and names a remedy for each problem."""
 
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from haltline.cli.audit_table import DEFAULT_TABLE, AuditGroup, AuditTable, StorageOption, options_of
+from haltline.cli.audit_table import AuditGroup
 from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import AsJson, Exit, option_of, print_json
 from haltline.cli.tables import print_table
-
-if TYPE_CHECKING:
-    from haltline.streams.operator.health_checks import Check
 
 
 @with_cluster("group")
@@ -28,8 +24,6 @@ def doctor(
     canary: Annotated[str, option_of("doctor.canary", metavar="URL")] = "http://127.0.0.1:9466",
     at_console: Annotated[str, option_of("doctor.console", "--console", metavar="URL")] = "http://127.0.0.1:8460",
     intake: Annotated[str, option_of("doctor.intake", metavar="URL")] = "http://127.0.0.1:8765",
-    table: AuditTable = DEFAULT_TABLE,
-    storage_option: StorageOption = None,
     audit_group: AuditGroup = "",
     changelog_records: Annotated[
         int,
@@ -41,7 +35,7 @@ def doctor(
     ] = 2000,
     as_json: AsJson = False,
 ) -> None:
-    """Check machine, broker, topics, changelogs, permissions, lag, clocks, policy, usage, sessions and every process.
+    """Check machine, broker, topics, changelogs, permissions, lag, clocks, policy, usage and every process.
 
     A line about a problem names its remedy; `haltline config show` prints the settings. Exit 1 for a problem; a
     missing part that is not always needed is a note.
@@ -54,9 +48,8 @@ def doctor(
     from haltline.streams.operator.health_checks import intake as intake_health
 
     urls = {"worker": worker.rstrip("/"), "sink": sink.rstrip("/"), "console": at_console.rstrip("/")}
-    of_machine = list(machine())
     checks = [
-        *of_machine,
+        *machine(),
         *cluster(at, agent, sinks=audit_group, changelog_records=changelog_records),
         *health(
             "worker", urls["worker"], needed=True, do="start one (haltline worker), or give its address (--worker)"
@@ -67,7 +60,6 @@ def doctor(
             "console", urls["console"], needed=False, do="start one (haltline console), or give its address (--console)"
         ),
         intake_health(intake.rstrip("/")),
-        *_sessions(table, options_of(storage_option), of_machine),
         clocks({name: ask(f"{url}/healthz") for name, url in urls.items()}),
         last_canary(canary.rstrip("/"), time.time()),
     ]
@@ -82,11 +74,3 @@ def doctor(
         )
     if any(check.verdict is Verdict.BAD for check in checks):
         raise typer.Exit(Exit.NO)
-
-
-def _sessions(table: str, options: dict[str, str], of_machine: Sequence["Check"]) -> Iterator["Check"]:
-    """The number of sessions in the audit table; nothing if packages for it are missing, which a check reports."""
-    if all(check.verdict == "ok" for check in of_machine if check.what == "packages of the processor"):
-        from haltline.streams.learning.available_sessions import calibration_sessions
-
-        yield calibration_sessions(table, options)

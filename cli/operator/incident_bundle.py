@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from haltline.cli.audit_table import DEFAULT_TABLE, AuditTable, StorageOption, options_of
-from haltline.cli.common import DEFAULT_PREFIX, AsJson, Exit, PolicyFile, Prefix, fail, print_json, say
+from haltline.cli.common import DEFAULT_PREFIX, AsJson, Exit, PolicyFile, PolicyName, Prefix, fail, print_json, say
 from haltline.cli.sources import Sink
 from haltline.schemas.topics import Topics
 
@@ -16,9 +16,7 @@ def incident(
     *,
     out: Annotated[Path, typer.Option(help="The file to write.", metavar="FILE")],
     policy: PolicyFile = None,
-    policy_name: Annotated[
-        str, typer.Option(help="Without --policy: name of the published policy that was followed.", metavar="NAME")
-    ] = "default",
+    policy_name: PolicyName = "default",
     prefix: Prefix = DEFAULT_PREFIX,
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,

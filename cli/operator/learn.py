@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 MAX_QUIET = 100
 """The most unlabelled sessions to learn from: more of them would outweigh the labels."""
-_EXTRA = frozenset({"lightgbm", "numpy"})
 
 
 def learn(
@@ -157,16 +156,10 @@ def _promote(file: Path, out: Path, *, as_json: bool) -> None:
 
 
 def _require_extra() -> None:
+    """Import the extra's packages before the table is read."""
     try:
         import lightgbm  # noqa: F401  # whether it can be imported
         import numpy  # noqa: F401  # whether it can be imported
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in _EXTRA:
-            raise
-        fail(
-            f"learn: expected the extra `learn`, got no {missing.name}: pip install 'haltline[processor,learn]'",
-            Exit.USAGE,
-        )
     except OSError as error:  # from a native dependency such as OpenMP, which a slim image lacks
         fail(f"learn: expected that lightgbm can be loaded, got {error}", Exit.USAGE)
 

@@ -1,4 +1,4 @@
-"""`haltline policy`: checks, shows and publishes documents; prints their schema."""
+"""`haltline policy`: checks, shows and publishes documents."""
 
 import time
 from pathlib import Path
@@ -11,29 +11,6 @@ from haltline.cli.common import AsJson, By, Exit, Reason, fail, print_json, say,
 from haltline.cli.policy_option import read_policy
 
 Document = Annotated[Path, typer.Argument(help="The policy document, YAML or JSON.", metavar="FILE")]
-
-
-def schema(
-    out: Annotated[Path | None, typer.Option(help="Write it to this file.", metavar="FILE")] = None,
-) -> None:
-    """Print the JSON Schema of a policy document, with the settings of every rule, for an editor to complete.
-
-    Example: haltline policy schema --out policy.schema.json
-    """
-    import orjson
-
-    from haltline.streams.engine.plugins import installed
-    from haltline.streams.policy.json_schema import policy_schema
-
-    try:
-        written = policy_schema(installed())
-    except ValueError as error:
-        fail(error, Exit.USAGE)
-    if out is None:
-        print_json(written)
-        return
-    out.write_bytes(orjson.dumps(written, option=orjson.OPT_INDENT_2) + b"\n")
-    say(f"schema written to {out}; in a document: # yaml-language-server: $schema={out}")
 
 
 def check(file: Document, as_json: AsJson = False) -> None:
@@ -145,6 +122,6 @@ def show(
 def register(app: typer.Typer) -> None:
     """Adds the group."""
     group = typer.Typer(help="Check, show and publish policy documents.", no_args_is_help=True)
-    for function in (check, publish, show, schema):
+    for function in (check, publish, show):
         group.command()(function)
     app.add_typer(group, name="policy")

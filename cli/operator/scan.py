@@ -2,14 +2,13 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from haltline.cli.common import AsJson, Exit, PolicyFile, fail, say, say_error
+from haltline.cli.common import AsJson, Exit, PolicyFile, fail, progress, say, say_error
 from haltline.cli.policy_option import read_policy
 
 if TYPE_CHECKING:
@@ -77,7 +76,8 @@ def scan(
         fail(error, Exit.USAGE)
     known = Known(cache_file(), rules, fresh=fresh)
     found: list[ScannedFile] = []
-    with _progress(files) as step:
+    size = sum(path.stat().st_size for _, path in files if path.exists())
+    with progress(f"Reading {len(files)} files", size) as step:
         found += scan(files, rules, known, step=step)
     try:
         known.write()
@@ -107,30 +107,15 @@ def scan(
 def _since_ms(text: str) -> int | None:
     from haltline.streams.replay.time_range import BadMoment, parse_moment
 
-    moment = None
-    with suppress(BadMoment):
-        moment = parse_moment(text, int(time.time() * 1000))
-    if moment is None or moment.offsets:
+    try:
+        return parse_moment(text, int(time.time() * 1000))
+    except BadMoment:
         fail(f"--since: expected a time (2026-11-20T10:00:00Z) or how long ago (-90m, -30d), got {text!r}", Exit.USAGE)
-    return moment.time_ms
 
 
 def cache_file() -> Path:
     """The file of the results between scans."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "haltline" / "scan.jsonl"
-
-
-@contextmanager
-def _progress(files: Sequence[tuple[str, Path]]) -> Iterator[Callable[[int], object]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    shown = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=shown, disable=not shown.is_terminal, transient=True) as bars:
-        total = sum(path.stat().st_size for _, path in files if path.exists())
-        task = bars.add_task(f"Reading {len(files)} files", total=total)
-        yield lambda size: bars.advance(task, size)
 
 
 def _say_unreadable(error: OSError) -> None:

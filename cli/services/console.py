@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,6 +12,9 @@ from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import AsJson, Exit, fail, option_of, print_json, say, token_in
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+RoleName = Literal["viewer", "agent", "operator", "admin"]
+"""The values of Role, which is not imported here; a test compares both."""
 
 console = typer.Typer()
 
@@ -130,7 +133,7 @@ def serve(  # the options are the settings
 @console.command("key")
 def make_key(
     name: Annotated[str, typer.Argument(help="The key's owner; recorded in the audit with every action of this key.")],
-    role: Annotated[str, typer.Option(help="viewer, agent, operator or admin.")] = "operator",
+    role: Annotated[RoleName, typer.Option(help="What it may do.")] = "operator",
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -138,17 +141,13 @@ def make_key(
 
     Example: haltline console key ada --role operator
     """
-    from haltline.console.access.keys import Role, digest_of, new_key
+    from haltline.console.access.keys import digest_of, new_key
 
-    try:
-        whose = Role(role)
-    except ValueError:
-        fail(ValueError(f"--role: expected one of {', '.join(Role)}, got {role!r}"), Exit.USAGE)
     key = new_key()
     digest = digest_of(key)
     if as_json:
-        print_json({"key": key, "entry": {"name": name, "role": whose, "sha256": digest}})
+        print_json({"key": key, "entry": {"name": name, "role": role, "sha256": digest}})
         return
     say(f"# the key, for {name} alone: {key}")
-    for line in (f"- name: {json.dumps(name, ensure_ascii=False)}", f"  role: {whose}", f"  sha256: {digest}"):
+    for line in (f"- name: {json.dumps(name, ensure_ascii=False)}", f"  role: {role}", f"  sha256: {digest}"):
         say(line)

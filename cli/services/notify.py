@@ -1,11 +1,8 @@
 """`haltline notify`: notifies people of incidents."""
 
-import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,7 +22,6 @@ from haltline.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from haltline.schemas.incidents import IncidentRecord
     from haltline.streams.notify.config import Config
 
 notify = typer.Typer()
@@ -162,82 +158,10 @@ def send_test(
     raise typer.Exit(Exit.NO if any(refusals.values()) else Exit.OK)
 
 
-@notify.command("plan")
-def show_plan(
-    file: Document,
-    *,
-    records: Annotated[
-        Path | None,
-        typer.Option(help="Incident records, one JSON object a line. Default: standard input.", metavar="FILE"),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
-) -> None:
-    """Print who would be notified of incident records, and when, by the times of the records. Nothing is sent.
-
-    Lines of `haltline tail --topic incidents --json` are read too.
-
-    Example: haltline notify plan notify.yaml --records incidents.jsonl
-    """
-    from haltline.schemas.record import rfc3339
-    from haltline.streams.notify.routes import plan
-
-    config = _read(file)
-    notified: dict[str, list[str]] = {}
-    for record, at_ms in _records(records):
-        planned = plan(record, at_ms, config, notified.get(record.incident_id, ()))
-        notified.setdefault(record.incident_id, []).extend(one.channel for one in planned)
-        change = {"incident_id": record.incident_id, "revision": record.revision, "change": record.change.value}
-        for one in planned or (None,):
-            shown = {
-                "channel": None if one is None else one.channel,
-                "route": None if one is None else one.route,
-                "due": None if one is None or one.due_ms <= at_ms else rfc3339(one.due_ms),
-                "digest": one is not None and one.digest is not None,
-            }
-            if as_json:
-                print_json({**change, **shown}, on_one_line=True)
-            else:
-                say(f"{record.incident_id} {record.revision} {record.change}: {_in_words(shown)}")
-
-
-def _in_words(plan: dict[str, Any]) -> str:
-    if plan["channel"] is None:
-        return "nobody"
-    route = f"by route {plan['route']}" if plan["route"] else "through the route of the first notification"
-    when = "at once" if plan["due"] is None else f"at {plan['due']}{', in a digest' if plan['digest'] else ''}"
-    return f"{plan['channel']} {route}, {when}"
-
-
-def _records(file: Path | None) -> "Iterator[tuple[IncidentRecord, int]]":
-    """The records, each with its time: the topic's if `tail` prints it."""
-    import orjson
-
-    from haltline.schemas.incidents import IncidentRecord
-    from haltline.schemas.wire import InvalidRecord, decode
-
-    with ExitStack() as opened:
-        try:
-            lines: Iterable[str] = sys.stdin if file is None else opened.enter_context(file.open(encoding="utf-8"))
-        except OSError as error:
-            fail(f"--records: {error}", Exit.USAGE)
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                fields = orjson.loads(line)
-                tailed = isinstance(fields, dict) and "value" in fields and "topic" in fields
-                record = decode(IncidentRecord, orjson.dumps(fields["value"]) if tailed else line.encode())
-            except (InvalidRecord, orjson.JSONDecodeError) as bad:
-                fail(f"{file or 'standard input'}:{number}: expected an incident record, got {bad}", Exit.USAGE)
-            yield record, fields["timestamp_ms"] if tailed else record.changed_at
-
-
 def _read(file: Path) -> "Config":
-    try:
-        from haltline.streams.notify import channels, notifier  # noqa: F401  # what they need is the extra
-        from haltline.streams.notify.config import BadConfig, load_config
-    except ModuleNotFoundError as missing:
-        fail(f"notify needs {missing.name}, which is not installed: pip install 'haltline[notify]'", Exit.USAGE)
+    from haltline.streams.notify import channels, notifier  # noqa: F401  # what they need is the extra
+    from haltline.streams.notify.config import BadConfig, load_config
+
     try:
         return load_config(file)
     except (BadConfig, OSError) as error:

@@ -8,7 +8,17 @@ from typing import Annotated, Final
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import Exit, FetchWait, MetricsHost, MetricsPort, PolicyFile, fail, group_of, option_of
+from haltline.cli.common import (
+    Exit,
+    FetchWait,
+    MetricsHost,
+    MetricsPort,
+    PolicyFile,
+    PolicyName,
+    fail,
+    group_of,
+    option_of,
+)
 from haltline.cli.policy_option import read_plugins, read_policy
 
 KEY: Final = "HALTLINE_OPINION_API_KEY"
@@ -24,9 +34,7 @@ def opinion(
         Path | None, option_of("opinion.api_key_file", more=f"Default: the variable {KEY}, else no key.")
     ] = None,
     policy: PolicyFile = None,
-    policy_name: Annotated[
-        str, typer.Option(help="Name of the published policy to follow, without --policy.", metavar="NAME")
-    ] = "default",
+    policy_name: PolicyName = "default",
     at: Cluster,
     fetch_wait_ms: FetchWait = 500,
     metrics_host: MetricsHost = "127.0.0.1",
@@ -39,11 +47,8 @@ def opinion(
 
     Example: haltline opinion --url http://127.0.0.1:11434/v1 --model qwen3 --bootstrap kafka-1:9092
     """
-    try:
-        from haltline.streams.opinion.judge import Judge
-    except ModuleNotFoundError as missing:
-        fail(f"opinion needs {missing.name}, which is not installed: pip install 'haltline[opinion]'", Exit.USAGE)
     from haltline.cli.services.run import log_to_stderr
+    from haltline.streams.opinion.judge import Judge
     from haltline.streams.opinion.reviewer import Reviewer, ReviewerSettings
     from haltline.streams.policy.loader import BadPolicy
     from haltline.streams.policy.source import PolicyFile as FollowedFile

@@ -26,12 +26,13 @@ from haltline.cli.common import (
     MetricsHost,
     MetricsPort,
     PolicyFile,
+    PolicyName,
     Prefix,
     RulesName,
     fail,
     option_of,
 )
-from haltline.cli.operator.audit import labels, maintenance, query, records
+from haltline.cli.operator.audit import export, labels, maintenance, query
 from haltline.cli.policy_option import read_policy
 from haltline.schemas.topics import Topics
 
@@ -48,9 +49,7 @@ def worker(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     prefix: Prefix = DEFAULT_PREFIX,
     policy: PolicyFile = None,
-    policy_name: Annotated[
-        str, typer.Option(help="Name of the published policy to follow, without --policy.", metavar="NAME")
-    ] = "default",
+    policy_name: PolicyName = "default",
     group: Group = DEFAULT_GROUP,
     rules: Annotated[
         RulesName,
@@ -296,7 +295,7 @@ def register(app: typer.Typer) -> None:
     app.command()(worker)
     group = typer.Typer(invoke_without_command=True, no_args_is_help=False)
     group.callback()(audit)
-    for commands in (query, records, labels, maintenance):  # in the help's order
+    for commands in (query, labels, maintenance, export):  # in the help's order
         commands.register(group)
     app.add_typer(group, name="audit")
     app.command()(kafka)

@@ -60,7 +60,7 @@ def up(
     if rules == "shadow":
         fail("--rules: expected enforced or all, got shadow", Exit.USAGE)
     if missing := missing_packages():  # here, not in a child's log
-        fail(needs(missing[0]), Exit.USAGE)
+        fail(needs(missing[0], "up"), Exit.USAGE)
     read_policy(policy)  # as above
     from haltline.cli.services.local_system import run_system
     from haltline.streams.engine.groups import Runs

@@ -7,7 +7,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
@@ -23,6 +23,7 @@ from haltline.schemas.record import Id, JsonObject, rfc3339
 from haltline.streams.engine.core import Core
 from haltline.streams.engine.plugins import installed
 from haltline.streams.replay.backtest import Result, related, together
+from haltline.streams.replay.choice import Choice
 from haltline.streams.replay.diff import replay_and_compare
 from haltline.streams.replay.history import sessions_of
 from haltline.streams.replay.kafka_range import KafkaRange
@@ -175,7 +176,7 @@ def _replay(settings: ConsoleSettings, job: Job) -> dict[str, Any]:
         in_force = (
             one(job.policy, plugins) if job.policy is not None else published(found.policies(), Policy().name, plugins)
         )
-        result = replay_and_compare(found, in_force, sessions=job.sessions, step=_step(job)).to_dict()
+        result = replay_and_compare(found, in_force, Choice(sessions=frozenset(job.sessions)), _step(job)).to_dict()
     return result | {"sessions": result["sessions"][:MAX_SHOWN]}
 
 
@@ -197,16 +198,16 @@ def _backtest(settings: ConsoleSettings, job: Job) -> dict[str, Any]:
         return made
 
     first = results_of(policy)
-    report: dict[str, Any] = {"totals": totals_of(first).to_dict()}
+    report: dict[str, Any] = {"totals": asdict(totals_of(first))}
     if job.against is None:
-        return report | {"sessions": [result.to_dict() for result in first if result.findings][:MAX_SHOWN]}
+        return report | {"sessions": [asdict(result) for result in first if result.findings][:MAX_SHOWN]}
     second = results_of(job.against)
     changed = [
-        {"change": change_of(new, old), "session_id": new.session_id, "new": new.to_dict(), "old": old.to_dict()}
+        {"change": change_of(new, old), "session_id": new.session_id, "new": asdict(new), "old": asdict(old)}
         for new, old in zip(first, second, strict=True)
     ]
     return report | {
-        "against": totals_of(second).to_dict(),
+        "against": asdict(totals_of(second)),
         "sessions": [one for one in changed if one["change"] != SAME][:MAX_SHOWN],
     }
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated, Any, Final, Literal
 
 import orjson
@@ -31,7 +32,6 @@ from haltline.streams.policy.source import DEFAULT_NAME, current
 from haltline.streams.replay import history
 from haltline.streams.replay.backtest import Recorded, Result, related, together
 from haltline.streams.replay.table_range import TableRange
-from haltline.streams.replay.time_range import Moment
 from haltline.streams.replay.whatif import SAME, Sweep, change_of, totals_of
 
 MAX_EVENTS = 5_000
@@ -52,9 +52,8 @@ def of_audit(settings: ConsoleSettings, since_ms: int, most: int) -> tuple[list[
     """The same of the audit table. Raises HTTPException: there is no table, or nothing in this time."""
     if settings.audit_table is None:
         raise HTTPException(400, "source: expected a console with --audit-table, got one without")
-    since = Moment(time_ms=since_ms)
     try:
-        found = TableRange(settings.audit_table, settings.topics, since, storage_options=settings.audit_options)
+        found = TableRange(settings.audit_table, settings.topics, since_ms, storage_options=settings.audit_options)
         sessions = history.sessions_of(found)
     except QueryFailed as error:
         raise HTTPException(400, str(error)) from None
@@ -200,8 +199,8 @@ def what_if(here: ContextDep, _: Viewer, body: WhatIfRequest) -> WhatIfResult:
         document=body.document if body.document is not None and body.move is None else _yaml(document),
         sessions=len(sessions),
         of=of,
-        before=totals_of(first).to_dict(),
-        after=totals_of(second).to_dict(),
+        before=asdict(totals_of(first)),
+        after=asdict(totals_of(second)),
         changed=[
             ChangedSession(
                 session_id=old.session_id, label=old.label, change=change, before=_outcome(old), after=_outcome(new)

@@ -1,4 +1,4 @@
-"""Argument shapes of destructive calls whose tool name does not show it, and the names of their targets.
+"""Argument shapes of destructive calls whose tool name does not show it.
 
 A dispatcher contains other calls (`call_tool{name, arguments}`, `batch{calls}`), an argument names the operation
 (`{"operation": "delete"}`, `{"method": "DELETE"}`), a text contains a GraphQL mutation or a statement, a flag marks
@@ -11,19 +11,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import orjson
-
+from haltline.detectors.commands.arguments import MAX_CALLS, MAX_ID_CHARS, decoded, leaves, pairs, snake
 from haltline.detectors.commands.model import ActEffect, listed
 from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import destroying_verb, words
 
-MAX_CALLS = 64
-"""The maximum number of calls read from one dispatcher."""
-MAX_DEPTH = 4
-_MAX_NODES = 512
-MAX_JSON_CHARS = 64 * 1024
 _MAX_WORD_CHARS = 64
-_MAX_ID_CHARS = 480
 
 _NAMES = ("name", "tool_name", "tool", "tool_slug", "recipient_name", "function_name", "function", "action",
           "operation_name")  # fmt: skip
@@ -79,12 +72,6 @@ _DELETING_PLACE = re.compile(
 _BY_QUERY = re.compile(r"[?&](?:action|op|operation|method|cmd|do)=(?P<verb>[\w-]+)", re.IGNORECASE)
 _LAST_OF_PLACE = re.compile(r"[/:.](?P<last>[\w-]+)/?(?:[?#].*)?$")
 _CHANGES = frozenset(("POST", "PUT", "PATCH"))
-_NOT_A_NAME = frozenset(listed("""
-    reason request_id requestid confirm confirmed force dry_run comment description token recursive note message
-    cascade call_id idempotency_key trace_id timestamp server_name method http_method verb op operation mode type
-    service service_name region owner element jsonrpc limit timeout author operation_name tool tool_name purge
-    permanent
-"""))  # fmt: skip
 _DATA_PATCH = re.compile(r"^\*\*\* Delete File: (?P<file>.+)$", re.MULTILINE)
 
 
@@ -104,7 +91,7 @@ def inner_calls(args: JsonObject, action: str = "") -> list[tuple[str, JsonObjec
     if one is not None:
         found.append(one)
     for name, value in args.items():
-        listed = _plain(value)
+        listed = decoded(value)
         if isinstance(listed, list):
             for item in listed[:MAX_CALLS]:
                 if isinstance(item, dict):
@@ -156,8 +143,8 @@ _BEGINS = re.compile(
 
 def texts(args: JsonObject) -> Iterator[tuple[str, str]]:
     """Return every text of the arguments that is not for people, with its argument's name."""
-    for key, value in _pairs(args):
-        if isinstance(value, str) and len(value) > 5 and _key(key) not in _PROSE:
+    for key, value in pairs(args):
+        if isinstance(value, str) and len(value) > 5 and snake(key) not in _PROSE:
             yield key, value
 
 
@@ -184,20 +171,10 @@ def _call(args: Mapping[str, Any]) -> tuple[str, JsonObject] | None:
     if name is None:
         return None
     for key in _ARGUMENTS:
-        inner = _plain(args.get(key))
+        inner = decoded(args.get(key))
         if isinstance(inner, dict):
             return str(name)[:512], inner
     return None
-
-
-def _plain(value: Any) -> Any:
-    """Return a value, decoded if it is a JSON text."""
-    if isinstance(value, str) and value[:1] in "{[" and 2 <= len(value) <= MAX_JSON_CHARS:
-        try:
-            return orjson.loads(value)
-        except orjson.JSONDecodeError:
-            return value
-    return value
 
 
 def operation(action: str, objects: Sequence[Mapping[str, Any]], *, weak: bool = False) -> str:
@@ -208,7 +185,7 @@ def operation(action: str, objects: Sequence[Mapping[str, Any]], *, weak: bool =
     last = "_".join(words(action)[-1:])
     for inner in objects:
         for key, value in inner.items():
-            name = _key(key)
+            name = snake(key)
             if weak:
                 verb = _named_verb(name, value, action)
                 if verb:
@@ -258,7 +235,7 @@ def _named_verb(name: str, value: Any, action: str) -> str:
 
 def http_delete(args: JsonObject, objects: Sequence[Mapping[str, Any]]) -> str:
     """Return the URL of a deleting request, by its method or its path; empty if it deletes nothing."""
-    return (_deleted_by_method(args, objects) or _deleted_by_path(args) or _deleted_by_line(args))[:_MAX_ID_CHARS]
+    return (_deleted_by_method(args, objects) or _deleted_by_path(args) or _deleted_by_line(args))[:MAX_ID_CHARS]
 
 
 def _place(args: Mapping[str, Any]) -> str:
@@ -269,7 +246,7 @@ def _deleted_by_method(args: JsonObject, objects: Sequence[Mapping[str, Any]]) -
     for inner in objects:
         if not any(isinstance(value, str) and value[:8].upper() == "DELETE" for value in inner.values()):
             continue
-        fields = {_key(key): value for key, value in inner.items() if isinstance(value, str)}
+        fields = {snake(key): value for key, value in inner.items() if isinstance(value, str)}
         place = _place(inner) or _place(args)
         if place and any(fields.get(name, "").upper() == "DELETE" for name in _METHODS):
             return place
@@ -286,7 +263,7 @@ def _deleted_by_path(args: JsonObject) -> str:
     if (by_query is not None and destroying_verb(by_query["verb"])) or (
         last is not None and destroying_verb(last["last"]) and ("://" in place or place.startswith("/"))
     ):
-        about = ",".join(str(leaf) for leaf in leaves(_plain(args.get("json") or args.get("body"))))
+        about = ",".join(str(leaf) for leaf in leaves(decoded(args.get("json") or args.get("body"))))
         return f"{place} {about}".strip()
     return ""
 
@@ -308,99 +285,3 @@ def patched_away(args: JsonObject) -> list[str]:
         if isinstance(text, str) and "*** Delete File: " in text:
             return [found["file"].strip() for found in _DATA_PATCH.finditer(text)][:MAX_CALLS]
     return []
-
-
-def things(args: JsonObject | None, ranks: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Return kind and name of each target in the arguments, nested ones included; the most specific kind only."""
-    best: dict[tuple[str, str], None] = {}
-    rank = len(ranks) + 2
-    for key, value in _pairs(args):
-        kind = _kind(key)
-        if kind in _NOT_A_NAME or not is_name(value):
-            continue
-        its = ranks.get(kind, len(ranks) if kind.endswith(_ID_ENDS) else len(ranks) + 1)
-        if its < rank:
-            best, rank = {}, its
-        if its == rank:
-            for name in _split(key, value):
-                best[kind, name] = None
-    return list(best)[: 4 * MAX_CALLS]
-
-
-_ID_ENDS = ("id", "name", "key", "arn", "uri", "urn", "url", "path", "bucket", "table", "target")
-
-
-def _split(key: str, value: str | int) -> list[str]:
-    if isinstance(value, str) and "," in value and key.lower().endswith("s") and "(" not in value:
-        return [part.strip() for part in value.split(",") if part.strip()][:MAX_CALLS]
-    return [str(value).strip()]
-
-
-def _key(key: str) -> str:
-    return "_".join(words(key)) if not (key.isascii() and key.islower() and key.isidentifier()) else key
-
-
-def in_snake(args: JsonObject) -> JsonObject:
-    """Return the arguments with `snake_case` names."""
-    return args if all(map(str.islower, args)) else {_key(key): value for key, value in args.items()}
-
-
-def _kind(key: str) -> str:
-    """Return the singular of a key: `assetIds` is `asset_id`."""
-    name = _key(key)
-    if name.endswith("ies"):
-        return name[:-3] + "y"
-    return name[:-1] if name.endswith("s") and not name.endswith("ss") and name not in ("args", "status") else name
-
-
-def is_name(value: Any) -> bool:
-    """Return whether a value may be an object's name."""
-    if isinstance(value, str):
-        return 0 < len(value) <= _MAX_ID_CHARS
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def objects_of(args: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Return the arguments and the objects in them, down to a maximum depth."""
-    waiting: list[tuple[Any, int]] = [(args, 0)]
-    seen = 0
-    while waiting and seen < _MAX_NODES:
-        inner, depth = waiting.pop(0)
-        seen += 1
-        if isinstance(inner, dict):
-            yield inner
-            if depth < MAX_DEPTH:
-                for value in inner.values():
-                    held = _plain(value)
-                    if isinstance(held, dict):
-                        waiting.append((held, depth + 1))
-                    elif isinstance(held, list):
-                        waiting += [(item, depth + 1) for item in held[:MAX_CALLS] if isinstance(item, dict)]
-
-
-def _pairs(args: JsonObject | None) -> Iterator[tuple[str, Any]]:
-    """Return every scalar value with the name of its argument."""
-    waiting: list[tuple[str, Any, int]] = [(key, value, 0) for key, value in (args or {}).items()]
-    seen = 0
-    while waiting and seen < _MAX_NODES:
-        key, value, depth = waiting.pop(0)
-        seen += 1
-        value = _plain(value)
-        if isinstance(value, dict):
-            if depth < MAX_DEPTH:
-                prefix = _kind(key)
-                waiting += [
-                    (f"{prefix}_{name}" if name in ("id", "name") else str(name), item, depth + 1)
-                    for name, item in value.items()
-                ]
-        elif isinstance(value, list):
-            waiting += [(key, item, depth + 1) for item in value[:_MAX_NODES]] if depth < MAX_DEPTH else []
-        else:
-            yield key, value
-
-
-def leaves(value: Any) -> Iterator[Any]:
-    """Return the scalar values of an object, at any depth."""
-    if isinstance(value, dict):
-        for _, leaf in _pairs(value):
-            yield leaf

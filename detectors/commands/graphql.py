@@ -7,14 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from haltline.detectors.commands.destructive_shapes import (
-    MAX_CALLS,
-    MAX_JSON_CHARS,
-    TEXTS,
-    Deed,
-    is_name,
-    leaves,
-)
+from haltline.detectors.commands.arguments import MAX_CALLS, MAX_JSON_CHARS, is_name, leaves
+from haltline.detectors.commands.destructive_shapes import TEXTS, Deed
 from haltline.detectors.commands.effects.tools import by_name
 from haltline.detectors.commands.model import ActEffect
 from haltline.schemas.tool_names import destroying_verb, words

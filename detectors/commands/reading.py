@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from haltline.detectors.commands import files, surroundings
 from haltline.detectors.commands.code import interpreter as code
-from haltline.detectors.commands.code import notebooks, scripts
+from haltline.detectors.commands.code import scripts
 from haltline.detectors.commands.code.creations import code_creations
 from haltline.detectors.commands.code.values import Call
 from haltline.detectors.commands.creations import creations
@@ -170,7 +170,7 @@ def _read_code(text: str, cwd: str | None) -> tuple[tuple[Destruction, ...], boo
 
 
 def _of_code(text: str, cwd: str | None, work: StepBudget) -> tuple[Destruction, ...]:
-    shells, statements, program = notebooks.parted(text)
+    shells, statements, program = scripts.parts_of_cell(text)
     found: list[Destruction] = []
     for command in shells:
         if not work.take(_STEPS_OF_A_PROGRAM):

@@ -8,7 +8,7 @@ from pydantic import Field
 from haltline.detectors.cross_session.base import CrossSessionPattern, evidence, remembered
 from haltline.detectors.framework.base import settings, worst_of
 from haltline.detectors.framework.strictness import Stricter
-from haltline.detectors.framework.usage_totals import UNKNOWN_TURNS, budget_finding, stage_of
+from haltline.detectors.framework.usage_totals import UNKNOWN_TURNS, budget_finding
 from haltline.schemas.findings import Finding
 from haltline.schemas.signals import Signal, SignalKind
 
@@ -63,19 +63,14 @@ class SharedBudget(CrossSessionPattern[State]):
         return worst_of(found)
 
     def _look(self, state: State, signal: Signal, name: Shared, limit: float) -> Finding | None:
-        used = state.used.get(name, 0.0)
-        stage = stage_of(used, limit, self.warn_at)
-        if stage <= state.told.get(name, 0):
-            return None
-        state.told[name] = stage
         return budget_finding(
             self,
-            stage,
-            resource=name,
-            used=used,
+            state.told,
+            name,
+            used=state.used.get(name, 0.0),
             limit=limit,
             warn_at=self.warn_at,
-            evidence=evidence([], remembered(signal)),
+            evidence=lambda: evidence([], remembered(signal)),
             whose=f"{self.scope} {signal.id}: ",
             by=" by its sessions",
             unknown_turns=state.used.get(UNKNOWN_TURNS, 0.0),

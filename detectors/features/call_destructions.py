@@ -17,6 +17,7 @@ from haltline.detectors.commands import (
     sql_destructions,
 )
 from haltline.detectors.commands import is_read_whole as text_is_read_whole
+from haltline.detectors.commands.arguments import MAX_DEPTH, in_snake, objects_of
 from haltline.detectors.commands.effects.requests import is_own_server
 from haltline.detectors.commands.model import BLANK, LOSSES, ActEffect, of_row
 from haltline.detectors.commands.paths import badness as path_badness
@@ -100,7 +101,7 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
         if found and tool.reading is Reading.SQL and names_tests(act.args or {}):
             found = tuple(replace(one, badness=Badness.SCRATCH) for one in found)
         if not found and tool.reading is not _SHELL and "mutation" in act.text:
-            found = _by_graphql(destructive_shapes.objects_of(act.args or {}))
+            found = _by_graphql(objects_of(act.args or {}))
         if not found and tool.reading is _PLAIN and "(" in act.text:
             found = tool_effects.clicks_of_program(act.text)
         if found or hint is not _DESTRUCTIVE:
@@ -138,15 +139,15 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
     """Return what the arguments of a call destroy although its name does not show it."""
     if tool.effect is _POLL:
         return ()
-    args = destructive_shapes.in_snake(args)
-    objects = tuple(destructive_shapes.objects_of(args))
+    args = in_snake(args)
+    objects = tuple(objects_of(args))
     place = destructive_shapes.http_delete(args, objects) if tool.effect is not _READ or "method" in args else ""
     if place and is_own_server(place):
         return ()
     if place:
         return (Destruction("http_delete", f"url={place}", Badness.PLAIN),)
     found: list[Destruction] = []
-    for name, inner in destructive_shapes.inner_calls(args, action) if depth < destructive_shapes.MAX_DEPTH else ():
+    for name, inner in destructive_shapes.inner_calls(args, action) if depth < MAX_DEPTH else ():
         found += _of_inner(classifier, name or action, inner, cwd, depth + 1)
     if found:
         return tuple(dict.fromkeys(found))[:MAX_TARGETS]

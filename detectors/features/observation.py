@@ -1,77 +1,43 @@
 """Observations: an event with the policy's classification of its tool and the session's history of its call."""
 
 from collections.abc import Mapping, Sequence
-from enum import IntFlag
 
 from haltline.detectors.commands.model import Destruction, lost, of_row
 from haltline.detectors.features import call_changes, call_destructions, command_effects, file_access, tool_classifier
 from haltline.detectors.features.call import Again, Call, Phase
 from haltline.detectors.features.call_history import TALK
 from haltline.detectors.features.call_tracker import CallTracker
-from haltline.detectors.features.error_normalization import (
-    Normalization,
-    error_key,
-    is_cancelled,
-    is_timeout,
-    is_unread,
-)
 from haltline.detectors.features.file_access import Access
-from haltline.detectors.features.fingerprint import clean_result, digest, fingerprint
+from haltline.detectors.features.fingerprint import fingerprint
 from haltline.detectors.features.in_passing import made_in_passing
-from haltline.detectors.features.infrastructure_outage import is_infrastructure
 from haltline.detectors.features.lazy import lazy
+from haltline.detectors.features.observed.failure import Failure
+from haltline.detectors.features.observed.trait import (
+    AGAIN,
+    ATTEMPT,
+    BEGUN,
+    DONE,
+    FAILURE,
+    LOSS,
+    MORE,
+    OTHER,
+    REFUSAL,
+    RESULT,
+    START,
+    TASK,
+    TURN,
+    USAGE,
+    Trait,
+)
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
-from haltline.schemas.findings import Evidence, Finding
-from haltline.schemas.record import trusting
+from haltline.schemas.findings import Finding
 
 __all__ = ["Call", "CallTracker", "Observation", "Phase", "Trait"]
 
 _HEAD_CHARS = 240
 """Characters of a command line or program that are stored until its result arrives."""
-_SIZE_BYTES = 4
-"""Tolerance for the sizes of two answers with the same beginning, since addresses and timings vary."""
-_evidence = trusting(Evidence)
-_SHORT_NAME = 3
-"""Names of tools up to this length may also be ordinary words in a message."""
-
-
-class Trait(IntFlag):
-    """Properties of an event by which it is dispatched to detectors."""
-
-    ATTEMPT = 1
-    RESULT = 2
-    FAILURE = 4
-    """The call failed."""
-    AGAIN = 8
-    """The call was made before."""
-    LOSS = 16
-    """The call would destroy things of others, or has another irreversible effect."""
-    OTHER = 32
-    """Not about a call: the session's start and end, a model turn, or a duplicate."""
-    BEGUN = 64
-    """An attempt that was not refused."""
-    DONE = 128
-    """A result of a call that was not refused."""
-    USAGE = 256
-    """The event reports usage."""
-    START = 512
-    """The session's start."""
-    TASK = 1024
-    """The session's start, with its task."""
-    TURN = 2048
-    """A turn of the model."""
-    MORE = 4096
-    """The event has fields that are not in the schema."""
-    REFUSED = 8192
-    """A refused call, which was not executed: of the other traits, only `USAGE` may apply too."""
-    ANYTHING = 16383
-
-
-_ATTEMPT, _RESULT, _FAILURE, _AGAIN, _LOSS, _OTHER, _BEGUN, _DONE, _USAGE, _START, _TASK, _TURN, _MORE, _REFUSAL = (
-    int(s) for s in Trait if s is not Trait.ANYTHING
-)
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _STARTED, _MODEL_TURN = Kind.SESSION_STARTED, Kind.MODEL_TURN
 _IS_ATTEMPT, _IS_RESULT, _IS_BOTH = Phase.ATTEMPT, Phase.RESULT, Phase.BOTH
@@ -79,18 +45,7 @@ _READ, _POLL, _EXEC, _DESTRUCTIVE = Effect.READ, Effect.POLL, Effect.EXEC, Effec
 _OK, _ERROR, _TIMEOUT, _REFUSED = Outcome.OK, Outcome.ERROR, Outcome.TIMEOUT, Outcome.REFUSED
 
 
-class _Given:
-    """The attributes that every observation has. In slots: Python has a fast form for at most 30 other attributes."""
-
-    __slots__ = (
-        "_classifier", "action", "args", "call", "calls", "event", "failed", "hint", "index", "is_attempt",
-        "is_result",
-        "kind", "measured", "offset", "partition", "recalled", "refused", "runs", "step", "text", "time_ms", "tool",
-        "topic", "usage",
-    )  # fmt: skip
-
-
-class Observation(_Given):
+class Observation(Failure):
     """An event of a session, classified by the policy. Features are computed on first access."""
 
     found: Sequence[Finding] = ()
@@ -117,27 +72,18 @@ class Observation(_Given):
         self.event = event
         self.kind = event.kind
         self.time_ms = event.time
-        """Event time, epoch milliseconds."""
         self.args = event.args
         self.usage = event.usage
         self.hint = event.effect
-        """The producer's own statement of the action's effect."""
         self.call = call
-        """The attempt that this is the result of."""
         self.calls = calls
-        """The session's calls, as they were before this event."""
         self.topic = topic
-        """Topic of the event; empty: none."""
         self.partition = partition
         self.offset = offset
         self.is_attempt = phase is _IS_ATTEMPT or phase is _IS_BOTH
-        """True once per call: at its proposal, or at its result if it was never proposed."""
         self.is_result = phase is _IS_RESULT or phase is _IS_BOTH
-        """True once per call: when its result is known."""
         self.recalled = recalled
-        """Whether calls are stored by their fingerprints, because a rule uses `again`."""
         self.measured = measured
-        """Whether the session's progress is measured too, because a rule uses `novelty`."""
         self._classifier = classifier
         # Features that nearly every event needs are computed at once: a lazy one costs another call.
         if call is None:
@@ -146,10 +92,8 @@ class Observation(_Given):
             self._of_result(event.action or call.action, call)
         outcome = event.outcome
         self.refused = outcome is _REFUSED
-        """The call was not executed."""
         if outcome is _OK or self.refused:
             self.failed = False
-            """The call was executed and did not succeed."""
         elif outcome is _ERROR or outcome is _TIMEOUT:
             self.failed = True
         else:
@@ -159,13 +103,9 @@ class Observation(_Given):
         """Read an attempt, or a result without a known attempt."""
         self.action = action
         self.index = self.calls.actions + self.is_attempt
-        """Number of the session's action, from 1; for a result, that of its attempt."""
         self.tool = tool = self._classifier.tool_of(action, self.args)
-        """The known properties of the tool."""
         self.runs = tool.effect is _EXEC
-        """Whether the tool runs a program, a command line or a statement."""
         self.text = tool_classifier.text_of(self.args, tool) if self.runs else ""
-        """The command line, statement or program that it runs; empty if none; for a result its beginning."""
         if self.text:
             if self.is_attempt and not call_destructions.runs_into_loss(self):
                 self.acts = self.irreversible = ()
@@ -174,10 +114,6 @@ class Observation(_Given):
             if self.is_attempt:  # `CallTracker` needs it in any case
                 self.targets = self._classifier.targets(self.event)
         self.step = self.index
-        """Index of the first action of its step: the calls of one model turn are one step.
-
-        Two calls are of one step if the later one's `step` is not greater than the other's `index`.
-        """
         if self.is_attempt:  # `CallTracker` needs both in any case
             self.fingerprint = fingerprint(self.event, action, tool)
             self.step = self.calls.step.of(self)
@@ -209,43 +145,29 @@ class Observation(_Given):
         return self.calls.compaction.lies_between(first, last)
 
     @property
-    def phase(self) -> Phase:
-        """The phase of its call."""
-        if self.is_attempt:
-            return _IS_BOTH if self.is_result else _IS_ATTEMPT
-        return _IS_RESULT if self.is_result else Phase.NONE
-
-    @property
-    def began_ms(self) -> int:
-        """When the call began, epoch milliseconds; for a call that was never proposed, computed from its duration."""
-        if self.call is not None:
-            return self.call.time_ms
-        return self.time_ms - int(self.event.duration_ms or 0) if self.is_result else self.time_ms
-
-    @property
     def sights(self) -> int:
         """All traits of the event, as the bits of `Trait`."""
-        sights = _USAGE if self.usage is not None else 0
+        sights = USAGE if self.usage is not None else 0
         if self.refused and (self.is_attempt or self.is_result):
-            return sights | _REFUSAL  # neither the agent's failure nor a step of its work
+            return sights | REFUSAL  # neither the agent's failure nor a step of its work
         if self.event.__pydantic_extra__:
-            sights |= _MORE
+            sights |= MORE
         if self.is_attempt:
-            sights |= _ATTEMPT | _BEGUN
+            sights |= ATTEMPT | BEGUN
         if self.is_result:
-            sights |= _RESULT | _DONE
+            sights |= RESULT | DONE
         elif not self.is_attempt:
             if self.kind is _STARTED:
-                sights |= _START if self.event.task is None else _START | _TASK
+                sights |= START if self.event.task is None else START | TASK
             elif self.kind is _MODEL_TURN:
-                sights |= _TURN
-            return sights | _OTHER | (_FAILURE if self.failed else 0)
+                sights |= TURN
+            return sights | OTHER | (FAILURE if self.failed else 0)
         if self.failed:
-            sights |= _FAILURE
+            sights |= FAILURE
         if self.irreversible:
-            sights |= _LOSS
+            sights |= LOSS
         if self.recalled and (self.is_result or not self.calls.recall.resulted) and self.again is not None:
-            sights |= _AGAIN
+            sights |= AGAIN
         return sights
 
     @lazy
@@ -417,54 +339,6 @@ class Observation(_Given):
         return self.calls.novelty.take(self)
 
     @lazy
-    def unread(self) -> bool:
-        """Return whether the harness could not parse the model's output, so that no tool was called."""
-        if not self.failed:
-            return False
-        text = self.event.error or self.event.output_head or ""
-        return is_unread(self.action, text, known=self.tool.effect is not None)
-
-    @lazy
-    def cancelled(self) -> bool:
-        """Return whether the harness skipped or stopped the call because another call of its turn failed."""
-        if not self.failed:
-            return False
-        return is_cancelled(self.event.error or self.event.output_head or "")
-
-    @lazy
-    def infrastructure(self) -> bool:
-        """Return whether it failed because of the requested service, such as by a rate limit."""
-        if not self.failed:
-            return False
-        return is_infrastructure(self.event.error or self.event.output_head or "")
-
-    @property
-    def backs_off(self) -> bool:
-        """Return whether it failed in that way after the session had backed off sufficiently."""
-        return self.infrastructure and self.calls.outage.is_waited_for(self.began_ms)
-
-    @lazy
-    def timed_out(self) -> str:
-        """A digest of the output of a call stopped by a timeout; empty for other calls."""
-        event = self.event
-        if not self.failed or event.output_bytes == 0:
-            return ""
-        head, size = event.output_head, event.output_bytes
-        if event.outcome is not _TIMEOUT and not is_timeout(event.error or head or ""):
-            return ""
-        if head:
-            return f"{digest(clean_result(head).encode())}:{len(head.encode()) if size is None else size}"
-        return event.output_digest or ""
-
-    @property
-    def got_on(self) -> bool:
-        """Return whether it timed out with other output than the last call that did."""
-        if not self.timed_out or not self.calls.timed_out:
-            return False
-        (head, _, size), (last_head, _, last_size) = self.timed_out.partition(":"), self.calls.timed_out.partition(":")
-        return head != last_head or abs(int(size or 0) - int(last_size or 0)) > _SIZE_BYTES
-
-    @lazy
     def steps_through(self) -> bool:
         """Return whether it steps through something, so that its answers may differ in numbers only."""
         return not self.failed and call_changes.steps_through(self.action, self.text)
@@ -473,28 +347,3 @@ class Observation(_Given):
     def accesses(self) -> tuple[Access, ...]:
         """The files that an attempt reads, and those that it changes."""
         return file_access.accesses(self)
-
-    def error_key(self, level: Normalization) -> str:
-        """The normalized error; empty if the call did not fail, or gave no reason."""
-        event = self.event
-        if not self.failed or self.cancelled or self.got_on:
-            return ""
-        text = event.error or event.output_head or ""
-        if len(self.action) > _SHORT_NAME and self.action in text:
-            text = text.replace(self.action, "<tool>")  # `unknown tool: x`: one guessed name after another
-        key = error_key(text, level)
-        if key or self.runs:
-            return key  # a program that fails without output, such as a search without matches, gives an answer
-        return "timeout" if event.outcome is _TIMEOUT else f"{self.action} failed"
-
-    @property
-    def evidence(self) -> Evidence:
-        """The event itself as evidence."""
-        return self.evidence_of(self.event.event_id, self.offset)
-
-    def evidence_of(self, event_id: str, offset: int) -> Evidence:
-        """An earlier event of the same session as evidence: all are in the same topic partition."""
-        if not self.topic:
-            return _evidence({"event_id": event_id, "topic": None, "partition": None, "offset": None})
-        place = {"topic": self.topic, "partition": self.partition, "offset": offset}
-        return _evidence({"event_id": event_id, **place})

@@ -7,7 +7,7 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Any
 
-from haltline.detectors.commands import destructive_shapes
+from haltline.detectors.commands import arguments, destructive_shapes
 from haltline.detectors.commands.model import listed
 from haltline.detectors.features import tool_effects, tool_name_severity
 from haltline.detectors.features.tool import KnownTool
@@ -264,7 +264,7 @@ class Classifier:
 
     def things(self, args: JsonObject | None, cwd: str | None) -> tuple[str, ...]:
         """Return the targets of a destructive call, anywhere in its arguments."""
-        found = destructive_shapes.things(args, self._target_ranks)
+        found = arguments.things(args, self._target_ranks)
         return tuple(
             dict.fromkeys(
                 tool_name_severity.target("path" if kind in _PATH_ARGS else kind, name, cwd) for kind, name in found
@@ -305,7 +305,7 @@ def text_of(args: JsonObject | None, tool: KnownTool, depth: int = 0) -> str:
             if name in _LINES:
                 return (";\n" if tool.reading is _SQL else "\n").join(value)
             return "\n".join(value) if tool.reading is _PLAIN else _of_program(shlex.join(value), tool)
-    return _text_within(args, tool, depth) if depth < destructive_shapes.MAX_DEPTH else ""
+    return _text_within(args, tool, depth) if depth < arguments.MAX_DEPTH else ""
 
 
 def _text_within(args: JsonObject, tool: KnownTool, depth: int) -> str:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import islice
 
 from haltline.detectors.commands import begins_with_program, code_destructions, destructions, sql_destructions
-from haltline.detectors.commands.destructive_shapes import in_snake
+from haltline.detectors.commands.arguments import in_snake
 from haltline.detectors.commands.effects import company, labels, orders, requests, statements, tools
 from haltline.detectors.commands.effects.languages import in_english
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed

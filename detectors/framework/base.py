@@ -192,6 +192,12 @@ class Graded(Detector[State]):
         return self.medium, self.high, self.critical
 
 
+class Nearness(msgspec.Struct):
+    """How close the session is to a finding, from 0 to 1 (found)."""
+
+    nearness: float = 0.0
+
+
 class Attempts(msgspec.Struct):
     """The number of attempts."""
 
@@ -203,7 +209,7 @@ _Attempts = TypeVar("_Attempts", bound=Attempts)
 
 @settings
 class OfAttempts(Detector[_Attempts]):
-    """A detector of single attempts: already the first one is a finding."""
+    """A detector of single attempts that were not refused: already the first one is a finding."""
 
     sees: ClassVar[Trait] = Trait.ATTEMPT
 

@@ -1,7 +1,7 @@
 """Usage compared with a limit: for the budget of a session, and for budgets that sessions share."""
 
-from collections.abc import Iterator
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Literal, TypeVar
 
 from haltline.detectors.framework.base import Pattern
 from haltline.schemas.events import Usage
@@ -10,6 +10,7 @@ from haltline.schemas.findings import Evidence, Finding, Severity
 UNKNOWN_TURNS: Final = "turns_usage_unknown"
 """Number of model turns missing from a sum, as their usage is unknown."""
 
+_Resource = TypeVar("_Resource", bound=str)
 Spent = Literal["tokens", "cost_usd", "file_ops"]
 
 _OF_TURNS: Final[frozenset[str]] = frozenset({"tokens", "cost_usd"})
@@ -36,20 +37,28 @@ def stage_of(used: float, limit: float, warn_at: float) -> int:
     return _WARNED if used >= warn_at * limit else 0
 
 
-def budget_finding(  # the parts of a budget finding
+def budget_finding(
     pattern: Pattern[Any],
-    stage: int,
+    told: dict[_Resource, int],
+    resource: _Resource,
     *,
-    resource: str,
     used: float,
     limit: float,
     warn_at: float,
-    evidence: tuple[Evidence, ...],
+    evidence: Callable[[], tuple[Evidence, ...]],
     whose: str = "",
     by: str = "",
     unknown_turns: float = 0,
-) -> Finding:
-    """Build the finding of a new stage; `whose` and `by` are inserted into the reason."""
+) -> Finding | None:
+    """Build the finding of a new stage, None if there is none; `whose` and `by` are inserted into the reason.
+
+    `told` has the last reported stage of each resource, and is changed in place; `evidence` is only called for a
+    finding.
+    """
+    stage = stage_of(used, limit, warn_at)
+    if stage <= told.get(resource, 0):
+        return None
+    told[resource] = stage
     exceeded = stage >= _EXCEEDED
     lacks = {UNKNOWN_TURNS: unknown_turns} if unknown_turns and resource in _OF_TURNS else {}
     unknown = f"; usage unknown of {unknown_turns:.0f} model turns" if lacks else ""
@@ -57,7 +66,7 @@ def budget_finding(  # the parts of a budget finding
         "budget_exceeded" if exceeded else "budget_warning",
         Severity.CRITICAL if exceeded else Severity.LOW,
         f"{whose}{used:.6g} of {limit:.6g} {resource} used{by}, {used / limit:.0%}{unknown}",
-        evidence,
+        evidence(),
         values={"resource": resource, "used": used, "share": round(used / limit, 3), **lacks},
         thresholds={"limit": limit, "warn_at": warn_at},
     )

@@ -5,7 +5,7 @@ and rationality as the mean of three parts (the fourth, completeness, was never 
 """
 
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Final
 
 from haltline.schemas.findings import Severity
@@ -55,21 +55,13 @@ _PLACES: Final = 9
 """Sums are rounded before comparison: 0.7 + 0.1 is a little below 0.8."""
 
 
-class Progression(StrEnum):
-    """The relation of an action to those before it."""
+class Progression(Enum):
+    """The relation of an action to those before it, and how rational it is by that, 0 to 1."""
 
-    BUILDS = "builds"
-    NEW_PATH = "new_path"
-    REPEATS = "repeats"
-    CONTRADICTS = "contradicts"
-
-
-_PROGRESSION: Final[Mapping[Progression, float]] = {
-    Progression.BUILDS: 1.0,
-    Progression.NEW_PATH: 0.7,
-    Progression.REPEATS: 0.3,
-    Progression.CONTRADICTS: 0.0,
-}
+    BUILDS = 1.0
+    NEW_PATH = 0.7
+    REPEATS = 0.3
+    CONTRADICTS = 0.0
 
 
 def risk_score(
@@ -88,7 +80,7 @@ def risk_score(
 
 def rationality_score(*, aligned: bool | None, progression: Progression, better_alternative: bool) -> float:
     """The rationality of an action, 0 to 1; `aligned` is None without a goal, and then not counted."""
-    parts = [_PROGRESSION[progression], 0.5 if better_alternative else 1.0]
+    parts = [progression.value, 0.5 if better_alternative else 1.0]
     if aligned is not None:
         parts.append(float(aligned))
     return round(sum(parts) / len(parts), _PLACES)
@@ -101,32 +93,21 @@ def rationality_level(score: float) -> Severity:
     return Severity.MEDIUM if score >= _MEDIUM_RATIONALITY else Severity.LOW
 
 
-_MATRIX: Final[Mapping[Severity, Mapping[Severity, Verdict]]] = {
-    Severity.LOW: {
-        Severity.HIGH: Verdict.ALLOW,
-        Severity.MEDIUM: Verdict.ALLOW,
-        Severity.LOW: Verdict.WARN,
-    },
-    Severity.MEDIUM: {
-        Severity.HIGH: Verdict.ALLOW,
-        Severity.MEDIUM: Verdict.WARN,
-        Severity.LOW: Verdict.MODIFY,
-    },
-    Severity.HIGH: {
-        Severity.HIGH: Verdict.WARN,
-        Severity.MEDIUM: Verdict.MODIFY,
-        Severity.LOW: Verdict.BLOCK,
-    },
-    Severity.CRITICAL: dict.fromkeys((Severity.HIGH, Severity.MEDIUM, Severity.LOW), Verdict.BLOCK),
+_LEVELS: Final = (Severity.HIGH, Severity.MEDIUM, Severity.LOW)
+_MATRIX: Final[Mapping[Severity, tuple[Verdict, ...]]] = {
+    Severity.LOW: (Verdict.ALLOW, Verdict.ALLOW, Verdict.WARN),
+    Severity.MEDIUM: (Verdict.ALLOW, Verdict.WARN, Verdict.MODIFY),
+    Severity.HIGH: (Verdict.WARN, Verdict.MODIFY, Verdict.BLOCK),
+    Severity.CRITICAL: (Verdict.BLOCK, Verdict.BLOCK, Verdict.BLOCK),
 }
-"""By level of risk, then of rationality."""
+"""By level of risk, then of rationality in the order of `_LEVELS`."""
 
 
 def decide(
     risk: Severity, rationality: Severity, *, worst_side_effect: Severity | None, first_time: bool, dangerous: bool
 ) -> Verdict:
     """The verdict of the matrix, after the overriding rules in their published order."""
-    base = _MATRIX[risk][rationality]
+    base = _MATRIX[risk][_LEVELS.index(rationality)]
     if worst_side_effect is Severity.CRITICAL:
         return Verdict.BLOCK
     if first_time and base is Verdict.WARN:

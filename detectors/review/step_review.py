@@ -167,7 +167,7 @@ class StepReview(Detector[State]):
             "risk": risk,
             "risk_level": level.value,
             "rationality": rationality,
-            "progression": progression.value,
+            "progression": progression.name.lower(),
             "aligned": "unknown" if aligned is None else str(aligned).lower(),
             "out_of_scope": int(outside),
             "failed_before": failed,

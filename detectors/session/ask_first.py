@@ -17,16 +17,14 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Annotated, ClassVar, Literal
 
-import pydantic
 from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.commands.model import Destruction
 from haltline.detectors.features.call_tracker import UNKNOWN
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
-from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
 Effect = Literal["destroys", "overwrites", "exposes", "spends", "sends", "hands_over"]
@@ -50,12 +48,11 @@ class State(Struct):
     done: list[str] = field(default_factory=list)
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class AskFirst(Detector[State]):
     """The first irreversible act on each target, for approval."""
 
     id: ClassVar[str] = "ask_first"
-    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.LOSS | Trait.REFUSED
 
     effects: Annotated[tuple[Effect, ...], Field(max_length=6), Stricter.MORE] = ()
@@ -69,10 +66,6 @@ class AskFirst(Detector[State]):
     def idle(self) -> bool:
         """True without effects: then nothing needs an approval."""
         return not self.effects
-
-    def start(self) -> State:
-        """An empty state."""
-        return State()
 
     def concerns(self, act: Observation) -> bool:
         """Irreversible acts, and their results."""

@@ -17,7 +17,7 @@ from pydantic import Field
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.strictness import Stricter
-from haltline.detectors.framework.usage_totals import budget_finding, spent_of, stage_of
+from haltline.detectors.framework.usage_totals import budget_finding, spent_of
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding
 
@@ -74,7 +74,19 @@ class Budget(Detector[State]):
             for name, amount in spent_of(act.usage):
                 used[name] = used.get(name, 0.0) + amount
         state.unknown_turns += act.event.is_usage_unknown
-        return worst_of([self._look(state, act, resource, limit) for resource, limit in limits.items()])
+        return worst_of(
+            budget_finding(
+                self,
+                state.told,
+                resource,
+                used=used.get(resource, 0),
+                limit=limit,
+                warn_at=self.warn_at,
+                evidence=lambda: (act.evidence,),
+                unknown_turns=state.unknown_turns,
+            )
+            for resource, limit in limits.items()
+        )
 
     def near(self, state: State) -> float:
         """The largest used share of all limits."""
@@ -94,20 +106,3 @@ class Budget(Detector[State]):
             return self.limits
         both = (*self.limits, *(name for name in state.limits if name not in self.limits))
         return {name: min(limits[name] for limits in (self.limits, state.limits) if name in limits) for name in both}
-
-    def _look(self, state: State, act: Observation, name: Resource, limit: float) -> Finding | None:
-        used = state.used.get(name, 0)
-        stage = stage_of(used, limit, self.warn_at)
-        if stage <= state.told.get(name, 0):
-            return None
-        state.told[name] = stage
-        return budget_finding(
-            self,
-            stage,
-            resource=name,
-            used=used,
-            limit=limit,
-            warn_at=self.warn_at,
-            evidence=(act.evidence,),
-            unknown_turns=state.unknown_turns,
-        )

@@ -18,12 +18,11 @@ Misses: rounds of more than 15 calls, and of more than `max_period` with other c
 
 from typing import Annotated, ClassVar
 
-from msgspec import Struct
 from pydantic import Field
 
 from haltline.detectors.features.call_history import BLIND, MAX_TRAIL, ONCE, POINTS, RECEIPT, STALE, VARIES, CallHistory
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import Detector, settings
+from haltline.detectors.framework.base import Detector, Nearness, settings
 from haltline.detectors.framework.severity_counts import severity_of, thresholds_of
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence, seconds
@@ -35,14 +34,8 @@ _WEAK = (RECEIPT, BLIND, VARIES)
 _MAX_REPLAY_PERIOD = 15
 
 
-class State(Struct):
-    """How close the last rounds are to a finding."""
-
-    nearness: float = 0.0
-
-
 @settings
-class Cycle(Detector[State]):
+class Cycle(Detector[Nearness]):
     """Repeated rounds of the same calls, or many more calls with known results than with new ones."""
 
     id: ClassVar[str] = "cycle"
@@ -63,7 +56,7 @@ class Cycle(Detector[State]):
         again = act.again
         return again is not None and (again.stale or again.varies) and not again.waits
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: Nearness, act: Observation) -> Finding | None:
         """Look for rounds that end with this call."""
         again, recall = act.again, act.calls.recall
         if again is None:

@@ -14,7 +14,6 @@ Misses: one thing under two names that only its system can resolve; calls withou
 
 from typing import Annotated, ClassVar
 
-import pydantic
 from msgspec import Struct, field
 from pydantic import Field
 
@@ -22,10 +21,9 @@ from haltline.detectors.commands.model import LOSSES, ActEffect, Destruction
 from haltline.detectors.features.observation import Observation, Phase, Trait
 from haltline.detectors.features.same_target import same
 from haltline.detectors.features.tool_classifier import UNKNOWN
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import EVENT_ID, INDEX, Entry, deed, evidence, seconds, within
-from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
 _MAX_TARGETS = 128
@@ -44,12 +42,11 @@ class State(Struct):
     attempts: dict[str, list[Entry]] = field(default_factory=dict)
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class DestructiveRepeat(Detector[State]):
     """More than `same_target_prior` executed attempts on one target before another one."""
 
     id: ClassVar[str] = "destructive_repeat"
-    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.LOSS | Trait.REFUSED
 
     same_target_prior: Annotated[int, Field(ge=1, le=1000), Stricter.LOWER] = 1
@@ -59,10 +56,6 @@ class DestructiveRepeat(Detector[State]):
     last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 20
     """Actions. Attempts within this many of the session's last actions count together; actions that only read are not
     included."""
-
-    def start(self) -> State:
-        """An empty state."""
-        return State()
 
     def concerns(self, act: Observation) -> bool:
         """Destructive attempts, and their refusals."""
@@ -117,11 +110,7 @@ class DestructiveRepeat(Detector[State]):
             f"{code}, {what} {target[:512]} in {seconds(entries)}s",
             evidence(act, entries),
             values={"deletes": len(entries), "span_s": seconds(entries)},
-            thresholds={
-                "same_target_prior": self.same_target_prior,
-                "window_s": self.window_s,
-                "last_actions": self.last_actions,
-            },
+            thresholds=self.thresholds("same_target_prior", "window_s", "last_actions"),
             target=target[:512],
         )
 

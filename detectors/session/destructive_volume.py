@@ -16,18 +16,16 @@ Misses: destruction that neither the tool's name, nor the policy, nor the comman
 
 from typing import Annotated, ClassVar
 
-import pydantic
 from msgspec import Struct, field
 from pydantic import Field
 
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction
 from haltline.detectors.commands.names import is_work_branch
 from haltline.detectors.features.observation import Observation, Phase, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import EVENT_ID, INDEX, Entry, deed, evidence, seconds, within
 from haltline.schemas.control import Batch
-from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
 _ONE_BY_ONE = frozenset((ActEffect.SENDS, ActEffect.HANDS_OVER, ActEffect.SPENDS))
@@ -43,12 +41,11 @@ class State(Struct):
     batch_count: int = 0
 
 
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+@settings
 class DestructiveVolume(Detector[State]):
     """Many destructive attempts within a time, or within a number of actions."""
 
     id: ClassVar[str] = "destructive_volume"
-    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.LOSS | Trait.REFUSED
 
     max_deletes: Annotated[int, Field(ge=1, le=10_000), Stricter.LOWER] = 3
@@ -60,10 +57,6 @@ class DestructiveVolume(Detector[State]):
     last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 20
     """Actions. Attempts within this many of the session's last actions count together; actions that only read are not
     included."""
-
-    def start(self) -> State:
-        """An empty state."""
-        return State()
 
     def concerns(self, act: Observation) -> bool:
         """Destructive attempts, and their refusals."""
@@ -113,12 +106,7 @@ class DestructiveVolume(Detector[State]):
             reason,
             evidence(act, entries),
             values={"deletes": len(entries), "span_s": seconds(entries)},
-            thresholds={
-                "max_deletes": self.max_deletes,
-                "window_s": self.window_s,
-                "max_deletes_in_actions": self.max_deletes_in_actions,
-                "last_actions": self.last_actions,
-            },
+            thresholds=self.thresholds("max_deletes", "window_s", "max_deletes_in_actions", "last_actions"),
         )
 
 

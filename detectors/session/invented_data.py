@@ -19,8 +19,8 @@ from typing import Annotated, ClassVar
 from msgspec import Struct, field
 from pydantic import Field
 
-from haltline.detectors.features.file_uses import Use, base, is_same, program_text, uses
-from haltline.detectors.features.literal_files import Written, is_placeholder, written
+from haltline.detectors.features.files.literal import Written, is_placeholder, written
+from haltline.detectors.features.files.uses import Use, base, is_same, program_text, uses
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.severity_counts import ManyCounts

@@ -61,7 +61,7 @@ class OpaqueExecution(OfAttempts[State]):
 
     def concerns(self, act: Observation) -> bool:
         """Attempts that run something."""
-        return act.is_attempt and act.runs and not act.refused and act.text != ""
+        return act.runs and act.text != ""
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Report the kind of unknown code that is run."""

@@ -77,8 +77,6 @@ class OwnRelease(OfAttempts[Attempts]):
 
     def concerns(self, act: Observation) -> bool:
         """Attempts whose text or arguments name haltline, or the hook's settings."""
-        if not act.is_attempt or act.refused:
-            return False
         if act.text:
             return _hints(act.text[:_READ_CHARS])
         args = act.args

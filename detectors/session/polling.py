@@ -11,12 +11,11 @@ Misses: polls of something that changes by itself, such as a clock or a list of 
 
 from typing import Annotated, ClassVar
 
-from msgspec import Struct
 from pydantic import Field, model_validator
 
 from haltline.detectors.features.call_history import FULL
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import Detector, settings
+from haltline.detectors.framework.base import Detector, Nearness, settings
 from haltline.detectors.framework.severity_counts import SEVERITIES, require_ascending
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import TIME_MS, Entry, entry, evidence
@@ -26,14 +25,8 @@ _Polls = Annotated[int, Field(ge=2, le=100_000), Stricter.LOWER]
 _Seconds = Annotated[float, Field(gt=0, le=2_592_000), Stricter.LOWER]
 
 
-class State(Struct):
-    """How close the last poll is to a finding."""
-
-    nearness: float = 0.0
-
-
 @settings
-class Polling(Detector[State]):
+class Polling(Detector[Nearness]):
     """Many polls, or a long wait, without a new result."""
 
     id: ClassVar[str] = "polling"
@@ -62,7 +55,7 @@ class Polling(Detector[State]):
         again = act.again
         return again is not None and again.stale and again.waits and again.quarters == FULL
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: Nearness, act: Observation) -> Finding | None:
         """Count a poll, and the time of waiting."""
         again = act.again
         if again is None:

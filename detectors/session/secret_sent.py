@@ -30,7 +30,7 @@ class SecretSent(OfAttempts[Attempts]):
 
     def concerns(self, act: Observation) -> bool:
         """Attempts that send a secret."""
-        return bool(act.event.secrets_sent) and act.is_attempt and not act.refused
+        return bool(act.event.secrets_sent)
 
     def observe(self, state: Attempts, act: Observation) -> Finding | None:
         """Report the kinds of secrets."""

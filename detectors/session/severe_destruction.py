@@ -8,47 +8,33 @@ Misses: things whose name does not show what they are; what the command line hid
 
 from typing import Annotated, ClassVar
 
-import pydantic
-from msgspec import Struct
 from pydantic import Field
 
 from haltline.detectors.commands.model import Badness
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.base import Attempts, OfAttempts, settings
 from haltline.detectors.framework.strictness import Stricter
-from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
 _LISTED = 3
 """Things listed in the reason; the number of further ones is appended."""
 
 
-class State(Struct):
-    """The number of severe attempts."""
-
-    attempts: int = 0
-
-
-@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
-class SevereDestruction(Detector[State]):
+@settings
+class SevereDestruction(OfAttempts[Attempts]):
     """Any attempt to destroy something of badness SEVERE."""
 
     id: ClassVar[str] = "severe_destruction"
-    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.LOSS
 
     critical: Annotated[int, Field(ge=1, le=1000), Stricter.LOWER] = 2
     """Threshold of a critical finding: attempts. Another attempt after a refused one is no accident."""
 
-    def start(self) -> State:
-        """An empty state."""
-        return State()
-
     def concerns(self, act: Observation) -> bool:
         """Attempts that would destroy something."""
-        return act.is_attempt and bool(act.losses) and not act.refused
+        return act.is_attempt and bool(act.losses)
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: Attempts, act: Observation) -> Finding | None:
         """Report what would be lost."""
         severe = [loss for loss in act.losses if loss.badness is Badness.SEVERE]
         if not severe or (act.batch is not None and act.batch.targets):
@@ -62,10 +48,6 @@ class SevereDestruction(Detector[State]):
             f"a single call would destroy critical data or systems: {listed}{more}",
             (act.evidence,),
             values={"severe": len(severe), "attempts": state.attempts},
-            thresholds={"critical": self.critical},
+            thresholds=self.thresholds("critical"),
             target=severe[0].target[:512],
         )
-
-    def near(self, state: State) -> float:
-        """1 after the first attempt, else 0."""
-        return 1.0 if state.attempts else 0.0

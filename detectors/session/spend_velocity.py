@@ -177,12 +177,7 @@ class SpendVelocity(Detector[State]):
             self._evidence(state, act),
             confidence=min(1.0, rate / (self.high * limit)),
             values=values,
-            thresholds={
-                f"{unit}_per_min": limit,
-                "high": self.high,
-                "critical": self.critical,
-                "window_s": self.window_s,
-            },
+            thresholds={f"{unit}_per_min": limit, **self.thresholds("high", "critical", "window_s")},
         )
 
     def _severity(self, rate: float, limit: float) -> Severity:

@@ -123,13 +123,8 @@ class Stagnation(Detector[State]):
                 "base": self.model.base,
                 **{feature.name: round(p, 2) for feature, p in zip(self.model.features, points, strict=True)},
             },
-            thresholds={
-                "hint_at": self.hint_at,
-                "firm_at": self.firm_at,
-                "pause_at": self.pause_at,
-                "pause_steps": self.pause_steps,
-                "model": f"{self.model.name} {self.model.version}",
-            },
+            thresholds=self.thresholds("hint_at", "firm_at", "pause_at", "pause_steps")
+            | {"model": f"{self.model.name} {self.model.version}"},
         )
 
     def _known(self, act: Observation, state: State, known: float, severity: Severity) -> Finding:

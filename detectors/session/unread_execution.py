@@ -29,8 +29,6 @@ class UnreadExecution(OfAttempts[Attempts]):
 
     def concerns(self, act: Observation) -> bool:
         """Attempts to run, or destroy by, a text that was not read to its end."""
-        if not act.is_attempt or act.refused:
-            return False
         if act.event.unread_from is not None:
             return act.runs or act.effect is Effect.DESTRUCTIVE
         return act.runs and act.text != "" and not _is_whole(act)

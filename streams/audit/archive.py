@@ -1,6 +1,7 @@
 """The records of the audit table, each once, however often it was delivered."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from heapq import nsmallest
 from pathlib import Path
@@ -9,21 +10,13 @@ from typing import Any, Final, TypeVar
 from haltline.schemas import wire
 from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision, Level
-from haltline.schemas.events import ActionEvent
-from haltline.schemas.findings import Detection
+from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.record import Record
 from haltline.streams.audit.query import literal, open_query
 from haltline.streams.audit.reading import headers_of
 
-_EVENTS: Final = (
-    "action.proposed",
-    "action.completed",
-    "session.started",
-    "session.heartbeat",
-    "session.ended",
-    "model.turn",
-)
-_KINDS: Final = ", ".join(map(literal, _EVENTS))
+_KINDS: Final = ", ".join(literal(kind.value) for kind in Kind)
+_AT_ONCE: Final = 100
 _R = TypeVar("_R", bound=Record)
 
 
@@ -37,10 +30,6 @@ class Archive:
         """Return every decision, by time on the broker; `where` is SQL over the table's columns. Raises QueryFailed."""
         return _once(self._records(Decision, "\"kind\" = 'decision'", where), lambda one: one.decision_id)
 
-    def detections(self, where: str = "") -> list[Detection]:
-        """Return every finding, like `decisions`. Raises QueryFailed."""
-        return _once(self._records(Detection, "\"kind\" = 'detection'", where), lambda one: one.detection_id)
-
     def labelled(self) -> list[Decision]:
         """Return the decisions that operators labelled. Raises QueryFailed."""
         return self.decisions('"decision_id" IN (SELECT "decision_id" FROM audit WHERE "kind" = \'label\')')
@@ -49,28 +38,12 @@ class Archive:
         """Return operators' labels of decisions, in order. Raises QueryFailed."""
         return _once(self._records(Command, "\"kind\" = 'label'", ""), lambda one: one.command_id)
 
-    def events(self, session_id: str) -> list[ActionEvent]:
-        """Return a session's events, in log order. Raises QueryFailed."""
-        return self.events_of([session_id])[session_id]
-
     def events_of(self, session_ids: Sequence[str]) -> dict[str, list[ActionEvent]]:
         """Return events by session, in log order. Raises QueryFailed."""
         found: dict[str, dict[str, ActionEvent]] = {session_id: {} for session_id in session_ids}
-        for first in range(0, len(session_ids), 100):
-            some = ", ".join(map(literal, session_ids[first : first + 100]))
-            for row in self._rows(f'"kind" IN ({_KINDS}) AND "session_id" IN ({some})'):
-                event = _event(row)
-                if event is not None:
-                    found[event.session_id].setdefault(event.event_id, event)
+        for event in self._events("session_id", session_ids):
+            found[event.session_id].setdefault(event.event_id, event)
         return {session_id: list(events.values()) for session_id, events in found.items()}
-
-    def sessions(self, *, least_events: int) -> list[str]:
-        """Return the sessions with at least this many events. Raises QueryFailed."""
-        rows = self._query.iter_rows(
-            f'SELECT "session_id" FROM audit WHERE "decode_error" IS NULL AND "kind" IN ({_KINDS}) '
-            f'GROUP BY "session_id" HAVING count(DISTINCT "event_id") >= {least_events:d}'
-        )
-        return [row["session_id"] for row in rows]
 
     def quiet(self, most: int, seed: int, *, besides: Collection[str] = (), least_results: int = 10) -> list[str]:
         """Return sessions that no rule would have paused, except `besides`; a sample if there are more than `most`.
@@ -87,36 +60,23 @@ class Archive:
         names = (row["session_id"] for row in rows)
         return nsmallest(most, (n for n in names if n not in besides), key=lambda name: _drawn(name, seed))
 
-    def proposals(self, event_ids: Sequence[str]) -> dict[str, ActionEvent]:
-        """Return the events with these ids, by id, as far as they exist. Raises QueryFailed."""
-        found: dict[str, ActionEvent] = {}
-        for first in range(0, len(event_ids), 500):
-            some = ", ".join(map(literal, event_ids[first : first + 500]))
-            for row in self._rows(f'"kind" LIKE \'action.%\' AND "event_id" IN ({some})'):
-                event = _event(row)
-                if event is not None:
-                    found.setdefault(event.event_id, event)
-        return found
+    def _events(self, column: str, ids: Sequence[str]) -> Iterator[ActionEvent]:
+        for first in range(0, len(ids), _AT_ONCE):
+            some = ", ".join(map(literal, ids[first : first + _AT_ONCE]))
+            for row in self._rows(f'"kind" IN ({_KINDS}) AND "{column}" IN ({some})'):
+                with suppress(wire.InvalidRecord):  # from a later version, as its row shows
+                    yield wire.decode_event(row["raw"], headers_of(row["headers"]))
 
     def _records(self, model: type[_R], condition: str, where: str) -> Iterator[_R]:
         for row in self._rows(condition + (f" AND ({where})" if where else "")):
-            try:
+            with suppress(wire.InvalidRecord):
                 yield wire.decode(model, row["raw"])
-            except wire.InvalidRecord:
-                continue  # from a later version, as its row shows
 
     def _rows(self, where: str) -> Iterator[Mapping[str, Any]]:
         return self._query.iter_rows(
             'SELECT "raw", "headers" FROM audit WHERE "decode_error" IS NULL AND '
             f'{where} ORDER BY "timestamp_ms", "partition", "offset"'
         )
-
-
-def _event(row: Mapping[str, Any]) -> ActionEvent | None:
-    try:
-        return wire.decode_event(row["raw"], headers_of(row["headers"]))
-    except wire.InvalidRecord:
-        return None
 
 
 def _drawn(name: str, seed: int) -> bytes:

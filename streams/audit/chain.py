@@ -25,6 +25,9 @@ CHECKPOINTS: Final = "/checkpoints"
 """The suffix of a topic's name in rows that are signed statements of its chain, and not records of Kafka."""
 
 
+OF_KAFKA: Final = f"(kind IS NULL OR kind NOT IN ('{CHECKPOINT}', '{STATEMENT}'))"
+"""The SQL condition for rows that are records of Kafka."""
+
 KEPT_OF_ERASED: Final = frozenset(
     ("sink", "topic", "partition", "offset", "timestamp", "timestamp_ms", "event_date", "ingested_at", "prev_offset",
      "record_digest", "chain_hash", "kind", "summary")

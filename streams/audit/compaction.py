@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from haltline.streams.audit.settings import AuditSettings
@@ -25,24 +25,16 @@ _NICE: Final = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Compacted:
-    """The result of one run."""
+    """The result of one run, or its failure."""
 
-    files: int
+    files: int = 0
     """The table's number of files after it."""
-    removed: int
+    removed: int = 0
     """The number of small files merged; 0: there were too few."""
-    added: int
-    deleted: int
+    deleted: int = 0
     """The number of deleted files, which no commit of the last hours references."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ended:
-    """A finished run."""
-
-    what: Compacted | Exception
-    """Its result, or its failure."""
-    seconds: float
+    seconds: float = 0.0
+    failure: str = ""
 
 
 class Compactor:
@@ -58,7 +50,7 @@ class Compactor:
         """Count a commit of the sink."""
         self._commits += 1
 
-    def look(self) -> Ended | None:
+    def look(self) -> Compacted | None:
         """Start a run if it is due. Returns each finished run once."""
         if self._running is None:
             now_s = time.monotonic()
@@ -71,12 +63,10 @@ class Compactor:
             return None
         ended, self._running = self._running, None
         output, complaint = ended.communicate()
-        seconds = time.monotonic() - self._began_s
         if ended.returncode:
-            lines = complaint.strip().splitlines()
-            why = OSError(f"exit code {ended.returncode}: {lines[-1] if lines else 'nothing was said'}")
-            return Ended(what=why, seconds=seconds)
-        return Ended(what=Compacted(**json.loads(output)), seconds=seconds)
+            why = next(iter(complaint.strip().splitlines()[-1:]), "nothing was said")
+            output = json.dumps({"failure": f"exit code {ended.returncode}: {why}"})
+        return replace(Compacted(**json.loads(output)), seconds=time.monotonic() - self._began_s)
 
     def close(self) -> None:
         """Stop the current run; a later one replaces it."""
@@ -122,12 +112,11 @@ def compact_if_many(
     care = Caretaker(table, "", "", storage_options=storage_options)
     sizes = _sizes(DeltaTable(table, storage_options=dict(storage_options)))
     if sum(size < _SMALL_BYTES for size in sizes) < least_files:
-        return Compacted(files=len(sizes), removed=0, added=0, deleted=0)
+        return Compacted(files=len(sizes))
     done = care.compact()
     deleted = 0 if kept_hours is None else len(care.vacuum(kept_hours=kept_hours))
     files = len(_sizes(DeltaTable(table, storage_options=dict(storage_options))))
-    removed, added = int(done["numFilesRemoved"]), int(done["numFilesAdded"])
-    return Compacted(files=files, removed=removed, added=added, deleted=deleted)
+    return Compacted(files=files, removed=int(done["numFilesRemoved"]), deleted=deleted)
 
 
 def _sizes(table: object) -> list[int]:

@@ -9,28 +9,20 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from haltline.streams.audit.reading import KafkaRecord
 from haltline.streams.audit.settings import AuditSettings
-from haltline.streams.kafka.broker_retry import answered
+from haltline.streams.kafka.broker_outage import IS_AWAY
+from haltline.streams.kafka.broker_retry import MOVING, answered
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.system import System
 
 _log = logging.getLogger(__name__)
 
-PASSING: Final = frozenset(
-    {
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._TRANSPORT,
-        KafkaError._TIMED_OUT,
-        KafkaError._RESOLVE,
+PASSING: Final = (
+    IS_AWAY
+    | MOVING
+    | {
         KafkaError._MAX_POLL_EXCEEDED,
-        KafkaError._UNKNOWN_PARTITION,
         KafkaError._UNKNOWN_TOPIC,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
         KafkaError.REBALANCE_IN_PROGRESS,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError.REQUEST_TIMED_OUT,
     }

@@ -1,7 +1,7 @@
 """SQL on an open audit table, and readable messages for the errors of its engine."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -12,10 +12,15 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from haltline.streams.audit import NoRecords, QueryFailed
 
-__all__ = ["TABLE", "NoRecords", "QueryFailed", "QueryResult", "answer", "arrow_answer", "open_table"]
+__all__ = ["TABLE", "NoRecords", "QueryFailed", "QueryResult", "answer", "arrow_answer", "in_order", "open_table"]
 
 TABLE: Final = "audit"
 """The table's name in SQL."""
+
+_AT_A_TIME: Final = 20_000
+
+Row = dict[str, Any]
+_Ask = Callable[[str], Iterable[Row]]
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _NO_COLUMN: Final = re.compile(r"No field named (.+?)\.(?: Did you mean '(.+?)'\?)?(?:.*Valid fields are (.+?)\.$)?")
@@ -67,6 +72,20 @@ def arrow_answer(table: DeltaTable, sql: str) -> Table:
     """Return the whole answer to one SELECT as an Arrow table. Raises QueryFailed."""
     schema, batches = _query(table, sql)
     return Table.from_batches(list(batches), schema=schema)
+
+
+def in_order(ask: _Ask, columns: str, where: str, first: int | None = None, end: int | None = None) -> Iterator[Row]:
+    """Yield the rows of one partition by offset, from `first` up to, not including, `end`: some at a time."""
+    while True:
+        behind = where if first is None else f'{where} AND "offset" >= {first:d}'
+        (least,) = ask(f'SELECT min("offset") AS "offset" FROM audit WHERE {behind}')
+        first = least["offset"]
+        if first is None or (end is not None and first >= end):
+            return
+        until = first + _AT_A_TIME if end is None else min(first + _AT_A_TIME, end)
+        part = f'{where} AND "offset" >= {first:d} AND "offset" < {until:d}'
+        yield from ask(f'SELECT {columns} FROM audit WHERE {part} ORDER BY "offset"')
+        first = until
 
 
 def _query(table: DeltaTable, sql: str) -> tuple[Schema, Iterator[RecordBatch]]:

@@ -1,6 +1,7 @@
 """The export of the audit, or a part of it: Parquet, CSV, JSON lines, CEF for a SIEM, or posts to a URL."""
 
 import csv
+import io
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
@@ -36,7 +37,13 @@ def write_file(uri: str, sql: str, out: BinaryIO, form: str, storage_options: Ma
         write_parquet(table, out)
         return int(table.num_rows)
     found = open_query(uri, storage_options).answer(sql)
-    return _LINES[form](found.names, map(_plain_row, found.rows), out)
+    if form == "csv":
+        out.write(_csv(found.names))
+    count, line = 0, _LINES[form]
+    for row in found.rows:
+        out.write(line(_plain_row(row)))
+        count += 1
+    return count
 
 
 def rows_of(uri: str, sql: str, storage_options: Mapping[str, str] | None = None) -> Iterator[Row]:
@@ -77,42 +84,16 @@ def _escaped(text: str, separator: str) -> str:
     return text.replace("\r", "").replace("\n", "\\n")
 
 
-def _csv(names: Sequence[str], rows: Iterable[Row], out: BinaryIO) -> int:
-    count = 0
-    writer = csv.writer(_Text(out))
-    writer.writerow(names)
-    for row in rows:
-        writer.writerow([orjson.dumps(v).decode() if isinstance(v, list) else v for v in row.values()])
-        count += 1
-    return count
+def _csv(cells: Iterable[Any]) -> bytes:
+    line = io.StringIO()
+    csv.writer(line).writerow([orjson.dumps(cell).decode() if isinstance(cell, list) else cell for cell in cells])
+    return line.getvalue().encode()
 
 
-def _lines(line: Callable[[Row], bytes]) -> "_Writer":
-    def write(_names: Sequence[str], rows: Iterable[Row], out: BinaryIO) -> int:
-        count = 0
-        for row in rows:
-            out.write(line(row) + b"\n")
-            count += 1
-        return count
-
-    return write
-
-
-class _Text:
-    """A text stream for `csv` over a binary one."""
-
-    def __init__(self, out: BinaryIO) -> None:
-        self._out = out
-
-    def write(self, text: str) -> int:
-        return self._out.write(text.encode())
-
-
-_Writer = Callable[[Sequence[str], Iterable[Row], BinaryIO], int]
-_LINES: Final[Mapping[str, _Writer]] = {
-    "csv": _csv,
-    "json": _lines(orjson.dumps),
-    "cef": _lines(lambda row: cef(row).encode()),
+_LINES: Final[Mapping[str, Callable[[Row], bytes]]] = {
+    "csv": lambda row: _csv(row.values()),
+    "json": lambda row: orjson.dumps(row) + b"\n",
+    "cef": lambda row: cef(row).encode() + b"\n",
 }
 
 

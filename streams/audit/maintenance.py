@@ -122,7 +122,7 @@ class Caretaker:
         for erasure in sorted(meant.keys() - done):
             finished = self._rows(f"summary = {literal(_ERASED_BY + erasure)}")
             # Differing rows are left for `verify` to report, and must not be signed.
-            if finished["rows"] and meant[erasure].get("digest", finished["digest"]) == finished["digest"]:
+            if finished["rows"] and meant[erasure]["digest"] == finished["digest"]:
                 erasure_statement = {"what": ERASURE, "id": erasure, **finished}
                 self._state(erasure_statement, f"{finished['rows']} rows had been erased by one who was interrupted")
 

@@ -71,16 +71,6 @@ QUESTIONS: Final[Mapping[str, Question]] = {
     WHERE kind IN ('approve', 'reject', 'ask') GROUP BY kind, "by"
   ORDER BY what, "count" DESC, code""",
     ),
-    "precision": Question(
-        "how often each rule was right, by what operators said last of its decisions",
-        f"""SELECT detector, sum(CASE WHEN said = 'confirmed' THEN 1 ELSE 0 END) AS confirmed,
-  sum(CASE WHEN said = 'false_alarm' THEN 1 ELSE 0 END) AS false_alarms,
-  round(avg(CASE WHEN said = 'confirmed' THEN 1.0 ELSE 0.0 END), 4) AS "precision"
-  FROM (SELECT decision_id, last_value(code ORDER BY timestamp_ms, "offset") AS said FROM chosen
-        WHERE kind = 'label' AND decision_id IS NOT NULL GROUP BY decision_id) AS labels
-  JOIN ({_DECISIONS}) AS decisions USING (decision_id)
-  WHERE said IN ('confirmed', 'false_alarm') GROUP BY detector ORDER BY "precision", detector""",
-    ),
     "operators": Question(
         "who asked for what",
         """SELECT "by", kind, scope, count(DISTINCT event_id) AS commands, max("timestamp") AS "last" FROM chosen

@@ -1,8 +1,7 @@
-"""The audit sink as a process, and in a thread of another one."""
+"""The audit sink as a process."""
 
 import gc
 import logging
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,6 +9,7 @@ from confluent_kafka import KafkaException
 from deltalake.exceptions import DeltaError
 
 from haltline.schemas.keys import BadKey
+from haltline.streams.audit import QueryFailed
 from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.sink import AuditSink
 from haltline.streams.audit.table import AuditTable, TableConflict
@@ -32,41 +32,14 @@ def run_audit(settings: AuditSettings, *, table: AuditTable | None = None) -> in
     try:
         with _seldom_collected(), telemetry(settings) as observer:
             sink = AuditSink(settings, table=table, observer=observer)
-            observer.follow(sink)
             with stopped_by_signals(sink.stop, "audit sink"):
                 sink.run()
-    except (AnotherLog, BadKey, TableConflict, KafkaException, DeltaError, OSError) as error:
+    except (AnotherLog, BadKey, QueryFailed, TableConflict, KafkaException, DeltaError, OSError) as error:
         _log.error(
             "audit sink: %s: %s (table %s, Kafka %s)", type(error).__name__, error, settings.table, settings.bootstrap
         )
         return EXIT_FAILED
     return EXIT_OK
-
-
-@contextmanager
-def running_audit(settings: AuditSettings, *, table: AuditTable | None = None) -> Iterator[AuditSink]:
-    """Run a sink in a thread during the block; when the block ends, it has written all that it read.
-
-    Its failure is raised at the end of the block.
-    """
-    sink = AuditSink(settings, table=table)
-    failures: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            sink.run()
-        except BaseException as error:  # raised again in the waiting thread
-            failures.append(error)
-
-    thread = threading.Thread(target=work, name="audit-sink")
-    thread.start()
-    try:
-        yield sink
-    finally:
-        sink.stop()
-        thread.join()
-        if failures:  # the cause, if the block failed because of it
-            raise failures[0]
 
 
 @contextmanager

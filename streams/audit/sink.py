@@ -4,25 +4,26 @@ Kafka's consumer group assigns the partitions and shows the lag; the offsets to 
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Set
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from haltline.streams.audit.compaction import Compactor
 from haltline.streams.audit.consuming import PASSING, client_config, consumer_config, kafka_records, watermarks
-from haltline.streams.audit.identity import LogIdentity
-from haltline.streams.audit.observer import SinkObserver
 from haltline.streams.audit.reading import Reader
 from haltline.streams.audit.redacting import Redaction
 from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.signing import load_signer
 from haltline.streams.audit.table import AuditTable, DeltaAuditTable
-from haltline.streams.audit.writer import AnotherLog, AuditWriter, Flushed, Place
+from haltline.streams.audit.telemetry import SinkTelemetry
+from haltline.streams.audit.writer import AnotherLog, AuditWriter, Place
 from haltline.streams.kafka.broker_outage import BrokerOutage
 from haltline.streams.kafka.topic_sets import is_copy
+from haltline.streams.runtime.metrics import Metrics
+from haltline.streams.runtime.topic_ids import TopicIds
 from haltline.streams.system import REAL, System
 
 _log = logging.getLogger(__name__)
@@ -34,8 +35,6 @@ _AT_MOST_TIMES: Final = 6
 """The most extensions of the wait, which bound it for a broker that is always slow."""
 _AT_ONCE: Final = 500
 _CONFIRM_WITHIN_S: Final = 1.0
-_GONE: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART})
-"""Errors of a deleted topic, whose buffered records can still be written."""
 
 
 class AuditSink:
@@ -49,12 +48,12 @@ class AuditSink:
         settings: AuditSettings,
         *,
         table: AuditTable | None = None,
-        observer: SinkObserver | None = None,
+        observer: SinkTelemetry | None = None,
         system: System = REAL,
     ) -> None:
         self._settings = settings
         self._system = system
-        self._observer = observer or SinkObserver()
+        self._observer = observer or SinkTelemetry(Metrics("audit"))
         self._writer = AuditWriter(
             table or DeltaAuditTable(settings.table, settings.storage_options),
             Reader(settings.topics, settings.sink, Redaction(settings.redact) if settings.redact else None),
@@ -82,17 +81,10 @@ class AuditSink:
         """When the oldest buffered record was read."""
         self._confirmed = True
         """Whether the broker reported its topics at the last flush."""
-        self.last_turn_s = system.monotonic()
-        """When the main loop last ran, for /healthz."""
 
     def stop(self) -> None:
         """Have `run` write its buffer and return. Safe in signal handlers and from other threads."""
         self._stop.set()
-
-    @property
-    def assigned(self) -> int:
-        """The number of partitions that this sink reads."""
-        return len(self._next)
 
     @property
     def buffered_rows(self) -> int:
@@ -105,7 +97,7 @@ class AuditSink:
         Raises:
             AnotherLog: the table was filled from another cluster or from a recreated topic.
             KafkaException: the cluster cannot be reached at the start, or refuses.
-            OSError, DeltaError, TableConflict: the table cannot be written.
+            OSError, DeltaError, QueryFailed, TableConflict: the table cannot be written.
 
         """
         self._meet_cluster()
@@ -119,7 +111,7 @@ class AuditSink:
             )
             while not self._stop.is_set():
                 message = consumer.poll(self._wait_s())
-                self.last_turn_s = self._system.monotonic()
+                self._observer.on_turn()
                 self._broker.look(consumer, self._settings.topics.actions)
                 if message is not None:
                     # And those already fetched, without waiting: librdkafka's queue bounds them.
@@ -140,11 +132,11 @@ class AuditSink:
         done = None if self._compactor is None else self._compactor.look()
         if done is None:
             return
-        if isinstance(done.what, Exception):
-            _log.warning("audit table: its small files were not put together, tried again later: %s", done.what)
-        elif done.what.removed:
-            _log.info("audit table: %s", done.what)
-        self._observer.on_compacted(done.what, done.seconds)
+        if done.failure:
+            _log.warning("audit table: its small files were not merged, tried again later: %s", done.failure)
+        elif done.removed:
+            _log.info("audit table: %s", done)
+        self._observer.on_compacted(done)
 
     def _take(self, consumer: Consumer, messages: Iterable[Message]) -> None:
         received, failed = list[Message](), list[tuple[Message, KafkaError]]()
@@ -202,38 +194,40 @@ class AuditSink:
         if not self._stop.is_set():  # it can retry, and do other work meanwhile
             within_s = min(within_s, _CONFIRM_WITHIN_S)
         topics = {place.topic for place in (*self._next, *self._newcomers)}
-        self._confirmed = self._confirm_topics(topics, within_s=within_s, passed_over=_GONE)
+        self._confirmed = self._confirm_topics(topics, within_s)
         if not self._confirmed:
             return False
         started_s = self._system.monotonic()
         flushed = self._writer.flush(self._system.time_ms(), closing=self._stop.is_set())
         self._waiting_since_s = None
-        self._tell(flushed, self._system.monotonic() - started_s)
+        self._observer.on_flushed(flushed, self._system.monotonic() - started_s)
+        if flushed.rows and self._compactor is not None:
+            self._compactor.wrote()
         if flushed.moved:
             _log.warning(
                 "audit table: another sink wrote %s; reading on from where it is",
                 ", ".join(f"{place} up to {offset}" for place, offset in sorted(flushed.moved.items())),
             )
-            self._displace(consumer, flushed.moved)
+            self._unplaced |= flushed.moved
+            self._leave(consumer, flushed.moved)
         self._show(consumer, {*flushed.committed, *self._passed})
         self._passed.clear()
         return True
 
-    def _confirm_topics(
-        self, topics: Set[str], *, within_s: float | None = None, passed_over: Set[int] = frozenset()
-    ) -> bool:
+    def _confirm_topics(self, topics: Set[str], within_s: float) -> bool:
         """Return whether the broker reported the topics' ids. Raises AnotherLog if one is not the topic that is read.
 
         Called when partitions are placed and before each commit: a recreated topic may be longer than the one that was
-        read, and then its records arrive without any error.
+        read, and then its records arrive without any error. The buffered records of a deleted one can still be written.
         """
         try:
-            marks = self._identity.of_topics(topics, within_s=within_s, passed_over=passed_over)
+            there = self._ids.of(topics, within_s)
         except KafkaException as error:
             self._pass_over(error, "which topics it has")
             return False
-        for app_id, number in marks.items():
-            self._writer.mark(app_id, number)
+        for name, topic in there.items():
+            if topic.id is not None:
+                self._writer.mark(f"{self._settings.sink}#{name}", topic.id)
         return True
 
     def _pass_over(self, error: KafkaException, what: str) -> None:
@@ -243,16 +237,6 @@ class AuditSink:
         if not self._broker.is_outage(error.args[0]):
             _log.warning("audit sink: the broker does not say %s, asks again: %s", what, error)
 
-    def _tell(self, flushed: Flushed, seconds: float) -> None:
-        if flushed.rows:
-            if self._compactor is not None:
-                self._compactor.wrote()
-            self._observer.on_commit(flushed.rows, seconds)
-        for topic, records in flushed.unreadable.items():
-            self._observer.on_unreadable(topic, records)
-        for topic, records in flushed.dropped.items():
-            self._observer.on_skipped(topic, records)
-
     def _show(self, consumer: Consumer, places: Iterable[Place]) -> None:
         """Commit the positions to the group, to show its lag. A failure loses nothing."""
         offsets = []
@@ -260,9 +244,7 @@ class AuditSink:
             if (following := self._next.get(place)) is None:
                 continue
             offsets.append(TopicPartition(*place, following))
-            _, end = consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
-            if end != OFFSET_INVALID:
-                self._observer.on_position(place, following, end, self._last_ms.get(place))
+            self._observer.on_position(place, following, self._last_ms.get(place))
         if not offsets:
             return
         try:
@@ -299,7 +281,8 @@ class AuditSink:
             # A partition whose next records are deleted is placed again: what was read before is written first.
             if self._writer.buffered_rows and not self._flush(consumer):
                 return
-            if not self._confirm_topics({place.topic for place in self._newcomers}):
+            topics = {place.topic for place in self._newcomers}
+            if not self._confirm_topics(topics, self._settings.answer_within_s):
                 return
             self._unplaced |= self._writer.assign(self._newcomers)
             self._newcomers = set()
@@ -317,12 +300,8 @@ class AuditSink:
         self._observer.on_assigned(frozenset(self._next))
         _log.info("audit sink: reads %d partitions", len(self._next))
 
-    def _displace(self, consumer: Consumer, written: Mapping[Place, int | None]) -> None:
-        """Stop reading these partitions until their new offsets are known."""
-        self._unplaced |= written
-        self._leave(consumer, written)
-
     def _leave(self, consumer: Consumer, places: Iterable[Place]) -> None:
+        """Stop reading these partitions until their offsets are known."""
         for place in places:
             self._next.pop(place, None)
         self._read_on(consumer)
@@ -389,10 +368,9 @@ class AuditSink:
 
     def _meet_cluster(self) -> None:
         settings = self._settings
-        self._identity = LogIdentity(
-            client_config(settings), settings.sink, settings.answer_within_s, system=self._system
-        )
-        for app_id, number in self._identity.of_cluster().items():
-            self._writer.mark(app_id, number)
-        if missing := sorted(set(settings.topics.all) - set(self._identity.topics)):
+        self._ids = TopicIds(client_config(settings), system=self._system)
+        cluster_id, there = self._ids.cluster(settings.answer_within_s)
+        if cluster_id:
+            self._writer.mark(f"{settings.sink}#cluster", cluster_id)
+        if missing := sorted(set(settings.topics.all) - there):
             _log.warning("audit sink: topics that are not there yet are read as soon as they are: %s", missing)

@@ -9,7 +9,6 @@ from deltalake import (
     ColumnProperties,
     CommitProperties,
     DeltaTable,
-    QueryBuilder,
     Transaction,
     WriterProperties,
     write_deltalake,
@@ -18,6 +17,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from haltline.streams.audit.chain import CHECKPOINTS
 from haltline.streams.audit.columns import INDEXED, PARTITION_COLUMN, SCHEMA, Block, Row, batches
+from haltline.streams.audit.engine import answer
 from haltline.streams.audit.query import literal
 
 
@@ -32,10 +32,7 @@ class OpenTable(Protocol):
         """Return the version that `app_id` last committed, or None if it never did."""
 
     def chain_ends(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], str]:
-        """Return the `chain_hash` of the row that covers these last offsets, by topic and partition.
-
-        Rows without a hash, from a release without chains, are left out.
-        """
+        """Return the `chain_hash` of the row that covers these last offsets, by topic and partition."""
 
     def last_signed(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
         """Return the offset that the last checkpoint covers, by topic and partition, if it reaches the given one."""
@@ -146,11 +143,11 @@ class OpenDeltaTable:
         """Return the `chain_hash` of the last row up to these offsets, by topic and partition.
 
         Raises:
-            OSError, DeltaError: it cannot be read.
+            QueryFailed: it cannot be read.
 
         """
         if not places or "chain_hash" not in [field.name for field in self._handle.schema().fields]:
-            return {}
+            return {}  # without rows that have a hash, from a release without chains
         found: dict[tuple[str, int], str] = {}
         for topic in sorted({topic for topic, _ in places}):
             found |= self._ends_of(
@@ -161,7 +158,6 @@ class OpenDeltaTable:
     def _ends_of(self, sink: str, topic: str, offsets: Mapping[int, int]) -> dict[tuple[str, int], str]:
         """Return the last row of each partition. Files that end before the least of the known ends are skipped."""
         least = min(offsets.values())
-        rows = QueryBuilder().register("audit", self._handle)
         where = f"sink = {literal(sink)} AND topic = {literal(topic)}"
         # The last row may cover more than its own offset, and then begins before it.
         ends: dict[tuple[str, int], str] = {}
@@ -170,11 +166,7 @@ class OpenDeltaTable:
                 'SELECT "partition", last_value(chain_hash ORDER BY "offset") AS "end" '
                 f'FROM audit WHERE {near} GROUP BY "partition"'
             )
-            for batch in rows.execute(sql):
-                for number in range(batch.num_rows):
-                    partition, end = (batch.column(name)[number].as_py() for name in ("partition", "end"))
-                    if end is not None:
-                        ends[topic, partition] = end
+            ends |= {(topic, row["partition"]): row["end"] for row in answer(self._handle, sql).rows}
             if offsets.keys() <= {partition for _, partition in ends}:
                 break
         return ends
@@ -183,7 +175,7 @@ class OpenDeltaTable:
         """Return the last signed offset, by topic and partition, if it is at or after the given one.
 
         Raises:
-            OSError, DeltaError: it cannot be read.
+            QueryFailed: it cannot be read.
 
         """
         if not places:
@@ -195,11 +187,11 @@ class OpenDeltaTable:
             'GROUP BY topic, "partition"'
         )
         found: dict[tuple[str, int], int] = {}
-        for batch in QueryBuilder().register("audit", self._handle).execute(sql):
-            for number in range(batch.num_rows):
-                topic, partition, last = (batch.column(name)[number].as_py() for name in ("topic", "partition", "last"))
-                found[topic.removesuffix(CHECKPOINTS), partition] = last
-        return {place: last for place, last in found.items() if last >= places.get(place, last + 1)}
+        for row in answer(self._handle, sql).rows:
+            place = row["topic"].removesuffix(CHECKPOINTS), row["partition"]
+            if place in places and row["last"] >= places[place]:
+                found[place] = row["last"]
+        return found
 
     def append(self, rows: Iterable[Row | Block], versions: Mapping[str, int]) -> None:
         """Add the rows and set the versions, in one commit. The handle cannot be used afterwards.

@@ -3,32 +3,31 @@
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Final
 
 from haltline.streams.audit.compaction import Compacted
-from haltline.streams.audit.observer import SinkObserver
 from haltline.streams.audit.settings import AuditSettings
-from haltline.streams.audit.sink import AuditSink
-from haltline.streams.audit.writer import Place
+from haltline.streams.audit.writer import Flushed, Place
 from haltline.streams.runtime.health import HealthServer, Partition, Verdict
 from haltline.streams.runtime.lag import LagWatch
 from haltline.streams.runtime.metrics import Metrics
+from haltline.streams.runtime.service import STUCK_AFTER_S, verdict_of_loop
 
 _log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S: Final = 5.0
 
 
-class SinkTelemetry(SinkObserver):
-    """Counts a sink's reports, and judges its health."""
+class SinkTelemetry:
+    """Counts the reports of a sink, which come from its thread, and judges its health."""
 
-    def __init__(self, metrics: Metrics, stuck_after_s: float) -> None:
+    def __init__(self, metrics: Metrics) -> None:
         self.port: int | None = None
         """The address at which it is served, once it is."""
-        self._stuck_after_s = stuck_after_s
-        self._sink: AuditSink | None = None
-        self._lag: dict[Place, int] = {}
+        self._last_turn_s = time.monotonic()
+        self._assigned_now = 0
         self._positions: Mapping[Partition, tuple[int, int | None]] = {}
         self._blind: BaseException | None = None
         self._rows = metrics.children("sink_rows_total")
@@ -43,54 +42,43 @@ class SinkTelemetry(SinkObserver):
         self._rebalances = metrics.counter("rebalances_total")
         self._assigned = metrics.gauge("assigned_partitions")
         self._ready = metrics.gauge("ready")
-        self._lag_records = metrics.gauge("consumer_lag_records")
-        self._committed = metrics.gauge("consumer_committed_offset")
 
-    def follow(self, sink: AuditSink) -> None:
-        """Set the sink to judge."""
-        self._sink = sink
+    def on_turn(self) -> None:
+        """Note that the main loop runs."""
+        self._last_turn_s = time.monotonic()
 
-    def on_commit(self, rows: Mapping[str, int], seconds: float) -> None:
-        """Count one commit, with rows by topic."""
-        for topic, count in rows.items():
-            self._rows[topic,].inc(count)
-        self._commits.inc()
-        self._commit_seconds.observe(seconds)
+    def on_flushed(self, flushed: Flushed, seconds: float) -> None:
+        """Count the rows of a flush, and what it dropped."""
+        for counter, counts in (
+            (self._rows, flushed.rows), (self._unreadable, flushed.unreadable), (self._skipped, flushed.dropped),
+        ):  # fmt: skip
+            for topic, count in counts.items():
+                counter[topic,].inc(count)
+        if flushed.rows:
+            self._commits.inc()
+            self._commit_seconds.observe(seconds)
 
     def on_skipped(self, topic: str, records: int) -> None:
         """Count records read and not written."""
         self._skipped[topic,].inc(records)
 
-    def on_unreadable(self, topic: str, records: int) -> None:
-        """Count records kept as bytes."""
-        self._unreadable[topic,].inc(records)
-
     def on_lost(self, place: Place, records: int) -> None:
         """Count offsets deleted before they were read."""
         self._lost[place.topic,].inc(records)
 
-    def on_position(self, place: Place, next_offset: int, end_offset: int, last_record_ms: int | None = None) -> None:
-        """Record the position of a partition."""
+    def on_position(self, place: Place, next_offset: int, last_record_ms: int | None = None) -> None:
+        """Record the position of a partition: its first offset not written, and the time of the last written record."""
         self._positions = {**self._positions, (place.topic, place.partition): (next_offset, last_record_ms)}
-        self._lag[place] = max(0, end_offset - next_offset)
-        self._lag_records.labels(place.topic, str(place.partition)).set(self._lag[place])
-        self._committed.labels(place.topic, str(place.partition)).set(next_offset)
 
-    def on_compacted(self, done: Compacted | Exception, seconds: float) -> None:
+    def on_compacted(self, done: Compacted) -> None:
         """Record the end of a compaction."""
-        if isinstance(done, Compacted):
-            self._compactions["done" if done.removed else "not needed",].inc()
+        self._compactions["failed" if done.failure else "done" if done.removed else "not needed",].inc()
+        if not done.failure:
             self._files.set(done.files)
-        else:
-            self._compactions["failed",].inc()
-        self._compaction_seconds.observe(seconds)
+        self._compaction_seconds.observe(done.seconds)
 
     def on_assigned(self, places: frozenset[Place]) -> None:
         """Record the sink's partitions. Other sinks report theirs."""
-        for place in self._lag.keys() - places:
-            del self._lag[place]
-            self._lag_records.remove(place.topic, str(place.partition))
-            self._committed.remove(place.topic, str(place.partition))
         kept = {(place.topic, place.partition) for place in places}
         self._positions = {at: position for at, position in self._positions.items() if at in kept}
         for topic in {place.topic for place in places}:
@@ -98,6 +86,7 @@ class SinkTelemetry(SinkObserver):
                 counter[topic,].inc(0)  # so that the first one shows as an increase
         if places:
             self._rebalances.inc()
+        self._assigned_now = len(places)
         self._assigned.set(len(places))
         self._ready.set(bool(places))
 
@@ -117,53 +106,42 @@ class SinkTelemetry(SinkObserver):
         """Report that end offsets are no longer followed, so that a lag would go unnoticed."""
         self._blind = failure
 
-    def verdict(self) -> Verdict:
+    def verdict(self, lag_records: int = 0) -> Verdict:
         """Return a verdict: alive while the main loop runs; ready while partitions are assigned too."""
-        silent_s = time.monotonic() - self._sink.last_turn_s if self._sink else 0.0
-        is_alive = silent_s < self._stuck_after_s
-        lag = dict(self._lag)
-        assigned = self._sink.assigned if self._sink else 0
-        reasons = []
-        if self._blind is not None:
-            reasons.append(f"the ends of partitions are not followed any more: {self._blind!r}")
-        if not is_alive:
-            reasons.append(f"the sink has not come round for {silent_s:.0f} s: the broker or the table does not answer")
-        if not assigned:
-            reasons.append("no partitions are assigned")
-        return Verdict(
-            alive=is_alive and self._blind is None,
-            ready=not reasons,
-            reasons=tuple(reasons),
-            partitions=assigned,
-            lag_records=sum(lag.values()),
-            stuck=(),
-        )
+        silent_s = time.monotonic() - self._last_turn_s
+        found = verdict_of_loop(silent_s, "sink", self._assigned_now)
+        if self._blind is None:
+            return replace(found, lag_records=lag_records)
+        reason = f"the ends of partitions are not followed any more: {self._blind!r}"
+        return replace(found, alive=False, ready=False, reasons=(reason, *found.reasons), lag_records=lag_records)
 
 
 @contextmanager
 def telemetry(settings: AuditSettings) -> Iterator[SinkTelemetry]:
     """Serve a sink's telemetry as set in the settings. Raises OSError when the port is not available."""
     metrics = Metrics("audit")
-    observer = SinkTelemetry(metrics, settings.stuck_after_s)
+    observer = SinkTelemetry(metrics)
     if settings.metrics_port is None:
         yield observer
         return
-    server = HealthServer(
-        settings.metrics_host, settings.metrics_port, verdict=observer.verdict, exposition=metrics.exposition
-    )
-    observer.port = server.port
-    _log.info("audit sink: serves /metrics, /healthz and /readyz on port %d", server.port)
     # The consumer's own end offsets come with its fetches, and do not change without them.
     watch = LagWatch(
         {**settings.client, "bootstrap.servers": settings.bootstrap},
         observer,
         metrics,
         interval_s=_LOOK_EVERY_S,
-        stuck_after_s=settings.stuck_after_s,
+        stuck_after_s=STUCK_AFTER_S,
         on_failure=observer.on_blind,
     )
-    try:
-        yield observer
-    finally:
-        watch.close()
-        server.close()
+
+    def verdict() -> Verdict:
+        return observer.verdict(watch.verdict().lag_records)
+
+    with closing(watch):
+        server = HealthServer(
+            settings.metrics_host, settings.metrics_port, verdict=verdict, exposition=metrics.exposition
+        )
+        with closing(server):
+            observer.port = server.port
+            _log.info("audit sink: serves /metrics, /healthz and /readyz on port %d", server.port)
+            yield observer

@@ -25,6 +25,7 @@ from haltline.streams.audit.chain import (
     CHECKPOINT,
     CHECKPOINTS,
     ERASED,
+    OF_KAFKA,
     STATEMENT,
     Digest,
     Head,
@@ -32,6 +33,7 @@ from haltline.streams.audit.chain import (
     lost_until,
     record_digest,
 )
+from haltline.streams.audit.engine import in_order
 from haltline.streams.audit.query import AuditQuery, QueryFailed, literal
 from haltline.streams.audit.reading import Reader
 from haltline.streams.audit.row_consistency import difference, left_of_erased, statement_difference
@@ -41,7 +43,6 @@ from haltline.streams.audit.statements import ERASURE, INTENDED, RETENTION, STAT
 Place = tuple[str, str, int]
 """Sink, topic, partition."""
 
-_AT_A_TIME: Final = 20_000
 _PARTITIONS_AT_ONCE: Final = 256
 
 
@@ -84,8 +85,6 @@ class Verification:
     """Rows whose content was deleted on purpose; their positions are proved."""
     unfinished: int = 0
     """Interrupted erasures without a statement of their rows' number. The next erasure adds it."""
-    counted: int = 0
-    """Erasures for which earlier releases recorded only the number of rows: exchanged rows would go unnoticed."""
     checkpoints: int = 0
     """The number of signed statements checked."""
     unsigned: int = 0
@@ -114,8 +113,8 @@ class _Erasure:
     intended: int = 0
     done: int | None = None
     dropped: int = 0
-    stated: list[str | None] = field(default_factory=list)
-    """Digests over its rows: as intended, as done, and after each retention; None from earlier releases."""
+    stated: list[str] = field(default_factory=list)
+    """Digests over its rows: as intended, as done, and after each retention."""
     seen: int = 0
     over: Digest = field(default_factory=Digest)
 
@@ -202,7 +201,7 @@ class Verifier:
     def _places(self) -> list[tuple[Place, int]]:
         counted = self._query.rows(
             'SELECT sink, "topic", "partition", count(*) AS "rows" FROM audit '
-            f"WHERE kind IS NULL OR kind NOT IN ('{CHECKPOINT}', '{STATEMENT}') "
+            f"WHERE {OF_KAFKA} "
             'GROUP BY sink, "topic", "partition" ORDER BY sink, "topic", "partition"'
         )
         return [((row["sink"], row["topic"], row["partition"]), row["rows"]) for row in counted]
@@ -210,10 +209,10 @@ class Verifier:
     def _statements(self) -> None:
         rows = self._query.iter_rows(f"SELECT * FROM audit WHERE kind IN ('{CHECKPOINT}', '{STATEMENT}')")
         for row in rows:
-            content = self._read(row["raw"], f"{row['topic']}", row["offset"])
-            if content is None:
-                continue
             try:
+                content = orjson.loads(row["raw"] or b"")
+                if not self._is_genuine(content, row["topic"], row["offset"]):
+                    continue
                 if what := statement_difference(row, content):
                     self._wrong(row["topic"], row["offset"], what)
                 self._statement(row["kind"], content)
@@ -229,32 +228,19 @@ class Verifier:
             self._checkpoint(content)
         elif content["what"] in {INTENDED, ERASURE}:
             erasure = self._erasures.setdefault(str(content["id"]), _Erasure())
-            erasure.stated.append(content.get("digest"))
+            erasure.stated.append(content["digest"])
             if content["what"] == INTENDED:
                 erasure.intended = int(content["rows"])
             else:
                 erasure.done = int(content["rows"])
         elif content["what"] == RETENTION:
-            for name, rows_dropped in content.get("erased", {}).items():
+            for name, rows_dropped in content["erased"].items():
                 erasure = self._erasures.setdefault(name, _Erasure())
                 erasure.dropped += int(rows_dropped)
-                erasure.stated.append(content.get("left", {}).get(name))
+                erasure.stated.append(content["left"][name])
             for kept in content["places"]:
                 place = (content["sink"], kept["topic"], kept["partition"])
                 self._begins.setdefault(place, []).append(Head(kept["offset"], kept["chain_hash"]))
-
-    def _read(self, raw: bytes | None, about: str, offset: int) -> dict[str, Any] | None:
-        try:
-            content = orjson.loads(raw or b"")
-        except orjson.JSONDecodeError:
-            self._wrong(about, offset, "expected a statement in JSON, got something else")
-            return None
-        if not isinstance(content, dict):
-            self._wrong(about, offset, f"expected a statement, got {content!r:.80}")
-            return None
-        if not self._is_genuine(content, about, offset):
-            return None
-        return content
 
     def _is_genuine(self, content: Mapping[str, Any], about: str, offset: int | None) -> bool:
         if self._key is None or is_genuine(content, self._key):
@@ -347,9 +333,7 @@ class Verifier:
         elif erasure.seen < erasure.done - erasure.dropped:
             missing = erasure.done - erasure.dropped - erasure.seen
             what = f"{missing} of the rows that it erased are gone"
-        if not what and None in erasure.stated:
-            self.found.counted += 1
-        elif not what and erasure.over.hexdigest() not in erasure.stated:
+        if not what and erasure.over.hexdigest() not in erasure.stated:
             what = "the rows that say that it erased them are not those that it stated: others are in their place"
         if what:
             self._wrong(STATEMENTS, None, f"erasure {statement}: {what}")
@@ -373,22 +357,8 @@ class Verifier:
     def _rows(self, place: Place) -> Iterator[dict[str, Any]]:
         """Yield the rows of a partition in order, in parts."""
         sink, topic, partition = place
-        where = (
-            f'sink = {literal(sink)} AND "topic" = {literal(topic)} AND "partition" = {partition:d} '
-            f"AND (kind IS NULL OR kind NOT IN ('{CHECKPOINT}', '{STATEMENT}'))"
-        )
-        (bounds,) = self._query.rows(f'SELECT min("offset") AS a, max("offset") AS z FROM audit WHERE {where}')
-        first = bounds["a"]
-        while first is not None and first <= bounds["z"]:
-            until = first + _AT_A_TIME
-            yield from self._query.iter_rows(
-                f'SELECT * FROM audit WHERE {where} AND "offset" >= {first:d} AND "offset" < {until:d} '
-                'ORDER BY "offset"'
-            )
-            (following,) = self._query.rows(
-                f'SELECT min("offset") AS a FROM audit WHERE {where} AND "offset" >= {until:d}'
-            )
-            first = following["a"]
+        at = f'sink = {literal(sink)} AND "topic" = {literal(topic)} AND "partition" = {partition:d}'
+        return in_order(self._query.iter_rows, "*", f"{at} AND {OF_KAFKA}")
 
     def _wrong(self, place: str, offset: int | None, what: str) -> bool:
         self.found.problems.append(Problem(place, offset, what))

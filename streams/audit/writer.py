@@ -8,7 +8,8 @@ from there.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
+from hashlib import sha256
 from typing import Final, NamedTuple
 
 from haltline.streams.audit.chain import Head, chained, chained_columns
@@ -54,8 +55,8 @@ class Flushed:
 class _Partition:
     written: int | None
     """The last offset in the table, as far as this writer knows."""
-    last: int | None
-    """The last offset in the table or the buffer."""
+    last: int
+    """The last offset in the table or the buffer; -1: there is none."""
     records: list[KafkaRecord] = field(default_factory=list)
     bytes: int = 0
     lost: list[tuple[int, int]] = field(default_factory=list)
@@ -71,34 +72,23 @@ _ATTEMPTS: Final = 20
 _RECORD_OVERHEAD_BYTES: Final = 300  # of the Python objects around a record
 
 
+@dataclass(eq=False)
 class AuditWriter:
-    """Buffers records of the assigned partitions, and writes them. One thread only.
+    """Buffers records of the assigned partitions, and writes them. One thread only."""
 
-    `marks` are numbers by app id that must be the same each time the table is written: they identify the cluster and
-    its topics. With `adopt`, differing numbers are replaced.
-    """
-
-    def __init__(
-        self,
-        table: AuditTable,
-        reader: Reader,
-        sink: str,
-        *,
-        marks: Mapping[str, int] | None = None,
-        adopt: bool = False,
-        signer: Signer | None = None,
-        sign_every: int = SIGN_EVERY,
-    ) -> None:
-        self._signer = signer
-        self._sign_every = sign_every
-        self._table = table
-        self._reader = reader
-        self._sink = sink
-        self._marks = dict(marks or {})
-        self._adopt = adopt
-        self._partitions: dict[Place, _Partition] = {}
-        self.buffered_rows = 0
-        self.buffered_bytes = 0
+    table: AuditTable
+    reader: Reader
+    sink: str
+    _: KW_ONLY
+    marks: dict[str, int] = field(default_factory=dict)
+    """Numbers by app id that must be the same each time the table is written: those of the cluster and its topics."""
+    adopt: bool = False
+    """Whether differing numbers are replaced."""
+    signer: Signer | None = None
+    sign_every: int = SIGN_EVERY
+    buffered_rows: int = field(default=0, init=False)
+    buffered_bytes: int = field(default=0, init=False)
+    _partitions: dict[Place, _Partition] = field(default_factory=dict, init=False)
 
     def assign(self, places: Iterable[Place]) -> dict[Place, int | None]:
         """Take partitions over. Returns the last offset in the table by partition, or None.
@@ -107,7 +97,7 @@ class AuditWriter:
             AnotherLog: the table was filled from another cluster or from a recreated topic.
 
         """
-        table = self._table.open()
+        table = self.table.open()
         self._new_marks(table)
         written = {place: table.version(self._app_id(place)) for place in places}
         self._begin(table, written)
@@ -119,16 +109,18 @@ class AuditWriter:
             self._drop(place)
             self._partitions.pop(place, None)
 
-    def mark(self, app_id: str, number: int) -> None:
-        """Add a number that must be the same each time, while partitions are held.
+    def mark(self, app_id: str, identity: str) -> None:
+        """Add an id that must be the same each time, while partitions are held.
 
         Raises:
-            AnotherLog: it differs, and partitions are held that were read under the other number.
+            AnotherLog: it differs, and partitions are held that were read under the other id.
 
         """
-        if self._partitions and (known := self._marks.get(app_id, number)) != number:
+        # 63 bits of it: the version of a table's transaction is a signed 64-bit number.
+        number = int.from_bytes(sha256(identity.encode()).digest()[:8]) >> 1
+        if self._partitions and (known := self.marks.get(app_id, number)) != number:
             raise _another_log(app_id, known, number)
-        self._marks[app_id] = number
+        self.marks[app_id] = number
 
     def add(self, record: KafkaRecord) -> bool:
         """Buffer a record. Returns False if its partition is not held, or it is already included."""
@@ -139,7 +131,7 @@ class AuditWriter:
         partition = self._partitions.get(place)
         if partition is None:
             return ()
-        last, taken = -1 if partition.last is None else partition.last, list[KafkaRecord]()
+        last, taken = partition.last, list[KafkaRecord]()
         for record in records:
             if record.offset > last:
                 last = record.offset
@@ -172,7 +164,7 @@ class AuditWriter:
         dropped: Counter[str] = Counter()
         for attempt in range(1, _ATTEMPTS + 1):
             # 1. A new handle for each try: what is compared on it is committed on it.
-            table = self._table.open()
+            table = self.table.open()
             marks = self._new_marks(table)
             # 2. Compare each partition with this writer's position.
             elsewhere = self._moved(table)
@@ -182,12 +174,14 @@ class AuditWriter:
             moved |= elsewhere
             # 3. Rows and versions in one commit; the table refuses it if 2 no longer holds.
             written = {
-                place: p for place, p in self._partitions.items() if p.records or p.lost or (closing and self._signs(p))
+                place: p
+                for place, p in self._partitions.items()
+                if p.records or p.lost or (closing and self.signer is not None and p.unsigned)
             }
             if not written:
                 return Flushed({}, moved, {}, {}, dropped)
             counts, unreadable = Counter[str](), Counter[str]()
-            versions = {self._app_id(place): _last(place, p) for place, p in written.items() if p.records or p.lost}
+            versions = {self._app_id(place): p.last for place, p in written.items() if p.records or p.lost}
             chains = {place: _Chain(p.head, p.unsigned) for place, p in written.items()}
             rows = self._rows(written, chains, now_ms, counts, unreadable, closing=closing)
             try:
@@ -199,10 +193,10 @@ class AuditWriter:
         # 4. Only now is it committed.
         for place, partition in written.items():
             self._drop(place)
-            partition.written = _last(place, partition)
+            partition.written = partition.last
             partition.head, partition.unsigned = chains[place].head, chains[place].unsigned
         return Flushed(
-            committed={place: _last(place, p) for place, p in written.items()},
+            committed={place: p.last for place, p in written.items()},
             moved=moved,
             rows=counts,
             unreadable=unreadable,
@@ -214,24 +208,21 @@ class AuditWriter:
         versions = {place: table.version(self._app_id(place)) for place in self._partitions}
         return {place: v for place, v in versions.items() if v != self._partitions[place].written}
 
-    def _signs(self, partition: _Partition) -> bool:
-        return self._signer is not None and partition.unsigned > 0
-
     def _begin(self, table: OpenTable, written: Mapping[Place, int | None]) -> None:
         """Continue after these offsets, with the chains that end there."""
-        ends = table.chain_ends(self._sink, {place: last for place, last in written.items() if last is not None})
-        signed = table.last_signed(self._sink, self._after(written)) if self._signer is not None else {}
+        ends = table.chain_ends(self.sink, {place: last for place, last in written.items() if last is not None})
+        # After a statement before these offsets, another one is due in any case.
+        due: dict[tuple[str, int], int] = {
+            place: max(last - self.sign_every, 0) for place, last in written.items() if last is not None
+        }
+        signed = table.last_signed(self.sink, due) if self.signer is not None else {}
         for place, last in written.items():
             self._drop(place)
             end = ends.get(place)
             head = Head(last, end) if last is not None and end is not None else None
             # Offsets are counted instead of rows: signing too early is better than never.
-            unsigned = 0 if head is None else min(head.offset - signed.get(place, -1), self._sign_every)
-            self._partitions[place] = _Partition(last, last, head=head, unsigned=unsigned)
-
-    def _after(self, written: Mapping[Place, int | None]) -> dict[tuple[str, int], int]:
-        """Return the offset from which a signed statement counts: after an earlier one, another is due in any case."""
-        return {place: max(last - self._sign_every, 0) for place, last in written.items() if last is not None}
+            unsigned = 0 if head is None else min(head.offset - signed.get(place, -1), self.sign_every)
+            self._partitions[place] = _Partition(last, -1 if last is None else last, head=head, unsigned=unsigned)
 
     def _rows(
         self,
@@ -250,29 +241,29 @@ class AuditWriter:
         for place, partition in sorted(partitions.items()):
             chain = chains[place]
             for first, last in partition.lost:
-                row = self._reader.lost(*place, first, last, now_ms)
+                row = self.reader.lost(*place, first, last, now_ms)
                 chain.add(row, until=last)
                 yield row
             for start in range(0, len(partition.records), BLOCK_ROWS):
-                block = self._reader.block(partition.records[start : start + BLOCK_ROWS], now_ms)
+                block = self.reader.block(partition.records[start : start + BLOCK_ROWS], now_ms)
                 if errors := block.columns.get("decode_error"):
                     unreadable[place.topic] += sum(error is not None for error in errors)
                 chain.extend(block)
                 yield block
             counts[place.topic] += len(partition.lost) + len(partition.records)
-            due = chain.unsigned >= (1 if closing else self._sign_every)
-            if self._signer is not None and chain.head is not None and due:
+            due = chain.unsigned >= (1 if closing else self.sign_every)
+            if self.signer is not None and chain.head is not None and due:
                 chain.unsigned = 0
-                row = checkpoint(self._signer, self._sink, place, chain.head, now_ms)
+                row = checkpoint(self.signer, self.sink, place, chain.head, now_ms)
                 counts[row["topic"]] += 1
                 yield row
 
     def _new_marks(self, table: OpenTable) -> dict[str, int]:
-        there = {app_id: table.version(app_id) for app_id in self._marks}
+        there = {app_id: table.version(app_id) for app_id in self.marks}
         for app_id, number in there.items():
-            if number is not None and number != self._marks[app_id] and not self._adopt:
-                raise _another_log(app_id, number, self._marks[app_id])
-        return {app_id: number for app_id, number in self._marks.items() if there[app_id] != number}
+            if number is not None and number != self.marks[app_id] and not self.adopt:
+                raise _another_log(app_id, number, self.marks[app_id])
+        return {app_id: number for app_id, number in self.marks.items() if there[app_id] != number}
 
     def _drop(self, place: Place) -> None:
         partition = self._partitions.get(place)
@@ -285,7 +276,7 @@ class AuditWriter:
         partition.lost = []
 
     def _app_id(self, place: Place) -> str:
-        return f"{self._sink}-{place.topic}-{place.partition}"
+        return f"{self.sink}-{place.topic}-{place.partition}"
 
 
 @dataclass
@@ -311,12 +302,6 @@ def _another_log(app_id: str, expected: int, got: int) -> AnotherLog:
         "offsets mean other records now. Use another table or another sink name to read it from its "
         "start, or adopt it when it is the same log after a move"
     )
-
-
-def _last(place: Place, partition: _Partition) -> int:
-    if partition.last is None:
-        raise RuntimeError(f"audit writer: {place}: expected a last offset of what is buffered, got none")
-    return partition.last
 
 
 def _size_bytes(records: Sequence[KafkaRecord]) -> int:

@@ -9,7 +9,7 @@ import sys
 import time
 
 from haltline.interventions.agent import Guard, GuardSettings, Task
-from haltline.streams.demo.agent_kit import EXIT_STOPPED, Outcome, Step, attempt, catalogue, emit, hear
+from haltline.streams.demo.agent_kit import EXIT_STOPPED, attempt, catalogue, hear, say
 from haltline.streams.demo.catalogue import COPY, GONE, STUCK
 
 BRITTLE = f"remove the stale asset {STUCK}, retry until it is gone"
@@ -35,7 +35,7 @@ def work(guard: Guard, *, cured: bool, pause_s: float) -> int:
         if attempt(delete_asset, COPY) != GONE or (found := attempt(list_assets)) is None:
             return EXIT_STOPPED
         if STUCK in found.split():
-            emit(Step(Outcome.MESSAGE, f"{STUCK} is still there; reported to its owner, not deleted again"))
+            say(f"{STUCK} is still there; reported to its owner, not deleted again")
         return 0
 
     while (answer := attempt(delete_asset, STUCK)) is not None:
@@ -47,7 +47,7 @@ def work(guard: Guard, *, cured: bool, pause_s: float) -> int:
     attempt(delete_asset, STUCK)
     attempt(drop_table, STUCK)
     attempt(list_assets)
-    emit(Step(Outcome.MESSAGE, "nothing works any more, I give up"))
+    say("nothing works any more, I give up")
     return EXIT_STOPPED
 
 
@@ -60,7 +60,7 @@ def main() -> int:
     goal = CURED if options.cured else BRITTLE
     settings = GuardSettings.from_env(mode="blocking", task=Task(goal=goal))
     with Guard(settings, on_advice=hear) as guard:
-        emit(Step(Outcome.MESSAGE, f"my task: {goal}"))
+        say(f"my task: {goal}")
         return work(guard, cured=options.cured, pause_s=options.pause_s)
 
 

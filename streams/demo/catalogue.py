@@ -29,7 +29,7 @@ class Request:
 
 
 class Catalogue(AbstractContextManager["Catalogue", None]):
-    """Serves GET /assets and DELETE /assets/ID on loopback, in threads, until `close`."""
+    """Serves GET /assets and DELETE /assets/ID on loopback, in threads, until the end of its block."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -39,22 +39,15 @@ class Catalogue(AbstractContextManager["Catalogue", None]):
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:  # the name that http.server calls
-                self._answer(*catalogue._get(self._asset()))
-
-            def do_DELETE(self) -> None:  # the name that http.server calls
-                self._answer(*catalogue._delete(self._asset()))
-
-            def _asset(self) -> str:
-                return self.path.removeprefix("/assets").removeprefix("/")
-
-            def _answer(self, status: HTTPStatus, message: str) -> None:
-                catalogue._note(Request(self.command, self._asset(), message))
-                body = json.dumps({"message": message}).encode()
-                self.send_response(status)
+                asset = self.path.removeprefix("/assets").removeprefix("/")
+                body = json.dumps({"message": catalogue._answer(self.command, asset)}).encode()
+                self.send_response(HTTPStatus.OK)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
+
+            do_DELETE = do_GET  # noqa: N815  # the name that http.server calls
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class's names
                 """Print nothing: `requests` has what arrived."""
@@ -72,29 +65,18 @@ class Catalogue(AbstractContextManager["Catalogue", None]):
             return tuple(self._requests)
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
-    def _get(self, asset_id: str) -> tuple[HTTPStatus, str]:
-        if asset_id:
-            return HTTPStatus.NOT_FOUND, "assets are listed, not shown one by one"
+    def _answer(self, method: str, asset_id: str) -> str:
         with self._lock:
-            return HTTPStatus.OK, " ".join(sorted(self._assets))
-
-    def _delete(self, asset_id: str) -> tuple[HTTPStatus, str]:
-        with self._lock:
-            if asset_id == STUCK:
-                return HTTPStatus.OK, STILL_THERE
-            if asset_id in self._assets:
-                self._assets.remove(asset_id)
-                return HTTPStatus.OK, GONE
-            return HTTPStatus.NOT_FOUND, "no such asset"
-
-    def _note(self, request: Request) -> None:
-        with self._lock:
-            self._requests.append(request)
+            if method == "GET":
+                answer = " ".join(sorted(self._assets))
+            elif asset_id == STUCK:
+                answer = STILL_THERE
+            else:
+                answer = GONE if asset_id in self._assets else "no such asset"
+                self._assets.discard(asset_id)
+            self._requests.append(Request(method, asset_id, answer))
+            return answer

@@ -14,7 +14,7 @@ from haltline.schemas import wire
 from haltline.schemas.control import ControlRecord
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.topics import Topics
-from haltline.streams.demo.agent_kit import URL_VARIABLE, Outcome, Step, steps
+from haltline.streams.demo.agent_kit import REPORT, URL_VARIABLE
 from haltline.streams.demo.catalogue import STAGING, Catalogue
 from haltline.streams.kafka.log_reader import LogReader
 from haltline.streams.local.embedded_broker import FETCH_WAIT_MS, EmbeddedBroker
@@ -23,9 +23,8 @@ from haltline.streams.local.system import start_audit, start_worker, wait_until_
 
 OPERATOR: Final = "ada"
 AGENT_WITHIN_S: Final = 90.0
-"""The time limit of an agent: far more than it needs, for a busy machine."""
+"""The time limit of an agent or a command: far more than it needs, for a busy machine."""
 
-_COMMAND_WITHIN_S = 60.0
 _VERDICT_BUDGET_S = 10.0
 _SHOWN_CHARS = 48
 _STYLES = {"agent": "cyan", "catalogue": "blue", "haltline": "magenta", "operator": "green", "system": "dim"}
@@ -36,24 +35,30 @@ class Agent:
 
     def __init__(self, child: Child) -> None:
         self.child = child
-        self.shown = 0
-        """The number of its steps that were printed."""
+        self._seen = 0
 
     @property
-    def steps(self) -> list[Step]:
-        """Return its reported steps so far."""
+    def reports(self) -> list[str]:
+        """Return its reported lines so far."""
         output = self.child.log_file.read_text(encoding="utf-8", errors="replace")
-        return list(steps(output[: output.rfind("\n") + 1]))
+        lines = output[: output.rfind("\n") + 1].splitlines()
+        return [line.removeprefix(REPORT) for line in lines if line.startswith(REPORT)]
+
+    def unseen(self) -> list[str]:
+        """Return the reported lines since the last call."""
+        news = self.reports[self._seen :]
+        self._seen += len(news)
+        return news
 
     @property
-    def refused(self) -> list[Step]:
+    def refused(self) -> list[str]:
         """Return the refused calls."""
-        return [step for step in self.steps if step.outcome is Outcome.REFUSED]
+        return [line for line in self.reports if " REFUSED (" in line]
 
     @property
-    def answered(self) -> list[Step]:
+    def answered(self) -> list[str]:
         """Return the executed calls."""
-        return [step for step in self.steps if step.outcome is Outcome.ANSWERED]
+        return [line for line in self.reports if ") -> " in line]
 
 
 class Stage:
@@ -72,10 +77,8 @@ class Stage:
         self._children = children
         self._topics = Topics()
         self._reader = LogReader(bootstrap, [self._topics.interventions, self._topics.control])
-        self._agents: list[Agent] = []
+        self._agent: Agent | None = None
         self._requests_shown = 0
-        self._shown: set[str] = set()
-        """Reasons of refusals, each printed once."""
         self._began_s = time.monotonic()
 
     def close(self) -> None:
@@ -98,8 +101,8 @@ class Stage:
         self._console.print(Text(what))
         self._console.print()
 
-    def start_agent(self, name: str, module: str, session_id: str, *options: str) -> Agent:
-        """Start a sample agent in its own process."""
+    def run_agent(self, name: str, module: str, session_id: str, *options: str) -> Agent:
+        """Start a sample agent in its own process and wait for its end."""
         command = " ".join(("python", "-m", f"haltline.streams.demo.{module}", *options))
         self.say("system", f"{command}   # session {session_id}")
         environment = {
@@ -109,16 +112,9 @@ class Stage:
             "HALTLINE_BUDGET_S": str(_VERDICT_BUDGET_S),
             URL_VARIABLE: self.catalogue.url,
         }
-        child = self._children.start_module(
-            name, f"haltline.streams.demo.{module}", options, env=environment, must_run=False
-        )
-        self._agents.append(Agent(child))
-        return self._agents[-1]
-
-    def run_agent(self, name: str, module: str, session_id: str, *options: str) -> Agent:
-        """Start a sample agent and wait for its end."""
-        agent = self.start_agent(name, module, session_id, *options)
-        self.wait(lambda: agent.child.exit_code is not None, f"the end of {name}", within_s=AGENT_WITHIN_S)
+        module = f"haltline.streams.demo.{module}"
+        agent = self._agent = Agent(self._children.start_module(name, module, options, env=environment, must_run=False))
+        self._wait_for(agent.child, name)
         self.pump()
         return agent
 
@@ -126,15 +122,15 @@ class Stage:
         """Run an operator's command as a person would. Returns its exit code."""
         shown = " ".join(f"'{argument}'" if not argument or " " in argument else argument for argument in arguments)
         self.say("operator", f"$ haltline {shown}")
-        child = self._children.start_module(
-            name, "haltline.cli", [*arguments, "--bootstrap", self.bootstrap], must_run=False
-        )
-        self.wait(
-            lambda: child.exit_code is not None, f"the end of haltline {arguments[0]}", within_s=_COMMAND_WITHIN_S
-        )
+        options = [*arguments, "--bootstrap", self.bootstrap]
+        child = self._children.start_module(name, "haltline.cli", options, must_run=False)
+        self._wait_for(child, f"haltline {arguments[0]}")
         for line in child.log_file.read_text(encoding="utf-8", errors="replace").splitlines():
             self.say("operator", f"  {line}")
         return child.exit_code or 0
+
+    def _wait_for(self, child: Child, name: str) -> None:
+        self.wait(lambda: child.exit_code is not None, f"the end of {name}", within_s=AGENT_WITHIN_S)
 
     def wait(self, condition: Callable[[], object], what: str, *, within_s: float) -> None:
         """Wait for a condition, and print what happens meanwhile. Raises TimedOut or ChildDied."""
@@ -148,7 +144,7 @@ class Stage:
     def pump(self) -> None:
         """Read and print the calls, decisions and requests since the last call."""
         # Read from the last link of the chain to the first, printed from the first to the last: causes come first.
-        news = [(agent, agent.steps[agent.shown :]) for agent in self._agents]
+        reports = self._agent.unseen() if self._agent is not None else []
         requests = self.catalogue.requests[self._requests_shown :]
         while (message := self._reader.poll(0.02)) is not None:
             if message.topic() == self._topics.interventions:
@@ -158,20 +154,9 @@ class Stage:
         self._requests_shown += len(requests)
         for request in requests:
             if request.asset_id not in STAGING:  # the agent's own report of these is enough
-                self.say("catalogue", f"{request.method} /assets/{request.asset_id} -> {_cut(request.answer)}")
-        for agent, steps_ in news:
-            agent.shown += len(steps_)
-            for step in steps_:
-                self.say("agent", self._text_of(step))
-
-    def _text_of(self, step: Step) -> str:
-        if step.outcome is Outcome.ADVISED:
-            return f"hears ({step.code}): {step.text}"
-        if step.outcome is Outcome.REFUSED:
-            again = step.text in self._shown
-            self._shown.add(step.text)
-            return f"{step.call} REFUSED ({step.code})" + ("" if again else f": {step.text}")
-        return f"{step.call} -> {_cut(step.text)}" if step.call else f"says: {step.text}"
+                self.say("catalogue", f"{request.method} /assets/{request.asset_id} -> {request.answer[:_SHOWN_CHARS]}")
+        for line in reports:
+            self.say("agent", line)
 
     def _take_decision(self, decision: Decision) -> None:
         self.decisions.append(decision)
@@ -189,10 +174,6 @@ class Stage:
         elif key not in self.control:
             self.say("haltline", f"{key} is {record.state} ({record.code})")
         self.control[key] = record
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]} ..."
 
 
 @contextmanager

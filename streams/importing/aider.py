@@ -1,4 +1,4 @@
-"""aider: the chats of a project in one Markdown file, which tells neither results of commands nor times of steps."""
+"""aider: the chats of a project in one Markdown file, without results of commands and times of steps."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from haltline.streams.importing.reading import Source
 from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
 from haltline.streams.importing.values import moment
@@ -24,14 +25,14 @@ _FACTORS: Final = {"k": 1_000, "M": 1_000_000}
 
 
 def is_history(path: Path) -> bool:
-    """Whether the file is one. Raises OSError when it cannot be read."""
+    """Return whether the file is a history of aider. Raises OSError when it cannot be read."""
     with path.open("rb") as file:
         return file.read(_HEAD_BYTES).lstrip().startswith(_BEGINS.encode())
 
 
-def parts(path: Path) -> Iterator[Part]:
-    """Its chats, each named by the moment at which it began."""
-    with path.open("rb") as file:
+def parts(source: Source) -> Iterator[Part]:
+    """Yield the chats, each named by its start time."""
+    with source.path.open("rb") as file:
         lines = [line.decode(errors="replace").rstrip() for line in file]
     begins = [number for number, line in enumerate(lines) if line.startswith(_BEGINS)]
     for begin, end in pairwise([*begins, len(lines)]):
@@ -40,7 +41,7 @@ def parts(path: Path) -> Iterator[Part]:
 
 
 def _steps(lines: Iterable[str], began_ms: int | None) -> Iterator[Step]:
-    """The steps; only the first has a time, which is that of the machine, taken for UTC."""
+    """Yield the steps; only the first has a time, the local time of the machine, which is read as UTC."""
     calls, model, is_prompt = 0, "", False
     written: list[str] = []
     answer = ""
@@ -78,7 +79,7 @@ def _steps(lines: Iterable[str], began_ms: int | None) -> Iterator[Step]:
 
 
 def _number(text: str | None) -> int:
-    """Of `4.2k`."""
+    """Return the number of a text such as `4.2k`."""
     if not text:
         return 0
     factor = _FACTORS.get(text[-1], 1)

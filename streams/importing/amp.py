@@ -1,35 +1,37 @@
 """Amp: a thread as one JSON value, with messages in Anthropic's form and a `run` for each result."""
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 from haltline.interventions.agent.integrations.any_json import text_of_blocks
 from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import proposals, text_of
-from haltline.streams.importing.reading import Content
+from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
-from haltline.streams.importing.values import count, inside, moment, moment_of_ms, objects
+from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
+from haltline.streams.importing.values import inside, moment, moment_of_ms, objects
 
+_TOKENS = TokenNames(
+    "inputTokens cacheCreationInputTokens cacheReadInputTokens", "outputTokens", "cacheReadInputTokens"
+)
 _REFUSED = frozenset({"cancelled", "rejected-by-user"})
 
 
 def shows(content: Content) -> bool:
-    """Whether this is such a thread."""
+    """Return whether the file is a thread of Amp."""
     whole = content.value
     return str(inside(whole, "id")).startswith("T-") and isinstance(inside(whole, "messages"), list)
 
 
-def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
-    """The thread."""
-    for whole in lines:
+def parts(source: Source) -> Iterator[Part]:
+    """Yield the thread."""
+    for whole in source.lines:
         named = whole.get("id")
         yield Part(named, _steps(whole))
 
 
 def _steps(whole: dict[str, Any]) -> Iterator[Step]:
-    """Only the user's prompts and the turns have a time; a result has that of its turn."""
+    """Yield the steps. Only prompts and turns have a time; a result gets the time of its turn."""
     time_ms = moment_of_ms(whole.get("created"))
     for message in objects(whole.get("messages")):
         sent, used = inside(message, "meta", "sentAt"), message.get("usage")
@@ -41,10 +43,7 @@ def _steps(whole: dict[str, Any]) -> Iterator[Step]:
             if not results and text_of(message.get("content")):
                 yield prompted(time_ms)
         elif message.get("role") == "assistant":
-            cached = count(inside(used, "cacheReadInputTokens"))
-            new = count(inside(used, "inputTokens")) + count(inside(used, "cacheCreationInputTokens"))
-            usage, model = usage_of(new + cached, inside(used, "outputTokens"), cached=cached), inside(used, "model")
-            yield from turn(usage, model, text_of(message.get("content")), time_ms)
+            yield from turn(tokens(used, _TOKENS), inside(used, "model"), text_of(message.get("content")), time_ms)
             for call in proposals(message.get("content")):
                 yield proposed(call.call_id, call.name, call.args, time_ms)
 

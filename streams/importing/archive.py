@@ -1,4 +1,4 @@
-"""The files within a zip archive, with bounds: Inspect writes its logs as one, each sample packed with Zstandard."""
+"""A reader of zip archives with size limits, also for files compressed with Zstandard, as in logs of Inspect."""
 
 import struct
 import zipfile
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import IO, Final, Self, cast
 
 MAX_MEMBER_BYTES: Final = 256 * 2**20
-"""Of one file within an archive, unpacked; a log has a file for each sample."""
+"""The size limit of one decompressed file; a log has a file for each sample."""
 MAX_TOTAL_BYTES: Final = 32 * 2**30
-"""Of all files that are unpacked out of one archive: equal bytes take hardly any place when they are packed."""
+"""The size limit of all decompressed files of one archive: repeated bytes compress to almost nothing."""
 MAX_MEMBERS: Final = 100_000
 _ZSTANDARD = 93
 _MAX_WINDOW_BYTES = 128 * 2**20
@@ -19,23 +19,24 @@ _CHUNK_BYTES = 2**20
 
 
 class NotUnpacked(Exception):
-    """An archive, or a file within it, that cannot be unpacked: what was expected and what was given."""
+    """An archive or a file in it cannot be decompressed: what was expected and what was given."""
 
 
 class _Damaged(Exception):
-    """What was packed with Zstandard is not whole."""
+    """Data compressed with Zstandard is damaged or incomplete."""
 
 
-def is_archive(head: bytes) -> bool:
-    """Whether a file that begins so is a zip archive."""
-    return head[:4] in (b"PK\x03\x04", b"PK\x05\x06")
+def is_archive(path: Path) -> bool:
+    """Whether the file is a zip archive. Raises OSError when it cannot be read."""
+    with path.open("rb") as file:
+        return file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
 
 
 class Archive:
     """An open archive; to be used in a `with` block. Its directory is read once."""
 
     def __init__(self, path: Path) -> None:
-        """Raises NotUnpacked when it is no whole archive, has too many files, or some that share bytes."""
+        """Raises NotUnpacked for a damaged archive, and for one with too many files or with files that share bytes."""
         self._path = path
         self._left = MAX_TOTAL_BYTES
         try:
@@ -61,14 +62,14 @@ class Archive:
 
     @property
     def names(self) -> list[str]:
-        """The names of the files within, each once."""
+        """The names of its files, each once."""
         return list(dict.fromkeys(self._zip.namelist()))
 
     def unpacked(self, name: str) -> bytes:
-        """One file within: at most MAX_MEMBER_BYTES of it, and MAX_TOTAL_BYTES of all that were asked for.
+        """Return the content of one file: at most MAX_MEMBER_BYTES, and MAX_TOTAL_BYTES for all requested files.
 
         Raises:
-            NotUnpacked: it is packed in a way that is not known, damaged, or larger.
+            NotUnpacked: it is damaged or larger, or its compression is unknown.
 
         """
         try:
@@ -102,7 +103,7 @@ def _other(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
 
 
 def _zstandard(path: Path, info: zipfile.ZipInfo) -> Iterator[bytes]:
-    """Python's own zip reader has Zstandard from 3.14 on."""
+    """Yield the content of a file compressed with Zstandard, which Python's zip reader supports from 3.14 on."""
     try:
         import zstandard  # noqa: PLC0415  # an agent installs haltline without it
     except ModuleNotFoundError:
@@ -124,7 +125,7 @@ def _zstandard(path: Path, info: zipfile.ZipInfo) -> Iterator[bytes]:
 
 
 class _Bounded:
-    """So many bytes of a file; has what the decompressor calls."""
+    """The next bytes of a file up to a number, with the method that the decompressor calls."""
 
     def __init__(self, file: IO[bytes], left: int) -> None:
         self._file, self._left = file, left

@@ -1,4 +1,4 @@
-"""Claude Code: its transcripts, and what `--output-format stream-json` printed."""
+"""Claude Code: its transcripts, and the output of `--output-format stream-json`."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -10,23 +10,30 @@ from haltline.interventions.agent.integrations.claude_code.messages import (
     text_of,
     tools_of,
 )
+from haltline.streams.importing.reading import Content, Source
+from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn
 from haltline.streams.importing.values import inside, moment, text
 
 _MESSAGES = ("assistant", "user")
-"""Lines of other types can repeat a message: a request to the model has the results of the turn before."""
+"""Lines of other types can repeat a message: a request to the model contains the results of the previous turn."""
 _OWN = ("isMeta", "isCompactSummary")
-"""Marks of lines that Claude Code wrote in the user's name."""
+"""Fields of lines that Claude Code itself wrote as the user."""
 
 
-def session_of(lines: Iterable[dict[str, Any]]) -> str | None:
-    """The session that the lines name."""
-    named = (line.get("sessionId") or line.get("session_id") for line in lines)
-    return next((name for name in named if isinstance(name, str) and name), None)
+def shows(content: Content) -> bool:
+    """Return whether the file has lines of Claude Code."""
+    return any(line.get("type") in _MESSAGES and isinstance(line.get("message"), dict) for line in content.head)
 
 
-def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
-    """What each line says; in a transcript all subagents are one, for its lines do not tell them apart."""
+def parts(source: Source) -> Iterator[Part]:
+    """Yield the session, with the id in its lines."""
+    named = (line.get("sessionId") or line.get("session_id") for line in source.lines)
+    yield Part(next((name for name in named if isinstance(name, str) and name), None), _steps(source.lines))
+
+
+def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
+    """Yield the steps. All subagents of a transcript are one, because its lines do not distinguish them."""
     turns: dict[str | None, Turns] = {}
     times_ms: dict[str | None, int | None] = {}
     texts: dict[str | None, list[str]] = {}
@@ -62,5 +69,5 @@ def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
 
 
 def _is_prompt(line: dict[str, Any]) -> bool:
-    """Whether a line without a result is what the user said, and not what Claude Code itself adds."""
+    """Return whether a line without a result is a prompt of the user, and not an addition by Claude Code."""
     return line.get("type") == "user" and not any(line.get(name) is True for name in _OWN) and bool(text_of(line))

@@ -1,6 +1,6 @@
-"""Cline and Roo Code: a task's messages in Anthropic's form; tokens and costs are in a file beside them.
+"""Cline and Roo Code: a task's messages in Anthropic's form; tokens and costs are in another file of the task.
 
-Cline's command line (3.0) has them with each message, and all messages in one object.
+Cline's command line (3.0) writes them with each message, and all messages in one object.
 """
 
 import re
@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from haltline.interventions.agent.integrations.any_json import readable, text_of_blocks
-from haltline.schemas.events import Outcome, Usage
+from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import Proposal, args_of, proposals, text_of
-from haltline.streams.importing.reading import MAX_LINE_BYTES, Content
+from haltline.streams.importing.reading import MAX_LINE_BYTES, Content, Source
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
-from haltline.streams.importing.values import count, inside, moment_of_ms, objects
+from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
+from haltline.streams.importing.values import inside, moment_of_ms, objects
 
 _TALK: Final = frozenset({"attempt_completion", "ask_followup_question", "plan_mode_respond", "act_mode_respond"})
 _TOOLS: Final = (
@@ -23,7 +23,7 @@ _TOOLS: Final = (
     "|access_mcp_resource|web_fetch|web_search|update_todo_list|switch_mode|new_task|fetch_instructions|new_rule"
     "|run_slash_command|generate_image|load_mcp_documentation|condense"
 )
-"""What the model may write as an XML element; another element in its text is none of a tool."""
+"""Tools that the model calls by an XML element in its text; other elements are not calls."""
 _CALL = re.compile(rf"<({_TOOLS}|{'|'.join(sorted(_TALK))})>(.*?)</\1>", re.DOTALL)
 _FIELD = re.compile(r"<([a-z_]+)>(.*?)</\1>", re.DOTALL)
 _RESULT = re.compile(r"\A\[(\w+)(?: for .*?)?\] Result:\n?", re.DOTALL)
@@ -31,11 +31,15 @@ _PROMPT = re.compile(r"<(?:task|feedback|user_message|answer)>")
 _MODEL = re.compile(r"<model>([^<\n]{1,200})</model>")
 _FAILED = "The tool execution failed with the following error"
 _DENIED = "The user denied this operation"
+_OF_COMMAND_LINE = TokenNames("inputTokens", "outputTokens", "cacheReadTokens")
+_TOKENS = TokenNames("tokensIn cacheReads cacheWrites", "tokensOut", "cacheReads", "cost")
+_CHAT = TokenNames("tokensIn", "tokensOut", "cacheReads", "cost")
+"""By OpenAI's protocol, the input includes cached tokens."""
 _CODE = re.compile(r"\ACommand executed.{0,500}?Exit code: (-?\d+)", re.DOTALL)
 
 
 def shows(content: Content) -> bool:
-    """Whether these are such messages: with the task, or the surroundings that are told with each prompt."""
+    """Return whether the file has such messages: with the task, or with the environment details of each prompt."""
     return _is_of_command_line(content.value) or (
         isinstance(content.value, list)
         and any(
@@ -46,17 +50,17 @@ def shows(content: Content) -> bool:
     )
 
 
-def parts(lines: Iterable[dict[str, Any]], path: Path) -> Iterator[Part]:
-    """The task, which is named as its folder is; by Cline's command line, as the session is."""
-    listed = list(lines)
+def parts(source: Source) -> Iterator[Part]:
+    """Yield the task, named by its folder; a session of Cline's command line has an id of its own."""
+    listed = list(source.lines)
     for session in filter(_is_of_command_line, listed):
         yield Part(session["sessionId"], _of_command_line(objects(session["messages"])))
         return
-    started = [one for one in objects(_beside(path, "ui_messages.json")) if one.get("say") == "api_req_started"]
+    started = [one for one in objects(_beside(source.path, "ui_messages.json")) if one.get("say") == "api_req_started"]
     requests = [(args_of(one.get("text")) or {}) | {"ts": one.get("ts")} for one in started]
-    models = objects(inside(_beside(path, "task_metadata.json"), "model_usage"))
+    models = objects(inside(_beside(source.path, "task_metadata.json"), "model_usage"))
     model = models[-1].get("model_id") if models else ""
-    yield Part(path.parent.name, _steps(listed, requests, model if isinstance(model, str) else ""))
+    yield Part(source.path.parent.name, _steps(listed, requests, model if isinstance(model, str) else ""))
 
 
 def _is_of_command_line(value: object) -> bool:
@@ -69,9 +73,7 @@ def _of_command_line(messages: list[dict[str, Any]]) -> Iterator[Step]:
         content, time_ms, used = message.get("content"), moment_of_ms(message.get("ts")), message.get("metrics")
         results = [block for block in objects(content) if block.get("type") == "tool_result"]
         if message.get("role") == "assistant":
-            usage = usage_of(
-                inside(used, "inputTokens"), inside(used, "outputTokens"), cached=inside(used, "cacheReadTokens")
-            )
+            usage = tokens(used, _OF_COMMAND_LINE)
             yield from turn(usage, inside(message, "modelInfo", "id"), text_of(content), time_ms)
             for call in proposals(content):
                 yield proposed(call.call_id, call.name, call.args, time_ms)
@@ -86,7 +88,7 @@ def _of_command_line(messages: list[dict[str, Any]]) -> Iterator[Step]:
 
 
 def _beside(path: Path, name: str) -> object:
-    """What is in another file of the task; None: it cannot be read."""
+    """Return the content of another file of the task; None: it cannot be read."""
     try:
         with (path.parent / name).open("rb") as file:
             return readable(file.read(MAX_LINE_BYTES))
@@ -106,7 +108,7 @@ def _steps(lines: Iterable[dict[str, Any]], requests: list[dict[str, Any]], mode
             named = inside(line, "modelInfo", "modelId")
             model = named if isinstance(named, str) else model
             time_ms = moment_of_ms(line.get("ts")) or moment_of_ms(request.get("ts")) or time_ms
-            usage = _usage(request)
+            usage = tokens(request, _CHAT if request.get("apiProtocol") == "openai" else _TOKENS)
             yield from turn(usage, model, _CALL.sub("", text).strip(), time_ms)
             waiting = []
             for number, call in enumerate(_calls(line.get("content"), text)):
@@ -124,7 +126,7 @@ def _steps(lines: Iterable[dict[str, Any]], requests: list[dict[str, Any]], mode
 
 
 def _calls(content: object, text: str) -> Iterator[Proposal]:
-    """The calls of a message: blocks since 2025, before XML in its text."""
+    """Yield the calls of a message: blocks since 2025, XML in its text before."""
     native = list(proposals(content))
     written = [Proposal(None, name, dict(_FIELD.findall(body))) for name, body in _CALL.findall(text)]
     for call in native or written:
@@ -137,7 +139,7 @@ def _calls(content: object, text: str) -> Iterator[Proposal]:
 
 
 def _results(content: object, waiting: list[str], time_ms: int | None) -> Iterator[Step]:
-    """The results in a message: each block of one, or each text under a heading that names the tool."""
+    """Yield the results of a message: blocks, or texts after a heading with the tool's name."""
     found: list[tuple[str | None, str, list[Any]]] = []
     for block in objects(content if isinstance(content, list) else [{"type": "text", "text": content}]):
         text = block.get("text")
@@ -166,10 +168,3 @@ def _end(call_id: str, output: object, time_ms: int | None) -> Step:
     if head.startswith(_DENIED):
         done.outcome = Outcome.REFUSED
     return done
-
-
-def _usage(request: dict[str, Any]) -> Usage | None:
-    whole, cached = count(request.get("tokensIn")), count(request.get("cacheReads"))
-    if request.get("apiProtocol") != "openai":  # by OpenAI's protocol the cache is counted in the input
-        whole += cached + count(request.get("cacheWrites"))
-    return usage_of(whole, request.get("tokensOut"), cached=cached, cost=request.get("cost"))

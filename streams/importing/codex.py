@@ -1,34 +1,34 @@
-"""Codex CLI: its rollouts, with a line for what the model answered, what a tool returned, and what else happened."""
+"""Codex CLI: its rollouts, with a line for each answer of the model, each result of a tool, and each other event."""
 
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
 from haltline.interventions.agent.integrations.any_json import text_of_blocks
 from haltline.streams.importing.messages import args_of, parsed, text_of
-from haltline.streams.importing.reading import Content
+from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
+from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, text
 
 _LINES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context"})
 _CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
 _ENDED: Final = frozenset({"function_call_output", "custom_tool_call_output"})
+_TOKENS = TokenNames("input_tokens", "output_tokens", "cached_input_tokens")
 _CODE = re.compile(r"^(?:Exit code:|Process exited with code) (-?\d+)$", re.MULTILINE)
 _HEAD_CHARS = 1000
 """The exit code of a command is within the first lines of its output."""
 
 
 def shows(content: Content) -> bool:
-    """Whether this is a rollout. Those before September 2025 have no `payload`, and are not read."""
+    """Return whether the file is a rollout. Those before September 2025 have no `payload`, and are not read."""
     return any(str(line.get("type")) in _LINES and isinstance(line.get("payload"), dict) for line in content.head)
 
 
-def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
-    """The session. A rollout that goes on with another one names that one further below."""
-    named = (inside(line, "payload", "id") for line in lines if line.get("type") == "session_meta")
-    yield Part(next(named, None), _steps(lines))
+def parts(source: Source) -> Iterator[Part]:
+    """Yield the session: the first id. A rollout that continues another one has that one's id in a later line."""
+    named = (inside(line, "payload", "id") for line in source.lines if line.get("type") == "session_meta")
+    yield Part(next(named, None), _steps(source.lines))
 
 
 def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
@@ -57,13 +57,10 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
             elif (
                 kind == "token_count" and (info := payload.get("info")) and inside(info, "total_token_usage") != counted
             ):
-                counted = inside(info, "total_token_usage")  # a limit that changes repeats what the last turn used
-                used = inside(info, "last_token_usage")
-                usage = usage_of(
-                    inside(used, "input_tokens"),
-                    inside(used, "output_tokens"),
-                    cached=inside(used, "cached_input_tokens"),
-                )
+                counted = inside(
+                    info, "total_token_usage"
+                )  # a change of the rate limit repeats the usage of the last turn
+                usage = tokens(inside(info, "last_token_usage"), _TOKENS)
                 if usage is not None:
                     yield from turn(usage, model, "\n".join(filter(None, texts)), time_ms)
                     texts.clear()
@@ -85,7 +82,7 @@ def _call(payload: dict[str, Any], call_id: str | None, time_ms: int | None) -> 
 
 
 def _stated(payload: dict[str, Any]) -> bool | None:
-    """Whether the call failed, as an event beside it says; None: it does not."""
+    """Return whether the call failed, as stated by its event; None: not stated."""
     if isinstance(payload.get("exit_code"), int):
         return bool(payload["exit_code"])
     if isinstance(payload.get("success"), bool):
@@ -97,7 +94,7 @@ def _stated(payload: dict[str, Any]) -> bool | None:
 
 
 def _result(output: object) -> Any:
-    """What a tool returned, without what Codex wraps around it."""
+    """Return the result of a tool, without the envelope that Codex adds."""
     whole = parsed(output)
     if isinstance(whole, dict):
         whole = next((whole[name] for name in ("output", "content") if name in whole), output)
@@ -105,7 +102,7 @@ def _result(output: object) -> Any:
 
 
 def _failed(output: object) -> bool | None:
-    """Whether a call failed, as its output says; None: it does not."""
+    """Return whether a call failed, as stated by its output; None: not stated."""
     whole = args_of(output)
     code = inside(whole, "metadata", "exit_code")
     if isinstance(code, int):

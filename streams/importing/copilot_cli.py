@@ -1,32 +1,35 @@
 """Copilot CLI: the events of a session as JSON lines."""
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from haltline.streams.importing.messages import args_of, parsed
-from haltline.streams.importing.reading import Content
+from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
+from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, text
+
+_TOKENS = TokenNames("", "outputTokens")
 
 
 def shows(content: Content) -> bool:
-    """Whether these are such events."""
+    """Return whether the file has such events."""
     return any(
         isinstance(one.get("data"), dict) and str(one.get("type")).startswith(("session.", "tool.execution_"))
         for one in content.head
     )
 
 
-def parts(lines: Iterable[dict[str, Any]], path: Path) -> Iterator[Part]:
-    """The session; it is named as its folder is where its events do not tell."""
-    named = next((inside(line, "data", "sessionId") for line in lines if line.get("type") == "session.start"), None)
-    yield Part(named if isinstance(named, str) else path.parent.name, _steps(lines))
+def parts(source: Source) -> Iterator[Part]:
+    """Yield the session, named by its folder if its events have no id."""
+    named = next(
+        (inside(line, "data", "sessionId") for line in source.lines if line.get("type") == "session.start"), None
+    )
+    yield Part(named if isinstance(named, str) else source.path.parent.name, _steps(source.lines))
 
 
 def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
-    """Of a turn only what the model wrote is counted: what it read is told for the whole session, at its end."""
+    """Yield the steps. A turn has output tokens only: input tokens are reported once, for the whole session."""
     model = ""
     for line in lines:
         data, kind, time_ms = line.get("data"), line.get("type"), moment(line.get("timestamp"))
@@ -38,8 +41,7 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
         if kind == "user.message":
             yield prompted(time_ms)
         elif kind == "assistant.message":
-            usage, answer = usage_of(0, data.get("outputTokens")), data.get("content")
-            yield from turn(usage, model, answer, time_ms, below=below)
+            yield from turn(tokens(data, _TOKENS), model, data.get("content"), time_ms, below=below)
         elif kind == "tool.execution_start":
             yield proposed(call_id, data.get("toolName"), args_of(data.get("arguments")), time_ms, below=below)
         elif kind == "tool.execution_complete":

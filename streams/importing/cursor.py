@@ -7,21 +7,22 @@ from typing import Any, Final
 from haltline.streams.importing.database import rows, value_in
 from haltline.streams.importing.messages import args_of
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
+from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, objects
 
 TABLES: Final = frozenset({"cursorDiskKV"})
-"""What the database has at least."""
+"""The tables of such a database."""
 _CONVERSATIONS = "SELECT value FROM cursorDiskKV WHERE key >= 'composerData:' AND key < 'composerData;' ORDER BY key"
 _MESSAGE = "SELECT value FROM cursorDiskKV WHERE key = ?"
+_TOKENS = TokenNames("inputTokens", "outputTokens")
 _USER = 1
-"""The type of what the user wrote."""
+"""The type of the user's messages."""
 _ENDED = {"completed": False, "success": False, "error": True, "cancelled": None}
-"""Statuses of a call that has a result, and whether it failed (None: it was broken off)."""
+"""Statuses of a call that has a result, and whether it failed (None: unknown, as it was cancelled)."""
 
 
 def parts_of_database(path: Path) -> Iterator[Part]:
-    """The conversations, in order of their keys. Raises NotReadable when it is damaged."""
+    """Yield the conversations in order of their keys. Raises NotReadable for a damaged file."""
     for (raw,) in list(rows(path, _CONVERSATIONS)):
         conversation = _json(raw)
         name = inside(conversation, "composerId")
@@ -30,7 +31,7 @@ def parts_of_database(path: Path) -> Iterator[Part]:
 
 
 def _messages(path: Path, name: str, conversation: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The messages: as the conversation's own list before 2025, since then each under a key of its own."""
+    """Yield the messages: a list in the conversation before 2025, and one key for each since then."""
     yield from objects(conversation.get("conversation"))
     for header in objects(conversation.get("fullConversationHeadersOnly")):
         for (raw,) in rows(path, _MESSAGE, f"bubbleId:{name}:{header.get('bubbleId')}"):
@@ -43,9 +44,8 @@ def _steps(messages: Iterator[dict[str, Any]]) -> Iterator[Step]:
         if message.get("type") == _USER:
             yield prompted(time_ms)
             continue
-        used, model = message.get("tokenCount"), inside(message, "modelInfo", "modelName")
-        usage = usage_of(inside(used, "inputTokens"), inside(used, "outputTokens"))
-        yield from turn(usage, model, message.get("text"), time_ms)
+        model = inside(message, "modelInfo", "modelName")
+        yield from turn(tokens(message.get("tokenCount"), _TOKENS), model, message.get("text"), time_ms)
         call = message.get("toolFormerData")
         if isinstance(call, dict) and isinstance(call.get("name"), str):
             yield from _call(call, time_ms)
@@ -65,5 +65,5 @@ def _json(raw: object) -> Any:
 
 
 def _time(value: object) -> int | None:
-    """Of an ISO text, or of epoch milliseconds in older releases."""
+    """Return the time of an ISO text, or of epoch milliseconds, as in older releases."""
     return moment(value / 1000 if isinstance(value, int | float) else value)

@@ -1,4 +1,4 @@
-"""SQLite databases in which agents keep their histories; they are only read."""
+"""Read access to SQLite databases with the histories of agents."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -13,16 +13,16 @@ MAGIC: Final = b"SQLite format 3\0"
 
 
 def is_database(path: Path) -> bool:
-    """Whether the file is one. Raises OSError when it cannot be read."""
+    """Return whether the file is an SQLite database. Raises OSError when it cannot be read."""
     with path.open("rb") as file:
         return file.read(len(MAGIC)) == MAGIC
 
 
 def rows(path: Path, query: str, *values: str) -> Iterator[tuple[Any, ...]]:
-    """The rows of a query. The agent can go on writing meanwhile.
+    """Yield the rows of a query. The agent may write at the same time.
 
     Raises:
-        NotReadable: it is damaged, or has other tables.
+        NotReadable: the database is damaged, or has other tables.
 
     """
     try:
@@ -34,12 +34,12 @@ def rows(path: Path, query: str, *values: str) -> Iterator[tuple[Any, ...]]:
 
 
 def tables(path: Path) -> frozenset[str]:
-    """The names of its tables. Raises NotReadable as `rows`."""
+    """Return the names of the tables. Raises NotReadable, like `rows`."""
     return frozenset(str(name) for (name,) in rows(path, "SELECT name FROM sqlite_master WHERE type = 'table'"))
 
 
 def value_in(text: object) -> Any:
-    """The JSON value of a field; None: it has none."""
+    """Return the JSON value of a field; None: it is not JSON."""
     try:
         return readable(text.encode(errors="replace")) if isinstance(text, str) else None
     except ValueError:

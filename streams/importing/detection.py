@@ -1,11 +1,12 @@
-"""Which recording a file is, by what is in it."""
+"""Detection of the format of a recording, by its content."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from haltline.streams.importing import (
     amp,
+    claude_code,
     cline,
     codex,
     copilot_cli,
@@ -21,16 +22,17 @@ from haltline.streams.importing import (
     openhands,
     phoenix,
     pi,
+    swe,
     trae,
 )
 from haltline.streams.importing.database import tables
-from haltline.streams.importing.reading import Content
+from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.spans import Part, Span
 from haltline.streams.importing.values import inside, objects
 
 Record = dict[str, Any]
 _ENVELOPES = ("data", "observations", "runs", "post", "patch")
-"""Lists of records within an answer of an API, a trace, or a batch of a client."""
+"""Names of the lists of records in an answer of an API, in a trace, and in a batch of a client."""
 _MAX_DEPTH = 50
 
 
@@ -40,9 +42,9 @@ class SpanFormat(NamedTuple):
     is_one: Callable[[Record], bool]
     span_of: Callable[[Record], Span]
     expected: str
-    """What its records are."""
+    """A description of its records, for errors."""
     shows: Callable[[Record], bool]
-    """Whether a record is of this format and of no other."""
+    """Return whether a record shows that the file is of this format."""
 
 
 SPAN_FORMATS: Final[Mapping[str, SpanFormat]] = {
@@ -56,15 +58,20 @@ SPAN_FORMATS: Final[Mapping[str, SpanFormat]] = {
 
 
 class History(NamedTuple):
-    """A format in which an agent keeps what it did."""
+    """A format of an agent's own history."""
 
     shows: Callable[[Content], bool]
-    """Whether a file is of this format and of no other."""
-    parts: Callable[[Iterable[Record], Path], Iterator[Part]]
-    """The sessions of its lines, or of its value; some are told by the path, or have files beside it."""
+    """Return whether a file is of this format, and of no other."""
+    parts: Callable[[Source], Iterator[Part]]
+    """Yield the sessions of a file; some formats also use its path, or other files of its folder."""
 
 
 HISTORIES: Final[Mapping[str, History]] = {
+    "openhands": History(openhands.shows, openhands.parts),
+    "swe-agent": History(swe.shows_swe_agent, swe.swe_agent_parts),
+    "mini-swe-agent": History(swe.shows_mini_swe_agent, swe.mini_swe_agent_parts),
+    "inspect": History(inspect_log.shows, inspect_log.parts),
+    "google-adk": History(google_adk.shows, google_adk.parts),
     "amp": History(amp.shows, amp.parts),
     "cline": History(cline.shows, cline.parts),
     "codex": History(codex.shows, codex.parts),
@@ -73,15 +80,16 @@ HISTORIES: Final[Mapping[str, History]] = {
     "goose": History(goose.shows, goose.parts),
     "opencode": History(opencode.shows, opencode.parts),
     "pi": History(pi.shows, pi.parts),
+    "claude-code": History(claude_code.shows, claude_code.parts),
     "trae-agent": History(trae.shows, trae.parts),
 }
 
 
 class Database(NamedTuple):
-    """A format of rows."""
+    """A format that is a database."""
 
     tables: frozenset[str]
-    """What it has at least, and no other has."""
+    """Tables that only databases of this format have."""
     parts: Callable[[Path], Iterator[Part]]
 
 
@@ -93,7 +101,7 @@ DATABASES: Final[Mapping[str, Database]] = {
 
 
 def records_in(record: Record, of: SpanFormat, depth: int = 0) -> Iterator[tuple[str, object]]:
-    """The records that an object has in it, or is; each with its place within the object, "" for the object itself."""
+    """Yield the records of an object with their places in it; the place "" is the object itself."""
     if depth >= _MAX_DEPTH or of.is_one(record):
         yield "", record
         if depth < _MAX_DEPTH:
@@ -120,18 +128,18 @@ def records_in(record: Record, of: SpanFormat, depth: int = 0) -> Iterator[tuple
 
 
 def spans_of(request: Record) -> list[Record]:
-    """The spans of a request of OTLP/JSON."""
+    """Return the spans of a request in OTLP/JSON."""
     scopes = [s for resource in objects(request.get("resourceSpans")) for s in objects(resource.get("scopeSpans"))]
     return [span for scope in scopes for span in objects(scope.get("spans"))]
 
 
 def form_of(content: Content) -> str | None:
-    """The format of a file with this content; None: it is none that is known."""
+    """Return the format of a file with this content; None: unknown."""
     return next((name for name, is_it in DETECTORS.items() if is_it(content)), None)
 
 
 def form_of_database(path: Path) -> str | None:
-    """The format of a database; None: it is none that is known. Raises NotReadable when it is damaged."""
+    """Return the format of a database; None: unknown. Raises NotReadable for a damaged file."""
     found = tables(path)
     return next((name for name, of in DATABASES.items() if of.tables <= found), None)
 
@@ -150,17 +158,8 @@ def _has(name: str) -> Callable[[Content], bool]:
     return has
 
 
-def _is_openhands(content: Content) -> bool:
-    return any(openhands.listed_in(line) is not None for line in content.head) or openhands.looks_so(content.head)
-
-
 def _is_otel(content: Content) -> bool:
     return any("resourceSpans" in line for line in content.head) and not _has("phoenix")(content)
-
-
-def _is_claude_code(content: Content) -> bool:
-    kinds = ("assistant", "user")
-    return any(line.get("type") in kinds and isinstance(line.get("message"), dict) for line in content.head)
 
 
 def _is_trace(content: Content) -> bool:
@@ -170,15 +169,9 @@ def _is_trace(content: Content) -> bool:
 
 
 DETECTORS: Final[Mapping[str, Callable[[Content], bool]]] = {
-    "openhands": _is_openhands,
-    "swe-agent": lambda content: isinstance(inside(content.value, "trajectory"), list),
-    "mini-swe-agent": lambda content: isinstance(inside(content.value, "messages"), list) and "info" in content.value,
-    "inspect": lambda content: inspect_log.looks_so(content.value),
-    "google-adk": lambda content: any(google_adk.looks_so(one) for one in content.head),
     **{name: _has(name) for name in SPAN_FORMATS},
     **{name: of.shows for name, of in HISTORIES.items()},
     "otel": _is_otel,
-    "claude-code": _is_claude_code,
     "trace": _is_trace,
 }
-"""Whether a file is of a format; no recording is of two."""
+"""The checks by format; each recording passes exactly one."""

@@ -1,35 +1,36 @@
-"""Gemini CLI: a session as one JSON value, since 2026 as JSON lines, of which a later one replaces a message."""
+"""Gemini CLI: a session as one JSON value, or since 2026 as JSON lines, of which the last one of each id counts."""
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import text_of
-from haltline.streams.importing.reading import Content
+from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
-from haltline.streams.importing.values import count, inside, moment, objects
+from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
+from haltline.streams.importing.values import inside, moment, objects
+
+_TOKENS = TokenNames("input", "output thoughts", "cached")
 
 
 def shows(content: Content) -> bool:
-    """Whether this is such a session."""
+    """Return whether the file is such a session."""
     return any(
         isinstance(line.get("sessionId"), str) and isinstance(line.get("projectHash"), str) for line in content.head
     )
 
 
-def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
-    """The session."""
+def parts(source: Source) -> Iterator[Part]:
+    """Yield the session."""
     named: object = None
     messages: dict[object, dict[str, Any]] = {}
-    for line in lines:
+    for line in source.lines:
         update = line.get("$set")
         changes: dict[str, Any] = update if isinstance(update, dict) else line
         named = inside(changes, "sessionId") or named
         if "messages" in changes:
             messages = {_key(one, number): one for number, one in enumerate(objects(changes["messages"]))}
-        elif "$rewindTo" in line:  # what was taken back was done nevertheless
+        elif "$rewindTo" in line:  # the calls that a user took back were made
             continue
         elif "type" in line:
             messages[_key(line, len(messages))] = line
@@ -46,10 +47,8 @@ def _steps(messages: Iterable[dict[str, Any]]) -> Iterator[Step]:
         if message.get("type") == "user" and text_of(message.get("content")):
             yield prompted(time_ms)
         elif message.get("type") == "gemini":
-            used, model = message.get("tokens"), message.get("model")
-            out = count(inside(used, "output")) + count(inside(used, "thoughts"))
-            usage = usage_of(inside(used, "input"), out, cached=inside(used, "cached"))
-            yield from turn(usage, model, text_of(message.get("content")), time_ms)
+            usage = tokens(message.get("tokens"), _TOKENS)
+            yield from turn(usage, message.get("model"), text_of(message.get("content")), time_ms)
             for call in objects(message.get("toolCalls")):
                 yield from _call(call, time_ms)
 

@@ -1,29 +1,46 @@
-"""Google's ADK: a session as its `model_dump_json()`, the web interface and `adk run --save_session` write it."""
+"""Google's ADK: a session as written by `model_dump_json()`, the web interface and `adk run --save_session`."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from haltline.schemas.events import Usage
-from haltline.streams.importing.steps import Step, ended, proposed, turn, usage_of
-from haltline.streams.importing.values import count, inside, moment, objects
+from haltline.streams.importing.reading import Content, Source
+from haltline.streams.importing.spans import Part
+from haltline.streams.importing.steps import Step, TokenNames, ended, proposed, tokens, turn
+from haltline.streams.importing.values import inside, moment, objects
 
-EXPECTED = "an event of an ADK session"
+_TOKENS = TokenNames(
+    "promptTokenCount prompt_token_count toolUsePromptTokenCount tool_use_prompt_token_count",
+    "candidatesTokenCount candidates_token_count thoughtsTokenCount thoughts_token_count",
+    "cachedContentTokenCount cached_content_token_count",
+)
+"""The names in JSON and in Python; each session has only one kind."""
 
 
-def looks_so(value: object) -> bool:
-    """Whether this is such a session, with names as in Python or as in JSON."""
+def shows(content: Content) -> bool:
+    """Return whether the file has such sessions."""
+    return any(map(_is_session, content.head))
+
+
+def parts(source: Source) -> Iterator[Part]:
+    """Yield the sessions."""
+    for session in filter(_is_session, source.lines):
+        yield Part(session.get("id"), _steps(source.objects("events", session["events"])))
+
+
+def _is_session(value: object) -> bool:
+    """Return whether it is a session, with names as in Python or as in JSON."""
     return isinstance(inside(value, "events"), list) and isinstance(
         inside(value, "appName") or inside(value, "app_name"), str
     )
 
 
-def steps(events: list[dict[str, Any]]) -> Iterator[Step]:
-    """What each event has; agents that hand over to each other are one session."""
+def _steps(events: list[dict[str, Any]]) -> Iterator[Step]:
+    """Yield the steps. Agents that transfer control to each other are one session."""
     for event in events:
         seconds = event.get("timestamp")
         time_ms = moment(seconds) if isinstance(seconds, int | float) else None
         parts = objects(inside(event, "content", "parts"))
-        usage = _usage(event.get("usageMetadata", event.get("usage_metadata")))
+        usage = tokens(event.get("usageMetadata", event.get("usage_metadata")), _TOKENS)
         if usage is not None and event.get("partial") is not True:
             texts = [p["text"] for p in parts if isinstance(p.get("text"), str) and p.get("thought") is not True]
             yield from turn(usage, None, "\n".join(texts), time_ms)
@@ -39,7 +56,7 @@ def steps(events: list[dict[str, Any]]) -> Iterator[Step]:
 
 
 def _end(response: dict[str, Any], event: dict[str, Any], time_ms: int | None) -> Step:
-    """A tool that fails answers with an `error`; ADK records no other sign of it."""
+    """Return the end of a call. It failed if its response has an `error`: ADK records nothing else."""
     answer = response.get("response")
     error = inside(answer, "error")
     output = answer["result"] if isinstance(answer, dict) and set(answer) == {"result"} else answer
@@ -50,18 +67,5 @@ def _end(response: dict[str, Any], event: dict[str, Any], time_ms: int | None) -
 
 
 def _call_id(part: dict[str, Any], event: dict[str, Any]) -> str:
-    """The call's own id, else one of its invocation and name: the tools of a live model have none."""
+    """Return the call's id, or one made of its invocation and name: calls of live models have no id."""
     return str(part.get("id") or f"{event.get('invocationId', event.get('invocation_id'))}-{part.get('name')}")[:256]
-
-
-def _usage(used: object) -> Usage | None:
-    """Thoughts are output; what came from the cache is part of the prompt."""
-
-    def get(camel: str, snake: str) -> int:
-        return count(inside(used, camel) or inside(used, snake))
-
-    whole = get("promptTokenCount", "prompt_token_count") + get(
-        "toolUsePromptTokenCount", "tool_use_prompt_token_count"
-    )
-    out = get("candidatesTokenCount", "candidates_token_count") + get("thoughtsTokenCount", "thoughts_token_count")
-    return usage_of(whole, out, cached=get("cachedContentTokenCount", "cached_content_token_count"))

@@ -9,13 +9,13 @@ from haltline.interventions.agent.integrations.any_json import text_of_blocks
 from haltline.schemas.events import Kind
 from haltline.streams.importing.database import rows, tables, value_in
 from haltline.streams.importing.messages import text_of
-from haltline.streams.importing.reading import Content
+from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
 from haltline.streams.importing.values import count, inside, moment, objects
 
 TABLES: Final = frozenset({"sessions", "messages"})
-"""What the database has at least."""
+"""The tables of such a database."""
 _EARLIEST_MS = 100_000_000_000
 """Times are seconds in some releases, and milliseconds in others."""
 _MESSAGES = (
@@ -28,18 +28,18 @@ _TURNS = (
 
 
 def shows(content: Content) -> bool:
-    """Whether these are the lines of a session."""
+    """Return whether the file has the lines of a session."""
     return any("working_dir" in one for one in content.head[:1]) and any("created" in one for one in content.head[1:])
 
 
-def parts(lines: Iterable[dict[str, Any]], path: Path) -> Iterator[Part]:
-    """The session of a file, which is named as the file is."""
-    messages = ((line.get("role"), line.get("content"), line.get("created")) for line in lines if "role" in line)
-    yield Part(path.stem, _steps(messages))
+def parts(source: Source) -> Iterator[Part]:
+    """Yield the session of a file, named by the file."""
+    messages = ((line.get("role"), line.get("content"), line.get("created")) for line in source.lines if "role" in line)
+    yield Part(source.path.stem, _steps(messages))
 
 
 def parts_of_database(path: Path) -> Iterator[Part]:
-    """The sessions of a database. Raises NotReadable when it is damaged."""
+    """Yield the sessions of a database. Raises NotReadable for a damaged file."""
     has_turns = "usage_ledger" in tables(path)
     for (session_id,) in list(rows(path, "SELECT id FROM sessions ORDER BY id")):
         name = str(session_id)
@@ -82,6 +82,6 @@ def _turn(row: tuple[Any, ...]) -> Iterator[Step]:
 
 
 def _time(value: object) -> int | None:
-    """Of epoch seconds or milliseconds."""
+    """Return the time of epoch seconds or milliseconds."""
     at = count(value)
     return moment(at / 1000 if at > _EARLIEST_MS else at) if at else None

@@ -1,4 +1,4 @@
-"""Langfuse: observations as its API, its export of a table (JSON, JSON lines) and its export to a storage have them."""
+"""Langfuse: observations from its API, an export of a table (JSON, JSON lines), or an export to a storage."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ _TYPES = frozenset(
 
 
 def is_one(record: dict[str, Any]) -> bool:
-    """Whether a record is one of these."""
+    """Return whether a record is an observation."""
     return str(record.get("type")) in _TYPES and _get(record, "traceId") is not None and "id" in record
 
 
 def span_of(record: dict[str, Any]) -> Span:
-    """The span of an observation.
+    """Return the span of an observation.
 
     Raises:
         ValueError: it has no id.
@@ -49,7 +49,7 @@ def span_of(record: dict[str, Any]) -> Span:
 
 
 def _args(value: object) -> dict[str, Any] | None:
-    """The arguments of a tool; the decorator `observe` has those by name and those by position apart."""
+    """Return the arguments of a tool; the decorator `observe` separates keyword and positional arguments."""
     args = args_of(value)
     if args is None or set(args) != {"args", "kwargs"} or not isinstance(args["kwargs"], dict):
         return args
@@ -57,7 +57,7 @@ def _args(value: object) -> dict[str, Any] | None:
 
 
 def _usage(record: dict[str, Any]) -> Usage | None:
-    """Langfuse's kinds of tokens do not contain each other: `input` is without what was read from a cache."""
+    """Return the usage. Langfuse's counts are disjoint: `input` excludes cached tokens."""
     details = args_of(_get(record, "usageDetails"))
     cost = inside(args_of(_get(record, "costDetails")), "total")
     cost = cost or _get(record, "totalCost") or record.get("calculatedTotalCost")
@@ -70,7 +70,7 @@ def _usage(record: dict[str, Any]) -> Usage | None:
 
 
 def _get(record: dict[str, Any], name: str) -> Any:
-    """A field by the name of the API, or by that of exports to a storage: `trace_id`."""
+    """Return a field by its name in the API (`traceId`), or in exports to a storage (`trace_id`)."""
     if name in record:
         return record[name]
     return record.get("".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name))

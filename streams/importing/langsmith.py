@@ -1,25 +1,27 @@
-"""LangSmith: runs as `client.list_runs()` and the API give them, and as clients upload them."""
+"""LangSmith: runs from `client.list_runs()`, from the API, and from uploads of clients."""
 
 from typing import Any
 
 from haltline.schemas.events import Usage
 from haltline.streams.importing.messages import args_of, returned
 from haltline.streams.importing.spans import Span
-from haltline.streams.importing.steps import usage_of
+from haltline.streams.importing.steps import TokenNames, tokens
 from haltline.streams.importing.values import inside, instant, objects, text
 
 EXPECTED = "a run of LangSmith"
+_OF_RUN = TokenNames("prompt_tokens", "completion_tokens", "prompt_token_details.cache_read", "total_cost")
+_OF_MESSAGE = TokenNames("input_tokens", "output_tokens", "input_token_details.cache_read", "total_cost")
 _SESSIONS = ("thread_id", "session_id", "conversation_id")
-"""Of the metadata: what LangSmith makes threads of."""
+"""The fields of the metadata by which LangSmith forms threads."""
 
 
 def is_one(record: dict[str, Any]) -> bool:
-    """Whether a record is one of these."""
+    """Return whether a record is a run."""
     return isinstance(record.get("run_type"), str) and ("trace_id" in record or "dotted_order" in record)
 
 
 def span_of(record: dict[str, Any]) -> Span:
-    """The span of a run.
+    """Return the span of a run.
 
     Raises:
         ValueError: it has no id.
@@ -39,35 +41,30 @@ def span_of(record: dict[str, Any]) -> Span:
         end_ms=instant(record.get("end_time")),
     )
     error, outputs = record.get("error"), record.get("outputs")
-    # LangChain has the stack behind the error
+    # LangChain appends the stack to the error
     span.error = (str(error).partition("Traceback (most recent call last)")[0].strip() or str(error)) if error else None
     if record["run_type"] == "llm":
         span.is_turn(outputs, _usage(record))
     elif record["run_type"] == "tool":
         span.is_call(record.get("name"), returned(outputs or None))
         inputs = record.get("inputs")
-        # tools that are called with a text have it as `input`: their arguments are in the model's turn
+        # of a tool that was called with a text, the arguments are in the model's turn
         only_text = isinstance(inputs, dict) and set(inputs) == {"input"} and isinstance(inputs["input"], str)
         span.args = args_of(inputs["input"]) if only_text and isinstance(inputs, dict) else args_of(inputs)
     return span
 
 
 def _usage(record: dict[str, Any]) -> Usage | None:
-    """As the service counted, else as the model's message says; both with the tokens of the cache in the input."""
+    """Return the usage as counted by the service, or as reported by the model; both include cached tokens."""
     if record.get("prompt_tokens") or record.get("completion_tokens"):
-        cached = inside(record, "prompt_token_details", "cache_read")
-        return usage_of(
-            record.get("prompt_tokens"), record.get("completion_tokens"), cached=cached, cost=record.get("total_cost")
-        )
+        return tokens(record, _OF_RUN)
     outputs = record.get("outputs")
     used = inside(outputs, "usage_metadata") or inside(record, "extra", "metadata", "usage_metadata")
     for generations in _lists(inside(outputs, "generations")):
         for one in objects(generations):
             message = one.get("message")
             used = used or inside(message, "kwargs", "usage_metadata") or inside(message, "usage_metadata")
-    cached = inside(used, "input_token_details", "cache_read")
-    whole, out = inside(used, "input_tokens"), inside(used, "output_tokens")
-    return usage_of(whole, out, cached=cached, cost=inside(used, "total_cost"))
+    return tokens(used, _OF_MESSAGE)
 
 
 def _lists(value: object) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What a model answered and what a tool returned, in the forms in which frameworks record messages."""
+"""Answers of models and results of tools, in the forms in which frameworks record messages."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -10,11 +10,11 @@ from haltline.streams.importing.values import id_of, inside, objects
 
 _MAX_DEPTH = 12
 _WRAPPERS = ("generations", "choices", "message", "kwargs", "data", "update", "messages", "output", "content")
-"""Where a message lies within what was recorded of it; the first that there is."""
+"""Fields that contain a message or its content; the first existing one is used."""
 
 
 class Proposal(NamedTuple):
-    """A call that a model asks for."""
+    """A call proposed by a model."""
 
     call_id: str | None
     name: str
@@ -22,7 +22,7 @@ class Proposal(NamedTuple):
 
 
 class Returned(NamedTuple):
-    """What a tool returned."""
+    """The result of a tool."""
 
     content: Any
     call_id: str | None
@@ -30,7 +30,7 @@ class Returned(NamedTuple):
 
 
 def args_of(value: object) -> dict[str, Any] | None:
-    """The arguments of a call: an object, or the JSON text of one. None: they are something else."""
+    """Return the arguments of a call: an object, or its JSON text. None: neither."""
     if isinstance(value, str):
         try:
             value = orjson.loads(value)
@@ -40,7 +40,7 @@ def args_of(value: object) -> dict[str, Any] | None:
 
 
 def parsed(value: Any) -> Any:
-    """What a text is in JSON, where it is an object or a list; else the value itself."""
+    """Return the object or list of a JSON text; another value is returned unchanged."""
     if isinstance(value, str) and value[:1] in ("{", "["):
         try:
             return orjson.loads(value)
@@ -50,8 +50,8 @@ def parsed(value: Any) -> Any:
 
 
 def returned(value: object) -> Returned:
-    """A tool's output; of LangChain's message of a tool, which has the call's id, its content."""
-    if isinstance(value, dict) and set(value) == {"output"}:  # LangSmith keeps a value so
+    """Return a tool's output; of a tool message of LangChain, its content and the call's id."""
+    if isinstance(value, dict) and set(value) == {"output"}:  # LangSmith's wrapper of a value
         value = value["output"]
     message: object = value
     for _ in range(_MAX_DEPTH):
@@ -67,7 +67,7 @@ def returned(value: object) -> Returned:
 
 
 def text_of(value: object, depth: int = 0) -> str:
-    """The text of a model's answer."""
+    """Return the text of a model's answer."""
     if isinstance(value, str):
         return value
     if depth >= _MAX_DEPTH:
@@ -83,7 +83,7 @@ def text_of(value: object, depth: int = 0) -> str:
 
 
 def proposals(value: object, depth: int = 0) -> Iterator[Proposal]:
-    """The calls of a model's answer: of OpenAI's chats and responses, of Anthropic's, of LangChain's messages."""
+    """Yield the calls of an answer: of OpenAI's chats and responses, of Anthropic, of LangChain's messages."""
     if depth >= _MAX_DEPTH:
         return
     if isinstance(value, list):

@@ -1,26 +1,26 @@
-"""OpenAI's Agents SDK: traces and spans as a `TracingProcessor` of its users writes them by `export()`."""
+"""OpenAI's Agents SDK: traces and spans, as written with `export()` by a `TracingProcessor`."""
 
 from typing import Any
 
-from haltline.schemas.events import Usage
 from haltline.streams.importing.messages import args_of
 from haltline.streams.importing.spans import TOOL, Span
-from haltline.streams.importing.steps import usage_of
+from haltline.streams.importing.steps import TokenNames, tokens
 from haltline.streams.importing.values import inside, instant, text
 
 EXPECTED = "a trace or a span of the OpenAI Agents SDK"
-_MODELS = ("generation", "response")  # not a set: a record may have anything
+_RESPONSE = TokenNames("input_tokens", "output_tokens", "input_tokens_details.cached_tokens")
+_MODELS = ("generation", "response")  # not a set: a record's value may not be hashable
 
 
 def is_one(record: dict[str, Any]) -> bool:
-    """Whether a record is one of these."""
+    """Return whether a record is a trace or a span."""
     return (record.get("object") == "trace" and "workflow_name" in record) or (
         record.get("object") == "trace.span" and "span_data" in record
     )
 
 
 def span_of(record: dict[str, Any]) -> Span:
-    """The span of a record; of a trace, one that has its group. Tools have no ids of calls here.
+    """Return the span of a record; that of a trace has its group. Calls have no ids in this format.
 
     Raises:
         ValueError: it has no id.
@@ -37,18 +37,11 @@ def span_of(record: dict[str, Any]) -> Span:
     span.start_ms, span.end_ms = instant(record.get("started_at")), instant(record.get("ended_at"))
     span.error = _error(record.get("error"))
     if data.get("type") in _MODELS:
-        span.is_turn(data.get("output"), _usage(data.get("usage")))
+        span.is_turn(data.get("output"), tokens(data.get("usage"), _RESPONSE) or tokens(data.get("usage")))
     elif data.get("type") == "function":
         span.kind, span.name = TOOL, str(data.get("name") or "unknown")
         span.args, span.output = args_of(data.get("input")), data.get("output")
     return span
-
-
-def _usage(used: object) -> Usage | None:
-    """Of a response or of a chat; both count what came from a cache within the input."""
-    whole = inside(used, "input_tokens") or inside(used, "prompt_tokens")
-    out = inside(used, "output_tokens") or inside(used, "completion_tokens")
-    return usage_of(whole, out, cached=inside(used, "input_tokens_details", "cached_tokens"))
 
 
 def _error(error: object) -> str | None:

@@ -1,4 +1,4 @@
-"""opencode: sessions, messages and their parts, since 2026 as rows of a database, before as a file for each."""
+"""opencode: sessions, messages and their parts, as rows of a database since 2026, as a file for each before."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -6,35 +6,38 @@ from pathlib import Path
 from typing import Any, Final
 
 from haltline.streams.importing.database import rows, value_in
-from haltline.streams.importing.reading import MAX_LINE_BYTES, Content
+from haltline.streams.importing.reading import MAX_LINE_BYTES, Content, Source
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
-from haltline.streams.importing.values import count, inside, moment_of_ms, objects
+from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
+from haltline.streams.importing.values import inside, moment_of_ms, objects
 
 TABLES: Final = frozenset({"session", "message", "part"})
-"""What the database has at least."""
+"""The tables of such a database."""
+_TOKENS = TokenNames(
+    "tokens.input tokens.cache.read tokens.cache.write", "tokens.output tokens.reasoning", "tokens.cache.read", "cost"
+)
 _PARTS = "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY id"
 _MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
 
 
 def shows(content: Content) -> bool:
-    """Whether this is the file of a session; its messages are in other folders."""
+    """Return whether the file is a session; its messages are in other folders."""
     return str(inside(content.value, "id")).startswith("ses_") and "directory" in content.value
 
 
-def parts(lines: Iterable[dict[str, Any]], path: Path) -> Iterator[Part]:
-    """The session of a file, `storage/session/PROJECT/SESSION.json`."""
-    storage = path.parent.parent.parent
-    for session in lines:
+def parts(source: Source) -> Iterator[Part]:
+    """Yield the session of a file, `storage/session/PROJECT/SESSION.json`."""
+    storage = source.path.parent.parent.parent
+    for session in source.lines:
         named = session.get("id")
-        messages = _files(storage / "message" / path.stem)
+        messages = _files(storage / "message" / source.path.stem)
         of_message = ((message, _files(storage / "part" / name)) for name, message in messages)
         found = ((message, [part for _, part in listed]) for message, listed in of_message)
         yield Part(named, _steps(found))
 
 
 def parts_of_database(path: Path) -> Iterator[Part]:
-    """The sessions of a database. Raises NotReadable when it is damaged."""
+    """Yield the sessions of a database. Raises NotReadable for a damaged file."""
     for (session_id,) in list(rows(path, "SELECT id FROM session ORDER BY id")):
         yield Part(session_id, _steps(_stored(path, str(session_id))))
 
@@ -48,7 +51,7 @@ def _stored(path: Path, session_id: str) -> Iterator[tuple[dict[str, Any], list[
 
 
 def _files(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a folder by the names of their files, which are in the order of time."""
+    """Yield the objects of a folder with the names of their files, which are sorted by time."""
     for file in sorted(folder.glob("*.json")):
         try:
             with file.open(errors="replace") as opened:
@@ -67,19 +70,10 @@ def _steps(messages: Iterable[tuple[dict[str, Any], list[dict[str, Any]]]]) -> I
             yield prompted(time_ms)
         elif message.get("role") == "assistant":
             text = "\n".join(str(one.get("text")) for one in written)
-            yield from _turn(message, text, time_ms)
+            yield from turn(tokens(message, _TOKENS), message.get("modelID"), text, time_ms)
             for part in found:
                 if part.get("type") == "tool":
                     yield from _call(part, time_ms)
-
-
-def _turn(message: dict[str, Any], text: str, time_ms: int | None) -> Iterator[Step]:
-    used, model = message.get("tokens"), message.get("modelID")
-    cached = count(inside(used, "cache", "read"))
-    whole = count(inside(used, "input")) + cached + count(inside(used, "cache", "write"))
-    out = count(inside(used, "output")) + count(inside(used, "reasoning"))
-    usage = usage_of(whole, out, cached=cached, cost=message.get("cost"))
-    yield from turn(usage, model, text, time_ms)
 
 
 def _call(part: dict[str, Any], time_ms: int | None) -> Iterator[Step]:

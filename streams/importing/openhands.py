@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from haltline.schemas.events import Kind, Outcome
+from haltline.streams.importing.reading import Content, Source
+from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, ended, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, objects
 
@@ -14,8 +16,23 @@ _TALK = frozenset(
 _SOURCES = frozenset({"agent", "user", "environment"})
 
 
-def looks_so(events: list[dict[str, Any]]) -> bool:
-    """Whether these are such events."""
+def shows(content: Content) -> bool:
+    """Return whether the file has such events, or lines that contain them."""
+    return any(_listed_in(line) is not None for line in content.head) or _are_events(content.head)
+
+
+def parts(source: Source) -> Iterator[Part]:
+    """Yield the session of the file, or of each line of an evaluation's output."""
+    lines = list(source.lines)
+    wholes = [(line, events) for line in lines if (events := _listed_in(line)) is not None]
+    for line, events in wholes:
+        yield Part(inside(line, "instance_id"), _steps(source.objects("history", events)))
+    if not wholes:
+        value = source.content.value
+        yield Part(None, _steps(source.objects("the file", lines if value is None else value)))
+
+
+def _are_events(events: list[dict[str, Any]]) -> bool:
     kinds = {"ActionEvent", "ObservationEvent"}
     return any(
         (str(e.get("source")) in _SOURCES and ("action" in e or "observation" in e)) or str(e.get("kind")) in kinds
@@ -23,17 +40,17 @@ def looks_so(events: list[dict[str, Any]]) -> bool:
     )
 
 
-def listed_in(line: dict[str, Any]) -> list[Any] | None:
-    """The events within a line of an evaluation's output, if it is one: a line for each session."""
+def _listed_in(line: dict[str, Any]) -> list[Any] | None:
+    """Return the events in a line of an evaluation's output, which has a line for each session; None: no events."""
     for name in ("history", "trajectory"):
         listed = line.get(name)
-        if isinstance(listed, list) and looks_so(objects(listed)):
+        if isinstance(listed, list) and _are_events(objects(listed)):
             return listed
     return None
 
 
-def steps(events: list[dict[str, Any]]) -> Iterator[Step]:
-    """What the agent did, and the result."""
+def _steps(events: list[dict[str, Any]]) -> Iterator[Step]:
+    """Yield the calls of the agent, their results, and the turns."""
     seen: set[str] = set()
     for event in events:
         time_ms = moment(event.get("timestamp"))

@@ -1,4 +1,4 @@
-"""Phoenix: spans of OpenInference as its API and client have them, as rows of its dataframe, and as OTLP/JSON."""
+"""Phoenix: spans of OpenInference from its API and client, as rows of a dataframe, and as OTLP/JSON."""
 
 from typing import Any
 
@@ -18,12 +18,12 @@ _CALLS_PER_TURN = 100
 
 
 def is_one(record: dict[str, Any]) -> bool:
-    """Whether a record is a span of the API, of the dataframe, or of OTLP/JSON, where others can be between these."""
+    """Return whether a record is a span of the API, the dataframe or OTLP/JSON, which can contain other spans."""
     return _is_of_phoenix(record) or (isinstance(record.get("spanId"), str) and isinstance(record.get("traceId"), str))
 
 
 def shows(record: dict[str, Any]) -> bool:
-    """Whether a record shows that a file is of this format."""
+    """Return whether a record shows that a file is of this format."""
     return _is_of_phoenix(record) or (isinstance(record.get("attributes"), list) and KIND in _flat(record))
 
 
@@ -33,7 +33,7 @@ def _is_of_phoenix(record: dict[str, Any]) -> bool:
 
 
 def span_of(record: dict[str, Any]) -> Span:
-    """The span of a record.
+    """Return the span of a record.
 
     Raises:
         ValueError: it has no id.
@@ -64,7 +64,7 @@ def span_of(record: dict[str, Any]) -> Span:
         span.proposals = list(proposals(messages)) or list(proposals(read))
     elif kind == "TOOL":
         span.is_call(get("tool.name") or record.get("name"), returned(output))
-        # of a tool with one argument the instrumentation has only its value: the model's turn has its name
+        # of a tool with one argument, only the value is recorded here: its name is in the model's turn
         span.args = args_of(get("tool.parameters")) or args_of(get("input.value"))
         span.call_id = text(get("tool_call.id") or get("tool.id") or span.call_id)
     return span
@@ -77,7 +77,7 @@ def _usage(get: Any) -> Usage | None:
 
 
 def _messages(get: Any) -> Any:
-    """The output of a model: a list, or attributes by numbers."""
+    """Return the output messages of a model: from a list, or from numbered attributes."""
     listed = get(_OUTPUT)
     if isinstance(listed, str):
         try:
@@ -99,7 +99,7 @@ def _messages(get: Any) -> Any:
 
 
 def _message(one: dict[str, Any]) -> dict[str, Any]:
-    """A message of the dataframe, whose names have dots in them or are nested."""
+    """Return a message of the dataframe, whose names are nested or contain dots."""
     flat, start = _unnested(one, ""), f"{_CALL}.function."
     calls = [_unnested(call, "") for call in objects(flat.get("message.tool_calls"))]
     read = [
@@ -109,7 +109,7 @@ def _message(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flat(record: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of a span by their whole names."""
+    """Return the attributes of a span by their full names."""
     found = record.get("attributes")
     if isinstance(found, list):
         return {str(entry.get("key")): _plain(entry.get("value")) for entry in objects(found)}
@@ -119,7 +119,7 @@ def _flat(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: object) -> Any:
-    """The plain value of an OTLP value; its whole numbers are texts."""
+    """Return the plain value of an OTLP value, in which integers are texts."""
     if not isinstance(value, dict):
         return None
     number = value.get("intValue")
@@ -139,7 +139,7 @@ def _unnested(values: dict[str, Any], before: str, depth: int = 0) -> dict[str, 
 
 
 def _time(value: object) -> float | None:
-    """Of an ISO text, of a table's milliseconds, or of OTLP's nanoseconds."""
+    """Return the time of an ISO text, of milliseconds as in a table, or of OTLP's nanoseconds."""
     if isinstance(value, str) and value.isdigit():
         return instant(int(value[:20]) / 1e9)
     if isinstance(value, int | float) and not isinstance(value, bool) and value > 1e11:

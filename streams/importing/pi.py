@@ -1,26 +1,27 @@
-"""pi: a session as JSON lines, which are a tree; what was left for another branch was done nevertheless."""
+"""pi: a session as JSON lines that form a tree; calls of abandoned branches count too, as they were made."""
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from haltline.interventions.agent.integrations.any_json import text_of_blocks
 from haltline.streams.importing.messages import text_of
-from haltline.streams.importing.reading import Content
+from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
-from haltline.streams.importing.values import count, inside, moment, objects
+from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
+from haltline.streams.importing.values import moment, objects
+
+_TOKENS = TokenNames("input cacheRead cacheWrite", "output", "cacheRead", "cost.total")
 
 
 def shows(content: Content) -> bool:
-    """Whether this is such a session."""
+    """Return whether the file is such a session."""
     return any(one.get("type") == "session" and isinstance(one.get("cwd"), str) for one in content.head)
 
 
-def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
-    """The session."""
-    named = next((line.get("id") for line in lines if line.get("type") == "session"), None)
-    yield Part(named, _steps(lines))
+def parts(source: Source) -> Iterator[Part]:
+    """Yield the session."""
+    named = next((line.get("id") for line in source.lines if line.get("type") == "session"), None)
+    yield Part(named, _steps(source.lines))
 
 
 def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
@@ -39,11 +40,8 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
 
 
 def _turn(message: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
-    used, model = message.get("usage"), message.get("model")
-    cached = count(inside(used, "cacheRead"))
-    whole = count(inside(used, "input")) + cached + count(inside(used, "cacheWrite"))
-    usage = usage_of(whole, inside(used, "output"), cached=cached, cost=inside(used, "cost", "total"))
-    yield from turn(usage, model, text_of(message.get("content")), time_ms)
+    usage = tokens(message.get("usage"), _TOKENS)
+    yield from turn(usage, message.get("model"), text_of(message.get("content")), time_ms)
     for block in objects(message.get("content")):
         if block.get("type") == "toolCall":
             yield proposed(block.get("id"), block.get("name"), block.get("arguments"), time_ms)

@@ -1,4 +1,4 @@
-"""A file of one JSON value, or of one on each line, packed with gzip or not; lines are read one after the other."""
+"""Reading of files of one JSON value or of JSON lines, optionally compressed with gzip; lines are streamed."""
 
 import gzip
 import json
@@ -12,41 +12,66 @@ from haltline.interventions.agent.integrations.any_json import readable
 from haltline.streams.importing.values import objects
 
 MAX_VALUE_BYTES: Final = 512 * 2**20
-"""Of a file that is one JSON value, unpacked. JSON lines have no such bound."""
+"""The size limit of a decompressed file of one JSON value. JSON lines have no such limit."""
 MAX_LINE_BYTES: Final = 64 * 2**20
 HEAD_LINES: Final = 1000
-"""So many lines are read to see which recording a file is."""
+"""The number of lines that are read to detect the format."""
 _SHOWN = 5
 _TO_JSON = 'to_json(PATH, orient="records", lines=True)'
 _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
 class NotReadable(Exception):
-    """A file that is no recording: where, what was expected and what was given."""
+    """A file is not a recording: which file, what was expected and what was given."""
 
 
 class Content(NamedTuple):
-    """What is in a file."""
+    """The content of a file."""
 
     value: Any
-    """The one value of it; None: it has one on each line."""
+    """The value of the file; None: it has JSON lines."""
     lines: "list[dict[str, Any]] | Lines"
-    """The objects of the lines, or those of the value; can be read more than once."""
+    """The objects of the lines, or of the value; can be iterated several times."""
     head: list[dict[str, Any]]
-    """The first of them."""
+    """The first objects."""
+
+
+class Source(NamedTuple):
+    """A file with its content, and the report of its unreadable parts."""
+
+    path: Path
+    content: Content
+    skipped: list[str]
+    """The places that could not be read, with the reasons; complete when all events are read."""
+
+    @property
+    def lines(self) -> "list[dict[str, Any]] | Lines":
+        """The objects of its lines, or of its value."""
+        return self.content.lines
+
+    def objects(self, where: str, values: object) -> list[dict[str, Any]]:
+        """Return the objects of a list; anything else is reported."""
+        if not isinstance(values, list):
+            self.skipped.append(f"{where}: expected a list, got {shape(values)}")
+            return []
+        listed: list[Any] = values
+        self.skipped.extend(
+            f"{where}[{n}]: expected an object, got {shape(v)}" for n, v in enumerate(listed) if not isinstance(v, dict)
+        )
+        return objects(listed)
 
 
 class Lines:
-    """The objects on the lines of a file, which is read again each time, but for one of few lines."""
+    """The objects on the lines of a file, which is read again for each iteration unless it has few lines."""
 
     def __init__(self, path: Path, skipped: list[str]) -> None:
         self._path, self._skipped, self._reported = path, skipped, 0
         self._kept: list[tuple[int, dict[str, Any]]] | None = None
         self.number = 0
-        """Of the line that was read last."""
+        """The number of the line that was read last."""
 
     def head(self) -> list[dict[str, Any]]:
-        """The first of them, kept where they are all."""
+        """Return the first objects. If these are all, they are kept in memory."""
         kept = [(self.number, value) for value in islice(self, HEAD_LINES)]
         if len(kept) < HEAD_LINES:
             self._kept = kept
@@ -70,7 +95,7 @@ class Lines:
 
 
 def content_of(path: Path, skipped: list[str]) -> Content:
-    """What is in a file; what cannot be read of it is added to `skipped` by its place, when it is come to.
+    """Return the content of a file. Unreadable places are added to `skipped` when they are reached.
 
     Raises:
         NotReadable: it is neither JSON nor JSON lines, damaged, or larger than a bound.
@@ -103,19 +128,19 @@ def content_of(path: Path, skipped: list[str]) -> Content:
 
 
 def opened(path: Path) -> IO[bytes]:
-    """The file, unpacked where it is packed."""
+    """Open the file, decompressed if it is compressed."""
     with path.open("rb") as file:
         is_packed = file.read(2) == b"\x1f\x8b"
     return gzip.open(path) if is_packed else path.open("rb")  # type: ignore[return-value]  # reads bytes as the other
 
 
 def shown(name: str) -> str:
-    """A name out of a file, as it may be printed on a terminal."""
+    """Return a name from a file without characters that must not be printed on a terminal."""
     return "".join(one if one.isprintable() else "?" for one in name)
 
 
 def shape(value: object) -> str:
-    """What a value is, in few words."""
+    """Return a short description of a value."""
     if isinstance(value, list):
         return f"a list of {shape(value[0])}" if value else "an empty list"
     if isinstance(value, dict):
@@ -125,7 +150,7 @@ def shape(value: object) -> str:
 
 
 def got_instead(error: ValueError) -> str:
-    """What was read in place of JSON; no part of it."""
+    """Return a description of the text that is not JSON, without any part of it."""
     match error:
         case UnicodeDecodeError():
             return f"bytes that are not UTF-8, from the one at {error.start}"
@@ -138,7 +163,7 @@ def got_instead(error: ValueError) -> str:
 
 
 def _bounded_lines(file: IO[bytes], path: Path) -> Iterator[bytes | None]:
-    """Each line, None for one beyond the bound."""
+    """Yield each line; None for a line that is too long."""
     try:
         while line := file.readline(MAX_LINE_BYTES + 1):
             is_whole = len(line) <= MAX_LINE_BYTES
@@ -151,7 +176,7 @@ def _bounded_lines(file: IO[bytes], path: Path) -> Iterator[bytes | None]:
 
 
 def _object_of(line: bytes | None) -> tuple[dict[str, Any] | None, str | None]:
-    """The object on a line, and why there is none."""
+    """Return the object on a line, or the reason why there is none."""
     if line is None:
         return None, f"expected a line of at most {MAX_LINE_BYTES} bytes, got more"
     if not line.strip():

@@ -1,4 +1,4 @@
-"""Sessions from spans: what LangSmith, Langfuse, Phoenix, OpenAI's Agents SDK and Inspect record under various names.
+"""Sessions from spans: of LangSmith, Langfuse, Phoenix, OpenAI's Agents SDK and Inspect, in a common form.
 
 A session is what the spans name (a thread, a group), else their trace. What lies below the call of a tool in which a
 model was asked is a subagent, a session of its own. Tools' spans often lack the id of their call, and some their
@@ -28,37 +28,37 @@ class Span:
     trace: str | None = None
     session: str | None = None
     kind: str = ""
-    """`TOOL`, `MODEL`, or "" for what only has others in it."""
+    """`TOOL`, `MODEL`, or "" for a span that only groups others."""
     name: str = ""
     args: dict[str, Any] | None = None
     call_id: str | None = None
     outcome: Outcome | None = None
-    """Where it is more than ok or an error."""
+    """Set if it is neither ok nor a plain error."""
     error: str | None = None
     output: Any = None
     usage: Usage | None = None
     start_ms: float | None = None
     end_ms: float | None = None
     proposals: list[Proposal] = field(default_factory=list)
-    """Of a model: the calls that it asks for."""
+    """For a model: the proposed calls."""
     is_gate: bool = False
-    """Stands for the call of a tool whose own span is another one: what lies below can be a subagent's."""
+    """Represents the call of a tool that has another span as well: the spans below can be those of a subagent."""
 
     def is_turn(self, output: object, usage: Usage | None) -> None:
-        """Make it the turn of a model with this output."""
+        """Set its fields to the turn of a model with this output."""
         self.kind, self.usage = MODEL, usage
         self.output = text_of(output) or None
         self.proposals = list(proposals(output))
 
     def is_call(self, name: object, result: Returned) -> None:
-        """Make it the call of a tool with this result."""
+        """Set its fields to the call of a tool with this result."""
         self.kind, self.name = TOOL, str(name or "unknown")
         self.output, self.call_id = result.content, result.call_id
         if result.is_error:
             self.error = self.error or str(result.content)
 
     def merge(self, later: "Span") -> None:
-        """Adds what a later record of the same span has."""
+        """Add the fields of a later record of the same span."""
         for one in fields(self):
             value = getattr(later, one.name)
             if value not in (None, "", []):
@@ -69,12 +69,12 @@ class Part(NamedTuple):
     """The recording of one session."""
 
     session_id: object
-    """Its name; what is no text is none."""
+    """Its id; ignored if it is not a text."""
     steps: Iterable[Step]
 
 
 def parts(spans: Iterable[Span]) -> Iterator[Part]:
-    """The sessions, each with its steps in the order of their times."""
+    """Yield the sessions, each with its steps in order of time."""
     by_id: dict[str, Span] = {}
     for span in spans:
         known = by_id.setdefault(span.id, span)
@@ -96,7 +96,7 @@ def parts(spans: Iterable[Span]) -> Iterator[Part]:
 
 
 def _above(span: Span, by_id: dict[str, Span]) -> Iterator[Span]:
-    """The calls of tools that a span lies in, the nearest first."""
+    """Yield the tool calls that contain a span, the innermost first."""
     parent = span.parent
     for _ in range(_MAX_DEPTH):
         above = by_id.get(parent) if parent is not None else None
@@ -113,7 +113,7 @@ def _below(span: Span, by_id: dict[str, Span], gates: set[str]) -> str | None:
 
 
 def _steps(spans: list[Span], below: dict[str, str | None]) -> list[Step]:
-    """Two steps for a tool, one for a model's turn; those of equal times in the order in which their spans began."""
+    """Return the steps: two for a tool, one for a turn; at equal times in the order of the spans' starts."""
     found: list[tuple[float, Step]] = []
     open_calls: dict[str | None, list[Proposal]] = {}
     for span in spans:
@@ -153,7 +153,7 @@ def _end_of(span: Span, begun: Step) -> Step:
 
 
 def _proposal_of(span: Span, waiting: list[Proposal]) -> Proposal | None:
-    """The model's proposal of this call: by its id, else the first that is left with its name."""
+    """Return and remove the proposal of this call: by its id, else the first one with its name."""
     known = span.call_id is not None and any(one.call_id == span.call_id for one in waiting)
     for index, one in enumerate(waiting):
         if one.call_id == span.call_id if known else one.name == span.name:

@@ -175,11 +175,31 @@ def ended(call_id: object, output: Any, time_ms: int | None, *, failed: bool | N
     )
 
 
-def tokens(used: object) -> Usage | None:
-    """The usage of one response in the form of OpenAI's API, whose input includes cached tokens."""
-    details = inside(used, "prompt_tokens_details")
-    whole, out = inside(used, "prompt_tokens"), inside(used, "completion_tokens")
-    return usage_of(whole, out, cached=inside(details, "cached_tokens"))
+class TokenNames(NamedTuple):
+    """The names of a turn's counts in one format, with dots in the path of a nested one.
+
+    Several names, separated by spaces, are added up.
+    """
+
+    whole: str
+    """Input tokens, including cached ones."""
+    out: str
+    cached: str = ""
+    cost: str = ""
+
+
+CHAT = TokenNames("prompt_tokens", "completion_tokens", "prompt_tokens_details.cached_tokens")
+"""The names of OpenAI's chat completions."""
+
+
+def tokens(used: object, names: TokenNames = CHAT) -> Usage | None:
+    """The usage of one turn by the names of its format. None: no usage."""
+
+    def total(paths: str) -> int:
+        return sum(count(inside(used, *path.split("."))) for path in paths.split())
+
+    cost = inside(used, *names.cost.split("."))
+    return usage_of(total(names.whole), total(names.out), cached=total(names.cached), cost=cost)
 
 
 def usage_of(whole: object, out: object, *, cached: object = None, cost: object = None) -> Usage | None:

@@ -1,9 +1,11 @@
 """SWE-agent (`.traj`, a list of steps) and mini-SWE-agent (`.traj.json`, a list of messages; before 2.0 and since)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from haltline.streams.importing.reading import Content, Source
+from haltline.streams.importing.spans import Part
 from haltline.streams.importing.steps import Step, ended, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, objects
 
@@ -11,9 +13,34 @@ _FENCE = re.compile(r"```(?:bash|mswea_bash_command)\s*\n(.*?)\n```", re.DOTALL)
 _CODE = re.compile(r"<returncode>(-?\d+)</returncode>")
 
 
-def swe_agent(recording: dict[str, Any]) -> Iterator[Step]:
-    """A step has a command and what it printed; whether it failed is not recorded."""
-    for number, entry in enumerate(objects(recording.get("trajectory"))):
+def shows_swe_agent(content: Content) -> bool:
+    """Return whether this is the trajectory of SWE-agent."""
+    return isinstance(inside(content.value, "trajectory"), list)
+
+
+def shows_mini_swe_agent(content: Content) -> bool:
+    """Return whether this is the trajectory of mini-SWE-agent."""
+    return isinstance(inside(content.value, "messages"), list) and "info" in content.value
+
+
+def swe_agent_parts(source: Source) -> Iterator[Part]:
+    """Yield the session of SWE-agent."""
+    yield _part(source, "trajectory", _swe_agent)
+
+
+def mini_swe_agent_parts(source: Source) -> Iterator[Part]:
+    """Yield the session of mini-SWE-agent."""
+    yield _part(source, "messages", _mini_swe_agent)
+
+
+def _part(source: Source, name: str, steps: Callable[[list[dict[str, Any]]], Iterator[Step]]) -> Part:
+    value = source.content.value
+    return Part(inside(value, "instance_id"), steps(source.objects(name, inside(value, name))))
+
+
+def _swe_agent(trajectory: list[dict[str, Any]]) -> Iterator[Step]:
+    """Yield the steps: a command and its output. Whether it failed is not recorded."""
+    for number, entry in enumerate(trajectory):
         command = entry.get("action")
         if not isinstance(command, str) or not command.strip():
             continue
@@ -23,11 +50,11 @@ def swe_agent(recording: dict[str, Any]) -> Iterator[Step]:
         yield done
 
 
-def mini_swe_agent(recording: dict[str, Any]) -> Iterator[Step]:
-    """A message of the model with one command, or with several; then a message for each with its result."""
+def _mini_swe_agent(messages: list[dict[str, Any]]) -> Iterator[Step]:
+    """Yield the steps: a model message has one or several commands, and a message with a result follows for each."""
     waiting: list[str] = []
     calls = 0
-    for message in objects(recording.get("messages")):
+    for message in messages:
         extra = message.get("extra")
         time_ms = moment(inside(extra, "timestamp") or inside(extra, "response", "created"))
         if message.get("role") == "assistant":
@@ -46,7 +73,7 @@ def _commands(message: dict[str, Any]) -> list[str]:
         return [action["command"] for action in actions if isinstance(action.get("command"), str)]
     content = message.get("content")
     found = _FENCE.findall(content) if isinstance(content, str) else []
-    return found if len(found) == 1 else []  # with none or several, it is asked to say it again
+    return found if len(found) == 1 else []  # with none or several, the model is asked again
 
 
 def _end(call_id: str, message: dict[str, Any], time_ms: int | None) -> Step:

@@ -1,24 +1,26 @@
 """trae-agent: a trajectory with each request to the model, and each step with its calls and their results."""
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 from haltline.streams.importing.messages import args_of
-from haltline.streams.importing.reading import Content
+from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, proposed, turn, usage_of
-from haltline.streams.importing.values import count, inside, moment, objects
+from haltline.streams.importing.steps import Step, TokenNames, ended, proposed, tokens, turn
+from haltline.streams.importing.values import inside, moment, objects
+
+_TOKENS = TokenNames("input_tokens", "output_tokens", "cache_read_input_tokens")
+_ANTHROPIC = _TOKENS._replace(whole="input_tokens cache_read_input_tokens cache_creation_input_tokens")
 
 
 def shows(content: Content) -> bool:
-    """Whether this is such a trajectory."""
+    """Return whether the file is such a trajectory."""
     return isinstance(inside(content.value, "llm_interactions"), list)
 
 
-def parts(lines: Iterable[dict[str, Any]], _path: Path) -> Iterator[Part]:
-    """The task; it is named as its file is."""
-    for whole in lines:
+def parts(source: Source) -> Iterator[Part]:
+    """Yield the task, named by its file."""
+    for whole in source.lines:
         yield Part(None, _steps(whole))
 
 
@@ -41,10 +43,6 @@ def _steps(whole: dict[str, Any]) -> Iterator[Step]:
 
 
 def _turn(one: dict[str, Any]) -> Iterator[Step]:
-    used, model = inside(one, "response", "usage"), one.get("model")
-    read = count(inside(used, "cache_read_input_tokens"))
-    whole = count(inside(used, "input_tokens"))
-    if one.get("provider") == "anthropic":  # counts what the cache had apart
-        whole += read + count(inside(used, "cache_creation_input_tokens"))
-    usage = usage_of(whole, inside(used, "output_tokens"), cached=read)
-    yield from turn(usage, model, inside(one, "response", "content"), moment(one.get("timestamp")))
+    response, names = one.get("response"), _ANTHROPIC if one.get("provider") == "anthropic" else _TOKENS
+    usage = tokens(inside(response, "usage"), names)
+    yield from turn(usage, one.get("model"), inside(response, "content"), moment(one.get("timestamp")))

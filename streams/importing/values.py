@@ -1,4 +1,4 @@
-"""Values of recordings, which may hold anything: what is not of the expected kind is none, or nothing."""
+"""Conversions of values of recordings, which are untrusted: a value of another type is None, 0 or empty."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -7,7 +7,7 @@ from haltline.schemas.record import EARLIEST_MS, LATEST_MS
 
 
 def instant(value: object) -> float | None:
-    """Epoch milliseconds of an ISO text (UTC where it names no zone) or of seconds; None for what is no time."""
+    """Return epoch milliseconds of an ISO text (UTC without a zone) or of epoch seconds; None: not a time."""
     try:
         if isinstance(value, str):
             parsed = datetime.fromisoformat(value)
@@ -21,40 +21,40 @@ def instant(value: object) -> float | None:
 
 
 def moment(value: object) -> int | None:
-    """As `instant`, in whole milliseconds."""
+    """Return whole epoch milliseconds, like `instant`."""
     time_ms = instant(value)
     return None if time_ms is None else round(time_ms)
 
 
 def moment_of_ms(value: object) -> int | None:
-    """Of epoch milliseconds."""
+    """Return whole epoch milliseconds of epoch milliseconds."""
     return moment(value / 1000) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def count(value: object) -> int:
-    """A number of tokens, also where a table has made a float of it; 0 for what is none."""
+    """Return a number of tokens, also from a float such as 3.0; 0: not a number."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return min(value, 2**53) if type(value) is int and value > 0 else 0
 
 
 def text(value: object) -> str | None:
-    """The text itself."""
+    """Return the value if it is a text."""
     return value if isinstance(value, str) else None
 
 
 def id_of(value: object) -> str | None:
-    """A text that is not empty, cut where it is long for an id."""
+    """Return a non-empty text, truncated to the length of an id."""
     return value[:200] if isinstance(value, str) and value else None
 
 
 def objects(values: object) -> list[dict[str, Any]]:
-    """Those of a list that are objects."""
+    """Return the objects of a list."""
     return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
 
 
 def inside(value: object, *names: str) -> Any:
-    """What lies at this path of names, or None."""
+    """Return the value at this path of names, or None."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value

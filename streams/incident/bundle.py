@@ -9,7 +9,6 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,7 +37,7 @@ KINDS: Final = {
 }
 """The kinds and their files, by the topic's name without its prefix."""
 
-_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # so that equal content makes equal files
+_BYTES: Final = ("key_bytes", "raw")
 _MAX_BYTES: Final = 1024 * 1024 * 1024
 
 
@@ -50,48 +49,28 @@ def write_bundle(file: Path, manifest: Mapping[str, Any], files: Mapping[str, by
     """Write the files and a manifest with the digest of each. Raises OSError."""
     digests = {name: sha256(data).hexdigest() for name, data in sorted(files.items())}
     whole = orjson.dumps({"v": VERSION, **manifest, "files": digests}, option=orjson.OPT_INDENT_2)
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out:
+    with zipfile.ZipFile(file, "w") as out:
         for name, data in ((MANIFEST, whole), *sorted(files.items())):
-            entry = zipfile.ZipInfo(name, _EPOCH)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            out.writestr(entry, data)
+            entry = zipfile.ZipInfo(name)  # without a time: equal content makes equal files
+            out.writestr(entry, data, zipfile.ZIP_DEFLATED)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Bundle:
     """A bundle with verified digests. Also a `Source` of the inputs of the session's worker."""
 
     path: Path
+    name: str
+    """A human-readable name."""
+    session_id: str
+    topics: Topics
+    """The topics of its records."""
+    partitions: int
+    """The number of partitions of each topic."""
     manifest: Json
     files: Mapping[str, bytes]
-
-    @property
-    def name(self) -> str:
-        """A human-readable name."""
-        return f"bundle {self.path}"
-
-    @property
-    def topics(self) -> Topics:
-        """The topics of its records."""
-        return Topics(str(self.manifest["prefix"]))
-
-    @property
-    def partitions(self) -> int:
-        """The number of partitions of each topic."""
-        return int(self.manifest["partitions"])
-
-    @property
-    def session_id(self) -> str:
-        """The id of its session."""
-        return str(self.manifest["session_id"])
-
-    @property
-    def spans(self) -> Sequence[Span]:
-        """The parts of the topics that a worker reads: from the session's first record to its last."""
-        offsets: dict[tuple[str, int], list[int]] = {}
-        for record in chain.from_iterable(self._own()):
-            offsets.setdefault((record.topic, record.partition), []).append(record.offset)
-        return [Span(*place, min(found), max(found) + 1) for place, found in offsets.items()]
+    spans: Sequence[Span] = ()
+    """No parts of the topics: the session is whole."""
 
     def within(self, timestamp: int) -> bool:  # noqa: ARG002  # all of it is
         """Return whether a time is before the end of the range."""
@@ -107,8 +86,8 @@ class Bundle:
         yield from in_order([*self._own(), passed], self.topics)
 
     def _own(self) -> list[list[LogRecord]]:
-        kinds = ("actions", "commands", "feedback")
-        return [[r for _, r in self._of(kind) if r.key == self._key] for kind in kinds]
+        kinds, key = ("actions", "commands", "feedback"), self.session_id.encode()
+        return [[r for _, r in self._of(kind) if r.key == key] for kind in kinds]
 
     def decided(self) -> Iterator[LogRecord]:
         """Yield its decisions."""
@@ -135,13 +114,9 @@ class Bundle:
         for topic in KINDS:
             yield from (row for row, _ in self._of(topic))
 
-    @property
-    def _key(self) -> bytes:
-        return self.session_id.encode()
-
     def _of(self, topic: str) -> Iterator[tuple[Json, LogRecord]]:
         for line in self.json(f"{KINDS[topic]}.jsonl"):
-            row = {**line, **{name: _bytes(line[name]) for name in ("key_bytes", "raw")}}
+            row = {**line, **{name: _bytes(line[name]) for name in _BYTES}}
             yield row, record_of(row, row["topic"], row["partition"])
 
 
@@ -171,21 +146,22 @@ def read_bundle(path: Path) -> Bundle:
         got = sha256(files[name]).hexdigest() if name in files else None
         if digests.get(name) != got:
             raise BadBundle(f"{path}: {name}: expected SHA-256 {digests.get(name)}, got {got}: it was changed")
-    return Bundle(path, manifest, files)
+    try:
+        session, topics, partitions = (
+            str(manifest["session_id"]),
+            Topics(manifest["prefix"]),
+            int(manifest["partitions"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadBundle(f"{path}: {MANIFEST}: expected session, prefix and partitions, got {error!r}") from None
+    return Bundle(path, f"bundle {path}", session, topics, partitions, manifest, files)
 
 
 def lines_of(rows: Iterable[Mapping[str, Any]]) -> bytes:
     """Return rows of the audit as lines of a bundle, one record a line."""
     fields = ("sink", "topic", "partition", "offset", "timestamp_ms", "key", "headers", "kind", "summary")
     return b"".join(
-        orjson.dumps(
-            {
-                **{name: row[name] for name in fields},
-                "key_bytes": _text(row["key_bytes"]),
-                "raw": _text(row["raw"]),
-            }
-        )
-        + b"\n"
+        orjson.dumps({**{name: row[name] for name in fields}, **{name: _text(row[name]) for name in _BYTES}}) + b"\n"
         for row in rows
     )
 

@@ -10,6 +10,7 @@ from haltline.streams.incident.bundle import BadBundle, Bundle
 from haltline.streams.incident.collect import CHECKPOINTS_FILE, POLICY, PROOF
 from haltline.streams.incident.proof import Proved, prove
 from haltline.streams.policy.loader import BadPolicy, parse_policy
+from haltline.streams.replay.choice import Choice
 from haltline.streams.replay.diff import Replayed, replay_and_compare
 from haltline.streams.replay.policies import one, published
 from haltline.streams.replay.replay_worker import InForce
@@ -47,6 +48,7 @@ def check(
 ) -> Checked:
     """Replay the decisions and check the proof; `policy` replaces the recorded one. Raises BadBundle."""
     known = one(policy, plugins) if policy is not None else policies_of(bundle, plugins)
-    replayed = replay_and_compare(bundle, known, sessions=[bundle.session_id], exact=policy is None)
+    choice = Choice(sessions=frozenset({bundle.session_id}), exact=policy is None)
+    replayed = replay_and_compare(bundle, known, choice)
     proved = prove(bundle.json(PROOF), bundle.json(CHECKPOINTS_FILE), bundle.rows(), key)
     return Checked(replayed, proved)

@@ -15,11 +15,10 @@ from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.policy import Policy
-from haltline.streams.audit.chain import CHECKPOINT, CHECKPOINTS, STATEMENT
+from haltline.streams.audit.chain import CHECKPOINTS, OF_KAFKA, STATEMENT
 from haltline.streams.audit.engine import NoRecords
 from haltline.streams.audit.incident import stop_of
 from haltline.streams.audit.query import QueryFailed, literal
-from haltline.streams.audit.statements import RETENTION
 from haltline.streams.incident.bundle import KINDS, lines_of
 from haltline.streams.incident.proof import LINK
 from haltline.streams.incident.report import report_html
@@ -108,7 +107,7 @@ def _rows(table: TableRange, session_id: str) -> dict[str, list[Json]]:
     for row in table.rows(
         f'SELECT * FROM audit WHERE "sink" = {literal(table.sink)} '
         f'AND ("session_id" = {quoted} OR "key" = {quoted} OR "topic" = {literal(table.topics.policies)}) '
-        f"AND (\"kind\" IS NULL OR \"kind\" NOT IN ('{CHECKPOINT}', '{STATEMENT}')) "
+        f"AND {OF_KAFKA} "
         'ORDER BY "topic", "partition", "offset"'
     ):
         found.setdefault(row["topic"].removeprefix(prefix), []).append(row)
@@ -219,24 +218,17 @@ def _proof(table: TableRange, rows: dict[str, list[Json]]) -> tuple[list[Json], 
 
 def _dropped(table: TableRange, topic: str, partition: int, first: int) -> list[Json]:
     """Return the stated end of the rows dropped before the session's first row; empty if that is the first."""
-    found: list[Json] = []
-    for row in table.rows(
+    place = {"sink": table.sink, "topic": topic, "partition": partition, "kind": "dropped", "prev_offset": -1}
+    statements = table.rows(
         f'SELECT raw FROM audit WHERE kind = \'{STATEMENT}\' AND "sink" = {literal(table.sink)} ORDER BY "offset"'
-    ):
-        report = orjson.loads(row["raw"])
-        for end in report["places"] if report.get("what") == RETENTION else ():
-            if (end["topic"], end["partition"]) == (topic, partition) and end["offset"] < first:
-                place = {"sink": table.sink, "topic": topic, "partition": partition, "kind": "dropped"}
-                found = [
-                    {
-                        **place,
-                        "offset": end["offset"],
-                        "prev_offset": -1,
-                        "record_digest": "",
-                        "chain_hash": end["chain_hash"],
-                    }
-                ]
-    return found
+    )
+    ends = (end for row in statements for end in orjson.loads(row["raw"]).get("places", ()))
+    found = [
+        {**place, "offset": end["offset"], "record_digest": "", "chain_hash": end["chain_hash"]}
+        for end in ends
+        if (end["topic"], end["partition"]) == (topic, partition) and end["offset"] < first
+    ]
+    return found[-1:]
 
 
 def _others(rows: dict[str, list[Json]]) -> list[tuple[str, int, str]]:

@@ -3,8 +3,6 @@
 Both become spans in OTLP/JSON's form. Protobuf needs opentelemetry-proto, from the extra `intake`.
 """
 
-import base64
-import itertools
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -16,7 +14,6 @@ PROTOBUF: Final = "application/x-protobuf"
 JSON: Final = "application/json"
 _INVALID_ARGUMENT: Final = 3  # google.rpc.Code
 _UNAVAILABLE: Final = 14
-_MAX_DEPTH: Final = 100
 MAX_SPANS: Final = 10_000
 """The most spans of one request; exporters send 512 by default."""
 MAX_ATTRIBUTES: Final = 1024
@@ -110,37 +107,12 @@ def _require_few(spans: int) -> None:
 
 
 def _span(span: Any) -> JsonObject:
-    return {
-        "traceId": span.trace_id.hex(),
-        "spanId": span.span_id.hex(),
-        "parentSpanId": span.parent_span_id.hex(),
-        "name": span.name,
-        "kind": int(span.kind),
-        "startTimeUnixNano": str(span.start_time_unix_nano),
-        "endTimeUnixNano": str(span.end_time_unix_nano),
-        "attributes": [
-            {"key": entry.key, "value": _value(entry.value)}
-            for entry in itertools.islice(span.attributes, MAX_ATTRIBUTES)
-        ],
-        "status": {"code": int(span.status.code), "message": span.status.message},
-    }
+    """Return a span as OTLP/JSON has it: unlike the JSON form of protobuf, with ids in hex."""
+    from google.protobuf.json_format import MessageToDict  # noqa: PLC0415  # of an extra
 
-
-def _value(value: Any, depth: int = 0) -> JsonObject:
-    """Return an AnyValue; values nested too deeply are left out."""
-    kind = value.WhichOneof("value")
-    if kind is None or depth > _MAX_DEPTH:
-        return {}
-    content = getattr(value, kind)
-    if kind == "array_value":
-        return {"arrayValue": {"values": [_value(inner, depth + 1) for inner in content.values]}}
-    if kind == "kvlist_value":
-        return {
-            "kvlistValue": {"values": [{"key": e.key, "value": _value(e.value, depth + 1)} for e in content.values]}
-        }
-    names = {"string_value": "stringValue", "bool_value": "boolValue", "double_value": "doubleValue"}
-    if kind in names:
-        return {names[kind]: content}
-    if kind == "int_value":
-        return {"intValue": str(content)}
-    return {"bytesValue": base64.b64encode(content).decode()} if isinstance(content, bytes) else {}
+    del span.attributes[MAX_ATTRIBUTES:]
+    for unread in ("events", "links"):
+        span.ClearField(unread)
+    ids = {"traceId": span.trace_id, "spanId": span.span_id, "parentSpanId": span.parent_span_id}
+    fields: JsonObject = MessageToDict(span, use_integers_for_enums=True)
+    return fields | {name: value.hex() for name, value in ids.items()}

@@ -11,7 +11,7 @@ _AGAIN_AFTER_S: Final = 0.05
 
 T = TypeVar("T")
 
-_MOVING: Final = frozenset(
+MOVING: Final = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -42,6 +42,6 @@ def answered(ask: Callable[[], T], *, within_s: float, also: frozenset[int] = fr
             return ask()
         except KafkaException as failed:
             code = failed.args[0].code()
-            if not (code in _MOVING or code in also) or system.monotonic() > deadline:
+            if not (code in MOVING or code in also) or system.monotonic() > deadline:
                 raise
         system.sleep(_AGAIN_AFTER_S)

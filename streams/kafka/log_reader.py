@@ -224,7 +224,7 @@ class LogReader(AbstractContextManager["LogReader", None]):
             places = [tp for topic in topics for tp in partitions_of(self._consumer, topic)]
             partitions = [tp for tp in places if partition in (None, tp.partition)]
             ends = {(tp.topic, tp.partition): bounds(self._consumer, tp) for tp in partitions}
-            starts = {} if since_ms is None else _offsets_since(self._consumer, partitions, since_ms)
+            starts = {} if since_ms is None else offsets_since(self._consumer, partitions, since_ms)
             # -1 if all are older.
             starts = {place: offset if offset >= 0 else ends[place][1] for place, offset in starts.items()}
             # Offsets, not "the end": later records are read even if they are written before the first poll.
@@ -296,7 +296,7 @@ class LogReader(AbstractContextManager["LogReader", None]):
         self._consumer.close()
 
 
-def _offsets_since(consumer: Consumer, partitions: list[TopicPartition], since_ms: int) -> dict[tuple[str, int], int]:
+def offsets_since(consumer: Consumer, partitions: list[TopicPartition], since_ms: int) -> dict[tuple[str, int], int]:
     """Return the first offset of each partition that is not older; empty if the broker cannot tell."""
     metadata = consumer.list_topics(timeout=ANSWER_WITHIN_S)
     if metadata.controller_id not in metadata.brokers:  # the embedded one

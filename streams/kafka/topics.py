@@ -150,13 +150,7 @@ def check_topics(
 
 def _expected_topics(topics: Topics, changelogs: Sequence[str]) -> list[_ExpectedTopic]:
     own = [
-        TopicLayout(
-            name=name,
-            cleanup=Cleanup.COMPACT,
-            retention_hours=None,
-            max_message_bytes=CHANGELOG_MAX_MESSAGE_BYTES,
-            what="the state of sessions, for the worker's own recovery",
-        )
+        TopicLayout(name, "the state of sessions, for the worker's own recovery", None, CHANGELOG_MAX_MESSAGE_BYTES)
         for name in changelogs
     ]
     return [

@@ -15,7 +15,7 @@ from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.record import Values
 from haltline.streams.engine.core import Core
 from haltline.streams.learning.examples import Example, arrays
-from haltline.streams.learning.fit import fit, scores_of
+from haltline.streams.learning.fit import fit
 from haltline.streams.learning.labelled import Lesson, Word
 from haltline.streams.learning.steps import Steps, steps_of
 from haltline.streams.replay.backtest import Recorded, Result, backtest, only
@@ -242,7 +242,7 @@ def _calibrate(
     used = np.flatnonzero(weights > 0)
     rows = [tuple(row) for row in values[used].tolist()]
     for calibration, scored in zip(calibrations, (prior, model), strict=True):
-        for score, one, weight in zip(scores_of(scored, rows), fruitless[used], weights[used], strict=True):
+        for score, one, weight in zip(map(scored.score, rows), fruitless[used], weights[used], strict=True):
             calibration.add(score, float(one), float(weight))
 
 

@@ -5,7 +5,6 @@ of a feature that means less progress can only add points (monotone constraints)
 readable. With a prior, boosting starts from its scores, and the result is added to its points.
 """
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 import lightgbm
@@ -86,11 +85,6 @@ def fit(
     )
     base = base + prior.base if prior is not None else base
     return Model(name, version, round(base, PLACES), features, trained or {})
-
-
-def scores_of(model: Model, values: Sequence[tuple[float, ...]]) -> list[float]:
-    """Return the score of each step."""
-    return [model.score(row) for row in values]
 
 
 def _splits(booster: lightgbm.Booster) -> tuple[float, dict[int, list[tuple[float, float, float]]]]:

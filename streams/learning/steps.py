@@ -13,7 +13,6 @@ from haltline.streams.replay.backtest import Recorded
 class Steps:
     """The steps of one session, in order."""
 
-    session_id: str
     numbers: tuple[int, ...]
     """The number of each step's event in the source."""
     values: tuple[tuple[float, ...], ...]
@@ -37,4 +36,4 @@ def _steps(session: Recorded, classifier: Classifier) -> Steps:
             numbers.append(number)
             values.append(act.novelty)
         calls.note(act)
-    return Steps(session.session_id, tuple(numbers), tuple(values))
+    return Steps(tuple(numbers), tuple(values))

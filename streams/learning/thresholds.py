@@ -1,6 +1,7 @@
 """The thresholds of rules of judgement that a calibration tries: as they are set, and looser in steps. Pure."""
 
 from collections.abc import Callable
+from math import ceil
 from typing import Any, Final
 
 from haltline.detectors import BY_ID, unnamed
@@ -11,7 +12,6 @@ from haltline.interventions.levels.default_levels import default_mode
 from haltline.interventions.levels.in_doubt import OF_JUDGEMENT
 from haltline.schemas.decisions import Mode
 from haltline.schemas.policy import Policy, Rule
-from haltline.streams.replay.label_precision import moved
 
 _FACTORS: Final = ((1.25, False), (1.5, False), (2.0, False), (3.0, False), (3.0, True))
 """By how much the thresholds of each step are looser, and whether those of hints are too."""
@@ -70,9 +70,15 @@ def thresholds_of(rule: str, settings: dict[str, Any]) -> dict[str, Any]:
 def _looser(value: Any, factor: float, *, hints: bool) -> Any:
     """Of several, which are those of a hint, a firm word and a stop, the last or all."""
     if not isinstance(value, tuple):
-        return moved(value, factor, up=True)
+        return _raised(value, factor)
     last = len(value) - 1
-    return tuple(moved(one, factor, up=True) if hints or n == last else one for n, one in enumerate(value))
+    return tuple(_raised(one, factor) if hints or n == last else one for n, one in enumerate(value))
+
+
+def _raised(value: float, factor: float) -> float:
+    """Return a value raised by a factor, negative ones too; an integer by at least one."""
+    raised = value * factor if value >= 0 else value / factor
+    return max(value + 1, ceil(raised)) if isinstance(value, int) else round(raised, 6)
 
 
 def _passes(test: Callable[[type[Detector[Any]], dict[str, Any]], object], rule: str, settings: dict[str, Any]) -> bool:

@@ -7,7 +7,6 @@ kafka` runs it in the foreground; `python -m haltline.streams.local.kafka` only 
 import base64
 import logging
 import random
-import signal
 import socket
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from confluent_kafka.admin import AdminClient
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.topics import create_topics
 from haltline.streams.local.kafka_jars import BRIEF, LocalKafkaError, classes_of, fetch, java, run_to_end
+from haltline.streams.local.subprocesses import interruptible
 
 DEFAULT_PORT: Final = 9092
 DEFAULT_PARTITIONS: Final = 4
@@ -84,7 +84,7 @@ class LocalKafka:
         self._properties = properties
         self._java_options = java_options
         self.data_dir = data_dir.absolute()
-        self.port = _free_port() if port is None else port
+        self.port = free_port() if port is None else port
         self.log_file = self.data_dir / "kafka.log"
         self._jars = jars
         self._partitions = partitions
@@ -208,7 +208,7 @@ class LocalKafka:
             Template(_PROPERTIES.read_text(encoding="utf-8") + self._properties).substitute(
                 name="$name",
                 port=self.port,
-                controller_port=_free_port(),
+                controller_port=free_port(),
                 log_dir=str(log_dir).replace("\\", "\\\\"),
                 partitions=self._partitions,
             ),
@@ -263,7 +263,8 @@ class LocalKafka:
         return "\n".join([f"From {self.log_file}:", *(f"  {line}" for line in excerpt)])
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a free port of loopback. Raises LocalKafkaError when there is none."""
     for port in random.sample(_FREE_PORTS, k=200):
         if _is_free(port):
             return port
@@ -286,10 +287,9 @@ def run_foreground(data_dir: Path, port: int = DEFAULT_PORT, partitions: int = D
 
     Prints its progress. Raises LocalKafkaError when Kafka cannot be started, or ends by itself.
     """
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         print("Fetching Kafka's jars (only the first time takes a while) and starting it ...", flush=True)
-        with LocalKafka(data_dir, port, partitions=partitions) as kafka:
+        with interruptible(), LocalKafka(data_dir, port, partitions=partitions) as kafka:
             reports = create_topics(
                 AdminClient({"bootstrap.servers": kafka.bootstrap}, logger=_log), Topics(), partitions, 1
             )
@@ -301,8 +301,6 @@ def run_foreground(data_dir: Path, port: int = DEFAULT_PORT, partitions: int = D
             kafka.wait()
     except KeyboardInterrupt:
         print("\nKafka is stopped.", flush=True)
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def main() -> int:

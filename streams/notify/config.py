@@ -1,7 +1,6 @@
 """The configuration of a notifier: channels, routes, links. Errors name the line."""
 
 import tomllib
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -280,9 +279,13 @@ def load_config(path: Path) -> Config:
         # A problem of the whole document starts with its position.
         steps = problem.steps or (problem.text.partition(":")[0],)
         place = f"{problem.place}: " if problem.steps else ""
+        path_in_file = steps
+        if steps[0] == "channels":  # pydantic inserts the kind of a channel between its name and its field
+            path_in_file = (*steps[:2], *steps[3:])
+        line = "" if root is None else f":{yaml_text.line_of(root, path_in_file)}"
         # A channel's values may contain a secret.
         text = problem.message if steps[0] == "channels" and problem.kind != "value_error" else problem.text
-        raise BadConfig(f"{path}{_line(root, steps)}: {place}{text}") from None
+        raise BadConfig(f"{path}{line}: {place}{text}") from None
 
 
 def _read(text: str, path: Path) -> tuple[yaml.Node | None, dict[str, Any]]:
@@ -301,26 +304,6 @@ def _read(text: str, path: Path) -> tuple[yaml.Node | None, dict[str, Any]]:
     if not isinstance(document, dict):
         raise BadConfig(f"{path}: expected a mapping with channels and routes, got {type(document).__name__}")
     return root, document
-
-
-def _line(node: yaml.Node | None, steps: Sequence[str]) -> str:
-    """Return `:` and the line of the innermost existing step."""
-    if node is None:
-        return ""
-    line = node.start_mark.line
-    for step in steps:
-        below = next((value for name, key, value in _children(node) if name == step and (line := key) >= 0), None)
-        if below is None:
-            continue  # pydantic inserts the kind of a channel between its name and its field
-        node = below
-    return f":{line + 1}"
-
-
-def _children(node: yaml.Node) -> Iterator[tuple[str, int, yaml.Node]]:
-    if isinstance(node, yaml.MappingNode):
-        yield from ((str(key.value), key.start_mark.line, value) for key, value in node.value)
-    elif isinstance(node, yaml.SequenceNode):
-        yield from ((str(number), value.start_mark.line, value) for number, value in enumerate(node.value))
 
 
 def _beside(content: Any, folder: Path) -> Any:

@@ -74,6 +74,11 @@ class Change:
         ]
         return [(name, cut(value, 200)) for name, value in facts if value]
 
+    def links(self) -> list[tuple[str, str]]:
+        """Return texts and addresses of the links."""
+        links = (("Approve or reject", self.approval_link), ("Open session", self.session_link))
+        return [(text, link) for text, link in links if link is not None]
+
     def data(self) -> dict[str, Any]:
         """Return the data for programs: the record, the kind of change and the links."""
         links = {"session": self.session_link, "approval": self.approval_link}
@@ -131,11 +136,7 @@ class Message:
         if single is None:
             return "\n".join(self.lines())
         facts = [f"{name}: {value}" for name, value in single.facts()]
-        links = [
-            f"{what}: {link}"
-            for what, link in (("Answer", single.approval_link), ("Look", single.session_link))
-            if link is not None
-        ]
+        links = [f"{text}: {link}" for text, link in single.links()]
         return "\n".join([single.text, "", *facts, *([""] if links else []), *links])
 
     def cloud_event(self) -> dict[str, Any]:

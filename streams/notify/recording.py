@@ -103,15 +103,12 @@ class Recorder:
             incident=incident,
         )
 
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            self._confirmed(undelivered(error, message), then)
-
         self._produce(
             self._settings.topics.notifications,
+            then,
             key=origin.key,
             value=notification.to_json(),
             partition=origin.partition.partition,
-            on_delivery=delivered,
         )
 
     def letter(self, origin: Origin, reason: BadRecord, detail: str, then: Then) -> None:
@@ -127,30 +124,28 @@ class Recorder:
         _log.error("%s, offset %d of partition %d: %s", reason, origin.offset, origin.partition.partition, detail)
         self._letters.labels(reason.value).inc()
 
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            self._confirmed(undelivered(error, message), then)
-
         self._produce(
             self._settings.topics.dead_letter,
+            then,
             key=origin.key,
             value=origin.value,
             headers=letter.headers(),
-            on_delivery=delivered,
         )
 
-    def _produce(self, topic: str, **record: Any) -> None:
+    def _produce(self, topic: str, then: Then, **record: Any) -> None:
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            failed = undelivered(error, message)
+            if failed is None:
+                then()
+            else:
+                self._on_failure(KafkaException(failed))
+
         while True:
             try:
-                self._producer.produce(topic, **record)
+                self._producer.produce(topic, on_delivery=delivered, **record)
             except BufferError:  # the broker is unreachable: wait without limit, because nothing may be lost
                 if self._stop.is_set():
                     return
                 self._producer.poll(_POLL_S)
             else:
                 return
-
-    def _confirmed(self, error: KafkaError | None, then: Then) -> None:
-        if error is None:
-            then()
-        else:
-            self._on_failure(KafkaException(error))

@@ -14,11 +14,8 @@ from haltline.streams.operator.client import Operator
 class BatchStatus:
     """The status of one batch."""
 
-    command_id: str
-    session_id: str
-    by: str
-    reason: str
-    time: int
+    command: Command
+    """The declaration."""
     batch: Batch
     used: int
     """The number of actions that it has covered."""
@@ -48,16 +45,8 @@ class Batches(Operator):
                 except wire.InvalidRecord:
                     continue
         found = [
-            BatchStatus(
-                command_id=command.command_id,
-                session_id=command.id,
-                by=command.by,
-                reason=command.reason,
-                time=command.time,
-                batch=batch,
-                used=used.get(command.command_id, 0),
-            )
-            for command, batch in commands.values()
+            BatchStatus(command=command, batch=batch, used=used.get(command_id, 0))
+            for command_id, (command, batch) in commands.items()
             if batch.expires > since_ms
         ]
-        return sorted(found, key=lambda declared: -declared.time)
+        return sorted(found, key=lambda declared: -declared.command.time)

@@ -144,9 +144,7 @@ class Operator:
             batch = Batch(actions=actions, targets=list(targets or ()), max_deletes=max_deletes, expires=expires_ms)
         except ValidationError as error:
             raise NotAllowed(f"batch of {session_id}: {problem_of(error)}") from error
-        return self._send_and_wait(
-            make_command(CommandKind.BATCH, ScopeKind.SESSION, session_id, by=by, reason=reason, batch=batch)
-        )
+        return self._about(session_id, CommandKind.BATCH, by=by, reason=reason, batch=batch)
 
     def label(self, decision: Decision, label: str, *, by: str, reason: str) -> CommandResult:
         """Label whether a decision of a rule was right, for the tuning of thresholds and for the audit.
@@ -155,25 +153,12 @@ class Operator:
         """
         require_label(label)
         require_rule(decision)
-        return self._send_and_wait(
-            make_command(
-                CommandKind.LABEL,
-                ScopeKind.SESSION,
-                decision.session_id,
-                by=by,
-                reason=reason,
-                decision_id=decision.decision_id,
-                label=label,
-            )
-        )
+        fields = {"decision_id": decision.decision_id, "label": label}
+        return self._about(decision.session_id, CommandKind.LABEL, by=by, reason=reason, **fields)
 
     def missed(self, session_id: str, rule: str, *, by: str, reason: str) -> CommandResult:
         """Label a session in which a rule should have found something, and did not."""
-        return self._send_and_wait(
-            make_command(
-                CommandKind.LABEL, ScopeKind.SESSION, session_id, by=by, reason=reason, label=MISSED, code=rule
-            )
-        )
+        return self._about(session_id, CommandKind.LABEL, by=by, reason=reason, label=MISSED, code=rule)
 
     def decision(self, decision_id: str) -> Decision:
         """Return a decision by its id or a prefix, as far as the `interventions` topic has it.
@@ -251,8 +236,9 @@ class Operator:
                     return result(after)
         return CommandResult(command=command, answered=False, before=before, waited_s=self._within_s)
 
-    def _send_and_wait(self, command: Command) -> CommandResult:
+    def _about(self, session_id: str, kind: CommandKind, *, by: str, reason: str, **fields: Any) -> CommandResult:
         """Send a command without a control record, and wait until the workers' group has passed it."""
+        command = make_command(kind, ScopeKind.SESSION, session_id, by=by, reason=reason, **fields)
         place = self._send(command)
         sent_at = time.monotonic()
         answered = self._is_passed(place, sent_at)

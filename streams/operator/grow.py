@@ -22,15 +22,18 @@ from typing import Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented there; its stubs miss it
+    AdminClient,
     ConfigResource,
     ConfigSource,
     NewTopic,
+    OffsetSpec,
 )
 
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.seals import HEADER as SEAL_HEADER
 from haltline.schemas.seals import Sealer
 from haltline.schemas.topics import SETS_KEY, Topics
+from haltline.streams.kafka.broker_retry import answered
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.failure import KnownFailure
 from haltline.streams.kafka.log_reader import ANSWER_WITHIN_S, bounds, open_consumer, partitions_of, read_partition
@@ -88,6 +91,22 @@ def partitions_in_use(bootstrap: str, topics: Topics, client: Mapping[str, Clien
         return len(partitions_of(consumer, topics.actions))
     finally:
         consumer.close()
+
+
+def wait_for_leaders(admin: AdminClient, places: Sequence[TopicPartition], *, system: System = REAL) -> None:
+    """Wait until the leader of each partition answers; that of a new one first refuses to be it. Raises NotGrown."""
+
+    def ask() -> None:
+        requests = {place: OffsetSpec.latest() for place in places}  # type: ignore[no-untyped-call]  # so it is there
+        for answer in admin.list_offsets(requests, request_timeout=CONFIRM_WITHIN_S).values():
+            answer.result()
+
+    try:
+        answered(ask, within_s=_VISIBLE_WITHIN_S, system=system)
+    except KafkaException as failed:
+        raise NotGrown(
+            f"topics: expected every partition to answer within {_VISIBLE_WITHIN_S:g} s, got {failed}"
+        ) from failed
 
 
 class Growing:
@@ -178,29 +197,16 @@ class Growing:
             )
             for name, config in settings.items()
         ]
-        if not created:
-            return
-        for name, done in self._admin.create_topics(created, request_timeout=CONFIRM_WITHIN_S).items():
-            try:
-                done.result()
-            except KafkaException as refused:
-                raise NotGrown(f"topic {name}: expected the cluster to create it, got {refused}") from refused
-        self._wait_for({topic.topic for topic in created})
-
-    def _wait_for(self, names: set[str]) -> None:
-        deadline_s = self._system.monotonic() + _VISIBLE_WITHIN_S
-        while True:
-            metadata = self._admin.list_topics(timeout=ANSWER_WITHIN_S)
-            led = {
-                name
-                for name, topic in metadata.topics.items()
-                if topic.partitions and all(one.leader in metadata.brokers for one in topic.partitions.values())
-            }
-            if names <= led:
-                return
-            if self._system.monotonic() > deadline_s:
-                raise NotGrown(f"topics: expected {sorted(names - led)} within {_VISIBLE_WITHIN_S:g} s, got none")
-            self._system.sleep(0.1)
+        if created:
+            for name, done in self._admin.create_topics(created, request_timeout=CONFIRM_WITHIN_S).items():
+                try:
+                    done.result()
+                except KafkaException as refused:
+                    raise NotGrown(f"topic {name}: expected the cluster to create it, got {refused}") from refused
+        places = [TopicPartition(name, number) for name in names.values() for number in range(self._partitions)]
+        wait_for_leaders(
+            self._admin, places, system=self._system
+        )  # an earlier run may have ended just after it had created them
 
     def _settings(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return the settings of topics that differ from the cluster's defaults, with room for a header more."""
@@ -316,10 +322,15 @@ class Growing:
         try:
             places = [tp for topic in self._topics.session_sources for tp in partitions_of(workers, topic)]
             begins = []
-            for place in workers.committed(places, timeout=CONFIRM_WITHIN_S):
+            ask = partial(workers.committed, places, timeout=CONFIRM_WITHIN_S)
+            for place in answered(ask, within_s=CONFIRM_WITHIN_S, system=self._system):
                 low, end = bounds(workers, place, system=self._system)
                 begins.append(TopicPartition(place.topic, place.partition, max(low, min(place.offset, end))))
-            bridge.commit(offsets=begins, asynchronous=False)
+            answered(
+                partial(bridge.commit, offsets=begins, asynchronous=False),
+                within_s=CONFIRM_WITHIN_S,
+                system=self._system,
+            )
         finally:
             workers.close()
             bridge.close()

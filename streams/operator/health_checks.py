@@ -4,7 +4,8 @@ import logging
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
@@ -61,6 +62,32 @@ class Check:
     """The remedy."""
 
 
+def ok(what: str, found: str, do: str = "") -> Check:
+    """Return a check without a problem."""
+    return Check(what, Verdict.OK, found, do)
+
+
+def bad(what: str, found: str, do: str) -> Check:
+    """Return a problem with its remedy."""
+    return Check(what, Verdict.BAD, found, do)
+
+
+def note(what: str, found: str, do: str) -> Check:
+    """Return what is worth knowing."""
+    return Check(what, Verdict.NOTE, found, do)
+
+
+def _checked(what: str, who: str, check: Callable[[], Check]) -> Check:
+    """Return the result of a check of the cluster; a note if it does not answer, or refuses this client."""
+    try:
+        return check()
+    except (NoSuchTopic, Unreachable) as refused:
+        found = str(refused)
+    except KafkaException as refused:
+        found = refused.args[0].str()
+    return note(what, found, f"ask as {who} (--client-config)")
+
+
 # Access rights
 
 
@@ -89,20 +116,18 @@ def permissions(bindings: Iterable[AclBinding], topics: Topics, agent: str) -> C
     what = "permissions"
     for topic in (topics.control, topics.interventions, topics.commands):
         if wrong := sorted(writers(known, topic) & {agent, "User:*"}):
-            return Check(
+            return bad(
                 what,
-                Verdict.BAD,
                 f"{', '.join(wrong)} may write {topic}: an agent can release itself",
                 "take that away (kafka-acls.sh --remove), and see haltline topics acls",
             )
     if agent not in writers(known, topics.actions):
-        return Check(
+        return bad(
             what,
-            Verdict.BAD,
             f"{agent} may not write {topics.actions}",
             "haltline topics acls --apply as the administrator; or say who the agents are (--agent)",
         )
-    return Check(what, Verdict.OK, f"{agent} writes what it does, and neither commands nor decisions")
+    return ok(what, f"{agent} writes what it does, and neither commands nor decisions")
 
 
 def check_permissions(admin: AdminClient, topics: Topics, agent: str) -> Check:
@@ -118,18 +143,15 @@ def check_permissions(admin: AdminClient, topics: Topics, agent: str) -> Check:
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
-    try:
+
+    def check() -> Check:
         if not _authorizer(admin):
-            return Check(
-                "permissions",
-                Verdict.NOTE,
-                "the cluster has no authorizer: every client can release an agent",
-                "set authorizer.class.name, then haltline topics acls --apply",
-            )
-        found = admin.describe_acls(any_acl, request_timeout=_ACLS_WITHIN_S).result()
-    except KafkaException as refused:
-        return Check("permissions", Verdict.NOTE, refused.args[0].str(), "ask as the administrator (--client-config)")
-    return permissions(found, topics, agent)
+            found = "the cluster has no authorizer: every client can release an agent"
+            do = "set authorizer.class.name, then haltline topics acls --apply"
+            return note("permissions", found, do)
+        return permissions(admin.describe_acls(any_acl, request_timeout=_ACLS_WITHIN_S).result(), topics, agent)
+
+    return _checked("permissions", "the administrator", check)
 
 
 def _authorizer(admin: AdminClient) -> str:
@@ -149,21 +171,18 @@ def progress(what: str, lag: Iterable[PartitionLag], group: str, do: str) -> Che
     partitions = list(lag)
     records = sum(partition.lag_records for partition in partitions)
     if records and all(partition.committed is None for partition in partitions):
-        return Check(what, Verdict.BAD, f"{records} records wait, and no member of group {group} has committed yet", do)
+        return bad(what, f"{records} records wait, and no member of group {group} has committed yet", do)
     if records > _MANY_RECORDS:
-        return Check(what, Verdict.NOTE, f"{records} records wait", "see deploy/runbooks/HaltlineBehind.md")
-    return Check(what, Verdict.OK, f"{records} records wait")
+        return note(what, f"{records} records wait", "see deploy/runbooks/HaltlineBehind.md")
+    return ok(what, f"{records} records wait")
 
 
 def check_progress(
     what: str, bootstrap: str, topics: Topics, *, group: str, do: str, client: Mapping[str, ClientSetting]
 ) -> Check:
     """Check the progress of a group on a cluster, like `progress`."""
-    try:
-        lag = Operator(bootstrap, topics=topics, group=group, client=client).lag()
-    except Unreachable as refused:
-        return Check(what, Verdict.NOTE, str(refused), "ask as an operator (--client-config)")
-    return progress(what, lag, group, do)
+    operator = Operator(bootstrap, topics=topics, group=group, client=client)
+    return _checked(what, "an operator", lambda: progress(what, operator.lag(), group, do))
 
 
 def shadow_progress(bootstrap: str, topics: Topics, *, group: str, client: Mapping[str, ClientSetting]) -> Check:
@@ -172,7 +191,7 @@ def shadow_progress(bootstrap: str, topics: Topics, *, group: str, client: Mappi
     do = f"haltline worker --rules shadow --bootstrap {bootstrap} --group {group}, where workers run --rules enforced"
     found = check_progress(what, bootstrap, topics, group=name, do=do, client=client)
     if found.verdict is Verdict.BAD:
-        return Check(what, Verdict.NOTE, f"no group of its own: no member of {name} has committed yet", do)
+        return note(what, f"no group of its own: no member of {name} has committed yet", do)
     return found
 
 
@@ -182,19 +201,18 @@ def published_policies(bootstrap: str, topics: Topics, client: Mapping[str, Clie
     from haltline.streams.policy.loader import parse_policy  # noqa: PLC0415
     from haltline.streams.policy.source import current  # noqa: PLC0415  # as above
 
-    do = "haltline policy check FILE, then haltline policy publish FILE"
-    try:
-        documents = current(bootstrap, topics.policies, client=client)
-    except (Unreachable, NoSuchTopic) as refused:
-        return Check("policy", Verdict.NOTE, str(refused), "ask as an operator (--client-config)")
-    plugins, reports = installed(), []
-    for name, record in sorted(documents.items()):
-        try:
-            policy = parse_policy((record.value or b"").decode(errors="replace"), f"policy {name}", plugins)
-        except ValueError as wrong:
-            return Check("policy", Verdict.BAD, str(wrong), do)
-        reports.append(f"{name} (version {policy.version})")
-    return Check("policy", Verdict.OK, ", ".join(reports) or "none is published: workers run with every default")
+    def check() -> Check:
+        plugins, reports = installed(), []
+        for name, record in sorted(current(bootstrap, topics.policies, client=client).items()):
+            try:
+                policy = parse_policy((record.value or b"").decode(errors="replace"), f"policy {name}", plugins)
+            except ValueError as wrong:
+                do = "haltline policy check FILE, then haltline policy publish FILE"
+                return bad("policy", str(wrong), do)
+            reports.append(f"{name} (version {policy.version})")
+        return ok("policy", ", ".join(reports) or "none is published: workers run with every default")
+
+    return _checked("policy", "an operator", check)
 
 
 # The changelogs' content
@@ -202,22 +220,17 @@ def published_policies(bootstrap: str, topics: Topics, client: Mapping[str, Clie
 
 def changelogs(reports: Sequence[tuple[Span, PartitionReport]]) -> Check:
     """Check whether readers drop needed states, or an older release has written, in the records read."""
-    what, behind = "changelogs", [span for span, report in reports if report.behind_claim]
-    offsets = sum(span.end - span.begin for span, _ in reports)
-    if behind:
-        at = ", ".join(f"{span.topic} {span.partition}" for span in behind)
+    what = "changelogs"
+    if behind := [f"{span.topic} {span.partition}" for span, report in reports if report.behind_claim]:
         do = "stop the workers of that release; to keep what they wrote: haltline changelog release"
-        return Check(what, Verdict.BAD, f"a worker of an older release wrote behind a claim: {at}", do)
-    dropped = [(span, state) for span, report in reports for state in report.states]
-    if dropped:
+        return bad(what, f"a worker of an older release wrote behind a claim: {', '.join(behind)}", do)
+    if dropped := [(span, state) for span, report in reports for state in report.states]:
         at = ", ".join(sorted({f"{span.topic} {span.partition}" for span, _ in dropped}))
-        can = any(state.outcome is Outcome.BRING_BACK for _, state in dropped)
+        verdict = bad if any(state.outcome is Outcome.BRING_BACK for _, state in dropped) else note
         found = f"eras went down, and readers drop the states of {len(dropped)} sessions or more: {at}"
-        return Check(what, Verdict.BAD if can else Verdict.NOTE, found, "haltline changelog check; see docs/upgrade.md")
-    read = sum(report.records for _, report in reports)
-    return Check(
-        what, Verdict.OK, f"{read} records of the newest {offsets} offsets in {len(reports)} partitions are well"
-    )
+        return verdict(what, found, "haltline changelog check; see docs/upgrade.md")
+    read, offsets = sum(report.records for _, report in reports), sum(span.end - span.begin for span, _ in reports)
+    return ok(what, f"{read} records of the newest {offsets} offsets in {len(reports)} partitions are well")
 
 
 def check_changelogs(
@@ -225,14 +238,13 @@ def check_changelogs(
 ) -> Check:
     """Check the newest offsets of each changelog partition for some seconds, like `changelogs`."""
     until_s = time.monotonic() + _READ_WITHIN_S
-    try:
+
+    def check() -> Check:
         with Changelogs(bootstrap, names, client=client) as there:
             spans = [span._replace(begin=max(span.begin, span.end - newest)) for span in there.spans]
             return changelogs([(span, there.read(span, until_s=until_s).report()) for span in spans])
-    except (NoSuchTopic, Unreachable) as refused:
-        return Check("changelogs", Verdict.NOTE, str(refused), "ask as a worker (--client-config)")
-    except KafkaException as refused:
-        return Check("changelogs", Verdict.NOTE, refused.args[0].str(), "ask as a worker (--client-config)")
+
+    return _checked("changelogs", "a worker", check)
 
 
 # The processes' own reports
@@ -252,20 +264,17 @@ def ask(url: str) -> CommandReport:
     """Return a process's answer."""
     try:
         try:
-            with urllib.request.urlopen(url, timeout=ANSWER_WITHIN_S) as response:
-                return _report_of(response.status, response.read(), response.headers.get("Date"))
+            response = urllib.request.urlopen(url, timeout=ANSWER_WITHIN_S)
         except urllib.error.HTTPError as refused:
-            return _report_of(refused.code, refused.read(), refused.headers.get("Date"))
+            response = refused
+        with response:
+            body, date = response.read().decode(errors="replace"), response.headers.get("Date")
     except (OSError, ValueError) as error:
         return CommandReport(0, f"{url}: {getattr(error, 'reason', error)}")
-
-
-def _report_of(status: int, body: bytes, date: str | None) -> CommandReport:
-    try:
+    with suppress(ValueError):
         off_s = None if date is None else parsedate_to_datetime(date).timestamp() - time.time()
-    except ValueError:
-        off_s = None
-    return CommandReport(status, body.decode(errors="replace"), off_s)
+        return CommandReport(response.status, body, off_s)
+    return CommandReport(response.status, body)
 
 
 def health(what: str, url: str, *, needed: bool, do: str) -> Iterator[Check]:
@@ -297,46 +306,41 @@ def canary(url: str, now_s: float) -> Check:
     reply = ask(url + "/metrics")
     do = "haltline canary; see deploy/runbooks/HaltlineCanaryNotStopped.md"
     if reply.status != 200:
-        return Check(
-            "canary",
-            Verdict.NOTE,
-            reply.body[:200],
-            "start one (haltline canary --every 5m), or give its address (--canary)",
+        return note(
+            "canary", reply.body[:200], "start one (haltline canary --every 5m), or give its address (--canary)"
         )
     try:
         metrics = {one.name: one.samples[0].value for one in text_string_to_metric_families(reply.body) if one.samples}
         up, flown_s = metrics["haltline_canary_up"], metrics["haltline_canary_last_flight_timestamp_seconds"]
     except (KeyError, ValueError):
-        return Check("canary", Verdict.NOTE, f"{url} has reported no canary yet", "wait for its first flight")
+        return note("canary", f"{url} has reported no canary yet", "wait for its first flight")
     if not up:
-        return Check("canary", Verdict.BAD, "the last session that had to be killed was not", do)
+        return bad("canary", "the last session that had to be killed was not", do)
     ago_s = now_s - flown_s
     if ago_s > _CANARY_WITHIN_S:
-        return Check("canary", Verdict.BAD, f"the last one flew {ago_s:.0f} s ago", do)
-    return Check(
-        "canary", Verdict.OK, f"stopped {ago_s:.0f} s ago, after {metrics.get('haltline_canary_seconds', 0):.1f} s"
-    )
+        return bad("canary", f"the last one flew {ago_s:.0f} s ago", do)
+    return ok("canary", f"stopped {ago_s:.0f} s ago, after {metrics.get('haltline_canary_seconds', 0):.1f} s")
 
 
 def intake(url: str) -> Check:
     """Check that an intake reaches its broker, and whether its own port is encrypted."""
     reply = ask(url + "/healthz")
     if reply.status == 0:
-        return Check("intake", Verdict.NOTE, reply.body, "start one (haltline intake), or give its address (--intake)")
+        return note("intake", reply.body, "start one (haltline intake), or give its address (--intake)")
     if reply.status != HTTPStatus.OK:
-        return Check("intake", Verdict.BAD, f"its broker does not answer: {reply.body[:200]}", "see its log")
+        return bad("intake", f"its broker does not answer: {reply.body[:200]}", "see its log")
     address = urlsplit(url)
     if address.scheme != "https" and address.hostname not in _LOOPBACK:
         found = "well, and without TLS: its keys and what agents do can be read on the network"
-        return Check("intake", Verdict.NOTE, found, "haltline intake --tls-config FILE, or a proxy with TLS before it")
-    return Check("intake", Verdict.OK, "well" if address.scheme != "https" else "well, with TLS")
+        return note("intake", found, "haltline intake --tls-config FILE, or a proxy with TLS before it")
+    return ok("intake", "well" if address.scheme != "https" else "well, with TLS")
 
 
 def usage(url: str) -> Check:
     """Check that a worker knows the usage of the models' turns."""
     reply = ask(url + "/metrics")
     if reply.status != 200:
-        return Check("usage", Verdict.NOTE, reply.body[:200], "start a worker, or give its address (--worker)")
+        return note("usage", reply.body[:200], "start a worker, or give its address (--worker)")
     try:
         turns = {
             sample.labels["usage"]: sample.value
@@ -346,21 +350,19 @@ def usage(url: str) -> Check:
         }
         unknown, turns_in_all = turns["unknown"], sum(turns.values())
     except (KeyError, ValueError):
-        return Check("usage", Verdict.NOTE, f"{url} does not count turns of models", "upgrade the worker")
+        return note("usage", f"{url} does not count turns of models", "upgrade the worker")
     if unknown:
         found = f"usage unknown of {unknown:.0f} of {turns_in_all:.0f} model turns: budgets do not count them"
-        return Check("usage", Verdict.NOTE, found, 'see "Usage unknown" in docs/operate.md')
-    return Check("usage", Verdict.OK, f"known of {turns_in_all:.0f} model turns")
+        return note("usage", found, 'see "Usage unknown" in docs/operate.md')
+    return ok("usage", f"known of {turns_in_all:.0f} model turns")
 
 
 def clocks(reports: Mapping[str, CommandReport]) -> Check:
     """Check that the machines' clocks agree."""
     known = {where: one.clock_off_s for where, one in reports.items() if one.clock_off_s is not None}
     if not known:
-        return Check(
-            "clocks", Verdict.NOTE, "no process reported its time", "start a worker, or give its address (--worker)"
-        )
+        return note("clocks", "no process reported its time", "start a worker, or give its address (--worker)")
     where, off_s = max(known.items(), key=lambda one: abs(one[1]))
     if abs(off_s) > _CLOCK_OFF_S:
-        return Check("clocks", Verdict.BAD, f"that of {where} is {off_s:+.0f} s off this one", "run NTP on both")
-    return Check("clocks", Verdict.OK, f"within {max(1.0, abs(off_s)):.0f} s of {len(known)} other processes")
+        return bad("clocks", f"that of {where} is {off_s:+.0f} s off this one", "run NTP on both")
+    return ok("clocks", f"within {max(1.0, abs(off_s)):.0f} s of {len(known)} other processes")

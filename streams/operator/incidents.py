@@ -13,7 +13,7 @@ from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentRecord, IncidentState
 from haltline.streams.operator.client import Operator
 from haltline.streams.operator.command_factory import NotAllowed, make_command
-from haltline.streams.operator.ids import NotFound
+from haltline.streams.operator.ids import resolve
 
 _POLL_S: Final = 0.1
 
@@ -80,13 +80,9 @@ class Incidents(Operator):
 
 
 def one_of(known: Iterable[IncidentRecord], name: str) -> IncidentRecord:
-    """Return the incident with this id or prefix. Raises NotFound if there is none, NotAllowed if there are several."""
-    found = [record for record in known if record.incident_id.startswith(name)]
-    if not found:
-        raise NotFound(f"incident {name}: not found; see: haltline incidents")
-    if len(found) > 1:
-        raise NotAllowed(f"incident {name}: expected the beginning of one id, got that of {len(found)}")
-    return found[0]
+    """Return the incident with this id or prefix. Raises NotFound if there is none, Ambiguous if there are several."""
+    by_id = {record.incident_id: record for record in known}
+    return by_id[resolve("incident", name, by_id, hint="see: haltline incidents")]
 
 
 def fold(values: Iterable[bytes | None]) -> dict[str, IncidentRecord]:

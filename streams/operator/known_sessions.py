@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final, cast
+from typing import Final
 
 from confluent_kafka import Message
 
@@ -19,6 +19,7 @@ from haltline.schemas.events import ActionEvent
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import LogReader, Unreachable
+from haltline.streams.kafka.log_record import headers_of
 from haltline.streams.operator.ids import Ambiguous, NotFound, resolve
 
 CHECKED: Final = frozenset({ScopeKind.SESSION, ScopeKind.AGENT, ScopeKind.MISSION})
@@ -105,7 +106,6 @@ def _event(message: Message, encoded: bytes) -> ActionEvent | None:
 def event_of(message: Message) -> ActionEvent | None:
     """Return the event of a record; None if it has none."""
     try:
-        headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])  # the type in a consumer's messages
-        return wire.decode_event(message.value(), headers)
+        return wire.decode_event(message.value(), headers_of(message))
     except wire.InvalidRecord:
         return None  # already a dead letter

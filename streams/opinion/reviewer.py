@@ -25,7 +25,7 @@ from haltline.streams.kafka.broker_outage import BrokerOutage
 from haltline.streams.kafka.log_reader import LogReader, Unreachable
 from haltline.streams.opinion.digest import Digest, digest_of
 from haltline.streams.opinion.judge import MAX_OUTPUT_TOKENS, Judge, NoVerdict, Usage
-from haltline.streams.opinion.spending import DAY_MS, OverLimit, Spending, cost_usd
+from haltline.streams.opinion.spending import DAY_MS, OverLimit, Spending
 from haltline.streams.opinion.steps import last_events
 from haltline.streams.policy.source import PolicySource, Refusal
 from haltline.streams.runtime.health import Verdict
@@ -80,15 +80,8 @@ class Reviewer:
         self._seconds = metrics.histogram("opinion_seconds")
         self._tokens = metrics.counter("opinion_tokens_total")
         self._cost = metrics.counter("opinion_cost_usd_total")
-        self._producer = Producer(
-            {
-                **settings.client,
-                "bootstrap.servers": settings.bootstrap,
-                **CONFIRMED,
-                "linger.ms": 2,
-            },
-            logger=_log,
-        )
+        client = {**settings.client, "bootstrap.servers": settings.bootstrap}
+        self._producer = Producer({**client, **CONFIRMED, "linger.ms": 2}, logger=_log)
 
     def run(self) -> None:
         """Run until `stop`. Raises NoSuchTopic, Unreachable, KafkaException, RuntimeError when it cannot continue."""
@@ -258,7 +251,7 @@ def _left(ends_s: float) -> float:
 
 
 def _cost(rules: OpinionRules, used: Usage) -> float:
-    return cost_usd(rules, used.prompt_tokens, used.completion_tokens)
+    return (used.prompt_tokens * rules.input_usd + used.completion_tokens * rules.output_usd) / 1e6
 
 
 def _delivered(error: KafkaError | None, _: Message) -> None:

@@ -9,7 +9,6 @@ from haltline.schemas.opinions import OpinionRules
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
-_MILLION: Final = 1e6
 
 
 class OverLimit(Exception):
@@ -58,8 +57,3 @@ class Spending:
             request = Request(now_ms, usd)
             self._requests.append(request)
             return request
-
-
-def cost_usd(rules: OpinionRules, input_tokens: int, output_tokens: int) -> float:
-    """Return the cost of tokens by the policy's prices."""
-    return (input_tokens * rules.input_usd + output_tokens * rules.output_usd) / _MILLION

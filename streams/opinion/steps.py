@@ -3,18 +3,18 @@
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import Final, cast
+from contextlib import suppress
+from typing import Final
 
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import TopicPartition
 
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.wire import Headers, InvalidRecord, decode_event
+from haltline.schemas.wire import InvalidRecord, decode_event
 from haltline.streams.kafka.client_settings import ClientSetting
-from haltline.streams.kafka.log_reader import bounds, open_consumer, passes
+from haltline.streams.kafka.log_reader import bounds, open_consumer, read_partition
 
 LOOK_BACK: Final = 4000
 """The most records read of the partition, of all its sessions."""
-_POLL_S: Final = 0.1
 
 
 def last_events(
@@ -28,31 +28,19 @@ def last_events(
 ) -> list[ActionEvent]:
     """Return the last events of a session up to the one at `last`, oldest first.
 
-    They are fewer if records no longer exist, or were not read in time. Raises Unreachable.
+    They are fewer if records no longer exist, or were not read in time. Raises Unreachable and KafkaException.
     """
     events: deque[ActionEvent] = deque(maxlen=most)
     key, until_s = session_id.encode(), time.monotonic() + within_s
     consumer = open_consumer(bootstrap, client=client)
     try:
         low, _ = bounds(consumer, last)
-        consumer.assign([TopicPartition(last.topic, last.partition, max(low, last.offset - LOOK_BACK + 1))])
-        while time.monotonic() < until_s:
-            message = consumer.poll(_POLL_S)
-            if message is None:
+        begin = max(low, last.offset - LOOK_BACK + 1)
+        for record in read_partition(consumer, last, begin, last.offset + 1, until_s=until_s):
+            if record.key != key:
                 continue
-            error = message.error()
-            if error is not None:
-                if error.code() == KafkaError._PARTITION_EOF or not passes(error):
-                    break
-                continue
-            offset = int(message.offset() or 0)
-            if offset <= last.offset and message.key() == key:
-                try:
-                    events.append(decode_event(message.value(), cast("Headers", message.headers() or ())))
-                except InvalidRecord:  # already a dead letter
-                    continue
-            if offset >= last.offset:
-                break
+            with suppress(InvalidRecord):  # already a dead letter
+                events.append(decode_event(record.value, record.headers))
     finally:
         consumer.close()
     return list(events)

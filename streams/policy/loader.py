@@ -171,10 +171,6 @@ def _of_text(text: str, source: str) -> _Document:
         raise BadPolicy(f"{source}: expected a mapping of policy fields, got an empty document; {{}} is every default")
     if not isinstance(fields, dict):
         raise BadPolicy(f"{source}:1: expected a mapping of policy fields, got {type(fields).__name__}")
-    try:
-        yaml_text.refuse_doubles(root)
-    except yaml_text.BadYaml as bad:
-        raise BadPolicy(f"{source}:{bad.line}: {bad.problem}") from None
     return _Document(source, fields, root)
 
 

@@ -216,7 +216,7 @@ class PolicyTopic(_Followed):
             if record.key == self._name.encode():
                 self._seen = record.offset
                 try:
-                    policy, refused = self._parse(record), None
+                    policy, refused = policy_of(record, self._name, self._plugins), None
                 except BadPolicy as bad:
                     refused = bad
                     log.warning("policy: skipped at the start: %s", bad)
@@ -244,21 +244,25 @@ class PolicyTopic(_Followed):
             return
         self._seen = record.offset
         try:
-            self._accept(self._parse(record), f"{record.topic} {record.partition}:{record.offset}")
+            self._accept(
+                policy_of(record, self._name, self._plugins), f"{record.topic} {record.partition}:{record.offset}"
+            )
         except BadPolicy as bad:
             self._refuse(str(bad), record)
 
-    def _parse(self, record: LogRecord) -> Policy:
-        source = f"{record.topic} {record.partition}:{record.offset}"
-        if record.value is None:  # removed
-            return Policy(name=self._name)
-        try:
-            policy = parse_policy(record.value.decode(), source, self._plugins)
-        except UnicodeDecodeError as error:
-            raise BadPolicy(f"{source}: expected UTF-8 text, got {error}") from None
-        if policy.name != self._name:
-            raise BadPolicy(f"{source}:1: name: expected {self._name!r} as the record's key says, got {policy.name!r}")
-        return policy
+
+def policy_of(record: LogRecord, name: str, plugins: Plugins) -> Policy:
+    """Return the policy in a record of this name; the defaults if the record removes it. Raises BadPolicy."""
+    source = f"{record.topic} {record.partition}:{record.offset}"
+    if record.value is None:
+        return Policy(name=name)
+    try:
+        policy = parse_policy(record.value.decode(), source, plugins)
+    except UnicodeDecodeError as error:
+        raise BadPolicy(f"{source}: expected UTF-8 text, got {error}") from None
+    if policy.name != name:
+        raise BadPolicy(f"{source}:1: name: expected {name!r} as the record's key says, got {policy.name!r}")
+    return policy
 
 
 def current(bootstrap: str, topic: str, *, client: Mapping[str, ClientSetting] | None = None) -> dict[str, LogRecord]:

@@ -59,21 +59,6 @@ def value_of(text: str) -> Any:
     return read(text)[1]
 
 
-def refuse_doubles(node: yaml.Node | None) -> None:
-    """Raise BadYaml for repeated names, of which YAML would silently take the last value."""
-    if isinstance(node, yaml.MappingNode):
-        keys = set()
-        for key, value in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in keys:
-                    raise BadYaml(f"expected each name once, got {key.value!r} again", key.start_mark.line + 1)
-                keys.add(key.value)
-            refuse_doubles(value)
-    elif isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            refuse_doubles(item)
-
-
 def line_of(node: yaml.Node, steps: Sequence[str]) -> int:
     """Return the line, from 1, of the deepest existing node on the path."""
     line: int = node.start_mark.line + 1
@@ -100,6 +85,17 @@ class _Loader(yaml.SafeLoader):
         self._nodes = 0
         self._depth = 0
 
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """Refuse repeated names, of which YAML would silently take the last value."""
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
+        seen = set[str]()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise _refused(f"expected each name once, got {key.value!r} again", key)
+                seen.add(key.value)
+        return node
+
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]  # types-pyyaml has none
         self._nodes += 1
@@ -117,6 +113,6 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
-def _refused(problem: str, event: yaml.Event) -> yaml.MarkedYAMLError:
-    mark: Any = event.start_mark  # types-pyyaml has two classes of marks
+def _refused(problem: str, place: yaml.Event | yaml.Node) -> yaml.MarkedYAMLError:
+    mark: Any = place.start_mark  # types-pyyaml has two classes of marks
     return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)

@@ -1,7 +1,7 @@
 """The backtest: what a policy would have done with recorded sessions."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from heapq import merge
 from operator import itemgetter
 from typing import Any
@@ -99,10 +99,6 @@ class Result:
         self.level = max(Level(self.level), decision.level).value
         if decision.level >= Level.PAUSE and self.first is None:
             self.first = FirstStop(seq, decision.event_id, decision.detector, decision.level.value)
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain values, for JSON."""
-        return asdict(self)
 
 
 def only(policy: Policy, rules: Mapping[str, Rule], **update: Any) -> Policy:

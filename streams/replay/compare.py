@@ -5,18 +5,18 @@ under an id are compared. `decided_at` is the worker's clock and not part of a d
 
 Left out on both sides, and counted:
 - what workers did because time had passed, as a replay has no clock;
-- answers to records that are not within the range, or were not chosen;
+- answers to records that are not within the range;
 - with a choice of sessions, the decisions across sessions, which would need all of them.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from typing import Any, Final
 
 from haltline.detectors.cross_session import ACROSS_BY_ID
 from haltline.interventions.control import kill_acknowledgement
-from haltline.interventions.decide.controller import ALLOWED
-from haltline.schemas.decisions import Mode
+from haltline.streams.replay.choice import Choice
 from haltline.streams.replay.compare_incidents import ComparedIncidents
 
 Json = dict[str, Any]
@@ -82,62 +82,54 @@ class Compared:
     @property
     def first(self) -> Divergence | None:
         """The first difference of all, by the decisions' own time."""
-        return min(self.first_by_session.values(), key=lambda d: (d.time, d.session_id), default=None)
+        return next(iter(self.in_order), None)
+
+    @property
+    def in_order(self) -> "list[Divergence]":
+        """The first difference of each session, by the decisions' own time."""
+        return sorted(self.first_by_session.values(), key=lambda d: (d.time, d.session_id))
 
     def to_dict(self) -> Json:
         """Return plain values, for JSON."""
         first = self.first
+        counts = {name: getattr(self, name) for name in ("recorded", "replayed", "same", "reworded")}
         return {
-            "recorded": self.recorded,
-            "replayed": self.replayed,
-            "same": self.same,
-            "reworded": self.reworded,
+            **counts,
             **self.counts,
             "left_out": {"by_clock": self.by_clock, "outside": self.outside, "across": self.across},
             "first_divergence": None if first is None else asdict(first),
-            "incidents": self.incidents.to_dict(),
-            "sessions": [asdict(one) for one in sorted(self.first_by_session.values(), key=lambda d: d.time)],
+            "incidents": asdict(self.incidents),
+            "sessions": [asdict(one) for one in self.in_order],
         }
 
 
 class Comparison:
     """Collects the recorded decisions and the causes in the range, and compares with the replayed decisions."""
 
-    def __init__(
-        self,
-        *,
-        chosen: Callable[[Json], bool] | None = None,
-        exact: bool = False,
-        partial: bool = False,
-        within: Callable[[int], bool] | None = None,
-    ) -> None:
-        """`chosen` returns whether a decision counts; `exact`: all fields must be equal; `partial`: not all is read.
-
-        `within` returns whether a record's time is in the range, for answers to approvals, which name the call and not
-        the command.
-        """
-        self._chosen = chosen
-        self._exact = exact
-        self._partial = partial
+    def __init__(self, choice: Choice, within: Callable[[int], bool]) -> None:
+        """`within` returns whether a time is in the range: answers to approvals name the call and not the command."""
+        self._choice = choice
         self._within = within
-        self._then: dict[str, dict[str, list[Json]]] = {}
-        self._now: dict[str, dict[str, list[Json]]] = {}
+        self._then: dict[_Key, list[Json]] = {}
+        self._now: dict[_Key, list[Json]] = {}
         self._topics_by_cause: dict[str, set[str]] = {}
         """The topics of each cause; only causes that some recorded decision names."""
-        self._late: set[str] = set()
+        self._late: set[_Key] = set()
         self._found = Compared()
 
     def then(self, decision: Json, timestamp: int) -> None:
         """Add a recorded decision; before any input."""
-        left_out = self._left_out(decision)
-        self._found.by_clock += left_out == "by_clock"
-        self._found.across += left_out == "across"
-        if left_out:
+        if not self._choice.takes(decision):
             return
-        if _keep(self._then, decision):
+        if is_by_clock(decision):
+            self._found.by_clock += 1
+        elif self._choice.leaves_out(decision.get("detector")):
+            self._found.across += 1
+        else:
+            _keep(self._then, decision)
             self._topics_by_cause.setdefault(str(decision.get("event_id")), set())
-            if decision.get("detector") == _APPROVAL and self._within is not None and not self._within(timestamp):
-                self._late.add(str(decision.get("decision_id")))
+            if decision.get("detector") == _APPROVAL and not self._within(timestamp):
+                self._late.add(_key(decision))
 
     @property
     def causes(self) -> Collection[str]:
@@ -151,81 +143,62 @@ class Comparison:
 
     def now(self, decision: Json) -> None:
         """Add a replayed decision."""
-        if not self._left_out(decision):
+        if not is_by_clock(decision) and not self._choice.leaves_out(decision.get("detector")):
             _keep(self._now, decision)
 
     def result(self, signals: str) -> Compared:
         """Return the result; `signals` is the topic of the causes of decisions across sessions."""
         found = self._found
-        for session_id in sorted(self._then.keys() | self._now.keys()):
-            mine = {
-                name: ones for name, ones in self._then.get(session_id, {}).items() if self._in_range(ones, signals)
-            }
-            found.outside += len(self._then.get(session_id, {})) - len(mine)
-            out = self._then.get(session_id, {}).keys() - mine.keys()
-            now = {name: ones for name, ones in self._now.get(session_id, {}).items() if name not in out}
-            answered = {ones[0].get("event_id") for ones in mine.values() if _is_verdict_in_shadow(ones[0])}
-            now = {name: [_as_then(one, answered) for one in ones] for name, ones in now.items()}
-            now = {name: ones for name, ones in now.items() if not _is_plain(ones[0], answered)}
-            self._compare(session_id, mine, now)
+        outside = {key for key, decisions in self._then.items() if not self._in_range(key, decisions[0], signals)}
+        found.outside = len(outside)
+        for key in dict.fromkeys((*self._then, *self._now)):
+            if key in outside:
+                continue
+            then, now = self._then.get(key, []), self._now.get(key, [])
+            found.recorded += len(then)
+            found.replayed += len(now)
+            for old, new in zip_longest(then, now):
+                self._compare(key, old, new)
         return found
 
-    def _in_range(self, decisions: list[Json], signals: str) -> bool:
-        first = decisions[0]
-        topics = self._topics_by_cause.get(str(first.get("event_id")), set())
-        if first.get("detector") in ACROSS_BY_ID:
+    def _in_range(self, key: "_Key", decision: Json, signals: str) -> bool:
+        topics = self._topics_by_cause[str(decision.get("event_id"))]
+        if decision.get("detector") in ACROSS_BY_ID:
             return signals in topics
-        return bool(topics - {signals}) and first.get("decision_id") not in self._late
+        return bool(topics - {signals}) and key not in self._late
 
-    def _compare(self, session_id: str, then: Mapping[str, list[Json]], now: Mapping[str, list[Json]]) -> None:
-        found = self._found
-        different: list[Divergence] = []
-        for name in dict.fromkeys((*then, *now)):
-            was, is_now = then.get(name, []), now.get(name, [])
-            found.recorded += len(was)
-            found.replayed += len(is_now)
-            for number in range(max(len(was), len(is_now))):
-                old = was[number] if number < len(was) else None
-                new = is_now[number] if number < len(is_now) else None
-                one = self._difference(session_id, old, new)
-                if one is None:
-                    found.same += 1
-                else:
-                    found.counts[one.what] += 1
-                    different.append(one)
-        if different:
-            found.first_by_session[session_id] = min(different, key=lambda d: d.time)
-
-    def _difference(self, session_id: str, old: Json | None, new: Json | None) -> Divergence | None:
-        decision = new if old is None else old
-        assert decision is not None  # one of them is not None
-        what = "changed"
-        fields: tuple[str, ...] = ()
-        if old is None or new is None:
-            what = "extra" if old is None else "missing"
-        else:
+    def _compare(self, key: "_Key", old: Json | None, new: Json | None) -> None:
+        found, fields = self._found, tuple[str, ...]()
+        if old is not None and new is not None:
             fields = tuple(sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name)))
-            if not fields:
-                return None
-            if not self._exact and not set(fields) & set(CLEAR):
-                self._found.reworded += 1
-                return None
-        return Divergence(
-            session_id,
-            str(decision["decision_id"]),
-            int(decision["time"]),
-            what,
-            fields,
-            _brief(old, fields),
-            _brief(new, fields),
-        )
+            if not fields or not (self._choice.exact or set(fields) & set(CLEAR)):
+                found.same += 1
+                found.reworded += bool(fields)
+                return
+        what = "extra" if old is None else "missing" if new is None else "changed"
+        found.counts[what] += 1
+        time = int((old or new or {})["time"])
+        first = found.first_by_session.get(key[0])
+        if first is None or time < first.time:
+            found.first_by_session[key[0]] = Divergence(
+                *key, time, what, fields, _brief(old, fields), _brief(new, fields)
+            )
 
-    def _left_out(self, decision: Json) -> str:
-        if self._chosen is not None and not self._chosen(decision):
-            return "unchosen"
-        if is_by_clock(decision):
-            return "by_clock"
-        return "across" if self._partial and decision.get("detector") in ACROSS_BY_ID else ""
+
+_Key = tuple[str, str]
+"""Session and decision."""
+
+
+def _key(decision: Mapping[str, Any]) -> _Key:
+    return str(decision.get("session_id")), str(decision.get("decision_id"))
+
+
+def _keep(kept: dict[_Key, list[Json]], decision: Json) -> None:
+    """Keep a decision unless it is a duplicate: delivery is at least once."""
+    fields = plain(decision)
+    same_id = kept.setdefault(_key(decision), [])
+    if fields not in same_id:
+        same_id.append(fields)
 
 
 def is_by_clock(decision: Mapping[str, Any]) -> bool:
@@ -239,44 +212,6 @@ def is_by_clock(decision: Mapping[str, Any]) -> bool:
 def plain(decision: Mapping[str, Any]) -> Json:
     """Return a decision without the fields that are not part of it."""
     return {name: value for name, value in decision.items() if name != "decided_at"}
-
-
-def chosen_of(
-    sessions: Iterable[str], agents: Iterable[str], detectors: Iterable[str] = ()
-) -> Callable[[Json], bool] | None:
-    """Return the filter for a choice of sessions, agents and rules; None: all decisions."""
-    named = {"session_id": frozenset(sessions), "agent_id": frozenset(agents), "detector": frozenset(detectors)}
-    filters = [(name, of) for name, of in named.items() if of]
-    if not filters:
-        return None
-    return lambda decision: all(decision.get(name) in of for name, of in filters)
-
-
-def _is_verdict_in_shadow(decision: Json) -> bool:
-    """Return whether it is from a release in which a shadow rule's decision was also the verdict on its event."""
-    return decision.get("mode") == Mode.SHADOW and decision.get("scope_id") is None
-
-
-def _is_plain(decision: Json, answered: Collection[object]) -> bool:
-    """Return whether it is the verdict that now accompanies such a decision."""
-    return decision.get("code") == ALLOWED and not decision.get("detector") and decision.get("event_id") in answered
-
-
-def _as_then(decision: Json, answered: Collection[object]) -> Json:
-    """Return a shadow rule's decision as it was published when it was also the verdict."""
-    if decision.get("mode") != Mode.SHADOW or decision.get("event_id") not in answered:
-        return decision
-    return {name: value for name, value in decision.items() if name != "scope_id"}
-
-
-def _keep(kept: dict[str, dict[str, list[Json]]], decision: Json) -> bool:
-    """Keep a decision unless it is a duplicate: delivery is at least once."""
-    fields = plain(decision)
-    same_id = kept.setdefault(str(fields.get("session_id")), {}).setdefault(str(fields.get("decision_id")), [])
-    if fields in same_id:
-        return False
-    same_id.append(fields)
-    return True
 
 
 def _brief(decision: Json | None, fields: tuple[str, ...]) -> Json | None:

@@ -5,14 +5,14 @@ counted: incidents that the clock changed (an approval that expired, an unacknow
 scope with an incident that was open before the range.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
-from haltline.detectors.cross_session import ACROSS_BY_ID
 from haltline.interventions.control.kill_acknowledgement import UNACKNOWLEDGED
 from haltline.schemas.decisions import ApprovalState
 from haltline.schemas.incidents import IncidentChange, IncidentRecord
+from haltline.streams.replay.choice import Choice
 
 _CLEAR: Final = ("change", "state", "cause", "causes", "level", "severity", "count", "resolution")
 _IDLE: Final = "idle"
@@ -50,21 +50,12 @@ class ComparedIncidents:
     left_out: int = 0
     different: list[IncidentDivergence] = field(default_factory=list)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        return asdict(self)
-
 
 class IncidentComparison:
     """Collects recorded and replayed incidents."""
 
-    def __init__(
-        self, *, chosen: Callable[[dict[str, Any]], bool] | None = None, exact: bool = False, partial: bool = False
-    ) -> None:
-        """As in `Comparison`; `chosen` by session and agent."""
-        self._chosen = chosen
-        self._exact = exact
-        self._partial = partial
+    def __init__(self, choice: Choice) -> None:
+        self._choice = choice
         self._then: dict[str, _Revisions] = {}
         self._now: dict[str, _Revisions] = {}
         self._required: dict[str, int] = {}
@@ -111,12 +102,11 @@ class IncidentComparison:
             yield _divergence(now[last], "extra")
 
     def _fields(self, then: IncidentRecord, now: IncidentRecord) -> tuple[str, ...]:
-        names = type(then).model_fields if self._exact else _CLEAR
+        names = type(then).model_fields if self._choice.exact else _CLEAR
         return tuple(name for name in names if getattr(then, name) != getattr(now, name))
 
     def _keep(self, kept: dict[str, _Revisions], record: IncidentRecord) -> bool:
-        across = self._partial and record.rule in ACROSS_BY_ID
-        if across or (self._chosen is not None and not self._chosen(dict(record))):
+        if self._choice.leaves_out(record.rule) or not self._choice.takes(dict(record)):
             return False
         kept.setdefault(record.incident_id, {})[record.revision] = record
         return True

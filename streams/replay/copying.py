@@ -8,7 +8,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import Unreachable, open_consumer, partitions_of
-from haltline.streams.replay.record_filter import Choice
+from haltline.streams.replay.record_filter import Filter
 from haltline.streams.replay.records import LogRecord, Span
 
 HEADER_ID: Final = "haltline-replay-id"
@@ -59,7 +59,7 @@ class Progress:
 
     def save(self, file: Path) -> None:
         """Save it atomically."""
-        fields = {**vars(self), "spans": [span.to_dict() for span in self.spans]}
+        fields = {**vars(self), "spans": [asdict(span) for span in self.spans]}
         beside = file.with_name(f"{file.name}.new")
         beside.write_bytes(orjson.dumps(fields, option=orjson.OPT_INDENT_2))
         beside.replace(file)
@@ -122,7 +122,7 @@ class Counted:
         return {"records": self.records, "by_partition": dict(sorted(self.by_partition.items())), **times}
 
 
-def count(records: Iterable[LogRecord], choice: Choice, step: Callable[[], object] = lambda: None) -> Counted:
+def count(records: Iterable[LogRecord], choice: Filter, step: Callable[[], object] = lambda: None) -> Counted:
     """Return what would be written."""
     found = Counted()
     for record in records:
@@ -165,7 +165,7 @@ def require_target(
 def copy(
     records: Iterable[LogRecord],
     progress: Progress,
-    choice: Choice,
+    choice: Filter,
     *,
     bootstrap: str,
     pace: Pace,

@@ -1,7 +1,7 @@
 """The replay of a source through the core, compared with the recorded decisions."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,12 +9,11 @@ from typing import Any
 import orjson
 
 from haltline.schemas.incidents import IncidentRecord
-from haltline.schemas.topics import Topics
 from haltline.schemas.wire import InvalidRecord, decode
-from haltline.streams.replay.compare import Compared, Comparison, Json, chosen_of, plain
+from haltline.streams.replay.choice import ALL, Choice
+from haltline.streams.replay.compare import Compared, Comparison, Json, plain
 from haltline.streams.replay.compare_incidents import IncidentComparison
-from haltline.streams.replay.record_filter import Choice, chosen
-from haltline.streams.replay.records import LogRecord, Source, cause_of
+from haltline.streams.replay.records import Cause, LogRecord, Source, cause_of
 from haltline.streams.replay.replay_worker import InForce, Replay
 
 
@@ -48,120 +47,72 @@ class Replayed:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReplayFilter:
-    """A filter for the compared decisions; by default all of them.
-
-    With `sessions`, only their records are applied, and no signals. Otherwise all records are applied, and the
-    decisions on `agents` and by `detectors` are compared, limited to calls of `tools` and records for which `where`
-    holds.
-    """
-
-    sessions: Collection[str] = ()
-    agents: Collection[str] = ()
-    detectors: Collection[str] = ()
-    tools: Collection[str] = ()
-    where: str | None = None
-
-    def decisions(self) -> Callable[[Json], bool] | None:
-        """Return the filter of decisions; None: all."""
-        return chosen_of(self.sessions, self.agents, self.detectors)
-
-    @property
-    def narrows(self) -> bool:
-        """Return whether the chosen decisions can be only a part of an incident."""
-        return bool(self.detectors or self.tools or self.where)
-
-    def records(self, topics: Topics) -> Choice | None:
-        """Return the filter of records; None: all. Raises ValueError if `where` is not a valid condition."""
-        return chosen(topics, tools=self.tools, where=self.where) if self.tools or self.where else None
-
-
 def replay_and_compare(
     source: Source,
     in_force: Sequence[InForce],
+    choice: Choice = ALL,
+    step: Callable[[], object] = lambda: None,
     *,
     follow: bool = False,
-    exact: bool = False,
-    step: Callable[[], object] = lambda: None,
-    **filters: Any,
 ) -> Replayed:
-    """Replay a source and compare; `filters` are the fields of a `ReplayFilter`.
+    """Replay a source and compare its decisions and incidents; `step` is called for each record.
 
-    With `follow` (see `Replay`) there are no recorded decisions, and nothing is compared. `step` is called for each
-    record.
+    With `follow` (see `Replay`) there are no recorded decisions, and nothing is compared. Incidents are not compared
+    if the choice may hold only a part of one. Raises ValueError if the choice's condition is invalid.
     """
-    topics, record_filter = source.topics, ReplayFilter(**filters)
-    comparison = Comparison(
-        chosen=record_filter.decisions(), exact=exact, partial=bool(record_filter.sessions), within=source.within
-    )
+    topics = source.topics
+    comparison, incidents = Comparison(choice, source.within), IncidentComparison(choice)
     result = Replayed(Compared())
-    for record in source.decided():
-        decision = _decision(record)
-        if decision is not None:
-            name = f"{decision.get('policy')} version {decision.get('policy_version')}"
-            result.policies[name] = result.policies.get(name, 0) + 1
-            comparison.then(decision, record.timestamp)
-    incidents = IncidentComparison(chosen=record_filter.decisions(), exact=exact, partial=bool(record_filter.sessions))
-    compares_incidents = not follow and not record_filter.narrows
+    result.policies = _add_recorded(source, comparison)
+    compares_incidents = not follow and not choice.narrows
     for record in source.incidents() if compares_incidents else ():
         with suppress(InvalidRecord):
             incidents.then(decode(IncidentRecord, record.value), within=source.within(record.timestamp))
     replay = Replay(in_force, topics=topics, partitions=source.partitions, follow=follow)
-    note_incident = incidents.now if compares_incidents else (lambda _: None)
-    for made in _decided_again(
-        source, replay, record_filter, comparison, result, note_incident=note_incident, step=step
-    ):
-        result.levels[str(made["level"])] += 1
-        if follow:
-            result.decisions.append(made)
-        else:
-            comparison.now(made)
-    result.unreadable, result.failures = replay.meter.unreadable, replay.meter.failures
-    result.compared = comparison.result(topics.signals)
-    result.compared.incidents = incidents.result()
-    before = set(result.begun_before) if any(span.start for span in source.spans) else ()
-    result.begun_before = [name for name in result.compared.first_by_session if name in before]
-    return result
-
-
-def _decided_again(
-    source: Source,
-    replay: Replay,
-    record_filter: ReplayFilter,
-    comparison: Comparison,
-    result: Replayed,
-    *,
-    note_incident: Callable[[IncidentRecord], None],
-    step: Callable[[], object],
-) -> Iterator[Json]:
-    """Yield the decisions that count.
-
-    `result` counts the records, and gets all sessions whose first event here is not their first one.
-    """
-    topics = source.topics
-    counts, choice = record_filter.decisions(), record_filter.records(topics)
-    keys = {session.encode() for session in record_filter.sessions}
-    seen: set[bytes] = set()
+    passes = choice.records(topics)
+    firsts: dict[bytes | None, Cause] = {}
     for record in source.inputs():
         step()
-        if keys and (record.key not in keys or record.topic == topics.signals):
+        if not choice.applies(record, topics):
             replay.pass_time(record)
             continue
         result.records[record.topic] += 1
         output = replay.record(record)
-        for incident in output.incidents:
-            note_incident(IncidentRecord.model_validate_json(incident))
-        if choice is not None and not choice(record):
+        for incident in output.incidents if compares_incidents else ():
+            incidents.now(IncidentRecord.model_validate_json(incident))
+        if passes is not None and not passes(record):
             continue
         if comparison.causes:
             cause = cause_of(record, topics)
             comparison.add_cause(cause.id, record.topic)
-            if record.topic == topics.actions and record.key is not None and record.key not in seen:
-                seen.add(record.key)
-                if not cause.begins:
-                    result.begun_before.append(record.key.decode(errors="replace"))
-        yield from (plain(one) for one in output.decisions if counts is None or counts(one))
+            if record.topic == topics.actions:
+                firsts.setdefault(record.key, cause)
+        for decision in filter(choice.takes, output.decisions):
+            result.levels[str(decision["level"])] += 1
+            if follow:
+                result.decisions.append(plain(decision))
+            else:
+                comparison.now(decision)
+    result.unreadable, result.failures = replay.meter.unreadable, replay.meter.failures
+    result.compared = comparison.result(topics.signals)
+    result.compared.incidents = incidents.result()
+    if any(span.start for span in source.spans):
+        whole = Cause(None)
+        result.begun_before = [
+            name for name in result.compared.first_by_session if not firsts.get(name.encode(), whole).begins
+        ]
+    return result
+
+
+def _add_recorded(source: Source, comparison: Comparison) -> dict[str, int]:
+    """Add the recorded decisions. Returns the policies with the number of decisions of each."""
+    policies: Counter[str] = Counter()
+    for record in source.decided():
+        decision = _decision(record)
+        if decision is not None:
+            policies[f"{decision.get('policy')} version {decision.get('policy_version')}"] += 1
+            comparison.then(decision, record.timestamp)
+    return dict(policies)
 
 
 def _decision(record: LogRecord) -> Json | None:

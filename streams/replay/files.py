@@ -5,7 +5,8 @@ from heapq import merge
 from pathlib import Path
 
 from haltline.schemas.topics import Topics
-from haltline.streams.replay.records import FrozenRange, LogRecord, Missing, Span
+from haltline.streams.replay.records import FrozenRange, LogRecord, Span
+from haltline.streams.replay.time_range import End
 from haltline.streams.replay.traces import read_traces
 
 
@@ -18,19 +19,12 @@ class FileRange(FrozenRange):
         self.partitions = 1
         sessions = [[event for _, event in session.events] for session in read_traces(path)]
         self._events = list(merge(*sessions, key=lambda event: event.time))
-        self.spans = [Span(topics.actions, 0, 0, len(self._events))]
+        self._freeze_all(None, None, None)
 
-    def within(self, timestamp: int) -> bool:  # noqa: ARG002  # a file has no end
-        """Return whether a time is before the end of the range."""
-        return True
-
-    def spans_of(self, topic: str) -> list[Span]:
-        """Return all of it; a file has actions only."""
-        return [span for span in self.spans if span.topic == topic]
-
-    def missing(self, spans: Sequence[Span]) -> Missing:  # noqa: ARG002  # a file has all that it has
-        """Return that nothing is known to be missing."""
-        return Missing()
+    def freeze(self, topic: str, start: End = None, end: End = None) -> Iterator[Span]:  # noqa: ARG002  # no ends
+        """Yield all of it; a file has actions only."""
+        if topic == self.topics.actions:
+            yield Span(topic, 0, 0, len(self._events))
 
     def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
         """Yield the events of a part of it, as records of the topic of actions."""

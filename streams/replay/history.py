@@ -11,7 +11,7 @@ from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.events import ActionEvent
 from haltline.streams.replay.backtest import Recorded
 from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM, MISSED
-from haltline.streams.replay.records import LogRecord, Source
+from haltline.streams.replay.records import Source
 
 _STRENGTH = {FALSE_ALARM: 0, MISSED: 1, CONFIRMED: 2}
 
@@ -33,7 +33,7 @@ def sessions_of(source: Source, step: Callable[[], object] = lambda: None) -> li
                 event = wire.decode_event(record.value, record.headers)
                 events.setdefault(event.session_id, {}).setdefault(event.event_id, event)
             elif record.topic == topics.commands:
-                labels += _label(record)
+                labels.append(wire.decode(Command, record.value))
         except wire.InvalidRecord:
             continue
     labelled = labels_of(labels)
@@ -45,7 +45,8 @@ def sessions_of(source: Source, step: Callable[[], object] = lambda: None) -> li
 
 def labels_of(commands: Iterable[Command]) -> dict[str, str]:
     """Return labels by session."""
-    last = {(command.id, command.decision_id or command.code): command.label for command in commands}
+    labels = [command for command in commands if command.kind is CommandKind.LABEL]
+    last = {(command.id, command.decision_id or command.code): command.label for command in labels}
     return _strongest((session, label) for (session, _), label in last.items())
 
 
@@ -82,8 +83,3 @@ def _strongest(labels: Iterable[tuple[str, str | None]]) -> dict[str, str]:
         if label in _STRENGTH and _STRENGTH[label] >= _STRENGTH.get(found.get(session, ""), -1):
             found[session] = label
     return found
-
-
-def _label(record: LogRecord) -> list[Command]:
-    command = wire.decode(Command, record.value)
-    return [command] if command.kind is CommandKind.LABEL else []

@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -12,27 +12,24 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.client_settings import ClientSetting
-from haltline.streams.kafka.log_reader import ANSWER_WITHIN_S, Gone, Unreachable, bounds, open_consumer, partitions_of
+from haltline.streams.kafka.log_reader import Gone, Unreachable, bounds, offsets_since, open_consumer, partitions_of
 from haltline.streams.kafka.log_record import LogRecord, record_of
-from haltline.streams.replay.records import FrozenRange, Missing, Span, in_order
-from haltline.streams.replay.time_range import OPEN, BadMoment, Moment
+from haltline.streams.replay.records import FrozenRange, Span, in_order
+from haltline.streams.replay.time_range import BadMoment, End
 
 _MAX_WAITING: Final = 5_000
 _BATCH: Final = 500
 _POLL_S: Final = 0.2
 _SILENT_S: Final = 60.0
 
-_End = int | None
-"""The time at which a partition is cut; None: not cut."""
-
 
 class KafkaRange(FrozenRange, AbstractContextManager["KafkaRange", None]):
     """Topics between two ends. Use it in a `with` block.
 
-    Both ends are offsets before the first record is read. A time means the first offset whose record is not older, as
-    reported by the broker; the embedded broker cannot do that, and its partitions are read instead. Offsets refer to
-    the topic of actions: other topics of the partition are cut at the time of the record at that offset, and partitions
-    that are not named are left out. Of each policy's documents, only the last one is certain to exist.
+    Both ends are offsets before the first record is read: of a time, the first offset whose record is not older, as
+    reported by the broker; the embedded broker cannot do that, and its partitions are read instead. Given offsets refer
+    to the topic of actions: other topics of the partition are cut at the time of the record at that offset, and
+    partitions that are not named are left out. Of each policy's documents, only the last one is certain to exist.
 
     The constructor raises Unreachable or NoSuchTopic, and BadMoment for an offset that does not exist.
     """
@@ -41,8 +38,8 @@ class KafkaRange(FrozenRange, AbstractContextManager["KafkaRange", None]):
         self,
         bootstrap: str,
         topics: Topics,
-        start: Moment = OPEN,
-        end: Moment = OPEN,
+        start: End = None,
+        end: End = None,
         *,
         client: Mapping[str, ClientSetting] | None = None,
     ) -> None:
@@ -52,45 +49,27 @@ class KafkaRange(FrozenRange, AbstractContextManager["KafkaRange", None]):
         self._consumer = self._open()
         try:
             self.partitions = len(partitions_of(self._consumer, topics.actions))
-            self._begins, self._ends = self._moments(start, end)
-            self.spans: Sequence[Span] = [span for topic in topics.session_sources for span in self.freeze(topic)]
-            self.decided_spans = list(self.freeze(topics.interventions, to_now=True))
-            self.incident_spans = list(self.freeze(topics.incidents, to_now=True))
-            self.policy_spans = list(self.freeze(topics.policies, whole=True))
+            offsets = [place for one in (start, end) if isinstance(one, Mapping) for place in one.items()]
+            self._named = {partition for partition, _ in offsets} or set(range(self.partitions))
+            self._times = {place: self._time_at(*place) for place in offsets}
+            self._freeze_all(start, end, self._end_of(end))
         except BaseException:
             self._consumer.close()
             raise
 
-    def within(self, timestamp: int) -> bool:
-        """Return whether a time is before the end of the range."""
-        latest = max((ms for ms in self._ends.values() if ms is not None), default=None)
-        return latest is None or timestamp < latest
-
-    def spans_of(self, topic: str) -> list[Span]:
-        """Return the parts of a topic's partitions in the range, frozen now. Raises NoSuchTopic."""
-        return list(self.freeze(topic))
-
-    def missing(self, spans: Sequence[Span]) -> Missing:  # noqa: ARG002  # what retention took away ends the range
-        """Return that nothing is known to be missing."""
-        return Missing()
-
     def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
         """Yield the records of frozen parts of partitions, in the order of `in_order`."""
-        with _Streams(self._open(), [span for span in spans if span.count]) as streams:
-            yield from in_order(streams.all(), self.topics)
+        with closing(self._open()) as consumer:
+            yield from in_order(_Streams(consumer, [span for span in spans if span.count]).all(), self.topics)
 
-    def freeze(self, topic: str, *, to_now: bool = False, whole: bool = False) -> Iterator[Span]:
-        """Yield the parts of a topic's partitions in the range; `to_now`: without its end; `whole`: all of it."""
+    def freeze(self, topic: str, start: End = None, end: End = None) -> Iterator[Span]:
+        """Yield the parts of a topic's partitions between two ends. Raises Unreachable, NoSuchTopic."""
         for tp in partitions_of(self._consumer, topic):
+            if tp.partition not in self._named and topic != self.topics.policies:
+                continue
             low, high = bounds(self._consumer, tp)
-            first, last = low, high
-            if not whole:
-                if tp.partition not in self._begins:
-                    continue
-                fixed_first, fixed_last = self._fixed if topic == self.topics.actions else ({}, {})
-                first = fixed_first.get(tp.partition, self._offset(tp, self._begins[tp.partition], low, high, low))
-                if not to_now:
-                    last = fixed_last.get(tp.partition, self._offset(tp, self._ends[tp.partition], low, high, high))
+            first = self._offset(tp, start, low, high, low)
+            last = self._offset(tp, end, low, high, high)
             yield Span(topic, tp.partition, max(first, low), max(first, low, min(last, high)))
 
     def __exit__(self, *_: object) -> None:
@@ -100,51 +79,41 @@ class KafkaRange(FrozenRange, AbstractContextManager["KafkaRange", None]):
         """Close the consumer."""
         self._consumer.close()
 
-    def _moments(self, start: Moment, end: Moment) -> tuple[dict[int, _End], dict[int, _End]]:
-        """Return, by partition, the times at which other topics are cut; None: not cut."""
-        named = start.offsets.keys() | end.offsets.keys()
-        if missing := [partition for partition in named if partition >= self.partitions]:
-            raise BadMoment(f"partition {min(missing)}: expected one of {self.partitions} of {self.topics.actions}")
-        self._fixed = (start.offsets, end.offsets)
-        every = sorted(named) if named else range(self.partitions)
-        begins = {p: self._time_at(p, start.offsets[p]) if p in start.offsets else start.time_ms for p in every}
-        ends = {p: self._time_at(p, end.offsets[p]) if p in end.offsets else end.time_ms for p in every}
-        return begins, ends
-
-    def _time_at(self, partition: int, offset: int) -> _End:
+    def _time_at(self, partition: int, offset: int) -> int | None:
         """Return the time of the actions record at an offset; None at the end of the partition."""
-        tp = TopicPartition(self.topics.actions, partition)
-        low, high = bounds(self._consumer, tp)
+        if partition >= self.partitions:
+            raise BadMoment(f"partition {partition}: expected one of {self.partitions} of {self.topics.actions}")
+        low, high = bounds(self._consumer, TopicPartition(self.topics.actions, partition))
         if not low <= offset <= high:
-            raise BadMoment(
-                f"{self.topics.actions}[{partition}]: expected an offset from {low} to {high}, got {offset}"
-            )
-        found = next(self.read([Span(tp.topic, partition, offset, high)]), None) if offset < high else None
+            expected = f"expected an offset from {low} to {high}, got {offset}"
+            raise BadMoment(f"{self.topics.actions}[{partition}]: {expected}")
+        found = next(self.read([Span(self.topics.actions, partition, offset, high)]), None)
         return None if found is None else found.timestamp
 
-    def _offset(self, tp: TopicPartition, moment: _End, low: int, high: int, otherwise: int) -> int:
-        if moment is None or low == high:
-            return otherwise
-        found = self._by_time(tp, moment)
-        if found is None:
-            read = self.read([Span(tp.topic, tp.partition, low, high)])
-            found = next((record.offset for record in read if record.timestamp >= moment), -1)
-        return high if found < 0 else found
+    def _end_of(self, end: End) -> int | None:
+        """Return the time of an end; of offsets, the latest one."""
+        if not isinstance(end, Mapping):
+            return end
+        return max((ms for place in end.items() if (ms := self._times[place]) is not None), default=None)
 
-    def _by_time(self, tp: TopicPartition, moment: int) -> int | None:
-        """Return the first offset that is not older, -1 if all are older; None if the broker cannot tell."""
-        metadata = self._consumer.list_topics(timeout=ANSWER_WITHIN_S)
-        if metadata.controller_id not in metadata.brokers:  # the embedded one
-            return None
-        try:
-            (found,) = self._consumer.offsets_for_times(
-                [TopicPartition(tp.topic, tp.partition, moment)], timeout=ANSWER_WITHIN_S
-            )
-        except KafkaException as failed:
-            raise Unreachable(
-                f"topic {tp.topic}, partition {tp.partition}: expected its offset at {moment}, got {failed}"
-            ) from None
-        return found.offset
+    def _offset(self, tp: TopicPartition, end: End, low: int, high: int, otherwise: int) -> int:
+        """Return the offset of an end: of a time, the first one that is not older, or `high` if all are older."""
+        if isinstance(end, Mapping):
+            if tp.partition not in end:
+                return otherwise
+            if tp.topic == self.topics.actions:
+                return end[tp.partition]
+            end = self._times[tp.partition, end[tp.partition]]
+        if end is None or low == high:
+            return otherwise
+        time_ms = end
+        offsets = offsets_since(self._consumer, [tp], time_ms)
+        if offsets:
+            found = offsets[tp.topic, tp.partition]
+        else:
+            read = self.read([Span(tp.topic, tp.partition, low, high)])
+            found = next((record.offset for record in read if record.timestamp >= time_ms), -1)
+        return high if found < 0 else found
 
 
 @dataclass
@@ -159,7 +128,7 @@ class _Stream:
     paused: bool = False
 
 
-class _Streams(AbstractContextManager["_Streams", None]):
+class _Streams:
     """Several partitions of one consumer, each with its own iterator. Memory is bounded."""
 
     def __init__(self, consumer: Consumer, spans: Sequence[Span]) -> None:
@@ -234,10 +203,3 @@ class _Streams(AbstractContextManager["_Streams", None]):
                 f"topic {place[0]}, partition {place[1]}: expected offsets {stream.next} to {stream.end - 1}, got a "
                 f"broker that has deleted those before {low}; the audit has them: replay audit"
             )
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the consumer."""
-        self._consumer.close()

@@ -1,11 +1,13 @@
 """The policies in force over time, by their publication. Pure."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
 from haltline.schemas.policy import Policy
 from haltline.streams.engine.core import Core
-from haltline.streams.policy.loader import BadPolicy, parse_policy
+from haltline.streams.policy.loader import BadPolicy
+from haltline.streams.policy.source import policy_of
 from haltline.streams.replay.records import LogRecord
 from haltline.streams.replay.replay_worker import InForce
 
@@ -25,18 +27,6 @@ def published(records: Iterable[LogRecord], name: str, plugins: Plugins = NO_PLU
     for record in records:
         if record.key != name.encode():
             continue
-        try:
-            policy = Policy(name=name) if record.value is None else _parse(record.value, record, plugins)
-        except BadPolicy:
-            continue
-        if policy.name == name:
-            found.append(InForce(record.timestamp, Core(policy, plugins)))
+        with suppress(BadPolicy):
+            found.append(InForce(record.timestamp, Core(policy_of(record, name, plugins), plugins)))
     return found
-
-
-def _parse(value: bytes, record: LogRecord, plugins: Plugins) -> Policy:
-    source = f"{record.topic} {record.partition}:{record.offset}"
-    try:
-        return parse_policy(value.decode(), source, plugins)
-    except UnicodeDecodeError as error:
-        raise BadPolicy(f"{source}: expected UTF-8 text, got {error}") from None

@@ -36,7 +36,7 @@ _MODELS: Final[Mapping[str, type[Record]]] = {
     "dead-letter": ActionEvent,  # if it can be read
 }
 
-Choice = Callable[[LogRecord], bool]
+Filter = Callable[[LogRecord], bool]
 
 
 def chosen(
@@ -48,7 +48,7 @@ def chosen(
     tools: Collection[str] = (),
     detectors: Collection[str] = (),
     where: str | None = None,
-) -> Choice:
+) -> Filter:
     """Return a filter for records that meet all given conditions; unreadable records pass only if there are none.
 
     `where` is a condition as in tripwires (`action == "delete_asset" and args.count > 10`), on the fields of the

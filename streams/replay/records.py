@@ -2,9 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from heapq import merge
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import orjson
 
@@ -12,6 +12,7 @@ from haltline.schemas import wire
 from haltline.schemas.events import Kind
 from haltline.schemas.topics import LAYOUT, Topics
 from haltline.streams.kafka.log_record import LogRecord as LogRecord  # noqa: PLC0414  # importers of this module's ranges read records, too
+from haltline.streams.replay.time_range import End
 
 
 def passing(topics: Topics, partition: int, timestamp: int) -> LogRecord:
@@ -33,10 +34,6 @@ class Span:
         """The number of its offsets; compaction may have left fewer records."""
         return max(0, self.end - self.start)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        return asdict(self)
-
 
 class Missing(NamedTuple):
     """The numbers of records in a range that its source no longer has."""
@@ -55,17 +52,12 @@ class Missing(NamedTuple):
 class Source(Protocol):
     """A recorded part of a log; both ends are known before anything is read."""
 
-    @property
-    def name(self) -> str:
-        """A human-readable name."""
-
-    @property
-    def topics(self) -> Topics:
-        """The topics of its records."""
-
-    @property
-    def partitions(self) -> int:
-        """The number of partitions of each topic."""
+    name: str
+    """A human-readable name."""
+    topics: Topics
+    """The topics of its records."""
+    partitions: int
+    """The number of partitions of each topic."""
 
     @property
     def spans(self) -> Sequence[Span]:
@@ -88,17 +80,43 @@ class Source(Protocol):
 
 
 class FrozenRange(ABC):
-    """The reading part of a Source whose spans are frozen at its creation."""
+    """The common part of a range of a running Kafka and one of the audit table. All of it is frozen before reading."""
 
+    name: str
+    topics: Topics
+    partitions: int
     spans: Sequence[Span]
-    decided_spans: Sequence[Span] = ()
-    incident_spans: Sequence[Span] = ()
-    """The spans of interventions and incidents: up to the newest record at the time of freezing."""
-    policy_spans: Sequence[Span] = ()
+
+    def _freeze_all(self, start: End, end: End, end_ms: int | None) -> None:
+        """Freeze the inputs between two ends, outputs from the first up to now, and all policies.
+
+        `end_ms` is the time of the end; None: unbounded.
+        """
+        topics, self._ends, self._end_ms = self.topics, (start, end), end_ms
+        self.spans = [span for topic in topics.session_sources for span in self.spans_of(topic)]
+        self._decided = list(self.freeze(topics.interventions, start))
+        self._incidents = list(self.freeze(topics.incidents, start))
+        self._policies = list(self.freeze(topics.policies))
+
+    @abstractmethod
+    def freeze(self, topic: str, start: End = None, end: End = None) -> Iterator[Span]:
+        """Yield the parts of a topic's partitions between two ends: of a time, the first offsets that are not older."""
+
+    def spans_of(self, topic: str) -> list[Span]:
+        """Return the parts of a topic's partitions in the range."""
+        return list(self.freeze(topic, *self._ends))
 
     @abstractmethod
     def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
         """Yield the records of frozen parts of partitions, in the order of `in_order`."""
+
+    def missing(self, spans: Sequence[Span]) -> Missing:  # noqa: ARG002  # of a running Kafka, reading would raise
+        """Return the numbers of records in frozen parts of partitions that cannot be read."""
+        return Missing()
+
+    def within(self, timestamp: int) -> bool:
+        """Return whether a time is before the end of the range."""
+        return self._end_ms is None or timestamp < self._end_ms
 
     def inputs(self) -> Iterator[LogRecord]:
         """Yield what a worker read, in the order of `in_order`."""
@@ -106,15 +124,15 @@ class FrozenRange(ABC):
 
     def decided(self) -> Iterator[LogRecord]:
         """Yield what workers wrote to the topic of interventions."""
-        return self.read(self.decided_spans)
+        return self.read(self._decided)
 
     def incidents(self) -> Iterator[LogRecord]:
         """Yield what workers wrote to the topic of incidents."""
-        return self.read(self.incident_spans)
+        return self.read(self._incidents)
 
     def policies(self) -> Iterator[LogRecord]:
         """Yield the documents of the topic of policies."""
-        return self.read(self.policy_spans)
+        return self.read(self._policies)
 
 
 _RANK: Final = {layout.name: rank for rank, layout in enumerate(LAYOUT)}
@@ -146,14 +164,12 @@ class Cause(NamedTuple):
 def cause_of(record: LogRecord, topics: Topics) -> Cause:
     """Return the cause in a record."""
     try:
-        if record.topic == topics.actions and record.headers:
+        if record.topic == topics.actions:
             event = wire.decode_event(record.value, record.headers)
             return Cause(event.event_id, event.kind is Kind.SESSION_STARTED or not event.seq)
         fields = orjson.loads(record.value or b"null")
     except (wire.InvalidRecord, orjson.JSONDecodeError):
         return Cause(None)
-    if not isinstance(fields, dict):
-        return Cause(None)
-    found = fields.get("command_id" if record.topic == topics.commands else "event_id")
-    begins = fields.get("kind") == Kind.SESSION_STARTED.value or not fields.get("seq")
-    return Cause(found if isinstance(found, str) else None, begins)
+    name = "command_id" if record.topic == topics.commands else "event_id"
+    found = fields.get(name) if isinstance(fields, dict) else None
+    return Cause(found if isinstance(found, str) else None)

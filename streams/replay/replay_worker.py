@@ -2,8 +2,8 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -37,15 +37,11 @@ class InForce:
     core: Core
 
 
-@dataclass(slots=True)
-class ReplayOutput:
-    """The outputs of one input, as they would have been published; JSON, decoded."""
+class ReplayOutput(NamedTuple):
+    """The decisions and incidents of one input, as they would have been published."""
 
-    decisions: list[Json] = field(default_factory=list)
-    detections: list[Json] = field(default_factory=list)
-    incidents: list[bytes] = field(default_factory=list)
-    controls: list[tuple[str, Json | None]] = field(default_factory=list)
-    """Key and entry; None: it is removed."""
+    decisions: list[Json]
+    incidents: list[bytes]
 
 
 class Replay:
@@ -84,7 +80,7 @@ class Replay:
 
     def record(self, record: LogRecord) -> ReplayOutput:
         """Apply the next record. Returns its outputs."""
-        self._out.output = output = ReplayOutput()
+        self._out.output = output = ReplayOutput([], [])
         self._take(record)
         while self._follow and self._out.inputs:
             topic, key, value = self._out.inputs.popleft()
@@ -93,6 +89,18 @@ class Replay:
             self._take(LogRecord(topic, partition, self._made, record.timestamp, key, value))
         self._out.inputs.clear()
         return output
+
+    def _take(self, record: LogRecord) -> None:
+        self._now_ms = record.timestamp
+        self._here = self._slice(record.partition)
+        self._processor.process((record,))
+        key = self._processor.touched
+        if key is not None:
+            self._here.put(key, _LIVE, record.timestamp)
+        self._drop_idle(record.partition)
+        if self._processor.live > MAX_LIVE + _PUT_AWAY_AT_A_TIME:
+            for partition, away, state in self._processor.put_away(MAX_LIVE):
+                self._slice(partition).values[away] = state
 
     def pass_time(self, record: LogRecord) -> None:
         """Advance the time of a partition by a record that is not applied."""
@@ -109,18 +117,6 @@ class Replay:
             here.values[key] = live
         found = here.values.get(key)
         return state_codec.shown(state_codec.decode(found)) if found else None
-
-    def _take(self, record: LogRecord) -> None:
-        self._now_ms = record.timestamp
-        self._here = self._slice(record.partition)
-        self._processor.process((record,))
-        key = self._processor.touched
-        if key is not None:
-            self._here.put(key, _LIVE, record.timestamp)
-        self._drop_idle(record.partition)
-        if self._processor.live > MAX_LIVE + _PUT_AWAY_AT_A_TIME:
-            for partition, away, state in self._processor.put_away(MAX_LIVE):
-                self._slice(partition).values[away] = state
 
     def _drop_idle(self, partition: int) -> None:
         """Drop idle states after each record, like a checkpoint: a worker's checkpoints are about a second apart."""
@@ -149,11 +145,11 @@ class Replay:
 
 
 class _Out:
-    """A Sender that keeps the outputs of the main path."""
+    """A Sender that keeps the decisions, incidents, signals and commands of the main path."""
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
-        self.output = ReplayOutput()
+        self.output = ReplayOutput([], [])
         self.inputs: deque[tuple[str, bytes, bytes]] = deque()
 
     def send(
@@ -165,16 +161,11 @@ class _Out:
         headers: Sequence[tuple[str, bytes | None]] = (),  # noqa: ARG002  # only dead letters have some
     ) -> None:
         """Keep one record."""
-        topics = self._topics
-        if topic == topics.interventions:
+        if topic == self._topics.interventions:
             self.output.decisions.append(orjson.loads(value or b"{}"))
-        elif topic == topics.detections:
-            self.output.detections.append(orjson.loads(value or b"{}"))
-        elif topic == topics.incidents:
+        elif topic == self._topics.incidents:
             self.output.incidents.append(value or b"{}")
-        elif topic == topics.control:
-            self.output.controls.append(((key or b"").decode(), None if value is None else orjson.loads(value)))
-        elif topic in (topics.signals, topics.commands) and value is not None:
+        elif topic in (self._topics.signals, self._topics.commands) and value is not None:
             self.inputs.append((topic, key or b"", value))
 
 

@@ -8,13 +8,13 @@ from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.chain import ERASED, LOST, lost_until
 from haltline.streams.audit.engine import QueryFailed, answer, open_table
+from haltline.streams.audit.engine import in_order as in_order_of_offsets
 from haltline.streams.audit.export import Row
 from haltline.streams.audit.query import literal
 from haltline.streams.audit.reading import headers_of
 from haltline.streams.replay.records import FrozenRange, LogRecord, Missing, Span, in_order
-from haltline.streams.replay.time_range import OPEN, Moment
+from haltline.streams.replay.time_range import End
 
-_AT_A_TIME: Final = 20_000
 _MAX_PARTITIONS: Final = 10_000
 
 
@@ -31,18 +31,17 @@ class TableRange(FrozenRange):
         self,
         uri: str | Path,
         topics: Topics,
-        start: Moment = OPEN,
-        end: Moment = OPEN,
+        start: End = None,
+        end: End = None,
         *,
         sink: str | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        if start.offsets or end.offsets:
+        if isinstance(start, Mapping) or isinstance(end, Mapping):
             raise QueryFailed("a range of the audit table: expected times at its ends, got offsets")
         self._table = open_table(uri, storage_options)
         self.name = f"audit table {uri} (version {self._table.version()})"
         self.topics = topics
-        self._start_ms, self._end_ms = start.time_ms, end.time_ms
         self.sink = self._one_sink(sink, uri)
         self._places = self._all_places()
         actions = [one.actions for one in topics.sets]
@@ -50,20 +49,7 @@ class TableRange(FrozenRange):
             raise QueryFailed(f"audit table {uri}: expected records of {topics.actions}, got none")
         most = max((number for name, number in self._places if name in topics.all), default=0)
         self.partitions = self._count(most + 1)
-        self.spans: Sequence[Span] = [
-            span for topic in topics.session_sources for span in self._freeze(topic, start.time_ms, end.time_ms)
-        ]
-        self.decided_spans = list(self._freeze(topics.interventions, start.time_ms, None))
-        self.incident_spans = list(self._freeze(topics.incidents, start.time_ms, None))
-        self.policy_spans = list(self._freeze(topics.policies, None, None))
-
-    def within(self, timestamp: int) -> bool:
-        """Return whether a time is before the end of the range."""
-        return self._end_ms is None or timestamp < self._end_ms
-
-    def spans_of(self, topic: str) -> list[Span]:
-        """Return the parts of a topic's partitions in the range."""
-        return list(self._freeze(topic, self._start_ms, self._end_ms))
+        self._freeze_all(start, end, end)
 
     def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
         """Yield the records of frozen parts of partitions, in the order of `in_order`, without those `missing`."""
@@ -72,13 +58,8 @@ class TableRange(FrozenRange):
     def _of(self, span: Span) -> Iterator[LogRecord]:
         columns = '"offset", "timestamp_ms", "key", "key_bytes", "headers", "raw"'
         where = at(self.sink, span.topic, span.partition)
-        for first in range(span.start, span.end, _AT_A_TIME):
-            until = min(first + _AT_A_TIME, span.end)
-            for row in self.rows(
-                f"SELECT {columns} FROM audit WHERE {where} "
-                f'AND "offset" >= {first:d} AND "offset" < {until:d} ORDER BY "offset"'
-            ):
-                yield record_of(row, span.topic, span.partition)
+        for row in in_order_of_offsets(self.rows, columns, where, span.start, span.end):
+            yield record_of(row, span.topic, span.partition)
 
     def missing(self, spans: Sequence[Span]) -> Missing:
         """Return the numbers of records in frozen parts of partitions that cannot be read."""
@@ -98,11 +79,12 @@ class TableRange(FrozenRange):
                 lost += last - max(first, span.start) + 1  # also if a part ends with a row that covers several
         return Missing(erased, lost)
 
-    def _freeze(self, topic: str, start_ms: int | None, end_ms: int | None) -> Iterator[Span]:
+    def freeze(self, topic: str, start: End = None, end: End = None) -> Iterator[Span]:
+        """Yield the parts of a topic's partitions between two times."""
         for partition in (number for name, number in self._places if name == topic):
             low, high = self._places[topic, partition]
-            first = low if start_ms is None else self._since(topic, partition, start_ms, high + 1)
-            last = high + 1 if end_ms is None else self._since(topic, partition, end_ms, high + 1)
+            first = self._since(topic, partition, start, high + 1) if isinstance(start, int) else low
+            last = self._since(topic, partition, end, high + 1) if isinstance(end, int) else high + 1
             yield Span(topic, partition, first, max(first, last))
 
     def _since(self, topic: str, partition: int, moment_ms: int, otherwise: int) -> int:

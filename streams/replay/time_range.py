@@ -1,64 +1,62 @@
-"""The ends of a range: a time, or an offset of each partition. Pure."""
+"""The ends of a range, as texts: a time, how long ago, or offsets of partitions. Pure."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
 _BACK: Final = re.compile(r"-(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
 _OFFSETS: Final = re.compile(r"\d+:\d+(,\d+:\d+)*")
 _UNITS_MS: Final = (86_400_000, 3_600_000, 60_000, 1000)
-_FORMS: Final = "a time (2026-11-20T10:00:00Z), how long ago (-90m), or offsets of partitions (0:1200,1:1187)"
+
+
+End = int | Mapping[int, int] | None
+"""One end of a range: epoch milliseconds, or offsets of the topic of actions by partition; None: unbounded."""
 
 
 class BadMoment(ValueError):
     """A text is not a valid end of a range."""
 
 
-@dataclass(frozen=True)
-class Moment:
-    """One end of a range: a time, or offsets of the topic of actions; neither: unbounded."""
-
-    time_ms: int | None = None
-    offsets: Mapping[int, int] = field(default_factory=dict)
-
-
-OPEN: Final = Moment()
-
-
-def parse_range(since: str, until: str, now_ms: int) -> tuple[Moment, Moment]:
-    """Return both ends.
+def parse_range(since: str, until: str, now_ms: int) -> tuple[End, End]:
+    """Return both ends; offsets as `0:1200,1:1187`.
 
     Raises:
         BadMoment: one of them is invalid, or the end is not after the beginning.
 
     """
-    start, end = parse_moment(since, now_ms), parse_moment(until, now_ms)
-    backwards = start.time_ms is not None and end.time_ms is not None and start.time_ms >= end.time_ms
-    if backwards or any(start.offsets.get(number, -1) >= last for number, last in end.offsets.items()):
+    start, end = (_offsets(text) or parse_moment(text, now_ms) for text in (since, until))
+    if isinstance(start, Mapping) and isinstance(end, Mapping):
+        backwards = any(start.get(partition, -1) >= last for partition, last in end.items())
+    else:
+        backwards = isinstance(start, int) and isinstance(end, int) and start >= end
+    if backwards:
         raise BadMoment(f"--from {since}: expected a moment before --to, got --to {until}")
     return start, end
 
 
-def parse_moment(text: str, now_ms: int) -> Moment:
-    """Return the end given by a text; a time without a zone is in UTC.
+def _offsets(text: str) -> Mapping[int, int] | None:
+    if not _OFFSETS.fullmatch(text):
+        return None
+    pairs = (pair.split(":") for pair in text.split(","))
+    return {int(partition): int(offset) for partition, offset in pairs}
+
+
+def parse_moment(text: str, now_ms: int) -> int | None:
+    """Return the time in epoch milliseconds; without a zone it is in UTC. None for an empty text.
 
     Raises:
         BadMoment: the text is invalid.
 
     """
     if not text:
-        return OPEN
-    if _OFFSETS.fullmatch(text):
-        pairs = (pair.split(":") for pair in text.split(","))
-        return Moment(offsets={int(partition): int(offset) for partition, offset in pairs})
+        return None
     back = _BACK.fullmatch(text)
     if back is not None and any(back.groups()):
         ago = sum(float(part) * unit for part, unit in zip(back.groups(), _UNITS_MS, strict=True) if part)
-        return Moment(now_ms - round(ago))
+        return now_ms - round(ago)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise BadMoment(f"{text!r}: expected {_FORMS}") from None
-    return Moment(round((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000))
+        raise BadMoment(f"{text!r}: expected a time (2026-11-20T10:00:00Z) or how long ago (-90m)") from None
+    return round((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -110,14 +110,9 @@ def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], known: 
                     events.append((seq, _started(row, time, known.task)))
                 events += [(seq, event) for event in _pair(row, seq, time, seen)]
         except (ValidationError, ValueError, TypeError) as error:
-            raise UnreadableTrace(f"{path}:{number}: {_located(error)}") from None
+            problem = problem_of(error) if isinstance(error, ValidationError) else error
+            raise UnreadableTrace(f"{path}:{number}: {problem}") from None
     return Recorded(session_id, tuple(events), label=known.label, clock=clock)
-
-
-def _located(error: Exception) -> str:
-    if not isinstance(error, ValidationError):
-        return str(error)
-    return str(problem_of(error))
 
 
 def _ms(time: int | str) -> int:
@@ -196,7 +191,7 @@ def _known(path: Path) -> Mapping[str, _Known]:
         try:
             found[str(row.get("session_id"))] = _Known(_label(row.get("labels")), _task(row.get("task")))
         except ValidationError as error:
-            raise UnreadableTrace(f"{beside}:{number}: task: {_located(error)}") from None
+            raise UnreadableTrace(f"{beside}:{number}: task: {problem_of(error)}") from None
     return found
 
 

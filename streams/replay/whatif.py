@@ -4,7 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
@@ -14,7 +14,7 @@ from haltline.schemas.decisions import Level
 from haltline.schemas.policy import Policy
 from haltline.streams.policy.loader import BadPolicy, parse_policy
 from haltline.streams.replay.backtest import Result
-from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM, MISSED
+from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM, MISSED, share
 
 APPEARS: Final = "appears"
 VANISHES: Final = "vanishes"
@@ -48,20 +48,10 @@ class Quality:
     overlooked: int
     """Runaways that it does not stop."""
 
-    @property
-    def precision(self) -> float | None:
-        """The part of the labelled sessions it stops that are runaways; None: it stops none."""
-        return self.right / (self.right + self.wrong) if self.right + self.wrong else None
-
-    @property
-    def recall(self) -> float | None:
-        """The part of the runaways that it stops; None: none is known."""
-        return self.right / (self.right + self.overlooked) if self.right + self.overlooked else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        shares = {name: getattr(self, name) for name in ("precision", "recall")}
-        return asdict(self) | {name: None if share is None else round(share, 4) for name, share in shares.items()}
+    precision: float | None
+    """The part of the labelled sessions it stops that are runaways; None: it stops none."""
+    recall: float | None
+    """The part of the runaways that it stops; None: none is known."""
 
 
 def quality_of(results: Sequence[Result]) -> Quality | None:
@@ -70,7 +60,8 @@ def quality_of(results: Sequence[Result]) -> Quality | None:
     if not labelled:
         return None
     counted = Counter((r.label in _RUNAWAY, r.first is not None) for r in labelled)
-    return Quality(counted[True, True], counted[False, True], counted[True, False])
+    right, wrong, overlooked = counted[True, True], counted[False, True], counted[True, False]
+    return Quality(right, wrong, overlooked, share(right, wrong), share(right, overlooked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +80,6 @@ class Totals:
     cost_after_stop_usd: float = 0.0
     """The recorded cost of stopped sessions after their stop."""
     quality: Quality | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        return {**asdict(self), "quality": None if self.quality is None else self.quality.to_dict()}
 
 
 def totals_of(results: Sequence[Result]) -> Totals:

@@ -5,7 +5,7 @@ name and offset alone, its records look already processed.
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, NamedTuple
@@ -49,16 +49,21 @@ class TopicIds:
         self._admin = system.admin(self._client, logger=_log)
         self._without_ids: set[str] = set()
 
-    def of(self, names: Collection[str]) -> dict[str, Topic]:
+    def cluster(self, within_s: float) -> tuple[str | None, Set[str]]:
+        """Return the cluster's id, if it has one, and its topics. Raises KafkaException on a timeout."""
+        metadata = self._admin.list_topics(timeout=within_s)
+        return metadata.cluster_id, metadata.topics.keys()
+
+    def of(self, names: Collection[str], within_s: float = _WITHIN_S) -> dict[str, Topic]:
         """Return those of the topics that exist. Raises KafkaException on a timeout."""
-        metadata = self._admin.list_topics(timeout=_WITHIN_S)
+        metadata = self._admin.list_topics(timeout=within_s)
         there = {name: metadata.topics[name] for name in names if name in metadata.topics}
         found = {name: Topic(None, len(topic.partitions)) for name, topic in there.items() if topic.error is None}
         # The embedded broker has no controller, and every request to one would time out.
         unknown = found.keys() - self._without_ids if metadata.controller_id in metadata.brokers else set()
         if not unknown:
             return found
-        answers = self._admin.describe_topics(TopicCollection([*unknown]), request_timeout=_WITHIN_S)
+        answers = self._admin.describe_topics(TopicCollection([*unknown]), request_timeout=within_s)
         for name, answer in answers.items():
             try:
                 found[name] = Topic(str(answer.result().topic_id), found[name].partitions)

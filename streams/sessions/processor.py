@@ -84,7 +84,9 @@ class SessionProcessor:
         self._load = load
         self._outputs = Outputs(outbox, metrics, topics=topics, runs=core.runs, now_ms=now_ms)
         self._metrics = self._outputs.meter
-        self._states = StateCache(load, partitions=partitions, most=max_live_sessions, unreadable=self._unreadable)
+        self._states = StateCache(
+            load, partitions=partitions, most=max_live_sessions, unreadable=self._unreadable, older=self._older
+        )
         self._now_ms = now_ms
         self._handle = {
             topics.actions: self._event,

@@ -8,7 +8,6 @@ import pytest
 from benchmarks import routes
 from benchmarks.load import Load, generate
 from benchmarks.reporting.quiet import LOUD_FROM, is_quiet, note, tree_ticks
-from benchmarks.sink import rate
 from benchmarks.throughput import Seen, events_per_s
 from haltline.console.access.keys import Keys, Role, Who
 from haltline.console.settings import ConsoleSettings
@@ -79,18 +78,6 @@ def test_a_rate_is_between_the_first_commit_and_the_last_but_one(
     commits: list[tuple[float, int]], expected: float | None
 ) -> None:
     assert events_per_s([Seen(at_s, events, None) for at_s, events in commits]) == expected
-
-
-@cases(
-    "commits, wanted",
-    {
-        "the last one waited": ([(0.0, 40_000), (1.0, 80_000), (2.0, 120_000), (7.5, 150_000)], 40_000.0),
-        "too short": ([(0.0, 40_000), (5.5, 60_000)], None),
-        "one commit": ([(0.0, 40_000)], None),
-    },
-)
-def test_the_last_commit_is_left_out(commits: list[tuple[float, int]], wanted: float | None) -> None:
-    assert rate(commits) == wanted
 
 
 def stat(pid: int, parent: int, *ticks: int, name: str = "python") -> str:

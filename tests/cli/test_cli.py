@@ -77,16 +77,16 @@ def test_a_metrics_port_in_use_is_exit_2_and_is_named(embedded: EmbeddedBroker, 
 @cases(
     "line, problem",
     {
-        "no setting": ("nonsense", "expected name=value"),
-        "a plugin": ("plugin.library.paths=a.so", "expected a setting that loads or runs no code"),
+        "no setting": ("nonsense", ":3: expected name=value"),
+        "a plugin": ("plugin.library.paths=a.so", ": expected settings that load or run no code"),
     },
 )
-def test_a_client_config_names_the_line_that_is_wrong(tmp_path: Path, line: str, problem: str) -> None:
+def test_a_client_config_names_what_is_wrong(tmp_path: Path, line: str, problem: str) -> None:
     config = tmp_path / "client.properties"
     config.write_text(f"# credentials\nsecurity.protocol=SSL\n{line}\n", encoding="utf-8")
     done = haltline("status", "--client-config", str(config))
     assert done.exit_code == Exit.USAGE
-    assert f"client.properties:3: {problem}" in " ".join(done.stderr.replace("│", "").split())
+    assert f"client.properties{problem}" in " ".join(done.stderr.replace("│", "").split())
 
 
 def test_kill_status_reset_as_a_person_sees_them(system: str) -> None:
@@ -236,16 +236,12 @@ def test_tail_of_a_session_as_json_leaves_the_others_out(embedded: EmbeddedBroke
     assert records[1]["value"] is None
 
 
-def test_schemas_are_printed_and_written_by_topic_and_the_policys_by_itself(tmp_path: Path) -> None:
+def test_schemas_are_printed_and_written_by_topic_with_the_policys(tmp_path: Path) -> None:
     by_topic = wire.json_schemas() | {"policies": SCHEMA}
     assert orjson.loads(haltline("schemas").stdout) == by_topic
     assert haltline("schemas", "--out", str(tmp_path / "schemas")).exit_code == Exit.OK
     written = {file.name: orjson.loads(file.read_bytes()) for file in (tmp_path / "schemas").iterdir()}
     assert written == {f"{topic}.schema.json": schema for topic, schema in by_topic.items()}
-    assert orjson.loads(haltline("policy", "schema").stdout) == SCHEMA
-    file = tmp_path / "policy.schema.json"
-    assert haltline("policy", "schema", "--out", str(file)).exit_code == Exit.OK
-    assert orjson.loads(file.read_bytes()) == SCHEMA
 
 
 @cases(

@@ -1,6 +1,5 @@
 """Every command: what its help loads, its example, its JSON, its options and values."""
 
-import contextlib
 import fcntl
 import os
 import pty
@@ -10,7 +9,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
@@ -22,18 +21,16 @@ from typer.testing import CliRunner
 
 import haltline
 from haltline.cli import common
-from haltline.cli.agent import hook_settings, mcp_proxy, watch
+from haltline.cli.agent import hook_settings
 from haltline.cli.app import COMMANDS, app
-from haltline.cli.base_commands import BESIDE_AGENTS
 from haltline.cli.operator import import_recordings
 from haltline.cli.operator import tail as tailing
-from haltline.cli.operator.audit import records
-from haltline.cli.services import intake
+from haltline.cli.services import console
+from haltline.console.access.keys import Role
 from haltline.schemas import acts
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
 from haltline.schemas.intervening import Vocabulary
-from haltline.schemas.intervention_records import RecordOutcome, RecordType, RiskLevel
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
 from haltline.schemas.wire import MODELS
@@ -67,7 +64,9 @@ for line in sys.stdin:
 
 NO_JSON = {
     **dict.fromkeys(("up", "worker", "audit", "console", "notify", "opinion", "kafka"), "a service"),
-    **dict.fromkeys(("schemas", "policy schema"), "prints JSON always"),
+    "schemas": "prints JSON always",
+    **dict.fromkeys(("hook", "watch", "mcp-proxy", "intake"), "run beside agents"),
+    "import": "prints JSON lines always",
     "demo": "a show for people",
     "init": "writes a file, and shows keys once",
     "completion": "prints a script",
@@ -115,15 +114,6 @@ def test_the_help_shows_each_command_under_its_group_and_the_version_is_that_of_
     assert shown == {panel: [*group] for panel, group in COMMANDS.items()}
 
 
-BESIDE_PARSERS: dict[str, Callable[[list[str]], object]] = {
-    "hook": lambda words: hook_settings.main([*words, "--dry-run"]),
-    "watch": watch._parsed,
-    "mcp-proxy": mcp_proxy._parsed,
-    "intake": lambda words: intake.options_of().parse_args(words),
-    "import": lambda words: import_recordings.options_of().parse_args(words),
-}
-
-
 @pytest.mark.parametrize("name", EVERY_COMMAND)
 def test_the_help_of_every_command_holds_an_example_that_parses(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -135,29 +125,15 @@ def test_the_help_of_every_command_holds_an_example_that_parses(
     for example in examples:
         words = shlex.split(re.split(r" (?:>|\||&&) ", example)[0])
         assert " ".join(words).startswith(name)
-        if name in BESIDE_AGENTS:
-            BESIDE_PARSERS[name](words[1:])
+        if name == "hook":
+            hook_settings.main([*words[1:], "--dry-run"])
         else:
             assert parsed(words).command == name
 
 
-def test_the_example_in_the_own_help_of_what_runs_beside_agents_parses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from importlib import import_module  # noqa: PLC0415  # as the command line does
-
-    monkeypatch.chdir(tmp_path)
-    for name, module in BESIDE_AGENTS.items():
-        with contextlib.suppress(SystemExit):
-            import_module(module).main(["--help"])
-        _, _, example = " ".join(capsys.readouterr().out.split()).partition(f"Example: haltline {name} ")
-        assert example
-        BESIDE_PARSERS[name](shlex.split(re.split(r" (?:>|\||&&) ", example)[0]))
-
-
 def test_every_command_that_prints_data_prints_json_and_defaults_fit_each_other() -> None:
     with_json = {name for name, one in EVERY_COMMAND.items() if any("--json" in option.opts for option in one.params)}
-    assert EVERY_COMMAND.keys() - with_json - BESIDE_AGENTS.keys() == NO_JSON.keys()
+    assert EVERY_COMMAND.keys() - with_json == NO_JSON.keys()
     (option,) = (option for option in EVERY_COMMAND["worker"].params if "--policy-name" in option.opts)
     assert option.default == Policy().name
 
@@ -166,12 +142,10 @@ def test_every_command_that_prints_data_prints_json_and_defaults_fit_each_other(
     ("here", "there"),
     [
         pytest.param(get_args(acts.ScopeName), tuple(ScopeKind), id="scopes"),
+        pytest.param(set(get_args(console.RoleName)), set(Role), id="roles of keys"),
         pytest.param(get_args(common.RulesName), tuple(Runs), id="which rules a group runs"),
         pytest.param(get_args(tailing.VocabularyName), tuple(Vocabulary), id="vocabularies"),
-        pytest.param(get_args(records.TypeName), tuple(RecordType), id="types of interventions"),
-        pytest.param(get_args(records.OutcomeName), tuple(RecordOutcome), id="outcomes of interventions"),
-        pytest.param(get_args(records.RiskName), tuple(RiskLevel), id="risk levels"),
-        pytest.param(import_recordings._FORMATS, FORMATS, id="formats of recordings"),
+        pytest.param(get_args(import_recordings.FormatName), FORMATS, id="formats of recordings"),
         pytest.param({Topics().prefix + name for name in MODELS}, set(Topics().all), id="topics"),
         pytest.param((common.KAFKA_PORT, common.KAFKA_PARTITIONS), (DEFAULT_PORT, DEFAULT_PARTITIONS), id="Kafka"),
     ],

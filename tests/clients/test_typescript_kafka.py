@@ -12,8 +12,9 @@ from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.keys import make_keys
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.seals import Sealer
-from haltline.schemas.topics import Topics
+from haltline.schemas.topics import SETS_KEY, Topics
 from haltline.streams.kafka.log_reader import LogReader
+from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.subprocesses import Children
@@ -64,6 +65,20 @@ def test_events_are_where_pythons_are_and_hold_no_secret(embedded: EmbeddedBroke
     assert {len(partitions) for partitions in places.values()} == {1}
     digests = {event.args_digest for event in worker.events if event.action == "get_asset"}
     assert len(digests) == 1, "the same call has the same digest in both"
+
+
+def test_it_uses_the_grown_topics_that_the_entry_of_control_names(embedded: EmbeddedBroker) -> None:
+    configured, grown = Topics(), Topics().next
+    embedded.ensure_topics(grown)
+    produce_confirmed(embedded.bootstrap, configured.control, key=SETS_KEY, value=grown.entry(0))
+    with StandIn(embedded.bootstrap, topics=grown) as worker:
+        worker.control(standing(ScopeKind.TOOL, "run"))
+        with Agent(embedded.bootstrap, mode="blocking") as agent:
+            assert agent.attempts(1) == ["executed"]
+            assert agent.attempts(1, "run") == [some(standing(ScopeKind.TOOL, "run").code)]
+        wait_until(lambda: worker.of(Kind.SESSION_ENDED), "all of it has arrived")
+    with LogReader(embedded.bootstrap, [configured.actions, configured.feedback]) as reader:
+        assert list(reader.to_end()) == []
 
 
 def test_a_call_that_needs_approval_waits_for_the_person(embedded: EmbeddedBroker) -> None:

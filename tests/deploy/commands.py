@@ -12,8 +12,7 @@ import typer
 
 from haltline.cli import settings_file
 from haltline.cli.app import app
-from haltline.cli.base_commands import BESIDE_AGENTS
-from haltline.cli.services import intake, opinion
+from haltline.cli.services import opinion
 from haltline.interventions.agent.rules.settings import RULES_VARIABLE
 from haltline.interventions.agent.settings import _CLIENT_CONFIG, _FROM_ENV
 
@@ -53,13 +52,8 @@ def _recording() -> _Recording:
 
 def parsed(words: Sequence[str], *, whole: bool = True) -> Parsed:
     """Parse the arguments after `haltline`; without `whole`, some may be missing. Raises ValueError with the reason."""
-    if words and words[0] == "intake":
-        try:
-            return Parsed("intake", vars(intake.options_of().parse_args([*words[1:]])))
-        except SystemExit as refused:
-            raise ValueError(f"{shlex.join(words)}: refused") from refused
-    if words and words[0] in BESIDE_AGENTS:
-        return Parsed(words[0], {})  # they take the words of another command
+    if words and words[0] == "hook":
+        return Parsed("hook", {})  # it parses its words itself
     recording = _recording()
     try:
         recording.root.main(args=[*words], standalone_mode=False)
@@ -73,7 +67,7 @@ def parsed(words: Sequence[str], *, whole: bool = True) -> Parsed:
 
 def variables() -> set[str]:
     """Every environment variable that some command or a guard reads."""
-    without_options = {settings_file.VARIABLE, opinion.KEY, *intake.VARIABLES}
+    without_options = {settings_file.VARIABLE, opinion.KEY}
     return {*_FROM_ENV.values(), _CLIENT_CONFIG, RULES_VARIABLE, *without_options, *_recording().envvars}
 
 

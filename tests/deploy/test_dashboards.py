@@ -19,10 +19,11 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from haltline.console.pages.serving import PAGES
 from haltline.schemas.topics import Topics
+from haltline.streams.local.kafka import free_port
 from haltline.streams.runtime.metrics import METRICS, PREFIX
 from tests.builders import bash
 from tests.deploy.system import System, ask, running
-from tests.deploy.tools import DEPLOY, RULES, RUNBOOKS, alerts, free_port, is_well, rules, tool
+from tests.deploy.tools import DEPLOY, RULES, RUNBOOKS, alerts, is_well, rules, tool
 from tests.programs import printed
 from tests.streams.opinion.judges import serving
 from tests.waiting import wait_until

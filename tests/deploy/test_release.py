@@ -13,8 +13,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from haltline.streams.local.kafka import free_port
 from tests.deploy.test_deployment import BASE
-from tests.deploy.tools import DEPLOY, free_port
+from tests.deploy.tools import DEPLOY
 from tests.http_server import served
 from tests.programs import ended, printed
 

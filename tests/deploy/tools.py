@@ -1,7 +1,6 @@
 """Debian's Prometheus, where it is; and the rules."""
 
 import shutil
-import socket
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -28,13 +27,6 @@ def tool(
 def helm() -> str:
     """The path of Helm, from PATH or from `make helm`."""
     return str(TARGET) if TARGET.exists() else tool("helm", "`make helm`")
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody has."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def is_well(url: str) -> bool:

@@ -15,7 +15,6 @@ import typer
 import yaml
 
 from haltline.cli.app import app
-from haltline.cli.base_commands import BESIDE_AGENTS
 from haltline.detectors import ALL
 from haltline.detectors.cross_session import ACROSS_BY_ID
 from haltline.interventions.levels.default_levels import default_mode
@@ -145,5 +144,5 @@ def test_each_block_is_of_its_language(page: Path) -> None:
 
 def test_each_command_stands_on_some_page() -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in ALL_PAGES)
-    commands = {*typer.main.get_command(app).commands, *BESIDE_AGENTS}  # type: ignore[attr-defined]  # a group
+    commands = {*typer.main.get_command(app).commands}  # type: ignore[attr-defined]  # a group
     assert {name for name in commands if not re.search(rf"haltline {name}\b", text)} == set()

@@ -1,6 +1,5 @@
 """Counting workers as processes, and their records on the broker."""
 
-import socket
 import urllib.error
 import urllib.request
 from collections import Counter
@@ -48,14 +47,6 @@ def get(port: int | None, path: str) -> tuple[int, str]:
 def shows(port: int, line: str) -> bool:
     """Return whether a worker's metrics have this line now."""
     return line in get(port, "/metrics")[1].splitlines()
-
-
-def unused_port() -> int:
-    """One for a server that is about to start."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        number: int = free.getsockname()[1]
-        return number
 
 
 def produce(bootstrap: str, topic: str, keys: Iterable[str]) -> Counter[str]:

@@ -13,10 +13,10 @@ from typing import Any, Final, Self
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from haltline.streams.local.kafka import free_port
 from tests.conformance.environments import python_of
 from tests.docs.pages import DOCS, fences
 from tests.http_server import served
-from tests.streams.counting import unused_port
 from tests.waiting import wait_until
 
 PAGE: Final = DOCS / "gateways.md"
@@ -96,7 +96,7 @@ class Gateway:
         self.folder = folder
         self.bootstrap = bootstrap
         self.model = Model()
-        self.intake_port, self.proxy_port = unused_port(), unused_port()
+        self.intake_port, self.proxy_port = free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.proxy_port}"
         (folder / "intake-token").write_text("secret\n", encoding="utf-8")
         config = block("yaml").replace("127.0.0.1:8765", f"127.0.0.1:{self.intake_port}")

@@ -13,6 +13,18 @@ from haltline.streams.local.subprocesses import Child, Children
 from haltline.streams.local.system import start_worker, wait_until_ready
 from tests.mock_cluster import QuickBroker
 
+ASKING = """
+rules:
+  destructive_repeat:
+    settings: {window_s: 3600}
+    levels: {low: PAUSE, medium: PAUSE, high: PAUSE, critical: PAUSE}
+  destructive_volume: {enabled: false}
+  evasion: {enabled: false}
+operations:
+  approvals: {expires_s: 36000}
+"""
+"""A policy that asks before something is destroyed again."""
+
 
 @contextmanager
 def in_thread(run: Callable[[], object], stop: Callable[[], object]) -> Iterator[None]:
@@ -42,3 +54,14 @@ def running_system(logs: Path) -> Iterator[str]:
         broker.ensure_topics(Topics())
         with running_worker(broker.bootstrap, logs):
             yield broker.bootstrap
+
+
+@contextmanager
+def asking_system(folder: Path, *options: str) -> Iterator[tuple[str, Child]]:
+    """An embedded broker and a worker with the policy `ASKING`; the broker's address, and the worker."""
+    policy = folder / "policy.yaml"
+    policy.write_text(ASKING)
+    with QuickBroker() as broker:
+        broker.ensure_topics(Topics())
+        with running_worker(broker.bootstrap, folder, "--policy", str(policy), *options) as worker:
+            yield broker.bootstrap, worker

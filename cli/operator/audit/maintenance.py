@@ -1,13 +1,11 @@
-"""`haltline audit keygen`, `verify`, `witness`, `compact`, `retain`, `erase`, `export`: proof and maintenance."""
+"""`haltline audit keygen`, `verify`, `witness`, `compact`, `retain`, `erase`: proof and maintenance."""
 
-import os
-import re
-import sys
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,14 +23,15 @@ from haltline.cli.common import (
     option_of,
     print_json,
     say,
+    say_error,
 )
 from haltline.schemas.topics import Topics
 
 if TYPE_CHECKING:
     from haltline.streams.audit.maintenance import Caretaker
     from haltline.streams.audit.verify import Verification, Verifier
+    from haltline.streams.runtime.metrics import Metrics
 
-_AT_LINE = re.compile(r" at line \d+, column \d+")
 
 By = Annotated[str, option_of("operator.name", help="Your name, for the audit.", metavar="NAME")]
 Why = Annotated[str, typer.Option(help="Why, for the audit.", metavar="TEXT")]
@@ -107,9 +106,10 @@ def verify(
     """
     from deltalake.exceptions import DeltaError
 
-    from haltline.cli.operator.audit.verify_periodically import verify_again
+    from haltline.cli.operator.repeating import repeat
     from haltline.schemas.keys import BadKey, load_public_key
     from haltline.streams.audit.verify import Verifier
+    from haltline.streams.runtime.metrics import Metrics
 
     def once() -> "Verification":
         try:
@@ -123,12 +123,28 @@ def verify(
 
     try:
         if every is not None:
-            verify_again(every, metrics_host, metrics_port, once)
+            metrics = Metrics("verifier")
+            repeat(
+                "audit verify", every, lambda: record_verification(metrics, once), metrics, (metrics_host, metrics_port)
+            )
         found = once()
     except (BadKey, OSError) as error:
         fail(f"audit verify: {error}", Exit.USAGE)
     if not found.ok:
         raise typer.Exit(Exit.NO)
+
+
+def record_verification(metrics: "Metrics", once: "Callable[[], Verification]") -> None:
+    """Verify, and record the result; a missing table only leaves the time as it is, which triggers an alert."""
+    try:
+        found = once()
+    except OSError as error:
+        say_error(f"haltline: audit verify: {error}")
+        return
+    metrics.gauge("audit_chain_intact").set(1 if found.ok else 0)
+    metrics.gauge("audit_verified_rows").set(found.rows)
+    metrics.gauge("audit_unsigned_rows").set(found.unsigned)
+    metrics.gauge("audit_last_verification_timestamp_seconds").set(time.time())
 
 
 def _verify(verifier: "Verifier", *, as_json: bool, on_one_line: bool) -> None:
@@ -157,11 +173,6 @@ def _verify(verifier: "Verifier", *, as_json: bool, on_one_line: bool) -> None:
         )
         if found.unfinished:
             say(f"{found.unfinished} erasures were interrupted: the next `haltline audit erase` completes them")
-        if found.counted:
-            say(
-                f"{found.counted} erasures were made by an earlier release, which recorded only the number of rows: "
-                "other rows in their place would not be detected"
-            )
 
 
 def witness(
@@ -281,86 +292,24 @@ def erase(
     say(f"{rows} rows erased; run `haltline audit compact --vacuum-hours N` to delete their content from the disk too")
 
 
-def export(
-    *,
-    out: Annotated[Path | None, typer.Option(help="File. Default: standard output.", metavar="FILE")] = None,
-    form: Annotated[
-        str, typer.Option("--format", help="parquet, csv, json (lines) or cef. Default: by the file's extension.")
-    ] = "",
-    to: Annotated[str | None, typer.Option(help="URL to post to as JSON, 500 rows at a time.", metavar="URL")] = None,
-    header: Annotated[list[str] | None, typer.Option(help="Header of --to, such as 'Authorization: Bearer X'.")] = None,
-    where: Annotated[str, typer.Option(help="Only rows of this SQL condition.", metavar="SQL")] = "true",
-    table: AuditTable = DEFAULT_TABLE,
-    storage_option: StorageOption = None,
-) -> None:
-    """Export the audit, or a part of it, to a file, a pipe or a SIEM.
-
-    Example: haltline audit export --where "level = 'KILL'" --out kills.csv
-
-    Example: haltline audit export --format cef --where "kind = 'decision'" | nc siem 514
-    """
-    from deltalake.exceptions import DeltaError
-
-    from haltline.streams.audit import export as exporting
-    from haltline.streams.audit.query import QueryFailed
-
-    form = form or (exporting.form_of(out) if out is not None else "json")
-    if form not in exporting.FORMATS:
-        fail(f"--format: expected one of {', '.join(exporting.FORMATS)}, got {form!r}", Exit.USAGE)
-    sql = f'SELECT * FROM audit WHERE (\n{where}\n) ORDER BY "timestamp_ms", "topic", "partition", "offset"'
-    options = options_of(storage_option)
-    try:
-        if to is not None:
-            headers = {name.strip(): value.strip() for name, _, value in (h.partition(":") for h in header or [])}
-            rows = exporting.post(exporting.rows_of(table, sql, options), to, headers)
-        elif out is not None:
-            rows = _write_beside(out, lambda file: exporting.write_file(table, sql, file, form, options))
-        else:
-            rows = exporting.write_file(table, sql, sys.stdout.buffer, form, options)
-    except QueryFailed as error:  # only the condition of the SQL comes from the caller
-        reason = _AT_LINE.sub("", str(error).replace("audit query: ", f"--where {where!r:.100}: "))
-        fail(f"audit export: {reason}", Exit.USAGE)
-    except (OSError, DeltaError, ValueError) as error:
-        fail(f"audit export: {error}", Exit.USAGE)
-    say(f"{rows} rows") if out is not None or to is not None else sys.stdout.buffer.flush()
-
-
 def _witnessed(file: Path) -> list[dict[str, Any]]:
     """The checkpoints in a file of `audit witness`; exits on an invalid line."""
+    import msgspec
     import orjson
 
+    fields = {"sink": str, "topic": str, "partition": int, "offset": int, "chain_hash": str}
+    checkpoint = msgspec.defstruct("Checkpoint", [*fields.items()])
     kept: list[dict[str, Any]] = []
-    expected = {"sink": str, "topic": str, "partition": int, "offset": int, "chain_hash": str}
     for number, line in enumerate(file.read_bytes().splitlines(), 1):
         try:
-            statement = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
-            fail(f"--witness: {file}, line {number}: expected a checkpoint in JSON, got {error}", Exit.USAGE)
-        if not isinstance(statement, dict) or not all(
-            type(statement.get(name)) is kind for name, kind in expected.items()
-        ):
-            got = line.decode(errors="replace")
+            msgspec.json.decode(line, type=checkpoint)
+        except msgspec.DecodeError as error:
+            got = f"{line.decode(errors='replace'):.80}: {error}"
             fail(
-                f"--witness: {file}, line {number}: expected a checkpoint ({', '.join(expected)}), got {got:.80}",
-                Exit.USAGE,
+                f"--witness: {file}, line {number}: expected a checkpoint ({', '.join(fields)}), got {got}", Exit.USAGE
             )
-        kept.append(statement)
+        kept.append(orjson.loads(line))
     return kept
-
-
-def _write_beside(out: Path, write: Callable[[BinaryIO], int]) -> int:
-    """Write a file completely or not at all: on failure, the earlier content stays."""
-    if out.exists() and not out.is_file():  # a pipe or a terminal
-        with out.open("wb") as file:
-            return write(file)
-    beside = out.with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        with beside.open("wb") as file:
-            rows = write(file)
-        beside.replace(out)
-    finally:
-        beside.unlink(missing_ok=True)
-    return rows
 
 
 def _caretaker(
@@ -394,4 +343,3 @@ def register(audit: typer.Typer) -> None:
         audit.command(rich_help_panel="Proof")(proof)
     for care in (compact, retain, erase):
         audit.command(rich_help_panel="Maintain")(care)
-    audit.command(rich_help_panel="Query")(export)

@@ -72,7 +72,7 @@ def ask(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Answer a predefined question: trips by rule, top targets, time to stop, spend by agent, approvals, precision.
+    """Answer a predefined question: trips by rule, top targets, time to stop, spend by agent, approvals.
 
     Example: haltline audit ask trips --from -7d
 
@@ -89,7 +89,7 @@ def ask(
     if name not in QUESTIONS:
         fail(f"audit ask: expected one of {', '.join(QUESTIONS)}, got {name!r}", Exit.USAGE)
     now_ms = time.time_ns() // 1_000_000
-    times_ms = [parse_moment(text, now_ms).time_ms for text in (since, until)]
+    times_ms = [parse_moment(text, now_ms) for text in (since, until)]
     start, end = (None if ms is None else datetime.fromtimestamp(ms / 1000, UTC) for ms in times_ms)
     asks = open_query(table, options_of(storage_option))
     session = None if session is None else session_in(asks.rows, session)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, Exit, PolicyFile, fail, tracked
+from haltline.cli.common import AsJson, Exit, PolicyFile, fail, progress, tracked
 from haltline.cli.policy_option import read_plugins, read_policy
-from haltline.cli.sources import KAFKA, Where, is_table, opened, progress, say_missing, with_source
+from haltline.cli.sources import KAFKA, Where, is_table, opened, say_missing, with_source
 
 if TYPE_CHECKING:
     from haltline.schemas.policy import Policy

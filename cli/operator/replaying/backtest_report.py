@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import typer
 from haltline.cli.common import Exit, fail, say
 from haltline.cli.tables import print_table
 from haltline.schemas.decisions import Level
-from haltline.streams.incident.picture import curves
 from haltline.streams.replay.backtest import Result
+from haltline.streams.replay.curves import curves
 from haltline.streams.replay.whatif import APPEARS, MOVES, SAME, VANISHES, Totals, change_of, totals_of
 
 _STORY = 6
@@ -23,7 +24,7 @@ _SHOWN = 50
 
 def print_line(result: Result) -> None:
     """Print one session as a line of JSON."""
-    typer.echo(orjson.dumps(result.to_dict()).decode())
+    typer.echo(orjson.dumps(asdict(result)).decode())
 
 
 def summary(results: Sequence[Result]) -> None:
@@ -69,12 +70,12 @@ def compared(results: Sequence[Result], others: Sequence[Result], *, as_json: bo
     if as_json:
         for new, old, change in pairs:
             comparison = {
-                **new.to_dict(),
+                **asdict(new),
                 "change": change,
-                "against": {"level": old.level, "first": old.to_dict()["first"]},
+                "against": {"level": old.level, "first": asdict(old)["first"]},
             }
             typer.echo(orjson.dumps(comparison).decode())
-        both = {"policy": totals_of(results).to_dict(), "against": totals_of(others).to_dict()}
+        both = {"policy": asdict(totals_of(results)), "against": asdict(totals_of(others))}
         typer.echo(orjson.dumps({"summary": {"changes": dict(counts), **both}}).decode())
         return
     _by_label(results)
@@ -110,7 +111,7 @@ def swept(place: str, found: Sequence[tuple[Any, Totals]], plot: Path | None, *,
     labels = sorted({label for _, totals in found for label in totals.stopped_by_label})
     if as_json:
         for value, totals in found:
-            typer.echo(orjson.dumps({"setting": place, "value": value, **totals.to_dict()}).decode())
+            typer.echo(orjson.dumps({"setting": place, "value": value, **asdict(totals)}).decode())
     else:
         by_label = [f"stopped: {label}" for label in labels] if labels != ["-"] else []
         shares = ("precision", "recall")

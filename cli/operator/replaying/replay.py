@@ -2,21 +2,23 @@
 
 import gc
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, By, Exit, Reason, fail, option_of, print_json, say
-from haltline.cli.sources import Where, opened, progress, say_missing, topics_of, with_source
+from haltline.cli.common import AsJson, By, Exit, PolicyName, Reason, fail, option_of, print_json, progress, say
+from haltline.cli.sources import Where, opened, say_missing, topics_of, with_source
 from haltline.cli.tables import print_table
 
 if TYPE_CHECKING:
     from haltline.cli.sources import Range
+    from haltline.streams.replay.choice import Choice
     from haltline.streams.replay.diff import Replayed
-    from haltline.streams.replay.record_filter import Choice
+    from haltline.streams.replay.record_filter import Filter
     from haltline.streams.replay.records import Span
 
 _SHOWN = 20
@@ -44,9 +46,7 @@ def replay(
         Path | None,
         typer.Option(help="Decide under this document instead of those that were published then.", metavar="FILE"),
     ] = None,
-    policy_name: Annotated[
-        str, typer.Option(help="Without --policy: name of the published policy that was followed.", metavar="NAME")
-    ] = "default",
+    policy_name: PolicyName = "default",
     session: Sessions = None,
     agent: Agents = None,
     public_key: Annotated[
@@ -126,14 +126,20 @@ def replay(
         _bundle(Path(source), policy, public_key, as_json=as_json)
         return
     from haltline.cli.policy_option import read_plugins, read_policy
-    from haltline.streams.replay.diff import ReplayFilter, replay_and_compare
+    from haltline.streams.replay.choice import Choice
+    from haltline.streams.replay.diff import replay_and_compare
     from haltline.streams.replay.files import FileRange
     from haltline.streams.replay.policies import one, published
 
     chosen = read_policy(policy) if policy is not None else None
     plugins = read_plugins()
-    filters = ReplayFilter(
-        sessions=session or (), agents=agent or (), detectors=detector or (), tools=tool or (), where=only
+    choice = Choice(
+        sessions=frozenset(session or ()),
+        agents=frozenset(agent or ()),
+        detectors=frozenset(detector or ()),
+        tools=frozenset(tool or ()),
+        where=only,
+        exact=exact,
     )
     if onto is not None:
         from haltline.cli.operator.replaying.replay_onto import Onto, replay_onto
@@ -141,7 +147,7 @@ def replay(
         target = Onto(
             target=onto,
             of=of,
-            filters=filters,
+            filters=choice,
             speed=speed,
             rate=rate,
             dry_run=dry_run,
@@ -152,18 +158,18 @@ def replay(
         replay_onto(source, where, at, target, as_json=as_json)
         return
     try:
-        choice = filters.records(topics_of(source, at))
+        passes = choice.records(topics_of(source, at))
     except ValueError as error:
         fail(f"--where: {error}", Exit.USAGE)
     with opened(source, where, at) as found:
         if dry_run:
-            _count(found, filters.sessions, choice, as_json=as_json)
+            _count(found, choice, passes, as_json=as_json)
             return
         gc.set_threshold(10_000, 10, 5000)  # like the worker: states live long and have no reference cycles
         known = one(chosen, plugins) if chosen is not None else published(found.policies(), policy_name, plugins)
         with progress("Replaying", sum(span.count for span in found.spans)) as step:
             follow = isinstance(found, FileRange)
-            result = replay_and_compare(found, known, follow=follow, exact=exact, step=step, **vars(filters))
+            result = replay_and_compare(found, known, choice, step, follow=follow)
         missing = found.missing(found.spans)
         policies = [
             {"since_ms": p.since_ms, "name": p.core.policy.name, "version": p.core.policy.version} for p in known
@@ -172,7 +178,7 @@ def replay(
             print_json(
                 {
                     "source": found.name,
-                    "range": [span.to_dict() for span in found.spans],
+                    "range": [asdict(span) for span in found.spans],
                     "not_there": missing._asdict(),
                     "policies": policies,
                     **result.to_dict(),
@@ -228,20 +234,17 @@ def _bundle(file: Path, policy: Path | None, public_key: Path | None, *, as_json
         raise typer.Exit(Exit.NO)
 
 
-def _count(found: "Range", sessions: Collection[str], choice: "Choice | None", *, as_json: bool) -> None:
-    """Print the records to read, by topic; with a choice, those whose decisions are compared."""
-    keys = {session.encode() for session in sessions}
+def _count(found: "Range", choice: "Choice", passes: "Filter | None", *, as_json: bool) -> None:
+    """Print the records to read, by topic; with a filter, those whose decisions are compared."""
     counts: Counter[str] = Counter()
     with progress("Counting", sum(span.count for span in found.spans)) as step:
         for record in found.inputs():
             step()
-            if keys and (record.key not in keys or record.topic == found.topics.signals):
-                continue
-            if choice is None or choice(record):
+            if choice.applies(record, found.topics) and (passes is None or passes(record)):
                 counts[record.topic] += 1
     missing = found.missing(found.spans)
     if as_json:
-        ranges = [span.to_dict() for span in found.spans]
+        ranges = [asdict(span) for span in found.spans]
         print_json({"source": found.name, "range": ranges, "not_there": missing._asdict(), "records": dict(counts)})
         return
     say(f"{found.name}: would decide on {sum(counts.values())} records of")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from haltline.cli.cluster import Cluster
-from haltline.cli.common import Exit, fail, print_json, say, say_error
-from haltline.cli.sources import Where, opened, progress, say_missing, topics_of
+from haltline.cli.common import Exit, fail, print_json, progress, say, say_error
+from haltline.cli.sources import Where, opened, say_missing, topics_of
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import rfc3339
@@ -19,9 +19,9 @@ from haltline.streams.operator.command_factory import FLEET, make_command
 
 if TYPE_CHECKING:
     from haltline.cli.sources import Range
+    from haltline.streams.replay.choice import Choice
     from haltline.streams.replay.copying import Counted, Progress
-    from haltline.streams.replay.diff import ReplayFilter
-    from haltline.streams.replay.record_filter import Choice
+    from haltline.streams.replay.record_filter import Filter
     from haltline.streams.replay.records import Missing
 
 REPLAYED = "replayed"
@@ -33,7 +33,7 @@ class Onto:
 
     target: str
     of: str
-    filters: "ReplayFilter"
+    filters: "Choice"
     speed: float | None
     rate: float | None
     dry_run: bool
@@ -113,7 +113,7 @@ def _position(at: "Progress", topic: str) -> dict[str, object]:
     return {"id": at.id, "source": at.source, "of": topic, "onto": at.target, "written": at.written}
 
 
-def _choice(topics: Topics, onto: Onto, topic: str) -> "Choice":
+def _choice(topics: Topics, onto: Onto, topic: str) -> "Filter":
     from haltline.streams.replay.record_filter import chosen
 
     if topic not in topics.all:
@@ -122,7 +122,16 @@ def _choice(topics: Topics, onto: Onto, topic: str) -> "Choice":
     if not onto.dry_run and not (onto.by.strip() and onto.reason.strip()):
         fail("--onto: expected --by and --reason, for the audit, got none", Exit.USAGE)
     try:
-        return chosen(topics, topic, **vars(onto.filters))
+        of = onto.filters
+        return chosen(
+            topics,
+            topic,
+            sessions=of.sessions,
+            agents=of.agents,
+            tools=of.tools,
+            detectors=of.detectors,
+            where=of.where,
+        )
     except ValueError as error:
         fail(f"--where: {error}", Exit.USAGE)
 

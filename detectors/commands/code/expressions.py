@@ -1,21 +1,32 @@
 """The values of a program's expressions, and the calls in them: texts, paths, lists, objects, functions.
 
-Misses: computed texts; methods of the program's own classes on an object of unknown type.
+Misses: computed texts; files that are renamed by a computed name; methods of the program's own classes on an object of
+    unknown type.
 """
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from haltline.detectors.commands.code import known_calls, meanings, results
-from haltline.detectors.commands.code.findings import Findings
 from haltline.detectors.commands.code.structure import Function, Structure
 from haltline.detectors.commands.code.tokens import Token, filled, fills
-from haltline.detectors.commands.code.values import MAX_TEXTS, NONE, Call, CallSite, Value, joined, joined_paths
+from haltline.detectors.commands.code.values import (
+    MAX_TEXT_CHARS,
+    MAX_TEXTS,
+    NONE,
+    Call,
+    CallSite,
+    Value,
+    joined,
+    joined_paths,
+)
 from haltline.detectors.commands.effects import methods
 from haltline.detectors.commands.model import ActEffect, listed
 from haltline.detectors.commands.step_budget import StepBudget
 
 _MAX_DEPTH = 40
+_MAX_CALLS = 1024
 _BARE = frozenset(("unlink", "system", "exec", "rmtree", "remove_tree", "rmdir", "rm_rf", "popen"))
 _BETWEEN_STATEMENTS = frozenset(listed("""
     if unless or and for foreach while until do then end is in as else not import from with return of instanceof
@@ -24,6 +35,30 @@ _BETWEEN_STATEMENTS = frozenset(listed("""
 _CALLED_WITHOUT_BRACKETS = frozenset(("rmtree", "unlink", "rmdir", "delete_all", "destroy_all", "destroy"))
 _CONSTANTS = frozenset(("True", "False", "None", "true", "false", "null", "nil", "undefined"))
 DECLARES = frozenset(("const", "let", "var", "my", "local", "our", "val", "auto"))
+
+
+class Findings:
+    """The calls found so far; files that the program renamed are reported under their original names."""
+
+    def __init__(self, work: StepBudget) -> None:
+        self.calls: list[Call] = []
+        self.renamed: dict[str, str] = {}
+        self._work = work
+
+    def add(self, kind: str, name: str, texts: Sequence[str]) -> None:
+        """Record a call for each of its possible arguments."""
+        for text in texts[:MAX_TEXTS]:
+            if len(self.calls) >= _MAX_CALLS or len(text) > MAX_TEXT_CHARS or not self._work.take(5):
+                self._work.cut = True
+            else:
+                self.calls.append(Call(kind, name, self._origin(text) if kind in ("path", "tree") else text))
+
+    def _origin(self, path: str) -> str:
+        self._work.take(len(self.renamed) // 4)
+        for new, old in self.renamed.items():
+            if path == new or path.startswith(f"{new}/"):
+                return old + path[len(new) :]
+        return path
 
 
 class Expressions(Structure, ABC):

@@ -1,8 +1,9 @@
-"""Small programs inside a command line: `python -c`, `python - <<EOF`, `node -e`, `ruby -e`, `perl -e`, `php -r`.
+"""Small programs inside a command line (`python -c`, `node - <<EOF`, `perl -e`), and command lines inside a notebook.
 
-This module finds the program text of an interpreter; `interpreter` reads it.
+This module finds the texts; `interpreter` reads programs.
 
-Misses: script files, unless the session itself wrote them (see `file_destructions` in `reading`).
+Misses: script files, unless the session itself wrote them (see `file_destructions` in `reading`); magics of other
+    extensions; `{name}` in a shell line of a notebook, which is not replaced.
 """
 
 import re
@@ -47,6 +48,14 @@ _SHELLS = frozenset(("shell", "console", "tinker", "shell_plus"))
 _SAME_LANGUAGE = {"ipython": "python", "pypy": "python", "deno": "node", "bun": "node", "luajit": "lua", "R": "Rscript"}
 _LETTERS = re.compile(r"-[a-zA-Z]{1,4}")
 INTERPRETERS = frozenset((*_SCRIPT_OPTIONS, *_SAME_LANGUAGE))
+_CELL = re.compile(r"\A\s*%%(?P<magic>\w+)[^\n]*\n(?P<body>.*)\Z", re.DOTALL)
+_LINE = re.compile(
+    r"^[ \t]*(?:\w+\s*=\s*)?(?:!!?|%(?:sx|system|sc)\s+(?:\w+=)?|%(?=(?:rm|rmdir|mv|cp)\b)|%%?(?:sh|bash)\s+)"
+    r"(?P<command>[^\n]+)$",
+    re.MULTILINE,
+)
+_SQL_LINE = re.compile(r"^[ \t]*(?:\w+\s*=\s*)?%sql\s+(?P<statement>[^\n]+)$", re.MULTILINE)
+_SHELLS = frozenset(("bash", "sh", "script", "cmd", "powershell", "system", "sx"))
 
 
 def calls(invocation: Invocation, work: StepBudget | None = None) -> list[Call]:
@@ -81,3 +90,17 @@ def _until_script(arguments: tuple[str, ...], script_options: tuple[str, ...]) -
             return
         short = _LETTERS.fullmatch(argument) is not None and f"-{argument[-1:]}" in script_options
         taken = argument in script_options or short
+
+
+def parts_of_cell(text: str) -> tuple[list[str], list[str], str]:
+    """Return the command lines and the SQL statements of a notebook cell, and the remaining program."""
+    if "%" not in text and "!" not in text:
+        return [], [], text
+    cell = _CELL.match(text)
+    if cell is not None and cell["magic"] in _SHELLS:
+        return [cell["body"]], [], ""
+    if cell is not None and "sql" in cell["magic"]:
+        return [], [cell["body"]], ""
+    commands = [found["command"] for found in _LINE.finditer(text)]
+    statements = [found["statement"] for found in _SQL_LINE.finditer(text)]
+    return commands, statements, _SQL_LINE.sub("", _LINE.sub("", text))

@@ -10,7 +10,7 @@ from urllib.parse import unquote_plus
 import orjson
 
 from haltline.detectors.commands import graphql
-from haltline.detectors.commands.destructive_shapes import objects_of
+from haltline.detectors.commands.arguments import objects_of
 from haltline.detectors.commands.effects import requests
 from haltline.detectors.commands.model import Badness, Destruction, listed
 from haltline.detectors.commands.shell.invocation import Invocation

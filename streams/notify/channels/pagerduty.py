@@ -43,11 +43,7 @@ def _event(change: Change, key: str) -> dict[str, Any]:
     event: dict[str, Any] = {"routing_key": key, "event_action": action, "dedup_key": _dedup_key(record.incident_id)}
     if action != "trigger":
         return event
-    links = [
-        {"href": link, "text": text}
-        for link, text in ((change.approval_link, "Approve or reject"), (change.session_link, "Open session"))
-        if link is not None
-    ]
+    links = [{"href": link, "text": text} for text, link in change.links()]
     return {
         **event,
         "payload": {

@@ -52,14 +52,12 @@ def _blocks(message: Message) -> list[Block]:
     blocks.append(SectionBlock(text=MarkdownTextObject(text=_escaped(single.text) or "-")))
     facts = [MarkdownTextObject(text=f"*{name}*\n{_escaped(value)}") for name, value in single.facts()]
     blocks += [SectionBlock(fields=facts[start : start + 10]) for start in range(0, len(facts), 10)]
-    buttons = [
-        ButtonElement(text=PlainTextObject(text=text), url=link, action_id=action, style=style)
-        for text, link, action, style in (
-            ("Approve or reject", single.approval_link, "haltline-approval", "primary"),
-            ("Open session", single.session_link, "haltline-session", None),
+    buttons = []
+    for text, link in single.links():
+        action, style = ("approval", "primary") if link == single.approval_link else ("session", None)
+        buttons.append(
+            ButtonElement(text=PlainTextObject(text=text), url=link, action_id=f"haltline-{action}", style=style)
         )
-        if link is not None
-    ]
     return [*blocks, ActionsBlock(elements=buttons)] if buttons else blocks
 
 

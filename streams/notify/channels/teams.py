@@ -33,11 +33,7 @@ def _body(message: Message) -> dict[str, Any]:
     else:
         body.append(_text(single.text))
         body.append({"type": "FactSet", "facts": [{"title": name, "value": value} for name, value in single.facts()]})
-        actions = [
-            {"type": "Action.OpenUrl", "title": title, "url": link}
-            for title, link in (("Approve or reject", single.approval_link), ("Open session", single.session_link))
-            if link is not None
-        ]
+        actions = [{"type": "Action.OpenUrl", "title": title, "url": link} for title, link in single.links()]
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",

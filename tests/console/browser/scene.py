@@ -18,23 +18,13 @@ from haltline.streams.audit.writer import AuditWriter, Place
 from haltline.streams.policy.loader import parse_policy
 from tests.console.browser.conftest import served
 from tests.console.topics import messages_of, produce
+from tests.streams.running import ASKING
 
 HOSTILE = "<script>window.hurt=1</script><img src=x onerror=window.hurt=1>"
 LOOP, HEALTHY, WAITS, STUCK = "night-7", "day-1", "clean-3", "build-9"
 WAITED = "waited-1"
 
-ASKS: Policy = parse_policy(
-    """
-rules:
-  destructive_repeat:
-    settings: {window_s: 3600}
-    levels: {low: PAUSE, medium: PAUSE, high: PAUSE, critical: PAUSE}
-  destructive_volume: {enabled: false}
-  evasion: {enabled: false}
-operations:
-  approvals: {expires_s: 36000}
-"""
-)
+ASKS: Policy = parse_policy(ASKING)
 
 
 def now_ms() -> int:

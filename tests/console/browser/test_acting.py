@@ -15,15 +15,13 @@ from playwright.sync_api import Browser, Page, expect
 from haltline.console.access.keys import Keys, Role
 from haltline.console.settings import ConsoleSettings, ProtectionLimits
 from haltline.interventions.agent import Guard
-from haltline.schemas.topics import Topics
 from haltline.streams.local.subprocesses import Child
 from tests.console.browser.conftest import SECOND, served, signed_in
 from tests.console.browser.scene import HEALTHY, healthy, runaway
 from tests.console.serving import bearer
 from tests.console.topics import messages_of, produce
-from tests.mock_cluster import QuickBroker
-from tests.streams.operator.test_approval_client import PATIENT, delete, guard_of, in_background
-from tests.streams.running import running_worker
+from tests.streams.operator.test_approval_client import delete, guard_of, in_background
+from tests.streams.running import asking_system
 from tests.waiting import wait_until
 
 QUICK = ProtectionLimits(workers_s=2.0, broker_s=2.0, look_every_s=0.3)
@@ -42,19 +40,15 @@ class System(NamedTuple):
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     folder = tmp_path_factory.mktemp("acting")
-    (folder / "policy.yaml").write_text(PATIENT)
-    with QuickBroker() as broker:
-        broker.ensure_topics(Topics())
-        options = ("--policy", str(folder / "policy.yaml"), "--session-timeout", "60")
-        with running_worker(broker.bootstrap, folder, *options) as worker:
-            settings = ConsoleSettings(
-                bootstrap=broker.bootstrap, keys=Keys({}), database=f"sqlite:///{folder}/model.db", answer_within_s=30
-            )
-            with (
-                served(settings) as address,
-                httpx.Client(base_url=address, headers=bearer(Role.OPERATOR), timeout=60) as client,
-            ):
-                yield System(broker.bootstrap, address, settings, worker, client)
+    with asking_system(folder, "--session-timeout", "60") as (bootstrap, worker):
+        settings = ConsoleSettings(
+            bootstrap=bootstrap, keys=Keys({}), database=f"sqlite:///{folder}/model.db", answer_within_s=30
+        )
+        with (
+            served(settings) as address,
+            httpx.Client(base_url=address, headers=bearer(Role.OPERATOR), timeout=60) as client,
+        ):
+            yield System(bootstrap, address, settings, worker, client)
 
 
 @pytest.fixture(scope="module")

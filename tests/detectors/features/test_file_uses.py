@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from haltline.detectors.features.file_access import MAX_ACCESSES, accesses
-from haltline.detectors.features.file_uses import Use, is_same, uses
-from haltline.detectors.features.literal_files import is_placeholder, written
+from haltline.detectors.features.files.literal import is_placeholder, written
+from haltline.detectors.features.files.uses import Use, is_same, uses
 from haltline.schemas.events import ActionEvent
 from tests.builders import bash, cases, event, observed
 

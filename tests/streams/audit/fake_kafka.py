@@ -173,10 +173,8 @@ class FakeConsumer:
         self.kafka.committed |= {Place(p.topic, p.partition): p.offset for p in offsets}
 
     def list_topics(self, *_: str, **__: float) -> Any:
-        self.kafka.answer()
-        return SimpleNamespace(
-            cluster_id=self.kafka.cluster_id, controller_id=1, brokers={1: None}, topics=dict(self.kafka.ids)
-        )
+        topics = {name: SimpleNamespace(error=None, partitions={0: None}) for name in self.kafka.ids}
+        return SimpleNamespace(cluster_id=self.kafka.cluster_id, controller_id=1, brokers={1: None}, topics=topics)
 
     def describe_topics(self, topics: TopicCollection, **_: float) -> dict[str, Future[Any]]:
         answers: dict[str, Future[Any]] = {name: Future() for name in topics.topic_names}

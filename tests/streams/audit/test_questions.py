@@ -75,9 +75,6 @@ def test_every_question_can_be_asked_and_counts_what_it_is_about(table: Path) ->
     assert stops["min_ms"] == stops["median_ms"] == stops["max_ms"] > 0
     spend = ask(table, "spend")[0]
     assert (spend["agent_id"], spend["cost_usd"], spend["input_tokens"]) == ("of spender", 0.25, 10)
-    (rule,) = ask(table, "precision")  # of the last label of each decision
-    assert (rule["detector"], rule["confirmed"], rule["false_alarms"]) == ("destructive_repeat", 1, 1)
-    assert rule["precision"] == 0.5
     assert [(one["by"], one["kind"], one["commands"]) for one in ask(table, "operators")] == [("ada", "label", 4)]
 
 

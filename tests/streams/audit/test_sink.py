@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,12 @@ from confluent_kafka import KafkaError, TopicPartition
 from deltalake import DeltaTable
 from prometheus_client.parser import text_string_to_metric_families
 
-from haltline.cli.operator.audit.verify_periodically import verify_again
+from haltline.cli.operator.audit.maintenance import record_verification
+from haltline.cli.operator.repeating import repeat
 from haltline.schemas.topics import Topics
-from haltline.streams.audit.compaction import Compacted, Compactor, Ended, compact_if_many
-from haltline.streams.audit.observer import SinkObserver
+from haltline.streams.audit.compaction import Compacted, Compactor, compact_if_many
 from haltline.streams.audit.query import open_query, session_story
-from haltline.streams.audit.run import EXIT_FAILED, run_audit, running_audit
+from haltline.streams.audit.run import EXIT_FAILED, run_audit
 from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.sink import AuditSink
 from haltline.streams.audit.table import DeltaAuditTable
@@ -29,12 +30,13 @@ from haltline.streams.audit.telemetry import SinkTelemetry, telemetry
 from haltline.streams.audit.verify import Problem, Verification, Verifier
 from haltline.streams.audit.writer import AuditWriter, Place
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.local.kafka import free_port
 from haltline.streams.runtime.metrics import Metrics
 from tests.mock_cluster import ApiKey, MockCluster
 from tests.streams.audit.log import Log, assert_each_once, wait_for_rows
 from tests.streams.audit.records import NOW_MS, REASON, TOPICS, one_of_each
 from tests.streams.audit.tables import FIRST, OTHER, Audit, add, writer
-from tests.streams.counting import get, unused_port
+from tests.streams.counting import get
 from tests.streams.running import in_thread
 from tests.waiting import wait_until
 
@@ -51,7 +53,8 @@ def test_every_topic_is_audited_each_record_once_and_the_group_shows_how_far(log
     for value in bad:
         log.send(log.topics.actions, value, partition=1, key=b"\xff\x00", headers=[("h", b"\xff"), ("h", None)])
     log.flush()
-    with running_audit(log.settings(tmp_path)):
+    sink = AuditSink(log.settings(tmp_path))
+    with in_thread(sink.run, sink.stop):
         wait_for_rows(tmp_path, len(one_of_each()) + len(bad))
         log.send_events(300)
         wait_for_rows(tmp_path, len(one_of_each()) + len(bad) + 306)
@@ -106,7 +109,6 @@ def test_what_a_sink_does_is_measured_and_served(embedded: EmbeddedBroker, tmp_p
         settings = log.settings(tmp_path, metrics_port=0)
     with telemetry(settings) as observer:
         sink = AuditSink(settings, observer=observer)
-        observer.follow(sink)
         assert get(observer.port, "/readyz")[0] == 503
         with in_thread(sink.run, sink.stop):
             wait_for_rows(tmp_path, 10)
@@ -119,16 +121,18 @@ def test_what_a_sink_does_is_measured_and_served(embedded: EmbeddedBroker, tmp_p
     assert reported["sink_commits_total",] == reported["sink_commit_seconds_count",] >= 1
 
 
-def test_lag_losses_and_repeats_are_reported_by_topic_and_a_sink_that_stands_still_is_not_alive(tmp_path: Path) -> None:
+def test_lag_losses_and_repeats_are_reported_by_topic_and_a_sink_that_stands_still_is_not_alive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     metrics = Metrics()
-    observer = SinkTelemetry(metrics, stuck_after_s=60)
+    observer = SinkTelemetry(metrics)
     observer.on_assigned(frozenset({ACTIONS}))
-    observer.on_position(ACTIONS, 7, 10)
+    observer.on_position(ACTIONS, 7, 10_000)
     observer.on_lost(ACTIONS, 12)
     observer.on_skipped("haltline.actions", 3)
     reported = samples(metrics.exposition().decode())
-    assert reported["consumer_lag_records", "haltline.actions", "0"] == observer.verdict().lag_records == 3
-    assert reported["consumer_committed_offset", "haltline.actions", "0"] == 7
+    at = (ACTIONS.topic, ACTIONS.partition)
+    assert (observer.positions(), observer.committed(at)) == ({at: (7, 10_000)}, 7)
     assert reported["sink_lost_records_total", "haltline.actions"] == 12
     assert reported["sink_skipped_rows_total", "haltline.actions"] == 3
     observer.on_assigned(frozenset({Place("haltline.feedback", 0)}))  # and another sink has the other one
@@ -136,16 +140,13 @@ def test_lag_losses_and_repeats_are_reported_by_topic_and_a_sink_that_stands_sti
     assert reported["sink_lost_records_total", "haltline.feedback"] == 0, "its first loss would not be an increase"
     observer.on_assigned(frozenset())
     reported = samples(metrics.exposition().decode())
-    assert ("consumer_lag_records", "haltline.actions", "0") not in reported
+    assert observer.positions() == {}
     assert reported["assigned_partitions",] == reported["ready",] == 0
-    sink = AuditSink(AuditSettings(bootstrap="x:1", table=str(tmp_path)))
-    observer, blind = SinkTelemetry(Metrics(), stuck_after_s=60), SinkTelemetry(Metrics(), stuck_after_s=60)
-    observer.follow(sink)
-    blind.follow(sink)
+    observer, blind = SinkTelemetry(Metrics()), SinkTelemetry(Metrics())
     assert observer.verdict().alive
     blind.on_blind(ValueError("a mistake of ours"))
     assert (blind.verdict().alive, "a mistake of ours" in blind.verdict().reasons[0]) == (False, True)
-    sink.last_turn_s = time.monotonic() - 61
+    monkeypatch.setattr(observer, "_last_turn_s", time.monotonic() - 61)
     verdict = observer.verdict()
     assert (verdict.alive, verdict.ready) == (False, False)
     assert "the sink has not come round for 61 s" in verdict.reasons[0]
@@ -172,8 +173,10 @@ def test_the_last_verification_is_reported_and_a_table_that_is_away_is_none(caps
             raise result
         return result
 
+    metrics = Metrics("verifier")
+    every, to_note = timedelta(milliseconds=1), partial(record_verification, metrics, once)
     with pytest.raises(KeyboardInterrupt):
-        verify_again(timedelta(milliseconds=1), "127.0.0.1", 0, once)
+        repeat("audit verify", every, to_note, metrics, ("127.0.0.1", 0))
     assert "haltline_audit_chain_intact" not in reported[0], "nothing was verified yet"
     for sample in ("chain_intact 1.0", "verified_rows 7.0", "unsigned_rows 2.0"):
         assert [f"haltline_audit_{sample}" in one for one in reported[1:3]] == [True, True]
@@ -189,15 +192,15 @@ def files_of(table: Path) -> int:
     return len(DeltaTable(str(table)).file_uris())
 
 
-class Heard(SinkObserver):
+class Heard(SinkTelemetry):
     """What became of the runs of a sink."""
 
     def __init__(self) -> None:
+        super().__init__(Metrics())
         self.removed = 0
 
-    def on_compacted(self, done: Compacted | Exception, seconds: float) -> None:
-        assert isinstance(done, Compacted), done
-        assert seconds > 0
+    def on_compacted(self, done: Compacted) -> None:
+        assert (done.failure, done.seconds > 0) == ("", True)
         self.removed += done.removed
 
 
@@ -221,7 +224,7 @@ def test_few_files_are_left_alone_and_many_become_few_and_nothing_of_the_proof_i
     before, rows = files_of(audit.uri), audit.verify().rows
     assert before >= 4
     left = compact_if_many(str(audit.uri), {}, least_files=before + 1, kept_hours=0)
-    assert left == Compacted(files=before, removed=0, added=0, deleted=0)
+    assert left == Compacted(files=before)
     done = compact_if_many(str(audit.uri), {}, least_files=before, kept_hours=0)
     assert (done.removed, done.files) == (before, files_of(audit.uri))
     assert done.files < before <= done.deleted
@@ -234,7 +237,7 @@ def test_few_files_are_left_alone_and_many_become_few_and_nothing_of_the_proof_i
 def test_what_fails_is_reported_and_tried_again_and_settings_that_cannot_work_are_refused(tmp_path: Path) -> None:
     often: dict[str, Any] = {"compact_commits": 2, "compact_every_s": 0.0, "vacuum_hours": None}
     compactor = Compactor(AuditSettings(bootstrap="x:1", table=str(tmp_path / "none"), **often))
-    ended: list[Ended] = []
+    ended: list[Compacted] = []
 
     def looks() -> bool:
         ended.extend(one for one in [compactor.look()] if one is not None)
@@ -248,11 +251,10 @@ def test_what_fails_is_reported_and_tried_again_and_settings_that_cannot_work_ar
         compactor.wrote()
         compactor.wrote()
         wait_until(looks, "a run has ended", deadline_s=60)
-        assert "No such file or directory" in str(ended[0].what)
+        assert "No such file or directory" in ended[0].failure
     compactor.close()
-    for wrong in ({"compact_commits": 1}, {"compact_every_s": -1.0}, {"vacuum_hours": -1}):
-        with pytest.raises(ValueError, match="expected"):
-            AuditSettings(bootstrap="x:1", **wrong)
+    with pytest.raises(ValueError, match="expected 0"):
+        AuditSettings(bootstrap="x:1", compact_commits=1)
 
 
 URI = "s3://audit/table"
@@ -263,7 +265,7 @@ Options = dict[str, str]
 @pytest.fixture
 def store() -> Iterator[Options]:
     # As a process of its own: the table's library does not let other threads run while it waits for an answer.
-    port, nowhere = unused_port(), subprocess.DEVNULL
+    port, nowhere = free_port(), subprocess.DEVNULL
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     server = subprocess.Popen(command, stdout=nowhere, stderr=nowhere)
     endpoint = f"http://127.0.0.1:{port}"

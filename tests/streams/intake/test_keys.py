@@ -222,19 +222,6 @@ def test_a_file_that_cannot_be_used_is_refused_with_the_key_and_the_field(
     assert str(refused.value).startswith(f"{file}: {message}")
 
 
-@cases(
-    "fields, named",
-    {
-        "a misspelt one": ({"target": ["a"]}, "target: expected a field of session_id, agent_id, "),
-        "of a result": ({"output": "a"}, "output: expected a field of "),
-        "of a turn as well": ({"kind": "model.turn", "usage": {}}, "usage: expected a field of "),
-    },
-)
-def test_a_field_that_a_verdict_does_not_have_is_refused_by_its_name(fields: Any, named: str) -> None:
-    ((status, body, _),) = talked([("token", "/v1/verdict", CALL | fields)])
-    assert (status, [problem.startswith(named) for problem in orjson.loads(body)["errors"]]) == (400, [True])
-
-
 def test_the_keys_of_the_page_are_a_file_of_keys(tmp_path: Path) -> None:
     ((_, text),) = fences_of(between(DOCS / "gateways.md", "keys"))
     file = tmp_path / "keys.toml"

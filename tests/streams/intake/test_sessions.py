@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from haltline.cli.services.intake import main
 from haltline.interventions.agent.integrations.framework_session import FrameworkSession
 from haltline.interventions.agent.rules.settings import ClientRules
 from haltline.interventions.agent.settings import GuardSettings
@@ -15,6 +14,7 @@ from haltline.streams.intake.connections import MAX_HEADER_BYTES, Bounded, Conne
 from haltline.streams.intake.problems import Bad, Busy
 from haltline.streams.intake.repeated import KEPT_S, MAX_UNANSWERED, Repeated, Reply
 from haltline.streams.intake.sessions import Sessions
+from tests.streams.commands import haltline
 
 LOCAL = GuardSettings(mode="local")
 
@@ -106,7 +106,7 @@ def test_the_command_holds_to_a_mode_that_it_was_given(
     if variable is not None:
         monkeypatch.setenv("HALTLINE_MODE", variable)
     monkeypatch.setattr("haltline.streams.intake.app.Intake", noted)
-    assert main(["--bootstrap", "127.0.0.1:9", *arguments]) == 2
+    assert haltline("intake", "--bootstrap", "127.0.0.1:9", *arguments).exit_code == 2
     assert held == [expected]
 
 

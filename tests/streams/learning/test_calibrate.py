@@ -1,7 +1,6 @@
 """`haltline calibrate`, from labelled sessions to a valid document, and the report of `doctor` about it."""
 
 from collections.abc import Sequence
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,12 +19,9 @@ from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy
 from haltline.streams.engine.core import Core
-from haltline.streams.learning import available_sessions
-from haltline.streams.learning.available_sessions import WHAT, calibration_sessions
 from haltline.streams.learning.calibrating import calibrate, ladders, pinned, stopped_together
 from haltline.streams.learning.false_stops import choose, upper_bound
 from haltline.streams.learning.thresholds import settings_of
-from haltline.streams.operator.health_checks import Verdict
 from haltline.streams.policy.loader import load_policy, parse_policy
 from haltline.streams.replay.backtest import Recorded, backtest
 from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM
@@ -162,28 +158,6 @@ def test_what_cannot_be_used_is_reported(
     Path("l.jsonl").write_text('{"session_id": "a", "label": "perhaps"}')
     found, output = run(*arguments)
     assert (found, text in output) == (code, True), output
-
-
-def test_the_sessions_of_the_table_are_counted_and_without_a_table_it_is_said_what_to_do(tmp_path: Path) -> None:
-    log = labelled_log(runaways=2, sound=1, missed=1, quiet=3)
-    table = log.log.audited(tmp_path / "audit")
-    check = calibration_sessions(str(table), {})
-    assert (check.what, check.verdict) == (WHAT, Verdict.NOTE)
-    assert check.found == (
-        "4 of 1,497 that a budget of 1/500 needs at least, and 3 labelled runaways; with no stop among them they "
-        f"vouch for 1/{int(1 / upper_bound(0, 4))}"
-    )
-    assert check.do.startswith("haltline calibrate --budget 1/500 shows a preview")
-    check = calibration_sessions(str(tmp_path / "none"), {})
-    assert (check.verdict, "haltline audit" in check.do) == (Verdict.NOTE, True)
-    assert "none" in check.found
-
-
-def test_with_as_many_as_the_budget_needs_it_is_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = labelled_log(runaways=0, sound=0, missed=0, quiet=3).log.audited(tmp_path / "audit")
-    monkeypatch.setattr(available_sessions, "BUDGET", Fraction(2, 3))
-    check = calibration_sessions(str(table), {})
-    assert (check.verdict, check.do) == (Verdict.OK, "haltline calibrate --budget 2/3")
 
 
 NAMES = st.frozensets(st.integers(0, 12).map(str))

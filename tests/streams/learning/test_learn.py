@@ -24,7 +24,7 @@ from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy
 from haltline.streams.engine.core import Core
 from haltline.streams.learning.comparing import prior_of
-from haltline.streams.learning.fit import PLACES, ROUNDS, Floats, fit, scores_of
+from haltline.streams.learning.fit import PLACES, ROUNDS, Floats, fit
 from haltline.streams.learning.labelled import LASTS, LEADS, Lesson, SessionLabel, Word, labels_by_session, lesson_of
 from haltline.streams.learning.spans import Span
 from haltline.streams.policy.loader import load_policy
@@ -153,7 +153,7 @@ def test_without_the_extra_says_what_to_install(
     monkeypatch.setitem(sys.modules, missing, None)
     code, output = run("--table", table, "--out", tmp_path / "c.yaml")
     assert code == Exit.USAGE
-    assert f"expected the extra `learn`, got no {missing}: pip install 'haltline[processor,learn]'" in output
+    assert f"learn needs {missing}, which is not installed: pip install 'haltline[processor,learn]'" in output
 
 
 @pytest.mark.parametrize(
@@ -269,10 +269,10 @@ def test_points_add_up_to_what_the_trees_say(seed: int, prior: Model | None, mon
     of = steps(seed)
     model, booster = trained(of, monkeypatch, prior=prior)
     rows = [tuple(row) for row in of[0].tolist()]
-    before = np.zeros(len(rows)) if prior is None else np.array(scores_of(prior, rows))
+    before = np.zeros(len(rows)) if prior is None else np.array(list(map(prior.score, rows)))
     raw = np.asarray(booster.predict(of[0], raw_score=True))
     rounding = (len(VALUES) + 1) * 10**-PLACES
-    assert np.abs(np.array(scores_of(model, rows)) - before - raw).max() <= rounding
+    assert np.abs(np.array(list(map(model.score, rows))) - before - raw).max() <= rounding
     assert np.abs(raw).max() > 0.5, "it has learned something"
 
 

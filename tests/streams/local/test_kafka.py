@@ -12,11 +12,10 @@ from haltline.schemas.topics import Topics
 from haltline.streams.kafka.topics import create_topics
 from haltline.streams.local import kafka_jars
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.kafka import LocalKafka, free_port
 from haltline.streams.local.kafka_jars import LocalKafkaError, fetch
 from haltline.streams.local.subprocesses import Children
 from tests.conftest import require_kafka
-from tests.streams.counting import unused_port
 from tests.waiting import wait_until
 
 
@@ -32,7 +31,7 @@ def test_a_record_survives_a_crash_that_is_reported_and_the_command_on_another_p
         os.kill(node.pid, signal.SIGKILL)
         with pytest.raises(LocalKafkaError, match=r"ended with status -9(.|\n)*kafka\.log"):
             node.wait()
-    port = unused_port()
+    port = free_port()
     with Children(tmp_path / "command") as children:
         words = ["kafka", "--data", str(tmp_path), "--port", str(port)]
         command = children.start_module("command", "haltline.cli", words)

@@ -20,12 +20,12 @@ from cloudevents.core.formats.json import JSONFormat
 from trustme import CA
 
 from haltline.schemas.incidents import IncidentRecord
+from haltline.streams.local.kafka import free_port
 from haltline.streams.notify.channels import sender_of
 from haltline.streams.notify.channels.base import Failed, Sender
 from haltline.streams.notify.config import Config
 from haltline.streams.notify.links import LinkKey, Links
 from haltline.streams.notify.notification_text import Change, Message
-from tests.deploy.tools import free_port
 from tests.streams.notify.receivers import ROUTING_KEY, SECRET, Receiver, receiver
 from tests.streams.notify.records import change
 from tests.waiting import wait_until

@@ -209,21 +209,6 @@ def test_check_reads_the_files_of_secrets_and_reports_no_secret(document: Path) 
         assert (refused.exit_code, "pa55word" in refused.output) == (2, False)
 
 
-def test_plan_says_who_would_be_notified_and_when(document: Path) -> None:
-    records = [change(), change("escalated", 2, level="KILL"), change("counted", 3)]
-    records.append(change("opened", 1, "i", level="NUDGE"))
-    tailed = {"topic": "incidents", "timestamp_ms": 1_750_000_400_000, "value": orjson.loads(records[3].to_json())}
-    lines = [*(record.to_json() for record in records[:3]), orjson.dumps(tailed)]
-    done = run("plan", document, given=b"\n".join(lines))
-    assert done.output.splitlines() == [
-        "inc-1 1 opened: hook by route night, at once",
-        "inc-1 2 escalated: hook by route night, at once",
-        "inc-1 3 counted: nobody",
-        "i 1 opened: pager by route rest, at 2025-06-15T15:15:00.000Z",
-    ]
-    assert run("plan", document, given=b"{}").exit_code == 2
-
-
 def test_a_test_message_says_that_it_is_one_and_is_ended_at_once_where_incidents_are_kept(document: Path) -> None:
     with receiver("webhook") as there:
         (document.parent / "url").write_text(there.url)

@@ -8,35 +8,18 @@ import pytest
 
 from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.control import CommandKind
-from haltline.schemas.topics import Topics
 from haltline.streams.operator.approval_client import ApprovalClient, Request
 from haltline.streams.operator.command_factory import NotAllowed
 from haltline.streams.operator.ids import NotFound
-from tests.mock_cluster import QuickBroker
 from tests.streams.commands import haltline
-from tests.streams.running import running_worker
+from tests.streams.running import asking_system
 from tests.waiting import wait_until
-
-PATIENT = """
-rules:
-  destructive_repeat:
-    settings: {window_s: 3600}
-    levels: {low: PAUSE, medium: PAUSE, high: PAUSE, critical: PAUSE}
-  destructive_volume: {enabled: false}
-  evasion: {enabled: false}
-operations:
-  approvals: {expires_s: 600}
-"""
 
 
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("inbox")
-    (folder / "policy.yaml").write_text(PATIENT)
-    with QuickBroker() as broker:
-        broker.ensure_topics(Topics())
-        with running_worker(broker.bootstrap, folder, "--policy", str(folder / "policy.yaml")):
-            yield broker.bootstrap
+    with asking_system(tmp_path_factory.mktemp("inbox")) as (bootstrap, _):
+        yield bootstrap
 
 
 def guard_of(bootstrap: str, session: str) -> Guard:

@@ -26,7 +26,7 @@ from haltline.streams.kafka.topic_sets import current_topics
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.subprocesses import Child, Children
 from haltline.streams.local.system import start_audit, start_worker, wait_until_ready
-from haltline.streams.operator.grow import Group, Growing
+from haltline.streams.operator.grow import Group, Growing, older_sets
 from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.state_cache import SCOPE_KEY
 from tests.conftest import changelog_of
@@ -72,6 +72,10 @@ class Site:
     def has_members(self, group: str) -> bool:
         (answer,) = self.admin.describe_consumer_groups([group], request_timeout=10).values()
         return bool(answer.result().members)
+
+    def waiting(self) -> int:
+        """The number of records that the bridge has not copied yet."""
+        return older_sets(self.bootstrap, self.grown, client={})[0].waiting
 
     def grow(self) -> Any:
         return haltline("topics", "grow", "--to", TO, *self.options, "--json")
@@ -130,6 +134,7 @@ def test_topics_grow_under_agents_and_nothing_is_lost_or_counted_twice(site: Sit
             assert sink.stop(within_s=60) == 0
             site.sink(stack, "sink-after")
             worker = site.worker(stack, "after")
+            wait_until(lambda: site.waiting() < 500, "the bridge has caught up with the load", deadline_s=120)
             assert deletes(moving, 1) == ["executed"], "the bridge serves a guard on the old topics"
             assert deletes(old, 1) == [KILLED], "its third"
             assert attempts(dead, 1, "get_asset") == [KILLED]

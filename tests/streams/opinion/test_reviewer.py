@@ -29,6 +29,7 @@ from haltline.streams.opinion.digest import Digest
 from haltline.streams.opinion.judge import Judge, NoVerdict
 from haltline.streams.opinion.reviewer import Reviewer, ReviewerSettings
 from haltline.streams.policy.source import PolicyFile
+from haltline.streams.replay.choice import Choice
 from haltline.streams.replay.diff import replay_and_compare
 from haltline.streams.replay.label_precision import FALSE_ALARM
 from haltline.streams.replay.policies import one
@@ -218,7 +219,7 @@ def test_a_replay_makes_the_same_decisions_and_no_request(server: Server, tmp_pa
     codes = [d.code for d in decided if d.level > Level.ALLOW]
     assert codes == ["identical_calls", "second_opinion", "identical_calls"]
     assert len(server.requests) == 1
-    found = replay_and_compare(log, one(given), exact=True).compared
+    found = replay_and_compare(log, one(given), Choice(exact=True)).compared
     assert (found.ok, found.same) == (True, len(decided))
     without = replay_and_compare(log, one(given.model_copy(update={"opinion": None}))).compared
     assert not without.ok

@@ -6,20 +6,15 @@ from typing import Any
 
 import orjson
 import pytest
-from confluent_kafka import Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Message
 
-from haltline.schemas.topics import Topics
-from haltline.streams.kafka.log_reader import Gone, LogReader
+from haltline.streams.kafka.log_reader import LogReader
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.replay.copying import Pace, Progress
-from haltline.streams.replay.kafka_range import KafkaRange
 from haltline.streams.replay.records import Span
-from haltline.streams.replay.time_range import OPEN, BadMoment, Moment, parse_moment, parse_range
 from tests.builders import at
 from tests.streams.commands import said
-from tests.streams.replay.recorded import TOPICS, LiveLog, named, put
+from tests.streams.replay.recorded import TOPICS, LiveLog
 
 run = partial(said, "replay", "kafka", "--bootstrap")
 BY = ("--by", "ada", "--reason", "try it")
@@ -150,90 +145,3 @@ def test_a_pace_keeps_the_distances_or_the_rate(speed: float | None, rate: float
         pace.wait(at(seconds))
         actual.append(sum(slept))
     assert actual == expected
-
-
-def test_offsets_of_actions_cut_the_other_topics_at_their_times(broker: EmbeddedBroker, night: LiveLog) -> None:
-    number, kept = next((p, k) for (t, p), k in night.records.items() if t == TOPICS.actions and len(k) > 5)
-    with KafkaRange(broker.bootstrap, TOPICS, Moment(offsets={number: 2}), Moment(offsets={number: 5})) as found:
-        assert Span(TOPICS.actions, number, 2, 5) in found.spans
-        actual = list(found.inputs())
-    assert {record.partition for record in actual} == {number}
-    assert [record.offset for record in actual if record.topic == TOPICS.actions] == [2, 3, 4]
-    assert all(kept[2].timestamp <= record.timestamp < kept[5].timestamp for record in actual)
-
-
-@pytest.mark.parametrize("offsets", [{0: 100_000}, {9: 0}], ids=["beyond the end", "no such partition"])
-def test_an_offset_that_is_not_there_is_refused(broker: EmbeddedBroker, offsets: dict[int, int]) -> None:
-    with pytest.raises(BadMoment, match="expected"):
-        KafkaRange(broker.bootstrap, TOPICS, Moment(offsets=offsets))
-
-
-@pytest.mark.kafka
-def test_what_the_broker_has_deleted_since_the_range_was_frozen_is_missed_aloud(
-    kafka: LocalKafka, kafka_topics: Topics
-) -> None:
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    for n in range(100):
-        producer.produce(kafka_topics.actions, f"{n}".encode(), b"k", partition=0)
-    assert producer.flush(10) == 0
-    with KafkaRange(kafka.bootstrap, kafka_topics) as found:
-        (span,) = [one for one in found.spans_of(kafka_topics.actions) if one.count]
-        assert len(list(found.read([span]))) == 100
-        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-        for deleted in admin.delete_records([TopicPartition(kafka_topics.actions, 0, 38)]).values():
-            deleted.result()
-        with pytest.raises(Gone, match="expected offsets 0 to 99, got a broker that has deleted those before 38"):
-            list(found.read([span]))
-        assert len(list(found.read([Span(span.topic, 0, 38, 100)]))) == 62
-
-
-@pytest.mark.kafka
-def test_a_range_in_time_of_the_real_kafka_is_what_the_broker_says_it_is_and_no_group_is_joined(
-    kafka: LocalKafka, kafka_topics: Topics, night: LiveLog
-) -> None:
-    put(kafka.bootstrap, night, kafka_topics)
-    start, end = at(6), at(112)
-    with KafkaRange(kafka.bootstrap, kafka_topics, Moment(start), Moment(end)) as found:
-        actual = [(record.topic, record.partition, record.offset) for record in found.inputs()]
-    expected = [record for record in night.inputs() if start <= record.timestamp < end]
-    assert actual == [(named(r.topic, kafka_topics), r.partition, r.offset) for r in expected]
-    groups = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_consumer_groups
-    before = {group.group_id for group in groups().result().valid}
-    code, output = said("replay", "kafka", "--bootstrap", kafka.bootstrap, "--prefix", kafka_topics.prefix, "--json")
-    document = orjson.loads(output)
-    decided = night.count(TOPICS.interventions)
-    assert (code, document["first_divergence"], document["same"]) == (0, None, decided), output
-    assert {group.group_id for group in groups().result().valid} == before
-
-
-NOW_MS = 1_750_000_000_000
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("", OPEN, id="nothing is open"),
-        pytest.param("-90m", Moment(NOW_MS - 5_400_000), id="how long ago"),
-        pytest.param("-1d2h", Moment(NOW_MS - 93_600_000), id="in several units"),
-        pytest.param("2025-06-15T15:06:40Z", Moment(NOW_MS), id="in UTC"),
-        pytest.param("2025-06-15T17:06:40+02:00", Moment(NOW_MS), id="in another zone"),
-        pytest.param("2025-06-15T15:06:40", Moment(NOW_MS), id="no zone is UTC"),
-        pytest.param("0:12,3:7", Moment(offsets={0: 12, 3: 7}), id="offsets of two partitions"),
-    ],
-)
-def test_a_moment_is_a_time_or_offsets(text: str, expected: Moment) -> None:
-    assert parse_moment(text, NOW_MS) == expected
-
-
-@pytest.mark.parametrize("text", ["soon", "-", "12", "0:1,", "-90", "0:-1"])
-def test_what_is_neither_is_refused_with_what_was_expected(text: str) -> None:
-    with pytest.raises(BadMoment, match="expected a time"):
-        parse_moment(text, NOW_MS)
-
-
-def test_a_range_may_be_open_at_either_end_and_one_that_ends_before_it_begins_is_refused() -> None:
-    assert parse_range("", "-1s", 5_000) == (Moment(), Moment(4_000))
-    assert parse_range("0:9", "1:5", 0) == (Moment(offsets={0: 9}), Moment(offsets={1: 5}))
-    for since, until in (("-10m", "-10m"), ("-1m", "-10m"), ("0:9,1:5", "1:5")):
-        with pytest.raises(BadMoment, match=f"--from {since}: expected a moment before --to, got --to {until}"):
-            parse_range(since, until, 0)

@@ -1,9 +1,9 @@
 """Replay of a recorded log: the same decisions or the first that differs, without idle states."""
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -16,6 +16,7 @@ from haltline.streams.incident.bundle import read_bundle, write_bundle
 from haltline.streams.incident.check import check
 from haltline.streams.incident.collect import collect
 from haltline.streams.replay import replay_worker
+from haltline.streams.replay.choice import Choice
 from haltline.streams.replay.diff import Replayed, replay_and_compare
 from haltline.streams.replay.policies import one, published
 from haltline.streams.replay.records import LogRecord
@@ -29,9 +30,9 @@ run = partial(said, "replay")
 QUIET = Policy.model_validate({"rules": {"destructive_repeat": {"levels": {"low": "PAUSE"}}}})
 
 
-def again(log: LiveLog, policy: Policy | None = None, **more: Any) -> Replayed:
+def again(log: LiveLog, policy: Policy | None = None, *, exact: bool = False, rules: Sequence[str] = ()) -> Replayed:
     in_force = one(policy) if policy is not None else published(log.policies(), "default")
-    return replay_and_compare(log, in_force, **more)
+    return replay_and_compare(log, in_force, Choice(exact=exact, detectors=frozenset(rules)))
 
 
 def test_the_same_policy_makes_every_decision_again_and_another_diverges() -> None:
@@ -87,7 +88,7 @@ def test_incidents_are_compared_too_and_the_first_revision_that_differs_is_named
     assert [one.fields for one in again(log, exact=True).compared.incidents.different] == [("summary",)]
     del kept[:]
     assert {one.what for one in again(log).compared.incidents.different} == {"extra"}
-    assert again(log, detectors=["destructive_repeat"]).compared.ok
+    assert again(log, rules=["destructive_repeat"]).compared.ok
 
 
 def test_a_range_in_time_or_of_a_session_leaves_out_the_rest_and_one_of_nothing_is_not_a_success(table: Path) -> None:
@@ -177,6 +178,6 @@ def test_a_kill_outlives_the_day_and_states_held_as_bytes_decide_the_same(monkey
     monkeypatch.setattr(replay_worker, "_PUT_AWAY_AT_A_TIME", 0)
     sessions = [deletes(f"s{number}", *range(number, 60, 9)) for number in range(12)]
     log = LiveLog().events(sorted((one for session in sessions for one in session), key=lambda one: one.time))
-    found = replay_and_compare(log, one(Policy()), exact=True).compared
+    found = again(log, Policy(), exact=True).compared
     assert (found.ok, found.first) == (True, None)
     assert found.recorded > 24

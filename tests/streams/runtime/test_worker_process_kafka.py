@@ -21,7 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented 
 
 from benchmarks.cluster import answered
 from haltline.schemas.keys import make_keys
-from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.kafka import LocalKafka, free_port
 from haltline.streams.local.subprocesses import Child, Children
 from haltline.streams.runtime.worker_process import EXIT_FAILED
 from tests.mock_cluster import MockCluster
@@ -34,7 +34,6 @@ from tests.streams.counting import (
     shows,
     start_counting,
     stop,
-    unused_port,
 )
 from tests.waiting import wait_until
 
@@ -121,7 +120,7 @@ def test_each_record_counts_once_whatever_becomes_of_workers_and_the_broker(site
     site.wait_until_done()
     stop(second)
     site.check_exact()
-    port = unused_port()
+    port = free_port()
     worker = site.worker("third", session_timeout_s=30, metrics_port=port, watermark_interval_s=0.2)
     wait_until(lambda: get(port, "/readyz")[0] == 200, "it is ready")
     site.kafka.restart(hard=True)
@@ -141,7 +140,7 @@ def test_each_record_counts_once_whatever_becomes_of_workers_and_the_broker(site
 
 
 def test_partitions_that_are_added_stay_unread_when_a_worker_takes_over_and_the_others_are_watched(site: Site) -> None:
-    port = unused_port()
+    port = free_port()
     leaves = site.worker("leaves", watermark_interval_s=0.2)
     stays = site.worker("stays", metrics_port=port, watermark_interval_s=0.2)
     wait_until(lambda: members(site) == 2, "both are members")

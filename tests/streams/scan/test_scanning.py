@@ -9,7 +9,7 @@ from genai_prices import calc_price
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haltline.cli.agent.watch_all import line_of
+from haltline.cli.agent.watch import line_of
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Usage
 from haltline.schemas.policy import Policy

@@ -17,10 +17,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented 
 )
 
 from haltline.schemas.topics import Topics
-from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.kafka import LocalKafka, free_port
 from haltline.streams.local.kafka_jars import fetch
 from tests.streams.commands import haltline
-from tests.streams.counting import unused_port
 from tests.streams.secured.pki import Authority
 from tests.waiting import wait_until
 
@@ -106,7 +105,7 @@ def password_of(user: str) -> str:
 @contextmanager
 def running_cluster(folder: Path) -> Iterator[Cluster]:
     """One with haltline's topics, made by its administrator over TLS as everything else."""
-    port, authority = unused_port(), Authority(folder, "authority")
+    port, authority = free_port(), Authority(folder, "authority")
     properties = _PROPERTIES.format(
         port=port,
         certificate=authority.certify("broker"),

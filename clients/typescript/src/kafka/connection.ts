@@ -16,6 +16,7 @@ import { GONE, LOOK_EVERY_MS, WorkerPresence } from "./presence.js";
 import { rawOf, read } from "./raw.js";
 import { type ControlRecord, controlOf, type Decision } from "./records.js";
 import { type Sealed, sealedOf } from "./seals.js";
+import { Moved, prefixInUse, SETS_KEY } from "./sets.js";
 import type { KafkaSettings } from "./settings.js";
 import type { Outgoing, Report } from "./waiting.js";
 
@@ -54,9 +55,8 @@ export class Connection {
   readonly #library: Library;
   readonly #sealed: Sealed | undefined;
   readonly #warn: (message: string) => void;
-  readonly #control: string;
-  readonly #interventions: string;
-  readonly #actions: string;
+  #prefix: string; // of the topics in use
+  #follows = false; // whether that prefix is known; nothing is sent before
   readonly #members = new Map<object, Member>();
   readonly #entries = new Map<string, Buffer>();
   readonly #partitionsRead = new Map<number, boolean>(); // of `interventions`: whether the consumer has it already
@@ -82,14 +82,27 @@ export class Connection {
     this.#warn = warn;
     this.#library = libraryOf();
     this.#sealed = settings.verifyKey === undefined ? undefined : sealedOf(settings.verifyKey, warn);
-    const prefix = settings.topicPrefix;
-    this.#control = `${prefix}control`;
-    this.#interventions = `${prefix}interventions`;
-    this.#actions = `${prefix}actions`;
+    this.#prefix = settings.topicPrefix;
     this.#producer = this.#newProducer();
     consumerOf(this.#library, settings); // reports invalid settings now; it is never connected
-    const line = { isDown: () => this.#down, producer: () => (this.#isConnected ? this.#producer : undefined) };
+    const line = {
+      isDown: () => this.#down,
+      producer: () => (this.#follows ? this.#producer : undefined),
+      inUse: (topic: string) => topic.replace(settings.topicPrefix, () => this.#prefix),
+    };
     this.#outbox = new Outbox(settings, line, warn);
+  }
+
+  get #control(): string {
+    return `${this.#prefix}control`;
+  }
+
+  get #interventions(): string {
+    return `${this.#prefix}interventions`;
+  }
+
+  get #actions(): string {
+    return `${this.#prefix}actions`;
   }
 
   /** Whether the last of its sessions has left. */
@@ -164,6 +177,10 @@ export class Connection {
       } catch (error) {
         this.#isTicking = false;
         if (this.#stopping) break;
+        if (error instanceof Moved) {
+          this.#entries.clear();
+          continue;
+        }
         const problem = error instanceof Error ? error.message : String(error);
         const why = this.#complaint === "" ? problem : `${problem} (${this.#complaint})`;
         if (said === "") this.#warn(`decisions cannot be read: ${why}`);
@@ -187,6 +204,17 @@ export class Connection {
     }
     served(this.#producer);
     this.#isConnected = true;
+  }
+
+  /** Sends to the topics that are read if they are in use. Throws Moved if others are. */
+  #follow(): void {
+    if (this.#follows) return;
+    const prefix = prefixInUse(this.#entries.get(SETS_KEY)) ?? this.#prefix;
+    if (prefix !== this.#prefix) {
+      this.#prefix = prefix;
+      throw new Moved();
+    }
+    this.#follows = true;
     this.#outbox.connected();
   }
 
@@ -263,7 +291,7 @@ export class Connection {
     try {
       if (this.#suspect) await this.#probe();
       if (!this.#down && performance.now() - this.#lookedMs > LOOK_EVERY_MS) await this.#look();
-      if (!this.#down) this.#outbox.catchUp();
+      if (!this.#down && this.#follows) this.#outbox.catchUp();
       await this.#takeJoined(reading);
       this.#tellWhoJoined(reading);
     } catch (error) {
@@ -308,6 +336,7 @@ export class Connection {
   }
 
   #allLoaded(): void {
+    this.#follow();
     this.#loaded = true;
     const later = new Set([...this.#joined, ...(this.#reading?.joined ?? []).flatMap(({ members }) => members)]);
     for (const member of this.#members.values()) {
@@ -379,7 +408,7 @@ export class Connection {
     this.#lookedMs = performance.now();
     try {
       const count = await partitionsOf(this.#producer, this.#actions);
-      this.watched.looked(count);
+      if (this.#follows || count === 0) this.watched.looked(count); // an older set has fewer
       if (count === 0) this.#warn(GONE);
     } catch {
       this.#suspect = true;

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from haltline.cli.base_commands import BESIDE_AGENTS, PROCESSOR
+from haltline.cli.app import COMMANDS
+from haltline.cli.base_commands import PROCESSOR
 from tests.programs import ended
 
 SAMPLE = Path(__file__).resolve().parents[3] / "streams/importing/samples/google_adk.json"
@@ -40,8 +41,8 @@ def test_a_command_of_an_extra_names_it_and_begins_nothing(
         "from haltline.cli.__main__ import main; main()"
     )
     done = ended(sys.executable, "-c", program, cwd=tmp_path)
-    expected = f"haltline: this command needs {lacking}, which is not installed. It comes with the {extra}: "
-    assert done.stderr.startswith(expected + f"pip install 'haltline[{extra}]'"), done.stderr
+    expected = f"haltline: {command[0]} needs {lacking}, which is not installed: pip install 'haltline[{extra}]'"
+    assert done.stderr.startswith(expected), done.stderr
     assert (done.returncode, [*tmp_path.iterdir()]) == (2, [])
 
 
@@ -55,7 +56,7 @@ def test_a_guard_without_a_broker_names_the_variables_in_one_line() -> None:
 EACH = f"""
 import sys; sys.modules.update(dict.fromkeys({sorted(PROCESSOR)!r}))
 from haltline.cli.__main__ import main
-for arguments in {[*([one, "--help"] for one in BESIDE_AGENTS), ["import", str(SAMPLE)]]!r}:
+for arguments in {[*([one, "--help"] for one in COMMANDS["Run beside agents"]), ["import", str(SAMPLE)]]!r}:
     sys.argv[1:] = arguments
     print("@@")
     try: main()
@@ -67,7 +68,7 @@ def test_the_commands_run_and_a_recording_is_imported_without_the_processor() ->
     done = ended(sys.executable, "-c", EACH)
     assert (done.returncode, done.stderr) == (0, f"haltline: import: {SAMPLE}: google-adk: 19 events\n")
     *helps, imported = done.stdout.split("@@\n")[1:]
-    for command, text in zip(BESIDE_AGENTS, helps, strict=True):
+    for command, text in zip(COMMANDS["Run beside agents"], helps, strict=True):
         words = " ".join(text.split())
         assert all(one in words for one in (f"haltline {command}", "Example: haltline", "Exit codes: ", "code 0"))
     assert len(imported.splitlines()) == 19 + 1

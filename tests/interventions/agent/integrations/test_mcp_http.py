@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 from mcp.client import Client
 from yarl import URL
 
-from haltline.cli.agent import mcp_proxy
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.framework_session import FrameworkSession
 from haltline.interventions.agent.integrations.mcp_calls import Calls, Tools
@@ -37,6 +36,7 @@ from tests.builders import cases, some
 from tests.interventions.agent.integrations.mcp_cases import CALL, CALLS, ENDS, MESSAGES, REACHED, heard, say, six_calls
 from tests.interventions.agent.integrations.mcp_server import server_of as files_server
 from tests.interventions.agent.stand_in import StandIn, third_delete_kills
+from tests.streams.commands import haltline
 from tests.waiting import wait_until
 
 
@@ -187,11 +187,9 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
         (["--url", "http://a/", "--header-file", __file__], ":1: expected `name: value`, got a line without"),
     ],
 )
-def test_a_wrong_command_says_so(arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        sys.exit(mcp_proxy.main(["--bootstrap", "127.0.0.1:9", *arguments]))
-    out, err = capsys.readouterr()
-    assert (out, expected in err.replace("\n  ", " ")) == ("", True), err
+def test_a_wrong_command_says_so(arguments: list[str], expected: str) -> None:
+    done = haltline("mcp-proxy", "--bootstrap", "127.0.0.1:9", *arguments)
+    assert (done.exit_code, done.stdout, expected in done.stderr) == (2, "", True), done.stderr
 
 
 # What is not the SDK's: a server that repeats what came, and bodies of any shape.

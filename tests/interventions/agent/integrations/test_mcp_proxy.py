@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haltline.cli.agent import mcp_proxy as command
 from haltline.interventions.agent.integrations.mcp_calls import effect_of
 from haltline.interventions.agent.integrations.mcp_proxy import Proxy
 from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Effect
 from tests.interventions.agent.integrations.mcp_cases import CALLS, MESSAGES
+from tests.streams.commands import haltline
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,7 @@ def test_lines_of_any_shape_in_both_directions_lose_no_line(lines: list[bytes]) 
     assert len(result) >= len([line for line in lines if line.strip() not in {b"", b"[]"}])
 
 
-def test_a_server_that_fails_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HALTLINE_CLOSE_BUDGET_S", "0")
-    assert command.main(["--bootstrap", "127.0.0.1:9", "--", "/no/such/server"]) == 2
-    out, err = capsys.readouterr()
-    assert (out, "/no/such/server" in err) == ("", True)
+    done = haltline("mcp-proxy", "--bootstrap", "127.0.0.1:9", "--", "/no/such/server")
+    assert (done.exit_code, done.stdout, "/no/such/server" in done.stderr) == (2, "", True)

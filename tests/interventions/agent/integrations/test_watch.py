@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from haltline.cli.agent import watch as command
 from haltline.interventions.agent.integrations.framework_session import Answer, FrameworkSession
 from haltline.interventions.agent.integrations.lines import Lines, Turn
 from haltline.interventions.agent.integrations.watching import Watch as Watching
@@ -23,6 +22,7 @@ from haltline.schemas.decisions import Level
 from haltline.schemas.events import Kind, Outcome, Usage
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import StandIn, decision, standing
+from tests.streams.commands import haltline
 from tests.waiting import wait_until
 
 Watch = Callable[..., "subprocess.Popen[str]"]
@@ -137,22 +137,19 @@ def test_an_asked_end_takes_the_whole_family_along(embedded: EmbeddedBroker, wat
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--bootstrap", "x:1"], "expected a command after --, got none"),
+        (["--bootstrap", "x:1"], "expected a command after --, or --all; got none"),
         (["--bootstrap", "127.0.0.1:9", "--", "/no/such/program"], "No such file"),
         (["--", "true"], "bootstrap: expected Kafka's address"),
     ],
 )
-def test_a_wrong_command_says_so(
-    arguments: list[str], expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_command_says_so(arguments: list[str], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("HALTLINE_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HALTLINE_START_BUDGET_S", "0")
     monkeypatch.setenv("HALTLINE_CLOSE_BUDGET_S", "0")
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # the command's handlers are not those of the tests
-    with pytest.raises(SystemExit, match="2"):
-        sys.exit(command.main(arguments))
-    assert expected in capsys.readouterr().err
+    done = haltline("watch", *arguments)
+    assert (done.exit_code, expected in done.stderr) == (2, True), done.stderr
 
 
 def test_with_the_broker_away_the_agent_goes_on() -> None:

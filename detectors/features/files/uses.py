@@ -15,7 +15,7 @@ from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
 
 if TYPE_CHECKING:
-    from haltline.detectors.features.literal_files import Written
+    from haltline.detectors.features.files.literal import Written
     from haltline.detectors.features.observation import Observation
 
 _READ_CHARS = 8192

@@ -1,0 +1,1 @@
+"""The files that a session writes word for word, and what it does with files."""
