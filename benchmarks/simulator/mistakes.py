@@ -1,8 +1,7 @@
 """Mistakes put into the product's rules, in the simulation only; the checks have to find each of them."""
 
 from collections.abc import Callable, Iterable, Mapping
-from types import SimpleNamespace
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, Message
 
@@ -15,7 +14,6 @@ from haltline.streams.audit.writer import AuditWriter
 from haltline.streams.operator.changelog_topics import Changelogs, Span
 from haltline.streams.operator.next_set import NextChangelog
 from haltline.streams.runtime import bridge, changelog
-from haltline.streams.runtime.bridge import Bridge
 from haltline.streams.runtime.changelog import Claim, PartitionState
 from haltline.streams.runtime.checkpoint import Checkpointer
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer, Receipt
@@ -212,15 +210,6 @@ def _origin_dropped() -> Iterable[Changed]:
     yield bridge, "headers_of_copy", lambda record, _older: record.headers
 
 
-def _bridge_ahead() -> Iterable[Changed]:
-    copy = Bridge._copy
-
-    def hurried(self: Bridge, messages: Any, producer: ConfirmedProducer) -> None:
-        copy(self, messages, cast("Any", SimpleNamespace(send=producer.send, flush=lambda _: producer.poll())))
-
-    yield Bridge, "_copy", hurried
-
-
 def _grown_from_reported_ends() -> Iterable[Changed]:
     claim = Changelogs.claim
 
@@ -247,10 +236,6 @@ def _offsets_not_copied() -> Iterable[Changed]:
     yield NextChangelog, "put", without
 
 
-def _switch_not_followed() -> Iterable[Changed]:
-    yield ControlEntries, "_follow_set", lambda *_: None
-
-
 ALL: Final = (
     Mistake("claim not read", "a partition is owned before its claim was read", _claim_not_read),
     Mistake("late records taken", "records of a replaced owner count", _late_records_taken),
@@ -270,11 +255,9 @@ ALL: Final = (
     Mistake("table not compared", "a sink does not look where the table stands", _table_not_compared),
     Mistake("read model ahead", "the read model's offsets are committed before its rows", _read_model_ahead),
     Mistake("origin dropped", "the bridge's copies do not name their origin", _origin_dropped),
-    Mistake("bridge ahead", "the bridge commits offsets before its copies are confirmed", _bridge_ahead),
     Mistake("offsets not copied", "topics grow without the offsets that states include", _offsets_not_copied),
     Mistake("reported ends grown", "topics grow up to the reported end of the changelog", _grown_from_reported_ends),
     Mistake("earlier run counts", "what an earlier run of grow sent counts when it lands late", _earlier_run_counts),
-    Mistake("switch not followed", "a worker stays on topics that have grown", _switch_not_followed),
     Mistake("rules of 9484a9e", "recovery is believed, and the offset moved to the end", old_rules.changes),
 )
 BY_NAME: Final = {mistake.name: mistake for mistake in ALL}
