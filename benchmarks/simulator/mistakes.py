@@ -220,13 +220,6 @@ def _grown_from_reported_ends() -> Iterable[Changed]:
     yield Changelogs, "claim", only_next
 
 
-def _earlier_run_counts() -> Iterable[Changed]:
-    def unowned(self: NextChangelog, partition: int, key: bytes, value: bytes | None) -> None:
-        self.producer.send(self._topic, key=key, value=value, partition=partition)
-
-    yield NextChangelog, "_send", unowned
-
-
 def _offsets_not_copied() -> Iterable[Changed]:
     put = NextChangelog.put
 
@@ -257,7 +250,6 @@ ALL: Final = (
     Mistake("origin dropped", "the bridge's copies do not name their origin", _origin_dropped),
     Mistake("offsets not copied", "topics grow without the offsets that states include", _offsets_not_copied),
     Mistake("reported ends grown", "topics grow up to the reported end of the changelog", _grown_from_reported_ends),
-    Mistake("earlier run counts", "what an earlier run of grow sent counts when it lands late", _earlier_run_counts),
     Mistake("rules of 9484a9e", "recovery is believed, and the offset moved to the end", old_rules.changes),
 )
 BY_NAME: Final = {mistake.name: mistake for mistake in ALL}
