@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -48,6 +49,7 @@ def run(
         if settings.runs is Runs.SHADOW or not topics.older
         else present(settings.bootstrap, topics, client=settings.client)
     )
+    settings = replace(settings, older_controls=tuple(one.control for one in sets[:-1]))
     bridges = [Bridge(settings, *pair, metrics, on_failure=end_process) for pair in pairwise(sets)]
 
     def sessions(load: Load, outbox: Outbox) -> SessionProcessor:

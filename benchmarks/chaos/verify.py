@@ -150,6 +150,12 @@ def check_dead_letters(
     return Check("every bad record is kept", f"{len(truth.dead):,}, {repeated:,} repeated", tuple(differences))
 
 
+def place_of_letter(record: LogRecord) -> Place:
+    """Return the place that a dead letter is about."""
+    letter = DeadLetter.from_record(record.key, record.value, record.headers)
+    return letter.topic, letter.partition, letter.offset
+
+
 def check_audit(
     rows: Iterable[tuple[Place, bytes | None]],
     log: Mapping[Place, bytes | None],

@@ -2,7 +2,10 @@
 
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
+from itertools import pairwise
+from operator import attrgetter
 from typing import Final, NoReturn, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -10,7 +13,7 @@ from sqlalchemy import Engine, create_engine
 from sqlalchemy.pool import StaticPool
 
 from benchmarks.simulator.broker import ADDRESS, Broker
-from benchmarks.simulator.group import Group
+from benchmarks.simulator.group import group_of
 from benchmarks.simulator.loop import SimLoop
 from benchmarks.simulator.membership import SimMembership
 from benchmarks.simulator.process import Process
@@ -20,9 +23,12 @@ from benchmarks.simulator.workload import PARTITIONS, TOPICS, Sent, core
 from benchmarks.simulator.world import World
 from haltline.console.read_model.feeder import Feeder
 from haltline.console.read_model.store import prepare
+from haltline.schemas.topics import Topics
 from haltline.streams.audit.memory import MemoryAuditTable
 from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.sink import AuditSink
+from haltline.streams.kafka.topic_sets import current_topics, present
+from haltline.streams.runtime.bridge import Bridge, EverySet
 from haltline.streams.runtime.membership import Hooks, Membership
 from haltline.streams.runtime.ports import Outbox
 from haltline.streams.runtime.processor_api import Load
@@ -30,6 +36,7 @@ from haltline.streams.runtime.worker_process import Worker
 from haltline.streams.runtime.worker_settings import WorkerSettings
 from haltline.streams.sessions.processor import SessionProcessor
 from haltline.streams.sessions.session_metrics import SessionMetrics
+from haltline.streams.system import System
 
 GROUP: Final = "haltline"
 AUDIT_GROUP: Final = "haltline-audit"
@@ -39,62 +46,78 @@ _BURST_ENDS_SHARE: Final = 0.25
 """The share of records after which the traffic pauses."""
 
 
-class WorkerProcess:
-    """A worker process. `worker` is None until its event loop has created it."""
+def start_worker(
+    world: World, broker: Broker, name: str, *, instance_id: str | None, standbys: int, follows: bool
+) -> Process:
+    """Start a worker. `follows`: it asks which topics are in use, as after they were grown."""
+    process = Process(world, name)
+    system = system_of(process, broker)
+    loop = SimLoop(process)
 
-    def __init__(
-        self, world: World, broker: Broker, group: Group, name: str, *, instance_id: str | None, standbys: int
-    ):
-        self.worker: Worker | None = None
-        self.process = process = Process(world, name)
-        system = system_of(process, broker)
-        settings = WorkerSettings(
-            bootstrap=ADDRESS,
-            sources=TOPICS.session_sources,
-            group=GROUP,
-            control=TOPICS.control,
-            instance_id=instance_id,
-            checkpoint_interval_s=0.6,
-            max_poll_records=20,
-            standby_replicas=standbys,
-            session_timeout_s=SESSION_S,
-            rebalance_timeout_s=2 * SESSION_S,
-            delivery_timeout_s=8.0,
-            recovery_stuck_after_s=15.0,
-            watermark_interval_s=2.0,  # within the time after which a history ends: late records are seen
+    def join(settings: WorkerSettings, hooks: Hooks, beside: Callable[[str], str], /) -> Membership:
+        group = group_of(broker, settings.group)
+        return SimMembership(
+            process, loop, broker, group, hooks, topics=(*settings.sources, settings.changelog),
+            instance_id=settings.instance_id, session_s=settings.session_timeout_s, beside=beside,
+        )  # fmt: skip
+
+    async def main() -> None:
+        topics = topics_in_use(process, system) if follows else TOPICS
+        sets = present(ADDRESS, topics, client={}, system=system) if topics.older else [topics]
+        older = tuple(one.control for one in sets[:-1])
+        settings = replace(
+            settings_of(topics), instance_id=instance_id, standby_replicas=standbys, older_controls=older
         )
+        end = cast("Callable[[BaseException], NoReturn]", process.end)
+        bridges = [Bridge(settings, *pair, NoMetrics(), on_failure=end, system=system) for pair in pairwise(sets)]
 
         def sessions(load: Load, outbox: Outbox) -> SessionProcessor:
             return SessionProcessor(
                 core(),
-                topics=TOPICS,
-                partitions=PARTITIONS,
+                topics=topics,
+                partitions=outbox.partitions(topics.actions) if follows else PARTITIONS,
                 load=load,
-                outbox=outbox,
+                outbox=EverySet(outbox, sets) if bridges else outbox,
                 metrics=SessionMetrics(NoMetrics()),
                 now_ms=system.time_ms,
                 changelog=settings.changelog,
             )
 
-        loop = SimLoop(process)
+        for bridge in bridges:
+            bridge.start()
+        await Worker(settings, sessions, NoMetrics(), join=join, end=end, garbage=NoCollector(), system=system).run()
+        for bridge in bridges:
+            bridge.stop()
 
-        def join(settings: WorkerSettings, hooks: Hooks, beside: Callable[[str], str], /) -> Membership:
-            return SimMembership(
-                process, loop, broker, group, hooks, topics=(*settings.sources, settings.changelog),
-                instance_id=settings.instance_id, session_s=settings.session_timeout_s, beside=beside,
-            )  # fmt: skip
-
-        async def main() -> None:
-            end = cast("Callable[[BaseException], NoReturn]", process.end)
-            self.worker = Worker(
-                settings, sessions, NoMetrics(), join=join, end=end, garbage=NoCollector(), system=system
-            )
-            await self.worker.run()
-
-        loop.start(main)
+    loop.start(main)
+    return process
 
 
-CHANGELOG: Final = WorkerSettings(bootstrap=ADDRESS, sources=TOPICS.session_sources, group=GROUP).changelog
+def settings_of(topics: Topics) -> WorkerSettings:
+    """Return the settings of workers on a set of topics."""
+    return WorkerSettings(
+        bootstrap=ADDRESS,
+        sources=topics.session_sources,
+        group=topics.group(GROUP, TOPICS.prefix),
+        control=topics.control,
+        checkpoint_interval_s=0.6,
+        max_poll_records=20,
+        session_timeout_s=SESSION_S,
+        rebalance_timeout_s=2 * SESSION_S,
+        delivery_timeout_s=8.0,
+        recovery_stuck_after_s=15.0,
+        watermark_interval_s=2.0,  # within the time after which a history ends: late records are seen
+    )
+
+
+def topics_in_use(process: Process, system: System) -> Topics:
+    """Return the set of topics that what starts now uses. Raises Unreachable."""
+    topics = current_topics(ADDRESS, TOPICS.prefix, system=system)
+    process.topics = topics.prefix
+    return topics
+
+
+CHANGELOG: Final = settings_of(TOPICS).changelog
 
 
 def sink_of(life: int) -> str:
@@ -102,7 +125,9 @@ def sink_of(life: int) -> str:
     return f"audit-{life}"
 
 
-def start_sink(world: World, broker: Broker, name: str, table: MemoryAuditTable, sink: str) -> Process:
+def start_sink(
+    world: World, broker: Broker, name: str, table: MemoryAuditTable, sink: str, *, follows: bool
+) -> Process:
     """Start an audit sink."""
     process = Process(world, name)
     settings = AuditSettings(
@@ -111,7 +136,11 @@ def start_sink(world: World, broker: Broker, name: str, table: MemoryAuditTable,
     )  # fmt: skip
 
     def run() -> None:
-        reading = AuditSink(settings, table=table, system=system_of(process, broker))
+        system, topics = system_of(process, broker), TOPICS
+        if follows:
+            process.on_signal = lambda: process.end("stopped")
+            topics = topics_in_use(process, system)
+        reading = AuditSink(replace(settings, topics=topics), table=table, system=system)
         process.on_signal = reading.stop
         reading.run()
         process.end("stopped")
@@ -120,34 +149,38 @@ def start_sink(world: World, broker: Broker, name: str, table: MemoryAuditTable,
     return process
 
 
-class FeederProcess:
-    """The part of the console that updates the read model."""
+def start_console(world: World, broker: Broker, name: str, engine: Engine, *, follows: bool) -> Process:
+    """Start the part of the console that updates the read model."""
+    process = Process(world, name)
+    system = system_of(process, broker)
+    stop = system.event()
+    process.on_signal = stop.set
 
-    def __init__(self, world: World, broker: Broker, name: str, engine: Engine) -> None:
-        self.process = process = Process(world, name)
-        system = system_of(process, broker)
-        self.feeder: Feeder | None = None
-        stop = system.event()
-        process.on_signal = stop.set
+    def run() -> None:
+        topics = topics_in_use(process, system) if follows else TOPICS
+        feeder = Feeder(engine, ADDRESS, topics=topics, group="haltline-console", look_every_s=4.0, system=system)
+        feeder.start()
+        while not stop.wait(1.0):
+            if feeder.failure is not None:
+                process.end(feeder.failure)
+        feeder.close()
+        process.end("stopped")
 
-        def run() -> None:
-            feeder = self.feeder = Feeder(
-                engine, ADDRESS, topics=TOPICS, group="haltline-console", look_every_s=4.0, system=system
-            )
-            feeder.start()
-            while not stop.wait(1.0):
-                if feeder.failure is not None:
-                    process.end(feeder.failure)
-            feeder.close()
-            process.end("stopped")
-
-        process.start_thread("console", run)
+    process.start_thread("console", run)
+    return process
 
 
 class Traffic:
     """Sends the records of agents and operators, and retries until all are delivered."""
 
-    def __init__(self, world: World, broker: Broker, records: list[Sent], seconds: float) -> None:
+    def __init__(
+        self,
+        world: World,
+        broker: Broker,
+        records: list[Sent],
+        seconds: float,
+        topic_of: Callable[[Sent], str] = attrgetter("topic"),
+    ) -> None:
         self.process = process = Process(world, "traffic")
         system = system_of(process, broker)
         self.done = False
@@ -156,7 +189,7 @@ class Traffic:
             producer = system.producer({"delivery.timeout.ms": 120_000})
             pause_s = seconds / max(1, len(records))
             for record in records:
-                producer.produce(record.topic, key=record.key, value=record.value, on_delivery=_delivered)
+                producer.produce(topic_of(record), key=record.key, value=record.value, on_delivery=_delivered)
                 if world.chance(_BURST_ENDS_SHARE):
                     producer.poll(0)
                     system.sleep(pause_s / _BURST_ENDS_SHARE)

@@ -51,7 +51,13 @@ class GroupMember:
         self._on_fenced = on_fenced
         self._assigned: Assigned | None = None
         self._left = False
-        process.on_drop = lambda: group.drop(self.id)
+        others = process.on_drop
+
+        def on_drop() -> None:
+            others()
+            group.drop(self.id)
+
+        process.on_drop = on_drop
         self._turn = 0
         """Counts joins and revocations, so that outdated responses are ignored."""
 

@@ -1,8 +1,8 @@
 """One history: processes run under a plan of faults, then without; the results are compared with the expected ones."""
 
 import random
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from confluent_kafka import KafkaException
 from sqlalchemy.exc import OperationalError
@@ -14,18 +14,21 @@ from benchmarks.simulator.database import far_away
 from benchmarks.simulator.fleet import (
     CHANGELOG,
     GROUP,
-    FeederProcess,
     Traffic,
-    WorkerProcess,
     open_read_model,
+    settings_of,
     sink_of,
+    start_console,
     start_sink,
+    start_worker,
 )
 from benchmarks.simulator.group import group_of, with_changelog
+from benchmarks.simulator.log import Log
 from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.plan import CONSOLE, FAULTS_FOR_S, Deed, Step, plan_of
 from benchmarks.simulator.process import Process, described
-from benchmarks.simulator.workload import PARTITIONS, TOPICS, traffic
+from benchmarks.simulator.sets import appended
+from benchmarks.simulator.workload import PARTITIONS, TOPICS, Sent, traffic
 from benchmarks.simulator.world import Stuck, World
 from haltline.schemas.topics import LAYOUT, Cleanup
 from haltline.streams.audit.memory import MemoryAuditTable
@@ -42,12 +45,6 @@ _SETTLED_S: Final = 2.5
 """No process has started or ended for this many seconds, so that each handles SIGTERM."""
 _RESTARTS: Final = 25
 """The maximum number of processes that end after all faults are removed."""
-_POINTS: Final = {
-    "changelog": CHANGELOG,
-    "output": TOPICS.interventions,
-    "entry": TOPICS.control,
-    "table": "table commit",
-}
 _PASSES: Final = {"changelog": 6, "entry": 2, "claim": 2, "database": 6}
 """Points that occur several times in a row: the fault strikes at a random one of the first so many."""
 MORE: Final = "worker-more"
@@ -56,8 +53,6 @@ _OF_PARTITIONS: Final = {*TOPICS.session_sources, TOPICS.dead_letter, TOPICS.int
 """Topics with as many partitions as the sources. The others have one, because each partition's end is queried."""
 _KNOWN: Final = (KnownFailure, KafkaException, TableConflict, OSError)
 """Failures that may end a process."""
-
-
 _RECREATES_SHARE: Final = 0.1
 _EMBEDDED_SHARE: Final = 0.1
 
@@ -65,8 +60,18 @@ _EMBEDDED_SHARE: Final = 0.1
 class History:
     """The state of a history while it runs."""
 
+    follows = False
+    """Whether processes ask which set of topics is in use when they start."""
+    faults_for_s = FAULTS_FOR_S
+
     def __init__(self, seed: int, plan: Sequence[Step] | None = None, *, tell: Callable[[str], object] | None = None):
         self.seed = seed
+        self.topics = TOPICS
+        """The set of topics that is in use."""
+        self.stale = False
+        """Whether a service has used an older set for a while, after it was grown."""
+        self.copied: Mapping[str, Any] = {}
+        """The states that were copied into it, as JSON by session or scope."""
         self.world = world = World(seed, tell=tell)
         rng = random.Random(f"{seed} shape")
         self.broker = broker = Broker(world, embedded=rng.random() < _EMBEDDED_SHARE)
@@ -85,8 +90,6 @@ class History:
         readers = [*self.sinks, CONSOLE]
         self.table = MemoryAuditTable(at_step=self.at_table_step)
         self.engine = open_read_model("console")
-        self.workers: dict[str, WorkerProcess] = {}
-        self.console: FeederProcess | None = None
         self.running: dict[str, Process] = {}
         self.all: list[Process] = []
         self.ends: list[str] = []
@@ -109,18 +112,18 @@ class History:
 
     def start(self, name: str) -> None:
         """Start a process of this name."""
+        world, broker, follows = self.world, self.broker, self.follows
         if name in self.instances:
-            worker = WorkerProcess(
-                self.world, self.broker, self.group, name, instance_id=self.instances[name], standbys=self.standbys
+            instance_id = self.instances[name]
+            process = start_worker(
+                world, broker, name, instance_id=instance_id, standbys=self.standbys, follows=follows
             )
-            self.workers[name] = worker
-            process = worker.process
         elif name == CONSOLE:
-            database = far_away(self.engine, self.around_transaction)
-            self.console = FeederProcess(self.world, self.broker, name, database)
-            process = self.console.process
+            process = start_console(
+                world, broker, name, far_away(self.engine, self.around_transaction), follows=follows
+            )
         else:
-            process = start_sink(self.world, self.broker, name, self.table, sink_of(self.sink))
+            process = start_sink(world, broker, name, self.table, sink_of(self.sink), follows=follows)
         self.running[name] = process
         self.changed_at = max(self.changed_at, self.world.now)
         self.all.append(process)
@@ -233,14 +236,21 @@ class History:
 
     def compact(self) -> None:
         """Start new segments and compact the compacted topics."""
-        for name in (CHANGELOG,) if self.broker.embedded else (CHANGELOG, TOPICS.control):
+        compacted = [name for one in self.topics.sets for name in (settings_of(one).changelog, one.control)]
+        for name in (CHANGELOG,) if self.broker.embedded else compacted:
             for log in self.broker.topics[name].logs:
                 log.roll()
             self.broker.compact(name)
 
     def strike_at(self, step: Step) -> None:
         """Apply a fault at one of the next times that the target passes the point named by the step."""
-        strikes = self.world.at_point.setdefault(_POINTS.get(step.point, step.point), [])
+        points = {
+            "changelog": settings_of(self.topics).changelog,
+            "output": self.topics.interventions,
+            "entry": self.topics.control,
+            "table": "table commit",
+        }
+        strikes = self.world.at_point.setdefault(points.get(step.point, step.point), [])
         passes = int(self.world.random() * _PASSES.get(step.point, 1))
 
         def strike(process: Process) -> None:
@@ -286,7 +296,7 @@ class History:
             for process in last:
                 process.terminate()
             self.until(lambda: not self.running)
-            self.broker.compact(CHANGELOG, whole=True)
+            self.broker.compact(settings_of(self.topics).changelog, whole=True)
         except Stuck as stuck:
             outcome.differences.append(f"{stuck}: {self.where()}")
         else:
@@ -307,12 +317,12 @@ class History:
         world = self.world
         records = traffic(self.seed, life)
         seconds = world.between(0.5, 1.0) * FAULTS_FOR_S
-        self.traffic = Traffic(world, self.broker, records, seconds)
+        self.traffic = Traffic(world, self.broker, records, seconds, self.topic_of)
         self.all.append(self.traffic.process)
         for step in self.plan:
             if step.life == life:
                 world.after(step.at_s, lambda step=step: self.do(step))  # type: ignore[misc]  # binds it
-        end = self.broker.heals_at = world.now + FAULTS_FOR_S + 1.0
+        end = self.broker.heals_at = world.now + self.faults_for_s + 1.0
         world.after(end - world.now, self.heal)
         self.until(lambda: world.now > end or bool(self.unexpected))
         self.until(self.is_done)
@@ -340,7 +350,7 @@ class History:
         """Recreate the topic of actions while nothing is sent and after all of it was read."""
         topic = TOPICS.actions
         readers = self.stop([*self.sinks, CONSOLE])
-        self.gone.keep(checks.appended(self.broker, topic), checks.appended(self.broker, TOPICS.dead_letter))
+        self.gone.keep(appended(self.broker, topic), appended(self.broker, TOPICS.dead_letter))
         workers = [process for name, process in self.running.items() if name in self.instances]
         self.broker.recreate(topic)
         self.until(lambda: not any(process.alive for process in workers))
@@ -360,25 +370,31 @@ class History:
         if not self.running.keys() >= {*self.instances, *self.sinks, CONSOLE}:
             return False
         self.check_again_at = self.world.now + 0.2
-        committed = self.group.offsets
         return (
-            all(
-                log.high == log.end and committed.get((topic, number), (0, ""))[0] == log.end
-                for topic in TOPICS.session_sources
-                for number, log in enumerate(self.broker.topics[topic].logs)
-            )
+            all(log.high == log.end and committed == log.end for _, committed, log in self.progress())
             and not checks.missing_rows(self)
-            and not checks.unread(self.engine, self.broker)
+            and not checks.unread(self)
         )
+
+    def progress(self) -> Iterator[tuple[str, int, Log]]:
+        """Yield each partition of the sources with the offset that its readers have committed: workers or bridges."""
+        for one in self.topics.sets:
+            group = self.group if one is self.topics else group_of(self.broker, one.bridge_group)
+            for topic in one.session_sources:
+                for number, log in enumerate(self.broker.topics[topic].logs):
+                    yield f"{topic}[{number}]", group.offsets.get((topic, number), (0, ""))[0], log
+
+    def topic_of(self, record: Sent) -> str:
+        """Return the topic to which a record of the traffic is sent now."""
+        return record.topic
 
     def where(self) -> str:
         """Return what is behind: partitions, table and read model."""
         behind = [
-            f"{topic}[{number}] committed {self.group.offsets.get((topic, number), (0, ''))[0]} of {log.end}"
-            for topic in TOPICS.session_sources
-            for number, log in enumerate(self.broker.topics[topic].logs)
-            if self.group.offsets.get((topic, number), (0, ""))[0] != log.end
+            f"{place} committed {committed} of {log.end}"
+            for place, committed, log in self.progress()
+            if committed != log.end
         ]
         readers = f"table lacks {checks.missing_rows(self)[:5]}"
-        model = checks.unread(self.engine, self.broker)
+        model = checks.unread(self)
         return f"{behind}; {readers}; read model lacks {model}; running {sorted(self.running)}; {self.ends[-6:]}"

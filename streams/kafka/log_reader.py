@@ -162,17 +162,23 @@ def bounds(consumer: Consumer, partition: TopicPartition, *, system: System = RE
 
 
 def read_partition(
-    consumer: Consumer, place: TopicPartition, begin: int, end: int, *, until_s: float = float("inf")
+    consumer: Consumer,
+    place: TopicPartition,
+    begin: int,
+    end: int,
+    *,
+    until_s: float = float("inf"),
+    system: System = REAL,
 ) -> Iterator[LogRecord]:
-    """Yield the records of a partition from offset `begin` to before `end`, or until `time.monotonic` is `until_s`.
+    """Yield the records of a partition from offset `begin` to before `end`, or until the system's clock is `until_s`.
 
     Assigns the consumer. Raises Unreachable when no record arrives for a minute, and KafkaException.
     """
     if begin >= end:
         return
     consumer.assign([TopicPartition(place.topic, place.partition, begin)])
-    last_s = time.monotonic()
-    while time.monotonic() < until_s:
+    last_s = system.monotonic()
+    while system.monotonic() < until_s:
         first = consumer.poll(_POLL_S)
         messages = () if first is None else (first, *consumer.consume(_BATCH, timeout=0))
         for message in messages:
@@ -185,7 +191,7 @@ def read_partition(
                 raise KafkaException(error)
             if int(message.offset() or 0) + (error is None) >= end:
                 return
-        now_s = time.monotonic()
+        now_s = system.monotonic()
         last_s = now_s if messages else last_s
         if now_s - last_s > _SILENT_S:
             raise Unreachable(

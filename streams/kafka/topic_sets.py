@@ -20,6 +20,7 @@ from haltline.schemas.topics import SETS_KEY, Topics
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import NoSuchTopic, bounds, open_consumer, partitions_of, read_partition
 from haltline.streams.kafka.log_record import LogRecord
+from haltline.streams.system import REAL, System
 
 ORIGIN: Final = "haltline-origin"
 """The header of a bridged record: the topic, partition and offset of the original, separated by spaces."""
@@ -65,28 +66,32 @@ def is_copy(topic: str, headers: Headers, older: Collection[str]) -> bool:
     return origin_of(headers, older) is not None or (topic in older and any(name == COPY for name, _ in headers))
 
 
-def current_topics(bootstrap: str, prefix: str, *, client: Mapping[str, ClientSetting] | None = None) -> Topics:
+def current_topics(
+    bootstrap: str, prefix: str, *, client: Mapping[str, ClientSetting] | None = None, system: System = REAL
+) -> Topics:
     """Return the topics that are in use where this prefix is configured. Raises Unreachable."""
-    consumer = open_consumer(bootstrap, client=client)
+    consumer = open_consumer(bootstrap, client=client, system=system)
     try:
-        return followed(consumer, prefix)
+        return followed(consumer, prefix, system=system)
     finally:
         consumer.close()
 
 
-def followed(consumer: Consumer, prefix: str) -> Topics:
+def followed(consumer: Consumer, prefix: str, *, system: System = REAL) -> Topics:
     """Return the topics as `current_topics` does, with a consumer that is not assigned."""
     topics = Topics(prefix)
     while True:
-        found = _entry(consumer, topics.control)
+        found = _entry(consumer, topics.control, system)
         if found is None or found.prefix == topics.prefix:
             return found or topics
         topics = found
 
 
-def present(bootstrap: str, topics: Topics, *, client: Mapping[str, ClientSetting]) -> list[Topics]:
+def present(
+    bootstrap: str, topics: Topics, *, client: Mapping[str, ClientSetting], system: System = REAL
+) -> list[Topics]:
     """Return the sets that have not been removed, the oldest first. Raises Unreachable."""
-    consumer = open_consumer(bootstrap, client=client)
+    consumer = open_consumer(bootstrap, client=client, system=system)
     try:
         return [one for one in topics.sets if one.prefix == topics.prefix or _count(consumer, one.control)]
     finally:
@@ -100,13 +105,13 @@ def _count(consumer: Consumer, topic: str) -> int:
         return 0
 
 
-def _entry(consumer: Consumer, control: str) -> Topics | None:
+def _entry(consumer: Consumer, control: str, system: System) -> Topics | None:
     count = _count(consumer, control)
     if not count:
         return None
     place = TopicPartition(control, partition_of(SETS_KEY.decode(), count))
     value = None
-    for record in read_partition(consumer, place, *bounds(consumer, place)):
+    for record in read_partition(consumer, place, *bounds(consumer, place, system=system), system=system):
         if record.key == SETS_KEY:
             value = record.value
     return Topics.of_entry(value)

@@ -1,14 +1,12 @@
 """The changelogs of a group on a cluster, read as a whole beside the workers, or written while there are none."""
 
 import logging
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.failure import KnownFailure
@@ -25,6 +23,7 @@ from haltline.streams.kafka.topics import NoAdminApiError
 from haltline.streams.operator.changelog_repair import DroppedState, Outcome, PartitionReading
 from haltline.streams.runtime.changelog import ID_BYTES, TOPIC_IDS_HEADER, Claim
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
+from haltline.streams.system import REAL, System
 
 _CONFIRM_WITHIN_S: Final = 30.0
 _log = logging.getLogger(__name__)
@@ -34,8 +33,8 @@ class WorkersRunning(KnownFailure):
     """A changelog must not be written from outside while a group that owns it has members."""
 
 
-class NotBroughtBack(KnownFailure):
-    """States could not be written as the owner of their partition."""
+class NotClaimed(KnownFailure):
+    """A partition could not be written as its owner."""
 
 
 class Span(NamedTuple):
@@ -56,14 +55,20 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
     """
 
     def __init__(
-        self, bootstrap: str, names: Sequence[str], *, client: Mapping[str, ClientSetting] | None = None
+        self,
+        bootstrap: str,
+        names: Sequence[str],
+        *,
+        client: Mapping[str, ClientSetting] | None = None,
+        system: System = REAL,
     ) -> None:
+        self._system = system
         self._bootstrap = bootstrap
         self._client = client or {}
         self.missing: list[NoSuchTopic] = []
         self.spans: list[Span] = []
         """The partitions of existing changelogs."""
-        self._consumer = open_consumer(bootstrap, client=client)
+        self._consumer = open_consumer(bootstrap, client=client, system=system)
         try:
             self._find(names)
         except BaseException:
@@ -77,7 +82,9 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
             except NoSuchTopic as error:  # a group whose workers never ran has no changelog
                 self.missing.append(error)
             else:
-                self.spans += (Span(name, tp.partition, *bounds(self._consumer, tp)) for tp in found)
+                self.spans += (
+                    Span(name, tp.partition, *bounds(self._consumer, tp, system=self._system)) for tp in found
+                )
         if not self.spans:
             raise self.missing[0]
 
@@ -86,7 +93,7 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
 
         Raises WorkersRunning, or NoAdminApiError for an embedded broker.
         """
-        admin = AdminClient({**self._client, "bootstrap.servers": self._bootstrap}, logger=_log)
+        admin = self._system.admin({**self._client, "bootstrap.servers": self._bootstrap}, logger=_log)
         metadata = admin.list_topics(timeout=ANSWER_WITHIN_S)
         if metadata.controller_id not in metadata.brokers:
             raise NoAdminApiError("group members: expected a cluster that lists them, got an embedded broker")
@@ -107,7 +114,7 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
     def read(
         self, span: Span, step: Callable[[], object] = lambda: None, *, until_s: float = float("inf")
     ) -> PartitionReading:
-        """Read a partition to its end, or until the clock `time.monotonic` reaches `until_s`.
+        """Read a partition to its end, or until the monotonic clock reaches `until_s`.
 
         Calls `step` for each record.
         """
@@ -119,7 +126,12 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
 
     def _records(self, span: Span, until_s: float = float("inf")) -> Iterator[LogRecord]:
         return read_partition(
-            self._consumer, TopicPartition(span.topic, span.partition), span.begin, span.end, until_s=until_s
+            self._consumer,
+            TopicPartition(span.topic, span.partition),
+            span.begin,
+            span.end,
+            until_s=until_s,
+            system=self._system,
         )
 
     def write_release_markers(self) -> Mapping[tuple[str, int], int]:
@@ -127,7 +139,7 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
 
         Returns their offsets by topic and partition. Raises DeliveryFailed.
         """
-        producer, marker = self._producer(), Claim(b"")
+        producer, marker = self.producer(), Claim(b"")
         offsets: dict[tuple[str, int], int] = {}
         for span in self.spans:
             producer.send(
@@ -144,20 +156,11 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
     def bring_back(self, span: Span, reading: PartitionReading) -> Sequence[DroppedState]:
         """Write the restorable states of a partition as its owner. Returns those written.
 
-        `reading` is the result of reading it. Raises OlderRelease, ForeignWrite, DeliveryFailed, NotBroughtBack.
+        `reading` is the result of reading it. Raises OlderRelease, ForeignWrite, DeliveryFailed, NotClaimed.
         """
-        producer, part = self._producer(), reading.states
+        producer, part = self.producer(), reading.states
         send = partial(producer.send, span.topic, partition=span.partition)
-        claim = Claim(os.urandom(ID_BYTES))
-        part.expect(claim)
-        send(key=claim.key, value=None, headers=claim.headers)
-        producer.flush(_CONFIRM_WITHIN_S)
-        for record in self._records(span._replace(begin=part.position, end=self._end(span))):
-            reading.take(record)
-        if not part.claimed:
-            raise NotBroughtBack(
-                f"changelog partition {span.partition}: expected the claim of this command to be the last, got another"
-            )
+        self.claim(span, reading, producer)
         states = reading.report().having(Outcome.BRING_BACK)
         for state in states:
             logs = ((TOPIC_IDS_HEADER, state.dropped.logs),) if state.dropped.logs else ()
@@ -172,11 +175,40 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
         part.check_end_offset(self._end(span))
         return states
 
-    def _producer(self) -> ConfirmedProducer:
-        return ConfirmedProducer(self._bootstrap, delivery_timeout_s=_CONFIRM_WITHIN_S, settings=self._client)
+    def claim(self, span: Span, reading: PartitionReading, producer: ConfirmedProducer) -> None:
+        """Become the owner of a partition: write a claim, and read up to it.
+
+        So everything before it was read, also where the partition's end lags after a crash, and what replaced workers
+        write later does not count. Raises OlderRelease, DeliveryFailed, NotClaimed.
+        """
+        part, claim = reading.states, Claim(self._system.random_bytes(ID_BYTES))
+        part.expect(claim)
+        offsets: list[int] = []
+        producer.send(
+            span.topic,
+            key=claim.key,
+            value=None,
+            headers=claim.headers,
+            partition=span.partition,
+            on_offset=offsets.append,
+        )
+        producer.flush(_CONFIRM_WITHIN_S)
+        for record in self._records(span._replace(begin=part.position, end=offsets[0] + 1)):
+            reading.take(record)
+        if not part.claimed:
+            raise NotClaimed(
+                f"{span.topic}, partition {span.partition}: expected the claim of this command to be the last, got "
+                "another"
+            )
+
+    def producer(self) -> ConfirmedProducer:
+        """Return a producer for `claim`, which the caller closes."""
+        return ConfirmedProducer(
+            self._bootstrap, delivery_timeout_s=_CONFIRM_WITHIN_S, settings=self._client, system=self._system
+        )
 
     def _end(self, span: Span) -> int:
-        return bounds(self._consumer, TopicPartition(span.topic, span.partition))[1]
+        return bounds(self._consumer, TopicPartition(span.topic, span.partition), system=self._system)[1]
 
     def __exit__(self, *_: object) -> None:
         self._consumer.close()

@@ -13,11 +13,11 @@ also after workers that did not stop cleanly.
 """
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -40,17 +40,19 @@ from haltline.streams.kafka.log_reader import ANSWER_WITHIN_S, bounds, open_cons
 from haltline.streams.kafka.log_record import LogRecord
 from haltline.streams.kafka.topic_sets import COPY, Headers, headers_of_copy, present
 from haltline.streams.operator.changelog_topics import Changelogs
-from haltline.streams.runtime.changelog import OWNER_HEADER, OlderRelease
+from haltline.streams.operator.next_set import CONFIRM_WITHIN_S, NextChangelog, NextEntries
+from haltline.streams.runtime.changelog import OWNER_HEADER, OlderRelease, Owner
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
-from haltline.streams.runtime.control_entries import CHANGELOG_HEADER
+from haltline.streams.runtime.control_entries import CHANGELOG_HEADER, is_late
 from haltline.streams.runtime.topic_ids import Logs, TopicIds
 from haltline.streams.sessions.state_cache import forget, subject_of
 from haltline.streams.system import REAL, System
 
 _ROOM_BYTES: Final = 1024 * 1024
 """Added to the largest record of a topic: a bridged copy has a header more."""
-_FLUSH_EVERY: Final = 1000
-_CONFIRM_WITHIN_S: Final = 30.0
+_NO_ENDS: Final[Mapping[int, int]] = MappingProxyType({})
+_END_KEY: Final = b"session:haltline.topics"
+"""The key of a record of `control` without a value: the release of a session that does not exist."""
 _VISIBLE_WITHIN_S: Final = 60.0
 _NOT_COPIED: Final = frozenset({OWNER_HEADER, CHANGELOG_HEADER, SEAL_HEADER, COPY})
 """Headers of entries that are valid in their own topic only."""
@@ -96,7 +98,7 @@ def wait_for_leaders(admin: AdminClient, places: Sequence[TopicPartition], *, sy
 
     def ask() -> None:
         requests = {place: OffsetSpec.latest() for place in places}  # type: ignore[no-untyped-call]  # so it is there
-        for answer in admin.list_offsets(requests, request_timeout=_CONFIRM_WITHIN_S).values():
+        for answer in admin.list_offsets(requests, request_timeout=CONFIRM_WITHIN_S).values():
             answer.result()
 
     try:
@@ -120,16 +122,21 @@ class Growing:
         client: Mapping[str, ClientSetting],
         sealing_key: Path | None = None,
         step: Callable[[str], object] = lambda _: None,
+        system: System = REAL,
     ) -> None:
         """`step` receives what is done next. Raises Unreachable, and ValueError and OSError for the key."""
         self._bootstrap = bootstrap
         self._client = dict(client)
+        self._system = system
         self._topics, self._next = topics, topics.next
         self._groups = groups
         self._partitions = partitions
         self._sealer = None if sealing_key is None else Sealer(sealing_key)
         self._step = step
-        self._admin = AdminClient({**self._client, "bootstrap.servers": bootstrap}, logger=_log)
+        self._owners: dict[int, Owner] = {}
+        """The claims to the next changelog of the workers, by partition."""
+        self._mark = b""
+        self._admin = system.admin({**self._client, "bootstrap.servers": bootstrap}, logger=_log)
 
     def run(self) -> Grown:
         """Grow the topics.
@@ -142,7 +149,9 @@ class Growing:
 
         """
         topics, following = self._topics, self._next
-        with Changelogs(self._bootstrap, [one.changelog for one in self._groups], client=self._client) as changelogs:
+        with Changelogs(
+            self._bootstrap, [one.changelog for one in self._groups], client=self._client, system=self._system
+        ) as changelogs:
             self._require_stopped(changelogs)
             there = {span.topic for span in changelogs.spans}
             if self._groups[0].changelog not in there:
@@ -154,7 +163,7 @@ class Growing:
             self._step("copying the states")
             states = sum(self._copy_states(changelogs, one) for one in groups)
             self._step("copying the entries of control and policies")
-            entries = self._copy_entries(topics.control, following.control)
+            entries = self._copy_entries(topics.control, following.control, self._control_ends())
             entries += self._copy_entries(topics.policies, following.policies)
             self._step("committing where the bridge begins")
             self._begin_bridge()
@@ -189,13 +198,15 @@ class Growing:
             for name, config in settings.items()
         ]
         if created:
-            for name, done in self._admin.create_topics(created, request_timeout=_CONFIRM_WITHIN_S).items():
+            for name, done in self._admin.create_topics(created, request_timeout=CONFIRM_WITHIN_S).items():
                 try:
                     done.result()
                 except KafkaException as refused:
                     raise NotGrown(f"topic {name}: expected the cluster to create it, got {refused}") from refused
         places = [TopicPartition(name, number) for name in names.values() for number in range(self._partitions)]
-        wait_for_leaders(self._admin, places)  # an earlier run may have ended just after it had created them
+        wait_for_leaders(
+            self._admin, places, system=self._system
+        )  # an earlier run may have ended just after it had created them
 
     def _settings(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return the settings of topics that differ from the cluster's defaults, with room for a header more."""
@@ -203,7 +214,7 @@ class Growing:
             return {}
         described = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
         found: dict[str, dict[str, str]] = {}
-        for resource, answer in self._admin.describe_configs(described, request_timeout=_CONFIRM_WITHIN_S).items():
+        for resource, answer in self._admin.describe_configs(described, request_timeout=CONFIRM_WITHIN_S).items():
             entries = answer.result().values()
             own = {one.name: one.value for one in entries if one.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value}
             if resource.name in self._topics.session_sources and "max.message.bytes" in own:
@@ -212,32 +223,73 @@ class Growing:
         return found
 
     def _copy_states(self, changelogs: Changelogs, group: Group) -> int:
-        ids = TopicIds({**self._client, "bootstrap.servers": self._bootstrap})
-        logs = Logs.of(ids.of([*self._topics.session_sources, group.changelog]), group.changelog)
-        home = lambda key: partition_of(subject_of(key), self._partitions)  # noqa: E731
-        with self._target(group.next_changelog, home) as target:
+        logs = self._logs(self._topics, group.changelog)
+        with Changelogs(self._bootstrap, [group.next_changelog], client=self._client, system=self._system) as following:
+            target = NextChangelog(following)
             for span in [one for one in changelogs.spans if one.topic == group.changelog]:
-                states = changelogs.read(span).states
+                reading = changelogs.read(span)
+                states = reading.states
                 if states.older_release is not None:
                     raise OlderRelease(
                         f"{group.changelog}, partition {span.partition}: expected no states of an older release behind "
                         f"a claim, got one at offset {states.older_release}: see haltline changelog check"
                     )
+                changelogs.claim(span, reading, target.producer)
                 for key, value in states.values.items():
                     recreated = logs.others(states.other_logs.get(key, b""))
-                    target.put(key, forget(key, value, dict.fromkeys(recreated, 0)) if recreated else value)
+                    known = forget(key, value, dict.fromkeys(recreated, 0)) if recreated else value
+                    target.put(partition_of(subject_of(key), self._partitions), key, known)
+            if group is self._groups[0]:
+                self._owners = target.owners
             return target.finish()
 
-    def _copy_entries(self, topic: str, following: str) -> int:
+    def _logs(self, topics: Topics, changelog: str) -> Logs:
+        ids = TopicIds({**self._client, "bootstrap.servers": self._bootstrap}, system=self._system)
+        return Logs.of(ids.of([*topics.session_sources, changelog]), changelog)
+
+    def _copy_entries(self, topic: str, following: str, ends: Mapping[int, int] = _NO_ENDS) -> int:
+        """Copy the entry of each key that counts. `ends` are those of partitions whose own ends may lag.
+
+        One that a late entry of a replaced worker has displaced is written again.
+        """
         last: dict[bytes, LogRecord] = {}
-        for record in self._all(topic):
-            if record.key is not None and record.key != SETS_KEY:
+        displaced: set[bytes] = set()
+        for record in self._all(topic, ends):
+            if record.key is None or record.key in (SETS_KEY, _END_KEY):
+                continue
+            if record.key in last and is_late(last[record.key], record):
+                displaced.add(record.key)
+            else:
                 last[record.key] = record
-        with self._target(following) as target:
+                displaced.discard(record.key)
+        with NextEntries(topic, self._producer(), set()) as present_ones:
+            for key in displaced:
+                present_ones.put(key, last[key].value, last[key].headers)
+        there = {record.key: record.value is not None for record in self._all(following) if record.key is not None}
+        with NextEntries(following, self._producer(), {key for key, is_there in there.items() if is_there}) as target:
             for key, record in last.items():
                 if record.value is not None:
                     target.put(key, record.value, self._entry_headers(following, record))
             return target.finish()
+
+    def _control_ends(self) -> dict[int, int]:
+        """Return the ends of the partitions of `control`, behind a record that is written to each.
+
+        What a broker reports for the end may lag after a crash.
+        """
+        producer, ends, key = self._producer(), dict[int, int](), _END_KEY
+        topic = self._topics.control
+        for partition in range(producer.partitions(topic)):
+            producer.send(
+                topic,
+                key=key,
+                value=None,
+                headers=self._seal(topic, key, None),
+                partition=partition,
+                on_offset=partial(ends.__setitem__, partition),
+            )
+        producer.close(CONFIRM_WITHIN_S)
+        return ends
 
     def _entry_headers(self, topic: str, record: LogRecord) -> Headers:
         if self._sealer is None and any(name == SEAL_HEADER for name, _ in record.headers):
@@ -247,87 +299,66 @@ class Growing:
         headers = [
             header for header in headers_of_copy(record, self._topics.older_names) if header[0] not in _NOT_COPIED
         ]
-        return [*headers, *self._seal(topic, record.key, record.value)]
+        return [*headers, *self._owner(topic, record.key), *self._seal(topic, record.key, record.value)]
+
+    def _owner(self, topic: str, key: bytes | None) -> Headers:
+        """Return the headers by which workers see that an entry of an earlier run came late: `control_entries`."""
+        if topic != self._next.control or key is None:
+            return []
+        changelog = self._groups[0].next_changelog
+        if not self._mark:
+            self._mark = f"{changelog} {self._logs(self._next, changelog).changelog}".rstrip().encode()
+        owner = self._owners[partition_of(key.decode(errors="replace").partition(":")[2], self._partitions)]
+        return [(OWNER_HEADER, owner.encode()), (CHANGELOG_HEADER, self._mark)]
 
     def _seal(self, topic: str, key: bytes | None, value: bytes | None) -> Headers:
         """Return the seal of an entry of `control`, which is valid in its topic only."""
         if self._sealer is None or topic not in (self._topics.control, self._next.control):
             return []
-        return [self._sealer.seal(topic, key, value, time.time_ns() // 1_000_000)]
+        return [self._sealer.seal(topic, key, value, self._system.time_ms())]
 
     def _begin_bridge(self) -> None:
         workers, bridge = self._member(self._groups[0].name), self._member(self._topics.bridge_group)
         try:
             places = [tp for topic in self._topics.session_sources for tp in partitions_of(workers, topic)]
             begins = []
-            ask = partial(workers.committed, places, timeout=_CONFIRM_WITHIN_S)
-            for place in answered(ask, within_s=_CONFIRM_WITHIN_S):
-                low, end = bounds(workers, place)
+            ask = partial(workers.committed, places, timeout=CONFIRM_WITHIN_S)
+            for place in answered(ask, within_s=CONFIRM_WITHIN_S, system=self._system):
+                low, end = bounds(workers, place, system=self._system)
                 begins.append(TopicPartition(place.topic, place.partition, max(low, min(place.offset, end))))
-            answered(partial(bridge.commit, offsets=begins, asynchronous=False), within_s=_CONFIRM_WITHIN_S)
+            answered(
+                partial(bridge.commit, offsets=begins, asynchronous=False),
+                within_s=CONFIRM_WITHIN_S,
+                system=self._system,
+            )
         finally:
             workers.close()
             bridge.close()
 
     def _switch(self) -> None:
-        producer, value = self._producer(), self._next.entry(time.time_ns() // 1_000_000)
+        producer, value = self._producer(), self._next.entry(self._system.time_ms())
         for topic in (self._next.control, self._topics.control):
             producer.send(topic, key=SETS_KEY, value=value, headers=self._seal(topic, SETS_KEY, value))
-            producer.flush(_CONFIRM_WITHIN_S)
-        producer.close(_CONFIRM_WITHIN_S)
+            producer.flush(CONFIRM_WITHIN_S)
+        producer.close(CONFIRM_WITHIN_S)
 
-    def _target(self, topic: str, home: "_Home" = lambda _: None) -> "_Target":
-        there = {record.key: record.value is not None for record in self._all(topic) if record.key is not None}
-        return _Target(topic, self._producer(), {key for key, is_there in there.items() if is_there}, home)
-
-    def _all(self, topic: str) -> Iterator[LogRecord]:
-        consumer = open_consumer(self._bootstrap, client=self._client)
+    def _all(self, topic: str, ends: Mapping[int, int] = _NO_ENDS) -> Iterator[LogRecord]:
+        consumer = open_consumer(self._bootstrap, client=self._client, system=self._system)
         try:
             for place in partitions_of(consumer, topic):
-                yield from read_partition(consumer, place, *bounds(consumer, place))
+                low, end = bounds(consumer, place, system=self._system)
+                end = ends.get(place.partition, end)
+                yield from read_partition(consumer, place, low, end, system=self._system)
         finally:
             consumer.close()
 
     def _member(self, group: str) -> Consumer:
-        return open_consumer(self._bootstrap, group, client=self._client)
+        return open_consumer(self._bootstrap, group, client=self._client, system=self._system)
 
     def _producer(self) -> ConfirmedProducer:
-        return ConfirmedProducer(self._bootstrap, delivery_timeout_s=_CONFIRM_WITHIN_S, settings=self._client)
-
-
-_Home = Callable[[bytes], int | None]
-"""Returns the partition of a key; None: by its hash."""
-
-
-class _Target:
-    """A compacted topic of the next set. `stale` are the keys that an earlier run left."""
-
-    def __init__(self, topic: str, producer: ConfirmedProducer, stale: set[bytes], home: _Home) -> None:
-        self._topic = topic
-        self._producer = producer
-        self._stale = stale
-        self._home = home
-        self._put = 0
-
-    def __enter__(self) -> "_Target":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._producer.close(_CONFIRM_WITHIN_S)
-
-    def put(self, key: bytes, value: bytes, headers: Headers = ()) -> None:
-        self._stale.discard(key)
-        self._producer.send(self._topic, key=key, value=value, headers=headers, partition=self._home(key))
-        self._put += 1
-        if self._put % _FLUSH_EVERY == 0:
-            self._producer.flush(_CONFIRM_WITHIN_S)
-
-    def finish(self) -> int:
-        """Remove the keys that were not put. Returns the number of those that were."""
-        for key in self._stale:
-            self._producer.send(self._topic, key=key, value=None, partition=self._home(key))
-        self._producer.flush(_CONFIRM_WITHIN_S)
-        return self._put
+        return ConfirmedProducer(
+            self._bootstrap, delivery_timeout_s=CONFIRM_WITHIN_S, settings=self._client, system=self._system
+        )
 
 
 class OlderSet(NamedTuple):
@@ -350,7 +381,7 @@ def _older(bootstrap: str, topics: Topics, client: Mapping[str, ClientSetting]) 
     waiting, last_ms = 0, -1
     try:
         places = [tp for topic in topics.session_sources for tp in partitions_of(consumer, topic)]
-        for place in consumer.committed(places, timeout=_CONFIRM_WITHIN_S):
+        for place in consumer.committed(places, timeout=CONFIRM_WITHIN_S):
             low, end = bounds(consumer, place)
             waiting += end - min(end, max(low, place.offset))
             for record in read_partition(consumer, place, max(low, end - 1), end):

@@ -6,8 +6,6 @@ of the original (`haltline.streams.kafka.topic_sets`), and skip the second copy.
 """
 
 import logging
-import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -21,6 +19,7 @@ from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
 from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.runtime.ports import Sender
 from haltline.streams.runtime.worker_settings import WorkerSettings
+from haltline.streams.system import REAL, System
 
 _POLL_S: Final = 0.2
 _BATCH: Final = 500
@@ -45,8 +44,10 @@ class Bridge:
         metrics: Metrics,
         *,
         on_failure: Callable[[BaseException], object],
+        system: System = REAL,
     ) -> None:
         self._settings = settings
+        self._system = system
         self._targets = dict(zip(older.session_sources, newer.session_sources, strict=True))
         self._before = older.older_names
         self._group = older.bridge_group
@@ -55,8 +56,8 @@ class Bridge:
             self._copied[topic,].inc(0)
         self._on_failure = on_failure
         self._positions: dict[tuple[str, int], int] = {}
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="haltline-bridge", daemon=True)
+        self._stopping = system.event()
+        self._thread = system.thread(target=self._run, name="haltline-bridge", daemon=True)
 
     def start(self) -> None:
         """Start copying."""
@@ -80,8 +81,9 @@ class Bridge:
             settings.bootstrap,
             delivery_timeout_s=settings.delivery_timeout_s,
             settings={**settings.client, **settings.producer},
+            system=self._system,
         )
-        consumer = Consumer(
+        consumer = self._system.consumer(
             {
                 **settings.client,
                 "bootstrap.servers": settings.bootstrap,
@@ -95,13 +97,13 @@ class Bridge:
         )
         try:
             consumer.subscribe([*self._targets], on_revoke=self._on_revoke, on_lost=self._on_lost)
-            committed_s = time.monotonic()
+            committed_s = self._system.monotonic()
             while not self._stopping.is_set():
                 first = consumer.poll(_POLL_S)
                 if first is not None:
                     self._copy([first, *consumer.consume(_BATCH, timeout=0)], producer)
-                if time.monotonic() - committed_s >= _COMMIT_EVERY_S:
-                    committed_s = time.monotonic()
+                if self._system.monotonic() - committed_s >= _COMMIT_EVERY_S:
+                    committed_s = self._system.monotonic()
                     self._commit(consumer)
             self._commit(consumer)
         finally:

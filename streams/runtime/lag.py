@@ -114,8 +114,8 @@ class LagWatch:
         positions = self._place.positions()
         owned = self._owned()
         ends = self._offsets.ends([*positions, *owned])
+        self._on_ends({partition: ends[partition] for partition in owned})  # at once: the next request may fail
         begins = self._offsets.begins([*positions])
-        self._on_ends({partition: ends[partition] for partition in owned})
         now_s = self._now_s()
         before, self._progress = (
             self._progress,

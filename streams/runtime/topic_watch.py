@@ -5,12 +5,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 
 from haltline.streams.kafka import broker_retry
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.failure import KnownFailure
-from haltline.streams.kafka.partition_offsets import Partition, PartitionOffsets
+from haltline.streams.kafka.partition_offsets import OLD_EPOCH, Partition, PartitionOffsets
 from haltline.streams.runtime.topic_ids import Logs, Topic, TopicIds
 from haltline.streams.system import REAL, System
 
@@ -23,7 +23,6 @@ OTHER_PARTITIONS: Final = (
 
 _ANSWER_WITHIN_S: Final = 60.0
 _REQUEST_WITHIN_S: Final = 10.0
-_OLD_EPOCH: Final = frozenset({KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH})
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +98,7 @@ class TopicWatch:
 
     def _answer_of(self, ask: Callable[[], dict[Partition, int]]) -> dict[Partition, int]:
         return broker_retry.answered(
-            ask, within_s=_ANSWER_WITHIN_S, also=broker_retry.AWAY | _OLD_EPOCH, system=self._system
+            ask, within_s=_ANSWER_WITHIN_S, also=broker_retry.AWAY | OLD_EPOCH, system=self._system
         )
 
     def _topics_at_start(self) -> dict[str, Topic]:

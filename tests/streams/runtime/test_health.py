@@ -103,6 +103,8 @@ def test_a_healthy_worker_answers_with_its_metrics_and_a_stuck_one_says_where() 
     ]
 
 
+NONE = 0
+OLD_EPOCH = 74  # FENCED_LEADER_EPOCH
 REFUSED = 29  # TOPIC_AUTHORIZATION_FAILED
 
 
@@ -127,9 +129,11 @@ class Here:
         return True
 
 
-def watch(cluster: MockCluster, place: Here, failures: list[BaseException], metrics: Metrics | None = None) -> LagWatch:
+def watch(
+    cluster: MockCluster, place: Here, failures: list[BaseException], metrics: Metrics | None = None, **more: Any
+) -> LagWatch:
     client: dict[str, Any] = {"bootstrap.servers": cluster.bootstrap}
-    settings: dict[str, Any] = {"interval_s": 0.01, "stuck_after_s": 60.0}
+    settings: dict[str, Any] = {"interval_s": 0.01, "stuck_after_s": 60.0, **more}
     return LagWatch(client, place, metrics or Metrics(), on_failure=failures.append, **settings)
 
 
@@ -154,6 +158,19 @@ def test_a_broker_that_does_not_answer_is_retried(cluster: MockCluster, caplog: 
     watching.close()
     assert "lag: the broker, which has the ends of the partitions, is unavailable: " in caplog.text
     assert failures == []
+
+
+def test_the_ends_of_owned_partitions_are_told_after_a_crash_although_a_later_request_fails(
+    cluster: MockCluster,
+) -> None:
+    cluster.create_topic("events", 1)
+    cluster.fail_next(ApiKey.LIST_OFFSETS, [OLD_EPOCH, *[NONE, REFUSED] * 20])
+    place, told = Here(), list[tuple[int, Mapping[Partition, int]]]()
+    on_ends = lambda ends: told.append((place.asked, ends))  # noqa: E731
+    watching = watch(cluster, place, [], owned=lambda: [("events", 0)], on_ends=on_ends)
+    wait_until(lambda: told, "the ends are told")
+    watching.close()
+    assert told[0] == (1, {("events", 0): 0})
 
 
 def test_a_process_that_starts_behind_says_where_the_ends_are_and_how_long_its_first_record_waits_already(
