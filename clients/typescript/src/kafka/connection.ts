@@ -4,19 +4,18 @@
 // (an entry may be about any tool or target) and, of `interventions`, the partitions of its sessions, each from its end
 // offset when the first session of that partition joined.
 
-import {
-  connected, consumerOf, ended, endOf, endsOf, isAway, isLost, partitionsOf, producerOf, served, somePartitionsOf,
-} from "./clients.js";
+import { connected, consumerOf, ended, endOf, endsOf, isLost, producerOf, served, somePartitionsOf } from "./clients.js";
 import {
   type Consumer, type DeliveryReport, type Library, libraryOf, type LibraryError, type Message, type Place, type Producer,
 } from "./library.js";
 import { Outbox } from "./outbox.js";
 import { partitionOf } from "./partitioner.js";
-import { GONE, LOOK_EVERY_MS, WorkerPresence } from "./presence.js";
+import type { WorkerPresence } from "./presence.js";
 import { rawOf, read } from "./raw.js";
+import { Reachability } from "./reachability.js";
 import { type ControlRecord, controlOf, type Decision } from "./records.js";
 import { type Sealed, sealedOf } from "./seals.js";
-import { Moved, prefixInUse, SETS_KEY } from "./sets.js";
+import { Moved, SETS_KEY, Topics } from "./sets.js";
 import type { KafkaSettings } from "./settings.js";
 import type { Outgoing, Report } from "./waiting.js";
 
@@ -50,13 +49,12 @@ interface Reading {
 
 /** Transports the records of the sessions that have joined. Throws for settings that librdkafka, or a key, rejects. */
 export class Connection {
-  readonly watched = new WorkerPresence();
   readonly #settings: KafkaSettings;
   readonly #library: Library;
   readonly #sealed: Sealed | undefined;
   readonly #warn: (message: string) => void;
-  #prefix: string; // of the topics in use
-  #follows = false; // whether that prefix is known; nothing is sent before
+  readonly #topics: Topics;
+  readonly #reach: Reachability;
   readonly #members = new Map<object, Member>();
   readonly #entries = new Map<string, Buffer>();
   readonly #partitionsRead = new Map<number, boolean>(); // of `interventions`: whether the consumer has it already
@@ -71,38 +69,28 @@ export class Connection {
   #running: Promise<void> | undefined;
   #stopping = false;
   #wake: (() => void) | undefined;
-  #down = false;
-  #suspect = false;
   #isTicking = false;
-  #complaint = "";
-  #lookedMs = 0;
 
   constructor(settings: KafkaSettings, warn: (message: string) => void) {
     this.#settings = settings;
     this.#warn = warn;
     this.#library = libraryOf();
     this.#sealed = settings.verifyKey === undefined ? undefined : sealedOf(settings.verifyKey, warn);
-    this.#prefix = settings.topicPrefix;
+    this.#topics = new Topics(settings.topicPrefix);
+    this.#reach = new Reachability(this.#topics, warn);
     this.#producer = this.#newProducer();
     consumerOf(this.#library, settings); // reports invalid settings now; it is never connected
     const line = {
-      isDown: () => this.#down,
-      producer: () => (this.#follows ? this.#producer : undefined),
-      inUse: (topic: string) => topic.replace(settings.topicPrefix, () => this.#prefix),
+      isDown: () => this.#reach.isDown,
+      producer: () => (this.#topics.areKnown ? this.#producer : undefined),
+      inUse: (topic: string) => this.#topics.inUse(topic),
     };
     this.#outbox = new Outbox(settings, line, warn);
   }
 
-  get #control(): string {
-    return `${this.#prefix}control`;
-  }
-
-  get #interventions(): string {
-    return `${this.#prefix}interventions`;
-  }
-
-  get #actions(): string {
-    return `${this.#prefix}actions`;
+  /** Whether workers see the events of this process. */
+  get watched(): WorkerPresence {
+    return this.#reach.watched;
   }
 
   /** Whether the last of its sessions has left. */
@@ -112,7 +100,7 @@ export class Connection {
 
   /** False: the broker did not respond to the last request, or the connection has ended. */
   get up(): boolean {
-    return !(this.#down || this.#stopping);
+    return !(this.#reach.isDown || this.#stopping);
   }
 
   /** Adds a session. False: the connection has ended. */
@@ -164,7 +152,7 @@ export class Connection {
   #delivered(error: LibraryError | null, { topic, partition, offset, opaque }: DeliveryReport): void {
     // Without an offset, librdkafka takes it for delivered because a later record was; the broker may have refused it.
     const isStored = !error && offset >= 0;
-    if (isStored && topic === this.#actions) this.watched.delivered(partition, offset);
+    if (isStored && topic === this.#topics.actions) this.watched.delivered(partition, offset);
     this.#outbox.delivered(error, opaque as Outgoing, isStored);
   }
 
@@ -181,14 +169,13 @@ export class Connection {
           this.#entries.clear();
           continue;
         }
-        const problem = error instanceof Error ? error.message : String(error);
-        const why = this.#complaint === "" ? problem : `${problem} (${this.#complaint})`;
+        const why = this.#reach.reasonOf(error);
         if (said === "") this.#warn(`decisions cannot be read: ${why}`);
         said = why;
         this.#loaded = false;
         this.#entries.clear();
         for (const { receiver } of this.#members.values()) receiver.unloaded();
-        this.#down = !isLost(error);
+        this.#reach.isDown = !isLost(error);
         this.#outbox.failed();
         await this.#pause(RETRY_MS);
       }
@@ -197,7 +184,7 @@ export class Connection {
 
   async #connect(): Promise<void> {
     try {
-      await connected(this.#producer, this.#actions);
+      await connected(this.#producer, this.#topics.actions);
     } catch (error) {
       this.#producer = this.#newProducer(); // a producer that failed to connect is not used again
       throw error;
@@ -208,13 +195,8 @@ export class Connection {
 
   /** Sends to the topics that are read if they are in use. Throws Moved if others are. */
   #follow(): void {
-    if (this.#follows) return;
-    const prefix = prefixInUse(this.#entries.get(SETS_KEY)) ?? this.#prefix;
-    if (prefix !== this.#prefix) {
-      this.#prefix = prefix;
-      throw new Moved();
-    }
-    this.#follows = true;
+    if (this.#topics.areKnown) return;
+    this.#topics.follow(this.#entries.get(SETS_KEY));
     this.#outbox.connected();
   }
 
@@ -225,7 +207,7 @@ export class Connection {
     let consuming: Promise<void> | undefined;
     try {
       consumer.on("event.error", (error) => this.#onError(error));
-      await connected(consumer, this.#control);
+      await connected(consumer, this.#topics.control);
       let fail: (why: unknown) => void = () => {};
       const failed = new Promise<never>((_, reject) => (fail = reject));
       failed.catch(() => {}); // it is awaited below
@@ -234,9 +216,9 @@ export class Connection {
       consumer.assign(await this.#places(reading));
       if (this.#stopping) return;
       this.#reading = reading;
-      this.#down = this.#suspect = false;
+      this.#reach.restored();
       begun();
-      await this.#look();
+      await this.#reach.look(this.#producer);
       if (reading.unread.size === 0) this.#allLoaded();
       timer = setInterval(() => void this.#tick(), TICK_MS);
       consumer.setDefaultConsumeTimeout(CONSUME_MS);
@@ -265,17 +247,17 @@ export class Connection {
 
   /** Returns the initial positions: the control topic's beginning, the ends of the sessions' partitions. */
   async #places(reading: Reading): Promise<Place[]> {
-    const control = await somePartitionsOf(this.#producer, this.#control);
-    this.#count = await somePartitionsOf(this.#producer, this.#interventions);
+    const control = await somePartitionsOf(this.#producer, this.#topics.control);
+    this.#count = await somePartitionsOf(this.#producer, this.#topics.interventions);
     const mine = new Set([...this.#members.values()].map(({ sessionId }) => partitionOf(sessionId, this.#count)));
     this.#partitionsRead.clear();
     for (const partition of mine) this.#partitionsRead.set(partition, false);
     this.#joined = [];
     this.#controlNext.clear();
-    const places = await Promise.all([...mine].map((one) => endOf(reading.consumer, this.#interventions, one)));
+    const places = await Promise.all([...mine].map((one) => endOf(reading.consumer, this.#topics.interventions, one)));
     for (let partition = 0; partition < control; partition++) {
-      const [first, end] = await endsOf(reading.consumer, this.#control, partition);
-      places.push({ topic: this.#control, partition, offset: first });
+      const [first, end] = await endsOf(reading.consumer, this.#topics.control, partition);
+      places.push({ topic: this.#topics.control, partition, offset: first });
       this.#controlNext.set(partition, first);
       if (end > first) reading.unread.add(partition);
     }
@@ -289,9 +271,8 @@ export class Connection {
     if (reading === undefined || this.#isTicking) return;
     this.#isTicking = true;
     try {
-      if (this.#suspect) await this.#probe();
-      if (!this.#down && performance.now() - this.#lookedMs > LOOK_EVERY_MS) await this.#look();
-      if (!this.#down && this.#follows) this.#outbox.catchUp();
+      await this.#reach.ask(this.#producer);
+      if (!this.#reach.isDown && this.#topics.areKnown) this.#outbox.catchUp();
       await this.#takeJoined(reading);
       this.#tellWhoJoined(reading);
     } catch (error) {
@@ -306,14 +287,14 @@ export class Connection {
     this.#joined = [];
     const fresh = [...this.#partitionsRead].filter(([, isRead]) => !isRead).map(([partition]) => partition);
     if (fresh.length > 0) {
-      const places = await Promise.all(fresh.map((one) => endOf(reading.consumer, this.#interventions, one)));
+      const places = await Promise.all(fresh.map((one) => endOf(reading.consumer, this.#topics.interventions, one)));
       reading.consumer.incrementalAssign(places);
       for (const partition of fresh) this.#partitionsRead.set(partition, true);
     }
     if (members.length === 0) return;
     const ends = new Map<number, number>();
     for (const partition of this.#controlNext.keys()) {
-      ends.set(partition, (await endsOf(reading.consumer, this.#control, partition))[1]);
+      ends.set(partition, (await endsOf(reading.consumer, this.#topics.control, partition))[1]);
     }
     reading.joined.push({ members, ends });
   }
@@ -329,7 +310,7 @@ export class Connection {
   }
 
   #atEnd(reading: Reading, end: { topic: string; partition: number; offset: number }): void {
-    if (end.topic !== this.#control) return;
+    if (end.topic !== this.#topics.control) return;
     this.#controlNext.set(end.partition, end.offset);
     if (reading.unread.delete(end.partition) && reading.unread.size === 0) this.#allLoaded();
     this.#tellWhoJoined(reading);
@@ -356,7 +337,7 @@ export class Connection {
   #deliver(reading: Reading, message: Message): void {
     const record = rawOf(message);
     const key = record.key?.toString() ?? "";
-    if (message.topic === this.#control) {
+    if (message.topic === this.#topics.control) {
       const sealed = this.#sealed;
       this.#takeEntry(key, sealed === undefined ? record.value : sealed.entry(key, record, this.#entries.get(key)));
       this.#controlNext.set(message.partition, message.offset + 1);
@@ -385,34 +366,7 @@ export class Connection {
   }
 
   #onError(error: LibraryError): void {
-    this.#complaint = error.message;
-    if (!isAway(error)) return;
-    this.#suspect = true;
-    void this.#tick();
-  }
-
-  /** Requests metadata: the library reports when a connection ends, not when it is restored. */
-  async #probe(): Promise<void> {
-    try {
-      await partitionsOf(this.#producer, this.#control, true);
-    } catch (error) {
-      if (!this.#down) this.#warn(`the broker is unavailable: ${error instanceof Error ? error.message : String(error)}`);
-      this.#down = true;
-      return;
-    }
-    this.#down = this.#suspect = false;
-  }
-
-  /** Checks that the topic of actions exists, with the same number of partitions. */
-  async #look(): Promise<void> {
-    this.#lookedMs = performance.now();
-    try {
-      const count = await partitionsOf(this.#producer, this.#actions);
-      if (this.#follows || count === 0) this.watched.looked(count); // an older set has fewer
-      if (count === 0) this.#warn(GONE);
-    } catch {
-      this.#suspect = true;
-    }
+    if (this.#reach.complained(error)) void this.#tick();
   }
 
   /** Makes an error in a callback of the library end the reading, not the process. */

@@ -18,3 +18,45 @@ export function prefixInUse(value: Buffer | undefined): string | undefined {
 
 /** Ends a reading: others than the topics that are read are in use. */
 export class Moved extends Error {}
+
+/** The names of the topics in use, as far as the entries that have been read tell. */
+export class Topics {
+  #prefix: string;
+  #areKnown = false;
+
+  constructor(private readonly configured: string) {
+    this.#prefix = configured;
+  }
+
+  /** Whether these are known to be the ones in use; nothing is sent before. */
+  get areKnown(): boolean {
+    return this.#areKnown;
+  }
+
+  get control(): string {
+    return `${this.#prefix}control`;
+  }
+
+  get interventions(): string {
+    return `${this.#prefix}interventions`;
+  }
+
+  get actions(): string {
+    return `${this.#prefix}actions`;
+  }
+
+  /** Returns the name in use of a topic that has the settings' prefix. */
+  inUse(topic: string): string {
+    return topic.replace(this.configured, () => this.#prefix);
+  }
+
+  /** Takes the value of the entry that names the sets. Throws Moved if topics other than those read are in use. */
+  follow(value: Buffer | undefined): void {
+    const prefix = prefixInUse(value) ?? this.#prefix;
+    if (prefix !== this.#prefix) {
+      this.#prefix = prefix;
+      throw new Moved();
+    }
+    this.#areKnown = true;
+  }
+}
