@@ -20,7 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented there; its stubs miss it
     AdminClient,
     ConfigResource,
@@ -102,7 +102,8 @@ def wait_for_leaders(admin: AdminClient, places: Sequence[TopicPartition], *, sy
             answer.result()
 
     try:
-        answered(ask, within_s=_VISIBLE_WITHIN_S, system=system)
+        # _NOENT: no partition has a leader yet
+        answered(ask, within_s=_VISIBLE_WITHIN_S, also=frozenset({KafkaError._NOENT}), system=system)
     except KafkaException as failed:
         raise NotGrown(
             f"topics: expected every partition to answer within {_VISIBLE_WITHIN_S:g} s, got {failed}"
