@@ -29,6 +29,7 @@ from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.signals import FLEET_ID, Signal, SignalKind, SignalScope
 from haltline.streams.engine.effective_rules import EffectiveRules
 from haltline.streams.engine.log_position import Failure, LogPosition, is_first, is_new
+from haltline.streams.engine.memories import looked_at, opened
 from haltline.streams.engine.session_state import Memory
 from haltline.streams.engine.signals import Signaller
 
@@ -193,7 +194,7 @@ class CrossSessionCore:
     @staticmethod
     def retain_when_idle(state: ScopeState) -> bool:
         """Return whether an idle scope is kept: it has a control in force, a killed session, or a baseline."""
-        usual = state.detectors.get(_BASELINE)
+        usual = looked_at(state.detectors, _BASELINE)
         known = usual is not None and len(usual.sessions) > _FEW_SESSIONS
         return state.standing.stands is not None or bool(state.family.killed) or known
 
@@ -294,7 +295,7 @@ def _observe(watch: _Watch, state: ScopeState, signal: Signal) -> tuple[list[Fin
     failures: list[Failure] = []
     for pattern in watch.by_signal.get((signal.scope, signal.kind), ()):
         try:
-            memory = state.detectors.get(pattern.id)
+            memory = opened(state.detectors, pattern.id)
             if memory is None:
                 memory = state.detectors[pattern.id] = pattern.start()
             finding = pattern.observe(memory, signal)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from msgspec import Raw
+
 from haltline.detectors import build
 from haltline.detectors.cross_session.base import CrossSessionPattern
 from haltline.detectors.drift.goal_drift import GoalDrift
@@ -19,6 +21,7 @@ from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Override, Policy, Rule
 from haltline.streams.engine.effective_rules import EffectiveRules
 from haltline.streams.engine.log_position import Failure
+from haltline.streams.engine.memories import looked_at, opened
 
 _CACHED_WATCHES = 1024
 """The number of cached override combinations, with their detectors."""
@@ -53,6 +56,8 @@ class RuleSet:
                 memory = memories.get(detector_id)
                 if memory is None:
                     memory = memories[detector_id] = start()
+                elif type(memory) is Raw:
+                    memory = opened(memories, detector_id)
                 finding = observe(memory, act)
             except Exception as error:
                 failures.append(Failure(detector_id, error))
@@ -67,7 +72,8 @@ class RuleSet:
     def near(self, memories: dict[str, Any], kind: Kind) -> dict[str, float]:
         """Return how close each rule is to a finding, 0 to 1; distant rules are left out."""
         of_kind = self.dispatch.of_kind(kind)
-        near = {d.id: round(d.near(memories[d.id]), 3) for d in of_kind if d.id in memories}
+        known = ((d, memory) for d in of_kind if (memory := looked_at(memories, d.id)) is not None)
+        near = {d.id: round(d.near(memory), 3) for d, memory in known}
         return {name: value for name, value in near.items() if value > 0}
 
 

@@ -13,11 +13,10 @@ import msgspec
 import orjson
 import zstandard
 
-from haltline.detectors import ALL
-from haltline.detectors.cross_session import ACROSS
 from haltline.detectors.features.novelty import template_of
 from haltline.streams.engine.core import SessionState
 from haltline.streams.engine.cross_session import ScopeState
+from haltline.streams.engine.memories import KINDS
 
 VERSION: Final = 2
 _VERSION_1: Final = 1
@@ -64,9 +63,6 @@ class _Zstandard(threading.local):
 _zstandard: Final = _Zstandard()
 _pack: Final = msgspec.msgpack.Encoder().encode
 _UNPACK: Final[dict[type, Any]] = {kind: msgspec.msgpack.Decoder(kind).decode for kind in (SessionState, ScopeState)}
-_KINDS: Final[dict[str, type]] = {d.id: type(d().start()) for d in (*ALL, *ACROSS)}
-_MEMORIES: Final[dict[str, Any]] = {name: msgspec.msgpack.Decoder(kind).decode for name, kind in _KINDS.items()}
-"""Decoders of detectors' states, by id. Within the whole state each stays encoded until its detector is known."""
 _CHECKSUMS: Final = ("calls", "exact_calls", "pairs", "results", "beginnings")
 _unpack_any: Final = msgspec.msgpack.Decoder().decode
 
@@ -104,7 +100,8 @@ def encode(state: State) -> bytes:
 def decode(data: bytes) -> SessionState:
     """Return the state that `encode` of this release or an older one wrote.
 
-    The state of a detector that no longer exists is kept unchanged, for a release that has it.
+    Detectors' memories stay encoded until they are needed (`memories.opened`): that of a detector that no longer exists
+    is kept unchanged, for a release that has it.
 
     Raises:
         UnreadableState: the bytes are something else; says what.
@@ -131,6 +128,8 @@ def shown(state: State) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, msgspec.Raw):
+        return _unpack_any(value)
     return value.hex() if isinstance(value, bytes) else msgspec.structs.asdict(value)
 
 
@@ -157,9 +156,8 @@ def _unpacked(kind: type[_S], packed: bytes) -> _S:
     if not 0 < (size := zstandard.frame_content_size(packed)) <= _MAX_BYTES:
         raise ValueError(f"expected a compressed state of at most {_MAX_BYTES} bytes, got one of {size}")
     state: _S = _UNPACK[kind](_zstandard.decompress(packed))
-    memories = state.detectors
-    for name, memory in memories.items():
-        memories[name] = _MEMORIES.get(name, _unpack_any)(memory)
+    for name, memory in state.detectors.items():
+        state.detectors[name] = memory.copy()  # otherwise the whole of `packed` would stay in memory
     return state
 
 
@@ -177,6 +175,6 @@ def _of_version_1(kind: type[_S], fields: dict[str, Any]) -> _S:
     memories = fields.pop("detectors", {})
     state: _S = msgspec.convert(fields, kind, str_keys=True)
     for name, memory in memories.items():
-        known = _KINDS.get(name)
+        known = KINDS.get(name)
         state.detectors[name] = memory if known is None else msgspec.convert(memory, known, str_keys=True)
     return state

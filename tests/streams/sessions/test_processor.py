@@ -6,12 +6,14 @@ import orjson
 import pytest
 
 from haltline.detectors.features.novelty import checksums
+from haltline.schemas import wire
 from haltline.schemas.control import CommandKind
 from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.partitioner import partition_of
 from haltline.streams.engine.core import Core, SessionState
 from haltline.streams.engine.cross_session import ScopeState
+from haltline.streams.engine.memories import opened
 from haltline.streams.kafka.log_record import LogRecord
 from haltline.streams.kafka.topic_sets import ORIGIN
 from haltline.streams.policy.source import Refusal
@@ -247,9 +249,10 @@ def test_releases_see_each_other_s_versions_and_keep_what_they_do_not_know() -> 
     first, second = (state_codec.decode(file.read_bytes()) for file in (GOLDEN / "state_v1.json", FULL))
     for written in (first, second):
         assert written.detectors.pop("context_thrash")  # a rule that is gone: kept as it was written
+        assert all(opened(written.detectors, name) is not None for name in written.detectors)
     assert first == second
     later = SessionState("s1", detectors={"of_tomorrow": {"count": 3}})
-    assert state_codec.decode(state_codec.encode(later)) == later
+    assert state_codec.shown(state_codec.decode(state_codec.encode(later))) == state_codec.shown(later)
     with pytest.raises(CorruptState, match="state version: expected 2 or less, got 3") as raised:
         state_codec.decode(b'{"v": 3, "session_id": "s1"}')
     assert not isinstance(raised.value, UnreadableState), "it is not taken for damage"
@@ -271,12 +274,20 @@ WRITTEN = state_codec.encode(SessionState("s1"))
         "other bytes": WRITTEN[:60] + b"AAAA" + WRITTEN[64:],
         "nothing compressed": b'{"due_ms":0,"v":2,"state":""}',
         "of an agent": state_codec.encode(ScopeState("agent", "a1")),
-        "a detector's other shape": state_codec.encode(SessionState("s1", detectors={"budget": {"used": 1}})),
     },
 )
 def test_what_is_no_state_cannot_be_read_and_it_says_so(data: bytes) -> None:
     with pytest.raises(UnreadableState, match=r"expected a state|state version"):
         state_codec.decode(data)
+
+
+def test_a_detector_whose_memory_has_another_shape_is_told_and_starts_again_and_others_go_on() -> None:
+    state = state_codec.decode(state_codec.encode(SessionState("s1", detectors={"budget": {"used": 1}})))
+    core = Core()
+    first, second = (core.on_event(state, wire.decode_event(delete(n, session="s1"))) for n in (0, 1))
+    assert [failure.detector for failure in first.failures] == ["budget"]
+    assert not second.failures
+    assert state_codec.decode(state_codec.encode(state)).events == 2
 
 
 def test_the_last_word_on_a_session_counts_and_partitions_come_with_what_is_due_in_them_and_go_with_it() -> None:

@@ -1,0 +1,37 @@
+"""The detectors' memories in a state: one that was read stays encoded until its detector needs it."""
+
+from contextlib import suppress
+from typing import Any, Final
+
+from msgspec import MsgspecError, Raw, msgpack
+
+from haltline.detectors import ALL
+from haltline.detectors.cross_session import ACROSS
+
+KINDS: Final[dict[str, type]] = {d.id: type(d().start()) for d in (*ALL, *ACROSS)}
+"""The class of each built-in detector's memory. Other packages' detectors read plain values."""
+_DECODE: Final[dict[str, Any]] = {name: msgpack.Decoder(kind).decode for name, kind in KINDS.items()}
+_decode_any: Final = msgpack.Decoder().decode
+
+
+def opened(memories: dict[str, Any], name: str) -> Any:
+    """Return the memory of this detector, decoded; None if it has none.
+
+    Raises:
+        msgspec.MsgspecError: it has another shape. It is removed, so that the detector starts again.
+
+    """
+    memory = memories.get(name)
+    if type(memory) is Raw:
+        try:
+            memory = memories[name] = _DECODE.get(name, _decode_any)(memory)
+        except MsgspecError:
+            del memories[name]
+            raise
+    return memory
+
+
+def looked_at(memories: dict[str, Any], name: str) -> Any:
+    """Return the memory like `opened`; None if it has another shape."""
+    with suppress(MsgspecError):
+        return opened(memories, name)
