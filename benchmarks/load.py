@@ -46,6 +46,8 @@ class Load:
     await_verdicts: bool = False
     """Whether the agent's side waits for a verdict on every proposal."""
     prefix: str = "sess"
+    first: int = 0
+    """The number of the first session in the names."""
 
     def __post_init__(self) -> None:
         if not 0 < self.sessions <= self.events:
@@ -81,7 +83,7 @@ class _Session:
 def generate(load: Load) -> Iterator[Sent]:
     """Yield the events in order; event times never decrease."""
     rng = random.Random(load.seed)
-    active = [_session(load, rng, number) for number in range(load.sessions)]
+    active = [_session(load, rng, load.first + number) for number in range(load.sessions)]
     step_ms = load.seconds_between * 1000 / load.sessions
     for number in range(load.events):
         time_ms = load.start_ms + int(number * step_ms)

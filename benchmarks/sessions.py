@@ -33,6 +33,7 @@ from haltline.streams.sessions import state_codec
 
 _EVENTS = 20_000
 _WITHIN_S = 900.0
+PREFIX = "live"
 _CHECKPOINTS = "haltline_checkpoint_duration_seconds"
 
 
@@ -63,14 +64,14 @@ class Measured:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return the exit code: 0."""
     args = _options().parse_args(arguments)
-    states = _recorded(args.files or default_files())
+    states = recorded(args.files or default_files())
     with started("sessions") as (cluster, children, _):
         measured = _measure(cluster, children, states, args.sessions, args.compression)
     print(orjson.dumps(asdict(measured) | {"machine": machine()}, option=orjson.OPT_INDENT_2).decode())
     return 0
 
 
-def _recorded(files: Sequence[Path]) -> list[SessionState]:
+def recorded(files: Sequence[Path]) -> list[SessionState]:
     """The final states of recorded sessions."""
     core, states = Core(), []
     for known in read(files):
@@ -94,7 +95,7 @@ def _measure(
     cluster.make_topics(topics, changelog)
     empty_start_s, worker = _start(cluster, children, topics, group, "empty")
     processes.stop(worker)
-    sizes = _fill(cluster, changelog, states, sessions, compression)
+    sizes = fill(cluster, changelog, states, sessions, compression)
     port = free_port()
     start_s, worker = _start(cluster, children, topics, group, "again", ["--metrics-port", str(port)])
     cpu_s, ready_rss = processes.cpu_s(worker.pid), processes.rss_bytes(worker.pid)
@@ -134,7 +135,7 @@ def _start(  # noqa: PLR0917 - the parameters that all benchmarks share
     return time.perf_counter() - began, worker
 
 
-def _fill(
+def fill(
     cluster: Cluster, changelog: str, states: Sequence[SessionState], sessions: int, compression: str
 ) -> list[int]:
     """Write states under new names, like a worker; return their sizes in bytes."""
@@ -143,17 +144,18 @@ def _fill(
     sizes: list[int] = []
     shuffled = random.Random(1).sample(states, len(states))
     for number in range(sessions):
-        state = replace(shuffled[number % len(states)], session_id=_name(number))
+        state = replace(shuffled[number % len(states)], session_id=name_of(number))
         value = state_codec.encode(state)
         sizes.append(len(value))
-        partition = partition_of(_name(number), PARTITIONS)
-        sender.send(_name(number), value, partition=partition, headers=headers[partition])
+        partition = partition_of(name_of(number), PARTITIONS)
+        sender.send(name_of(number), value, partition=partition, headers=headers[partition])
     sender.finish()
     return sizes
 
 
-def _name(number: int) -> str:
-    return f"live-{number:07d}"
+def name_of(number: int) -> str:
+    """Return the name that `benchmarks.load` gives the session with this number, with this prefix and seed 1."""
+    return f"{PREFIX}-1-{number:07d}"
 
 
 def _headers(cluster: Cluster, changelog: str) -> Mapping[int, list[tuple[str, str | bytes | None]]]:
@@ -180,7 +182,7 @@ def _touch(cluster: Cluster, topics: Topics, sessions: int) -> None:
         event = ActionEvent(
             event_id=f"touch-{number}",
             kind=Kind.PROPOSED,
-            session_id=_name(number),
+            session_id=name_of(number),
             time=time.time_ns() // 1_000_000,
             action="read_file",
             call_id=f"touch-{number}",
