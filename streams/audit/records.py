@@ -1,13 +1,12 @@
-"""Intervention records and their statistics, made of decisions and their outcomes. Pure."""
+"""Intervention records, made of decisions and their outcomes. Pure."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-from haltline.interventions.vocabularies.agent_sentinel import prevented_usd, record_of
+from haltline.interventions.vocabularies.agent_sentinel import record_of
 from haltline.schemas.decisions import ApprovalState, Decision
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RiskLevel
+from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome
 
 _RESOLUTIONS: Final[Mapping[ApprovalState, RecordOutcome]] = {
     ApprovalState.APPROVED: RecordOutcome.APPROVED_AFTER_REVIEW,
@@ -48,15 +47,3 @@ def records_of(
             context = record.context if state is None else {**record.context, "approval": state.value}
             records.append(record.model_copy(update={"context": context}))
     return records
-
-
-def statistics(records: Sequence[InterventionRecord]) -> dict[str, Any]:
-    """Return counts and sums over records, by the names of Agent Sentinel's `/interventions/stats`."""
-    blocked = [record for record in records if record.outcome is RecordOutcome.BLOCKED]
-    return {
-        "total_interventions": len(records),
-        "by_type": Counter(record.type.value for record in records),
-        "by_outcome": Counter(record.outcome.value for record in records),
-        "cost_prevented_usd": prevented_usd(records),
-        "high_risk_blocks": sum(record.risk_level in (RiskLevel.HIGH, RiskLevel.CRITICAL) for record in blocked),
-    }

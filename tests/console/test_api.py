@@ -8,8 +8,9 @@ from fastapi.testclient import TestClient
 from haltline.console.access.keys import Role
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision, ScopeKind
-from haltline.streams.audit.records import records_of, statistics
+from haltline.streams.audit.records import records_of
 from tests.builders import at, cases
+from tests.console.counted_records import statistics
 from tests.console.serving import LOOP, bearer, tell
 from tests.console.topics import messages_of
 from tests.streams.engine.test_groups import delete, event, spends

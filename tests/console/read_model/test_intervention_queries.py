@@ -17,7 +17,7 @@ from haltline.console.read_model.intervention_rows import intervention_row
 from haltline.console.read_model.store import open_store
 from haltline.console.read_model.tallies import MS_PER_DAY, hide, put_interventions
 from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
-from haltline.streams.audit.records import statistics
+from tests.console.counted_records import statistics
 from tests.console.databases import database
 
 FIRST_MS = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
