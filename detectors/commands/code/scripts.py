@@ -55,7 +55,7 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 _SQL_LINE = re.compile(r"^[ \t]*(?:\w+\s*=\s*)?%sql\s+(?P<statement>[^\n]+)$", re.MULTILINE)
-_SHELLS = frozenset(("bash", "sh", "script", "cmd", "powershell", "system", "sx"))
+_SHELL_MAGICS = frozenset(("bash", "sh", "script", "cmd", "powershell", "system", "sx"))
 
 
 def calls(invocation: Invocation, work: StepBudget | None = None) -> list[Call]:
@@ -97,7 +97,7 @@ def parts_of_cell(text: str) -> tuple[list[str], list[str], str]:
     if "%" not in text and "!" not in text:
         return [], [], text
     cell = _CELL.match(text)
-    if cell is not None and cell["magic"] in _SHELLS:
+    if cell is not None and cell["magic"] in _SHELL_MAGICS:
         return [cell["body"]], [], ""
     if cell is not None and "sql" in cell["magic"]:
         return [], [cell["body"]], ""
