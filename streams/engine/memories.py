@@ -21,17 +21,21 @@ def opened(memories: dict[str, Any], name: str) -> Any:
         msgspec.MsgspecError: it has another shape. It is removed, so that the detector starts again.
 
     """
-    memory = memories.get(name)
-    if type(memory) is Raw:
-        try:
-            memory = memories[name] = _DECODE.get(name, _decode_any)(memory)
-        except MsgspecError:
-            del memories[name]
-            raise
-    return memory
+    try:
+        return _decoded(memories, name)
+    except MsgspecError:
+        del memories[name]
+        raise
 
 
 def looked_at(memories: dict[str, Any], name: str) -> Any:
-    """Return the memory like `opened`; None if it has another shape."""
+    """Return the memory like `opened`; None if it has another shape, which is left for `opened` to report."""
     with suppress(MsgspecError):
-        return opened(memories, name)
+        return _decoded(memories, name)
+
+
+def _decoded(memories: dict[str, Any], name: str) -> Any:
+    memory = memories.get(name)
+    if type(memory) is Raw:
+        memory = memories[name] = _DECODE.get(name, _decode_any)(memory)
+    return memory

@@ -142,14 +142,7 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
         producer, marker = self.producer(), Claim(b"")
         offsets: dict[tuple[str, int], int] = {}
         for span in self.spans:
-            producer.send(
-                span.topic,
-                key=marker.key,
-                value=None,
-                headers=marker.headers,
-                partition=span.partition,
-                on_offset=partial(offsets.__setitem__, (span.topic, span.partition)),
-            )
+            _send(producer, span, marker, partial(offsets.__setitem__, (span.topic, span.partition)))
         producer.close(_CONFIRM_WITHIN_S)
         return offsets
 
@@ -184,14 +177,7 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
         part, claim = reading.states, Claim(self._system.random_bytes(ID_BYTES))
         part.expect(claim)
         offsets: list[int] = []
-        producer.send(
-            span.topic,
-            key=claim.key,
-            value=None,
-            headers=claim.headers,
-            partition=span.partition,
-            on_offset=offsets.append,
-        )
+        _send(producer, span, claim, offsets.append)
         producer.flush(_CONFIRM_WITHIN_S)
         for record in self._records(span._replace(begin=part.position, end=offsets[0] + 1)):
             reading.take(record)
@@ -212,3 +198,14 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
 
     def __exit__(self, *_: object) -> None:
         self._consumer.close()
+
+
+def _send(producer: ConfirmedProducer, span: Span, claim: Claim, on_offset: Callable[[int], None]) -> None:
+    producer.send(
+        span.topic,
+        key=claim.key,
+        value=None,
+        headers=claim.headers,
+        partition=span.partition,
+        on_offset=on_offset,
+    )

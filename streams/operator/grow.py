@@ -205,9 +205,8 @@ class Growing:
                 except KafkaException as refused:
                     raise NotGrown(f"topic {name}: expected the cluster to create it, got {refused}") from refused
         places = [TopicPartition(name, number) for name in names.values() for number in range(self._partitions)]
-        wait_for_leaders(
-            self._admin, places, system=self._system
-        )  # an earlier run may have ended just after it had created them
+        # Also of topics that were there: an earlier run may have ended just after it had created them.
+        wait_for_leaders(self._admin, places, system=self._system)
 
     def _settings(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return the settings of topics that differ from the cluster's defaults, with room for a header more."""

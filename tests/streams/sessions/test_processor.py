@@ -13,7 +13,7 @@ from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.partitioner import partition_of
 from haltline.streams.engine.core import Core, SessionState
 from haltline.streams.engine.cross_session import ScopeState
-from haltline.streams.engine.memories import opened
+from haltline.streams.engine.memories import looked_at, opened
 from haltline.streams.kafka.log_record import LogRecord
 from haltline.streams.kafka.topic_sets import ORIGIN
 from haltline.streams.policy.source import Refusal
@@ -283,6 +283,7 @@ def test_what_is_no_state_cannot_be_read_and_it_says_so(data: bytes) -> None:
 
 def test_a_detector_whose_memory_has_another_shape_is_told_and_starts_again_and_others_go_on() -> None:
     state = state_codec.decode(state_codec.encode(SessionState("s1", detectors={"budget": {"used": 1}})))
+    assert looked_at(state.detectors, "budget") is None  # it is still there for the report
     core = Core()
     first, second = (core.on_event(state, wire.decode_event(delete(n, session="s1"))) for n in (0, 1))
     assert [failure.detector for failure in first.failures] == ["budget"]
