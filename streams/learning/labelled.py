@@ -152,7 +152,8 @@ def too_few(lessons: Iterable[Lesson]) -> str | None:
         f"({of[Word.CONFIRMED]} confirmed, {of[Word.MISSED]} missed) and {sound} "
         f"({of[Word.FALSE_ALARM]} false alarms, {of[Word.SOLVED]} solved in recordings). To label: haltline label "
         "DECISION confirmed|false_alarm --by NAME --reason TEXT; haltline missed SESSION --rule stagnation --by NAME "
-        "--reason TEXT. `haltline audit interventions` lists decisions"
+        '--reason TEXT. To list decisions: haltline audit query "SELECT decision_id, session_id, detector, reason FROM '
+        "audit WHERE kind = 'decision'\""
     )
 
 
