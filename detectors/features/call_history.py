@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from enum import StrEnum
 
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field, msgpack
 
 from haltline.detectors.features.call import Again, Known
 from haltline.detectors.features.call_changes import CHANGING
@@ -85,11 +85,18 @@ class Sort(StrEnum):
     """A tool with unknown effects: it may step through something."""
 
 
+_pack = msgpack.Encoder().encode
+_entries = msgpack.Decoder(dict[str, Raw]).decode
+_entry = msgpack.Decoder(tuple[str, int, int, int, str, int, str]).decode
+_NONE = Raw(_pack({}))
+
+
 class CallHistory(Struct, omit_defaults=True):
     """The calls of one session. Plain JSON values: part of its state."""
 
-    once: dict[str, list[int | str]] = field(default_factory=dict)
-    """By fingerprint, for calls made once: `[result, done, time_ms, index, event_id, offset, variant]`."""
+    once: Raw = _NONE
+    """By fingerprint, for calls made once: `[result, done, time_ms, index, event_id, offset, variant]`. Encoded: few of
+    them are read again, and each object costs time when the state is written."""
     calls: dict[str, Known] = field(default_factory=dict)
     """By fingerprint, for repeated calls."""
     trail: list[str] = field(default_factory=list)
@@ -111,13 +118,8 @@ class CallHistory(Struct, omit_defaults=True):
         if counted_already or (act.failed and _is_nothing(act)):
             return None
         fingerprint, _, variant = act.fingerprint.partition(".")
-        known = self.calls.get(fingerprint)
-        if known is None:
-            once = self.once.get(fingerprint)
-            if once is None or self._is_nameless(act):
-                return None
-            known = Known([str(once[0])], [[*once[2:6], FULL]], int(once[1]), str(once[6]))
-        if act.index <= known.done or self._is_nameless(act) or _is_of_one_turn(act, known):
+        known = self._known(fingerprint)
+        if known is None or act.index <= known.done or self._is_nameless(act) or _is_of_one_turn(act, known):
             return None
         if variant != known.variant and act.changes:
             return Again(known, False, AFTER_CHANGE, False, False, [_result(act)], CHANGE)
@@ -148,19 +150,14 @@ class CallHistory(Struct, omit_defaults=True):
         elif act.changes and not act.failed and sort_of(act) is not Sort.READ:
             mark = RECEIPT
         varies = not (stale or waits or blind) and quarters != AFTER_CHANGE and known.shape != ""
-        return Again(
-            known, stale, quarters, waits, blind, results, mark, varies and _same_shape(_shape(act), known.shape)
-        )
+        return Again(known, stale, quarters, waits, blind, results, mark, varies and _alike(_shape(act), known.shape))
 
     def rows(self, fingerprint: str) -> list[list[int | float | str]]:
         """The stored times that a call was made since its last new result."""
-        known = self.calls.get(fingerprint)
-        if known is not None:
-            return known.rows
-        once = self.once.get(fingerprint)
-        return [] if once is None else [[*once[2:6], FULL]]
+        known = self._known(fingerprint)
+        return [] if known is None else known.rows
 
-    def note(self, act: Observed, actions: int) -> None:
+    def note(self, act: Observed, actions: int) -> None:  # noqa: PLR0912 - one case after another
         """Record a call after the detectors saw it; `actions`: attempts of the session so far."""
         again = None
         if not act.is_result:
@@ -181,19 +178,20 @@ class CallHistory(Struct, omit_defaults=True):
         if again is not None:
             mark = self._again(act, again, actions)
             again.known.variant = variant
-            self.once.pop(fingerprint, None)
-            self.calls.pop(fingerprint, None)
+            if self.calls.pop(fingerprint, None) is None:
+                self._store_once(fingerprint, None)
             self.calls[fingerprint] = again.known
             if len(self.calls) > MAX_CALLS:
                 del self.calls[next(iter(self.calls))]
-        elif fingerprint in self.calls or fingerprint in self.once:
-            self._at_once(fingerprint, actions)
+        elif (known := self._known(fingerprint)) is not None:  # one of several identical calls made at the same time
+            known.done = max(known.done, actions)
+            if fingerprint not in self.calls:
+                self._store_once(fingerprint, known)
             return
         else:
             result = _result(act)
-            self.once[fingerprint] = [result, actions, act.time_ms, act.index, act.event.event_id, act.offset, variant]
-            if len(self.once) > MAX_ONCE:
-                del self.once[next(iter(self.once))]
+            row: list[int | float | str] = [act.time_ms, act.index, act.event.event_id, act.offset, FULL]
+            self._store_once(fingerprint, Known([result], [row], actions, variant))
             mark = self._learned(act, result)
         if act.waits:
             self.waited = max(self.waited, act.index)
@@ -207,15 +205,14 @@ class CallHistory(Struct, omit_defaults=True):
     def _reset(self) -> None:
         """Restart: without results, attempts had been counted."""
         self.resulted = True
-        self.once, self.calls, self.trail, self.points = {}, {}, [], 0
+        self.once, self.calls, self.trail, self.points = _NONE, {}, [], 0
 
     def _add_to_trail(self, fingerprint: str, mark: str) -> None:
         if mark in POINTS:
             self.points = min(MAX_POINTS, max(0, self.points + POINTS[mark]))
         trail = self.trail
         trail.append(fingerprint + mark)
-        if len(trail) > MAX_TRAIL:
-            del trail[0]
+        del trail[:-MAX_TRAIL]
 
     def _note_nameless(self, act: Observed, actions: int) -> None:
         """Record a result without an attempt: its tool may show that something was changed."""
@@ -246,14 +243,26 @@ class CallHistory(Struct, omit_defaults=True):
         del known.rows[:-MAX_ROWS]
         return again.mark
 
-    def _at_once(self, fingerprint: str, actions: int) -> None:
-        """Record another one of several identical calls made at the same time."""
+    def _known(self, fingerprint: str) -> Known | None:
         known = self.calls.get(fingerprint)
-        if known is not None:
-            known.done = max(known.done, actions)
+        if known is None and fingerprint.encode() in bytes(self.once):  # few are
+            entry = _entries(self.once).get(fingerprint)
+            if entry is not None:
+                once = _entry(entry)
+                known = Known([once[0]], [[*once[2:6], FULL]], once[1], once[6])
+        return known
+
+    def _store_once(self, fingerprint: str, known: Known | None) -> None:
+        """Store a call made once; None removes it."""
+        entries = _entries(self.once)
+        if known is None:
+            entries.pop(fingerprint, None)
         else:
-            once = self.once[fingerprint]
-            once[1] = max(int(once[1]), actions)
+            entry = (known.results[0], known.done, *known.rows[0][:QUARTERS], known.variant)
+            entries[fingerprint] = Raw(_pack(entry))
+            if len(entries) > MAX_ONCE:
+                del entries[next(iter(entries))]
+        self.once = Raw(_pack(entries))
 
     def _is_nameless(self, act: Observed) -> bool:
         """Return whether it is a result without an attempt, so that its call is unknown."""
@@ -376,10 +385,6 @@ def _shape(act: Observed) -> str:
 def _unless_random(long: re.Match[str]) -> str:
     """Mask a long word if it has digits and letters."""
     return "<random>" if _DIGIT.search(long[0]) and _LETTER.search(long[0]) else long[0]
-
-
-def _same_shape(one: str, other: str) -> bool:
-    return one != "" and _alike(one, other)
 
 
 def _is_spaced(act: Observed, known: Known) -> bool:

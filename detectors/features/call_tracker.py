@@ -152,7 +152,7 @@ class CallTracker(Struct, omit_defaults=True):
     def _remember(self, act: Observed) -> None:
         """Record a call and its result, as far as a rule needs it."""
         if not act.recalled:
-            if self.recall.trail or self.recall.once:
+            if self.recall.trail:
                 self.recall = CallHistory()  # a gap in the records would make an old call look repeated
         elif act.refused:
             self.recall.note_refused()

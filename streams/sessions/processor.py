@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 
+from msgspec import MsgspecError
+
 from haltline.detectors.features.observation import CallTracker
 from haltline.interventions.control.incidents import ACTS
 from haltline.interventions.control.kill_acknowledgement import ARM
@@ -48,6 +50,7 @@ _UNEXPECTED: tuple[type[Exception], ...] = (
     ArithmeticError,
     AttributeError,
     LookupError,
+    MsgspecError,
     RecursionError,
     TypeError,
     ValueError,

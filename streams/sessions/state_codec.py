@@ -162,6 +162,8 @@ def _unpacked(kind: type[_S], packed: bytes) -> _S:
     state: _S = _UNPACK[kind](_zstandard.decompress(packed))
     for name, memory in state.detectors.items():
         state.detectors[name] = memory.copy()  # otherwise the whole of `packed` would stay in memory
+    if isinstance(state, SessionState):
+        state.calls.recall.once = state.calls.recall.once.copy()
     return state
 
 
@@ -177,7 +179,10 @@ def _of_version_1(kind: type[_S], fields: dict[str, Any]) -> _S:
         templates = novelty.get("templates", {})
         novelty["templates"] = {int(line): template_of(*parts) for line, parts in templates.items()}
     memories = fields.pop("detectors", {})
+    once = msgspec.convert(fields.get("calls", {}).get("recall", {}).pop("once", {}), dict[str, list[int | str]])
     state: _S = msgspec.convert(fields, kind, str_keys=True)
+    if isinstance(state, SessionState):
+        state.calls.recall.once = msgspec.Raw(_pack(once))
     for name, memory in memories.items():
         known = KINDS.get(name)
         state.detectors[name] = memory if known is None else msgspec.convert(memory, known, str_keys=True)
