@@ -70,10 +70,10 @@ def _client(file: str | Client) -> Client:
     """The settings in a file of lines `name=value`; empty lines and lines that begin with # are ignored."""
     if isinstance(file, Client):  # typer also parses a default
         return file
-    from haltline.interventions.agent.settings import read_client_config
+    from haltline.interventions.agent.settings import read_named_values
 
     try:
-        settings = Client(read_client_config(Path(file)))
+        settings = Client(read_named_values(Path(file)))
     except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"{file}: expected a text file, got {error}") from error
     except ValueError as error:
