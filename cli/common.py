@@ -5,7 +5,7 @@ Every command imports this module, so it imports only what all of them need.
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from enum import IntEnum
 from functools import partial
@@ -154,6 +154,17 @@ def fail(error: object, code: Exit) -> NoReturn:
         error = f"{error.filename}: {error.strerror}"
     say_error(f"haltline: {error}")
     raise typer.Exit(code)
+
+
+class UsageErrors(AbstractContextManager[None, None]):
+    """Ends the command with exit code 2 at an error of these types."""
+
+    def __init__(self, *types: type[Exception]) -> None:
+        self._types = types
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, self._types):
+            fail(error, Exit.USAGE)
 
 
 def say_error(text: str) -> None:

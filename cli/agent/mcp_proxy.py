@@ -33,10 +33,7 @@ def mcp_proxy(
     port: Annotated[int, typer.Option(help="With --url: port to listen on; 0 takes a free one.")] = 8766,
     header_file: Annotated[
         Path | None,
-        typer.Option(
-            help="With --url: headers for the server, one `name: value` a line, such as its Authorization.",
-            metavar="FILE",
-        ),
+        typer.Option(help="With --url: headers, one `name: value` a line, such as Authorization.", metavar="FILE"),
     ] = None,
     max_sessions: Annotated[int, typer.Option(help="With --url: most sessions at a time.")] = 200,
 ) -> None:

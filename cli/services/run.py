@@ -29,6 +29,7 @@ from haltline.cli.common import (
     PolicyName,
     Prefix,
     RulesName,
+    UsageErrors,
     fail,
     option_of,
 )
@@ -95,7 +96,7 @@ def worker(
     _require_key(sealing_key)
     _require_free(metrics_host, metrics_port)
     topics, runs = current_topics(bootstrap, prefix, client=client_config), Runs(rules)
-    try:
+    with UsageErrors(ValueError):
         settings = WorkerSettings(
             bootstrap=bootstrap,
             # An operator's command, and signals of other sessions, must not wait behind a backlog of events.
@@ -112,8 +113,6 @@ def worker(
             metrics_port=metrics_port,
             client=client_config,
         )
-    except ValueError as error:
-        fail(error, Exit.USAGE)
     # Only the notifier needs notifications: a worker may lack the permission to read that topic.
     mine = [name for name in topics.all if name != topics.notifications]
     if runs is Runs.SHADOW:
@@ -135,12 +134,8 @@ def _require_key(file: Path | None) -> None:
         return
     from haltline.schemas.keys import load_private_key
 
-    try:
+    with UsageErrors(ValueError, OSError):
         load_private_key(file)
-    except ValueError as error:
-        fail(error, Exit.USAGE)
-    except OSError as error:
-        fail(f"{file}: {error.strerror or error}", Exit.USAGE)
 
 
 def _follow(
@@ -219,7 +214,7 @@ def audit(
     from haltline.streams.audit.settings import AuditSettings
     from haltline.streams.kafka.topic_sets import current_topics
 
-    try:
+    with UsageErrors(ValueError):
         settings = AuditSettings(
             bootstrap=bootstrap,
             topics=Topics(prefix),
@@ -240,8 +235,6 @@ def audit(
             metrics_host=metrics_host,
             metrics_port=metrics_port,
         )
-    except ValueError as error:
-        fail(error, Exit.USAGE)
     _require_free(metrics_host, metrics_port)
     # Fails at once if no broker answers.
     settings = replace(settings, topics=current_topics(bootstrap, prefix, client=client_config))
