@@ -4,6 +4,7 @@ import errno
 import logging
 import signal
 import socket
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -275,12 +276,9 @@ def require_topics(bootstrap: str, names: list[str], client: ClientConfig) -> No
     """Exit if the broker does not answer or a topic is missing."""
     from haltline.streams.kafka.log_reader import open_consumer, partitions_of
 
-    consumer = open_consumer(bootstrap, client=client)
-    try:
+    with closing(open_consumer(bootstrap, client=client)) as consumer:
         for name in names:
             partitions_of(consumer, name)
-    finally:
-        consumer.close()
 
 
 def register(app: typer.Typer) -> None:
