@@ -184,7 +184,7 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
         (["--url", "ftp://a/mcp"], "--url: expected http://HOST... or https://HOST..., got 'ftp://a/mcp'"),
         (["--url", "nowhere"], "--url: expected http://HOST... or https://HOST..., got 'nowhere'"),
         (["--url", "http://a/", "--header-file", "/no/such"], "No such file"),
-        (["--url", "http://a/", "--header-file", __file__], ":1: expected `name: value`, got a line without"),
+        (["--url", "http://a/", "--header-file", __file__], ":1: expected `name:value`, got a line without"),
     ],
 )
 def test_a_wrong_command_says_so(arguments: list[str], expected: str) -> None:
