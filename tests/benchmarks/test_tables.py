@@ -10,9 +10,7 @@ from benchmarks import __main__ as main_module
 from benchmarks.__main__ import main
 from benchmarks.reporting import tables
 from benchmarks.reporting.capacity import (
-    Demand,
-    Limits,
-    Prices,
+    Assumptions,
     checks,
     constants,
     memory_bytes,
@@ -62,21 +60,20 @@ def test_a_short_run_is_landed_beside_the_whole_one(tmp_path: Path, monkeypatch:
 
 
 KNOWN = constants(document())
-DEMAND = Demand()
 
 
 def test_partitions_keep_what_agents_read_in_bounds_and_a_plan_adds_up() -> None:
-    few = Demand(agents=100)
-    assert partitions_for(KNOWN, few, Limits(), workers=1) == 12
-    assert partitions_for(KNOWN, few, Limits(), workers=5) == 24
-    limits = Limits(read_by_agents_bytes_s=100e6)
-    partitions = partitions_for(KNOWN, DEMAND, limits, workers=4)
-    assert read_by_agents(KNOWN, DEMAND, partitions) <= 100e6
-    assert read_by_agents(KNOWN, DEMAND, partitions - 12) > 100e6
-    gateways = replace(DEMAND, sessions_per_process=DEMAND.agents // 2)
-    assert partitions_for(KNOWN, gateways, limits, workers=4) == 12
+    few = Assumptions(agents=100)
+    assert partitions_for(KNOWN, few, workers=1) == 12
+    assert partitions_for(KNOWN, few, workers=5) == 24
+    less_read = Assumptions(read_by_agents_bytes_s=100e6)
+    partitions = partitions_for(KNOWN, less_read, workers=4)
+    assert read_by_agents(KNOWN, less_read, partitions) <= 100e6
+    assert read_by_agents(KNOWN, less_read, partitions - 12) > 100e6
+    gateways = replace(less_read, sessions_per_process=less_read.agents // 2)
+    assert partitions_for(KNOWN, gateways, workers=4) == 12
     assert read_by_agents(KNOWN, gateways, 12) <= 100e6
-    found = plan(KNOWN, DEMAND, Prices(), Limits())
+    found = plan(KNOWN, Assumptions())
     assert (found.workers, found.sinks, found.partitions) == (2, 1, 1344)
     assert found.brokers == 14  # 1,344 partitions of 13 topics, three times, 4,000 on each
     assert found.rows_per_s == 15_000
