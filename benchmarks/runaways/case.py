@@ -47,17 +47,18 @@ class Family:
 
 @dataclass(frozen=True)
 class Case:
-    """Generated sessions, mostly one, and their ground truth."""
+    """Generated sessions, mostly one, and their ground truth.
+
+    The events are in the order of delivery: those of several sessions are interleaved. Operators' commands are given
+    before the first one. `began` is the id of the first event that is part of the runaway; None: there is none.
+    """
 
     family: Family
     seed: int
     pace: str
     events: tuple[ActionEvent, ...]
-    """In the order of delivery; those of several sessions are interleaved."""
     began: str | None = None
-    """Id of the first event that is part of the runaway; None: there is none."""
     commands: tuple[Command, ...] = ()
-    """Operators' commands, given before the first event."""
 
     @cached_property
     def step(self) -> dict[str, int]:
