@@ -22,6 +22,7 @@ from benchmarks.reporting.compare import Change, Verdict, compare
 from benchmarks.reporting.report import Document, load
 from benchmarks.throughput import BARE_DETECT, OURS
 from tests.benchmarks.results import PAIR, document, grown, rate
+from tests.builders import cases
 
 PAGE = "# Page\n\n<!-- measured:latency -->\nold\n<!-- /measured:latency -->\n\nafter\n"
 
@@ -124,18 +125,18 @@ def change(name: str, old: Document, new: Document) -> Change:
     return found
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "verdict"),
-    [
-        pytest.param(([30, 30], [100, 100]), ([30, 30], [100, 100]), Verdict.SAME, id="nothing changed"),
-        pytest.param(([30, 30], [100, 100]), ([36, 36], [100, 100]), Verdict.BETTER, id="faster beside the same peer"),
-        pytest.param(([30, 30], [100, 100]), ([24, 24], [100, 100]), Verdict.WORSE, id="slower beside the same peer"),
-        pytest.param(([30, 30], [100, 100]), ([15, 15], [50, 50]), Verdict.SAME, id="half as fast as is the peer"),
-        pytest.param(([30, 30], [100, 100]), ([30, 30], [60, 60]), Verdict.BETTER, id="as fast beside a slower peer"),
-        pytest.param(([30, 30], [100, 100]), ([29, 29], [100, 100]), Verdict.SAME, id="less than the least change"),
-        pytest.param(([20, 40], [100, 100]), ([24, 24], [100, 100]), Verdict.SAME, id="within the spread of rounds"),
-        pytest.param(([20, 40], [50, 100]), ([24, 24], [100, 100]), Verdict.WORSE, id="rounds that vary as the peer's"),
-    ],
+@cases(
+    "old, new, verdict",
+    {
+        "nothing changed": (([30, 30], [100, 100]), ([30, 30], [100, 100]), Verdict.SAME),
+        "faster beside the same peer": (([30, 30], [100, 100]), ([36, 36], [100, 100]), Verdict.BETTER),
+        "slower beside the same peer": (([30, 30], [100, 100]), ([24, 24], [100, 100]), Verdict.WORSE),
+        "half as fast as is the peer": (([30, 30], [100, 100]), ([15, 15], [50, 50]), Verdict.SAME),
+        "as fast beside a slower peer": (([30, 30], [100, 100]), ([30, 30], [60, 60]), Verdict.BETTER),
+        "less than the least change": (([30, 30], [100, 100]), ([29, 29], [100, 100]), Verdict.SAME),
+        "within the spread of rounds": (([20, 40], [100, 100]), ([24, 24], [100, 100]), Verdict.SAME),
+        "rounds that vary as the peer's": (([20, 40], [50, 100]), ([24, 24], [100, 100]), Verdict.WORSE),
+    },
 )
 def test_a_rate_is_compared_as_a_multiple_of_the_peers(
     old: tuple[list[float], list[float]], new: tuple[list[float], list[float]], verdict: Verdict
@@ -164,14 +165,14 @@ def with_pair(ours_us: list[float], **machine: str) -> Document:
     return made | {"machine": made["machine"] | machine}
 
 
-@pytest.mark.parametrize(
-    ("new", "verdict"),
-    [
-        pytest.param(with_pair([46.0, 47.0]), Verdict.SAME, id="within a fifth"),
-        pytest.param(with_pair([50.0, 51.0]), Verdict.WORSE, id="more than a fifth, on a loaded machine"),
-        pytest.param(with_pair([50.0, 51.0], python="3.99.1"), Verdict.NOT_JUDGED, id="another Python"),
-        pytest.param(with_pair([50.0, 51.0], cpu="another"), Verdict.NOT_JUDGED, id="another processor"),
-    ],
+@cases(
+    "new, verdict",
+    {
+        "within a fifth": (with_pair([46.0, 47.0]), Verdict.SAME),
+        "more than a fifth, on a loaded machine": (with_pair([50.0, 51.0]), Verdict.WORSE),
+        "another Python": (with_pair([50.0, 51.0], python="3.99.1"), Verdict.NOT_JUDGED),
+        "another processor": (with_pair([50.0, 51.0], cpu="another"), Verdict.NOT_JUDGED),
+    },
 )
 def test_what_is_measured_in_turns_is_judged_on_the_same_processor_and_python(new: Document, verdict: Verdict) -> None:
     assert change(f"{PAIR}: CPU us", with_pair([40.0, 41.0]), new).verdict is verdict

@@ -229,14 +229,14 @@ def test_other_operations_are_model_turns_whose_input_includes_what_came_from_th
     assert event.usage == Usage(input_tokens=300, output_tokens=64, cache_read_tokens=900)
 
 
-@pytest.mark.parametrize(
-    ("attributes", "status", "error"),
-    [
-        pytest.param({}, {"code": 2, "message": "asset still exists"}, "asset still exists", id="a status of error"),
-        pytest.param({}, {"code": "STATUS_CODE_ERROR"}, "error", id="a status by its name"),
-        pytest.param({"error.type": "timeout"}, None, "timeout", id="an error type and no status"),
-        pytest.param({"error.type": "E"}, {"code": 2, "message": "gone"}, "E: gone", id="an error type and a message"),
-    ],
+@cases(
+    "attributes, status, error",
+    {
+        "a status of error": ({}, {"code": 2, "message": "asset still exists"}, "asset still exists"),
+        "a status by its name": ({}, {"code": "STATUS_CODE_ERROR"}, "error"),
+        "an error type and no status": ({"error.type": "timeout"}, None, "timeout"),
+        "an error type and a message": ({"error.type": "E"}, {"code": 2, "message": "gone"}, "E: gone"),
+    },
 )
 def test_a_failed_span_is_an_error(attributes: dict[str, Any], status: Any, error: str) -> None:
     event = decode_event(span(TOOL | attributes, status=status), SPAN)
