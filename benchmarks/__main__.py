@@ -189,6 +189,7 @@ def options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--latency-seconds", type=float, default=12.0, help="time for each engine and rate (%(default)s)"
     )
+    parser.add_argument("--latency-workers", type=int, default=1, help="workers of latency runs (%(default)s)")
     parser.add_argument("--pieces", type=int, default=60, help="pieces of guarded calls (%(default)s)")
     parser.add_argument("--traces", type=Path, default=TRACES, metavar="DIR", help="recorded sessions, for the core")
     parser.add_argument("--core-rounds", type=int, default=2, help="rounds over the recorded sessions (%(default)s)")
