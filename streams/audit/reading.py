@@ -146,13 +146,13 @@ def _redacted(
     redaction: Redaction, records: Sequence[KafkaRecord]
 ) -> tuple[Sequence[KafkaRecord], dict[int, str | None]]:
     """Return the records as they are stored, and what was redacted in some of them."""
-    at_all = redaction.suspicious([record.value for record in records])
-    at_all.update(at for at, record in enumerate(records) if record.headers)
+    suspicious = redaction.suspicious([record.value for record in records])
+    at_all = suspicious.union(at for at, record in enumerate(records) if record.headers)
     if not at_all:
         return records, {}
     records, taken = list(records), {}
     for at in at_all:
-        value, headers, taken[at] = redaction.of(records[at].value, records[at].headers)
+        value, headers, taken[at] = redaction.of(records[at].value, records[at].headers, suspicious=at in suspicious)
         records[at] = records[at]._replace(value=value, headers=headers)
     return records, taken
 

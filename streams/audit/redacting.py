@@ -93,6 +93,8 @@ _CARD_ALONE: Final = (
 )
 # All that look like a card, for the first scan of many records: one pattern for cards and all the rest is too slow.
 _CARD_AT_FIRST: Final = r"[0-9](?:[ -]?[0-9]){13}"
+# Counts of 24 characters, with the other patterns in one pass, exceed the engine's limit of cached states.
+_COUNTED_AT_FIRST: Final = 18
 _AT_ONCE: Final = 16  # one in seventy records of agents may have a match: larger groups mostly contain one
 _LEAST_CARD: Final = 10**13
 _ASCII_ESCAPE: Final = re.compile(r"\\u00([2-7][0-9A-Fa-f])|\\/")
@@ -121,7 +123,7 @@ class Redaction:
 
     def _first_looks(self, patterns: Sequence[str]) -> list[tuple[Look, Look]]:
         """Return fast scans of many records, which miss nothing, each with the closer scan of one record."""
-        starts = next(may_be_forms())
+        starts = next(may_be_forms(start=_COUNTED_AT_FIRST))
         quick = search_any(
             [
                 *(_CARD_AT_FIRST if pattern == _MAY_BE_PERSONAL["credit_card"] else pattern for pattern in patterns),
@@ -136,9 +138,15 @@ class Redaction:
 
         return [(quick, closer), (looks().inside_or_programs, looks().otherwise)]
 
-    def of(self, value: bytes | None, headers: Headers = ()) -> tuple[bytes | None, Headers, str | None]:
-        """Return value and headers as they are stored, and the redacted kinds, separated by commas."""
-        suspicious = bool(value) and self.is_suspicious(value or b"")
+    def of(
+        self, value: bytes | None, headers: Headers = (), *, suspicious: bool | None = None
+    ) -> tuple[bytes | None, Headers, str | None]:
+        """Return value and headers as they are stored, and the redacted kinds, separated by commas.
+
+        `suspicious`: whether there may be a match in the value, if it is known.
+        """
+        if suspicious is None:
+            suspicious = bool(value) and self.is_suspicious(value or b"")
         if not suspicious and not headers:
             return value, headers, None
         taken: Counter[str] = Counter()
@@ -190,11 +198,13 @@ class Redaction:
             without = self._text(plain)
             return value if without == plain else self._noted(text, without, taken) or value
         without = self._json(document, 0) if self.may_be_found(text) else document
+        anew = orjson.dumps(without)
+        if anew == value:  # so no name is repeated
+            return value
         if _says_a_name_twice(text):
             taken["repeated_name"] += 1
         elif without == document:
             return value
-        anew = orjson.dumps(without)
         return self._noted(text, anew.decode(), taken) or value
 
     def _header(self, name: str, value: bytes | None, taken: Counter[str]) -> bytes | None:

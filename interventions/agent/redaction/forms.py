@@ -168,14 +168,14 @@ def _relaxed(form: str, most: int) -> str:
     return _COUNT.sub(fewer, form)
 
 
-def may_be_forms(anywhere: int = _COUNTED_ANYWHERE) -> Iterator[str]:
+def may_be_forms(anywhere: int = _COUNTED_ANYWHERE, start: int = _COUNTED) -> Iterator[str]:
     """Yield regular expressions for Rust; without a match there is no form. The first is for forms with a start.
 
-    `anywhere`: the highest count in the others; with `AT_FIRST` more is found, in much less time.
+    `start`: the highest count in it, `anywhere`: in the others; with `AT_FIRST` more is found, in much less time.
     """
     closed = [row for row in TABLE["forms"] if not row.get("open") and r"[\s\S]" not in row["form"]]
     before = r"(?:^|[^A-Za-z0-9_]|\\[nrtbf]|%[0-9A-Fa-f][0-9A-Fa-f])"
-    yield f"{before}(?:{'|'.join(_relaxed(row['form'], _COUNTED) for row in closed if 'starts' in row)})"
+    yield f"{before}(?:{'|'.join(_relaxed(row['form'], start) for row in closed if 'starts' in row)})"
     yield from (_relaxed(row["form"], anywhere) for row in closed if "starts" not in row)
     for row in TABLE["forms"]:
         if row not in closed:
