@@ -39,10 +39,14 @@ class Latency:
     """The number of missing verdicts."""
     p50_ms_by_round: list[float]
     p99_ms_by_round: list[float]
+    cpu_us: list[float]
+    """Processor time per event in microseconds: of the load with its probe, the broker, and the engine."""
 
 
-def measure(cluster: Cluster, children: Children, rate: int, seconds: float, *, rounds: int = 2) -> list[Latency]:
-    """Measure echo and worker (with the first rules) in turns, under the same load; return one result of each."""
+def measure(
+    cluster: Cluster, children: Children, rate: int, seconds: float, *, rounds: int = 2, workers: int = 1
+) -> list[Latency]:
+    """Measure echo and workers (with the first rules) in turns, under the same load; return one result of each."""
     topics = Topics(f"latency{rate}.")
     group = f"latency{rate}"
     cluster.make_topics(topics, f"{group}-sessions-changelog")
@@ -51,31 +55,54 @@ def measure(cluster: Cluster, children: Children, rate: int, seconds: float, *, 
     for name in (echo_to, echo_from):
         cluster.make_topic(name)
     policy = str(document(CORE, Path("build")))
-    worker = processes.start_worker(children, group, cluster.bootstrap, topics.prefix, group, "--policy", policy)
+    engines = {
+        WORKER: [
+            processes.start_worker(
+                children, f"{group}-{number}", cluster.bootstrap, topics.prefix, group, "--policy", policy
+            )
+            for number in range(workers)
+        ]
+    }
     echo_arguments = ["--bootstrap", cluster.bootstrap, "--source", echo_from, "--target", echo_to]
-    echo = processes.start(
-        children, f"{group}-echo", "benchmarks.engines.echo", [*echo_arguments, "--group", f"{group}-echo"]
-    )
+    engines[ECHO] = [
+        processes.start(
+            children, f"{group}-echo", "benchmarks.engines.echo", [*echo_arguments, "--group", f"{group}-echo"]
+        )
+    ]
+    running = [child for engine in engines.values() for child in engine]
     probes = {
         ECHO: _Probe(cluster.bootstrap, echo_from, echo_to),
         WORKER: _Probe(cluster.bootstrap, topics.actions, topics.interventions),
     }
     for probe in probes.values():
-        probe.wait_until_it_answers([worker, echo])
+        probe.wait_until_it_answers(running)
     taken_ms: dict[str, list[list[float]]] = {name: [] for name in probes}
     missing = dict.fromkeys(probes, 0)
+    used_s = {name: [0.0, 0.0, 0.0] for name in probes}
     for round_number in range(rounds):
         for name, probe in probes.items():
-            for child in (worker, echo):
+            for child in running:
                 child.require_running()
+            before = _cpu_s(cluster, engines[name])
             taken, lost = probe.run(rate, _WARM_UP_S + seconds / rounds, seed=round_number + 1)
+            spent = zip(used_s[name], _cpu_s(cluster, engines[name]), before, strict=True)
+            used_s[name] = [so_far + after - start for so_far, after, start in spent]
             taken_ms[name].append(taken)
             missing[name] += lost
     for probe in probes.values():
         probe.close()
-    for child in (worker, echo):
+    for child in running:
         processes.stop(child)
-    return [_summary(name, rate, taken_ms[name], missing[name]) for name in probes]
+    events = rate * (rounds * _WARM_UP_S + seconds)
+    return [
+        _summary(name, rate, taken_ms[name], missing[name], [s / events * 1e6 for s in used_s[name]]) for name in probes
+    ]
+
+
+def _cpu_s(cluster: Cluster, engine: Sequence[Child]) -> list[float]:
+    """Return the processor time so far in seconds: of this process, the broker, and the engine's processes."""
+    of_engine = sum(processes.cpu_s(child.pid) or 0.0 for child in engine)
+    return [time.process_time(), processes.cpu_s(cluster.kafka.pid) or 0.0, of_engine]
 
 
 class _Probe:
@@ -150,7 +177,7 @@ class _Probe:
                 self._took_ms.setdefault(event_id, (now - at) * 1000)
 
 
-def _summary(name: str, rate: int, by_round: Sequence[Sequence[float]], missing: int) -> Latency:
+def _summary(name: str, rate: int, by_round: Sequence[Sequence[float]], missing: int, cpu_us: list[float]) -> Latency:
     """Summarize the latencies of each round, in ms."""
     rounds = [sorted(taken) for taken in by_round if taken]
     if not rounds:
@@ -166,4 +193,5 @@ def _summary(name: str, rate: int, by_round: Sequence[Sequence[float]], missing:
         missing=missing,
         p50_ms_by_round=[percentile(taken, 50) for taken in rounds],
         p99_ms_by_round=[percentile(taken, 99) for taken in rounds],
+        cpu_us=cpu_us,
     )

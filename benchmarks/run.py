@@ -153,7 +153,12 @@ class _Run:
         for rate in args.rates:
             self.console.print(f"Decision latency at {rate} events/s, echo and worker in turns ...")
             self.results.latency += latency.measure(
-                self.cluster, self.children, rate, args.latency_seconds, rounds=max(2, args.rounds)
+                self.cluster,
+                self.children,
+                rate,
+                args.latency_seconds,
+                rounds=max(2, args.rounds),
+                workers=args.latency_workers,
             )
 
     def guard(self) -> None:

@@ -5,7 +5,7 @@ Every command imports this module, so it imports only what all of them need.
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from enum import IntEnum
 from functools import partial
@@ -70,10 +70,10 @@ def _client(file: str | Client) -> Client:
     """The settings in a file of lines `name=value`; empty lines and lines that begin with # are ignored."""
     if isinstance(file, Client):  # typer also parses a default
         return file
-    from haltline.interventions.agent.settings import read_client_config
+    from haltline.interventions.agent.settings import read_named_values
 
     try:
-        settings = Client(read_client_config(Path(file)))
+        settings = Client(read_named_values(Path(file)))
     except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"{file}: expected a text file, got {error}") from error
     except ValueError as error:
@@ -154,6 +154,17 @@ def fail(error: object, code: Exit) -> NoReturn:
         error = f"{error.filename}: {error.strerror}"
     say_error(f"haltline: {error}")
     raise typer.Exit(code)
+
+
+class UsageErrors(AbstractContextManager[None, None]):
+    """Ends the command with exit code 2 at an error of these types."""
+
+    def __init__(self, *types: type[Exception]) -> None:
+        self._types = types
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, self._types):
+            fail(error, Exit.USAGE)
 
 
 def say_error(text: str) -> None:

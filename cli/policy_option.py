@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from haltline.cli.common import Exit, fail
+from haltline.cli.common import Exit, UsageErrors, fail
 
 if TYPE_CHECKING:
     from haltline.detectors.framework.plugins import Plugins
@@ -14,10 +14,8 @@ def read_plugins() -> "Plugins":
     """The plugins of other packages. Exits if two have the same name."""
     from haltline.streams.engine.plugins import installed
 
-    try:
+    with UsageErrors(ValueError):
         return installed()
-    except ValueError as error:
-        fail(error, Exit.USAGE)
 
 
 def read_policy(file: Path | None, *, option: str = "--policy: ") -> "Policy":

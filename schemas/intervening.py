@@ -20,16 +20,16 @@ _Factor = Annotated[float, Field(gt=0, le=1)]
 
 
 class Vocabulary(StrEnum):
-    """The vocabulary in which decisions are named."""
+    """The vocabulary in which decisions are named.
+
+    Pipeline: soft_correction to emergency_stop; allow, warn, modify, block. ACGP: ok to halt, and the flag. Agent
+    Sentinel: intervention records. TapPass: allow, deny, session kill.
+    """
 
     PIPELINE = "pipeline"
-    """soft_correction to emergency_stop; allow, warn, modify, block."""
     ACGP = "acgp"
-    """ok to halt, and the flag."""
     AGENT_SENTINEL = "agent_sentinel"
-    """Intervention records."""
     TAPPASS = "tappass"
-    """allow, deny, session kill."""
 
 
 class Spoken(Part):

@@ -1,5 +1,7 @@
 """Ed25519 keys in PEM files. The public key verifies what the private key has signed."""
 
+from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -41,34 +43,23 @@ def make_keys(private: Path) -> Path:
 
 
 def load_private_key(file: Path) -> Ed25519PrivateKey:
-    """Load a private key from a file.
-
-    Raises:
-        BadKey: the file is not a private key.
-        OSError: it cannot be read.
-
-    """
-    try:
-        key = load_pem_private_key(file.read_bytes(), password=None)
-    except (ValueError, TypeError) as error:
-        raise BadKey(f"{file}: expected an ed25519 private key (PEM, without a password), got none: {error}") from None
+    """Load a private key. Raises BadKey, and OSError if the file cannot be read."""
+    key = _load(file, "private key (PEM, without a password)", partial(load_pem_private_key, password=None))
     if not isinstance(key, Ed25519PrivateKey):
         raise BadKey(f"{file}: expected an ed25519 private key, got {type(key).__name__}")
     return key
 
 
 def load_public_key(file: Path) -> Ed25519PublicKey:
-    """Load a public key from a file.
-
-    Raises:
-        BadKey: the file is not a public key.
-        OSError: it cannot be read.
-
-    """
-    try:
-        key = load_pem_public_key(file.read_bytes())
-    except ValueError as error:
-        raise BadKey(f"{file}: expected an ed25519 public key (PEM), got none: {error}") from None
+    """Load a public key. Raises BadKey, and OSError if the file cannot be read."""
+    key = _load(file, "public key (PEM)", load_pem_public_key)
     if not isinstance(key, Ed25519PublicKey):
         raise BadKey(f"{file}: expected an ed25519 public key, got {type(key).__name__}")
     return key
+
+
+def _load(file: Path, expected: str, load: Callable[[bytes], object]) -> object:
+    try:
+        return load(file.read_bytes())
+    except (ValueError, TypeError) as error:
+        raise BadKey(f"{file}: expected an ed25519 {expected}, got none: {error}") from None

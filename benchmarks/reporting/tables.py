@@ -126,10 +126,12 @@ def _latency(document: Document) -> Table:
             times(ratio(result["p99_ms"], echo[result["rate"]]["p99_ms"])),
             f"{result['max_ms']:.0f} ms",
             f"{result['missing']:,}",
+            ", ".join(f"{cpu_us:.0f}" for cpu_us in result.get("cpu_us", ())) or "-",
         ]
         for result in document["latency"]
     ]
     columns = ["engine", "events/s", "answers", "p50", "to the echo's", "p99", "to the echo's", "max", "missing"]
+    columns.append("CPU us per event: load, broker, engine")
     return Table("Latency from produce to received", columns, rows)
 
 

@@ -99,7 +99,7 @@ def _commit_before_states() -> Iterable[Changed]:
         for batch in self._processed:
             batch.acknowledge()
         if self._processed:
-            await self._commit()
+            await self.commit()
         return await checkpoint(self, pause_s=pause_s)
 
     yield Checkpointer, "checkpoint", early
@@ -118,7 +118,7 @@ def _states_before_outputs() -> Iterable[Changed]:
     skip: set[int] = set()
 
     async def hurried(self: Checkpointer, *, pause_s: float = 0.0) -> object:
-        skip.add(id(self._outbox))
+        skip.add(id(self.outbox))
         return await checkpoint(self, pause_s=pause_s)
 
     async def skipping(self: ConfirmedProducer, receipt: Any) -> None:

@@ -48,23 +48,23 @@ def changes(*, lies: bool = True) -> Iterable[tuple[type, str, object]]:
         if assignment is None or not assignment.active:
             return False
         recovering.add(id(self))
-        broker = self._outbox._producer.broker  # type: ignore[attr-defined]  # the simulated one
-        parts = [self._partitions.slice(number) for number in sorted(assignment.active)]
-        ends = {part.partition: broker.log(self._changelog, part.partition).high for part in parts}
+        broker = self.outbox._producer.broker  # type: ignore[attr-defined]  # the simulated one
+        parts = [self.partitions.slice(number) for number in sorted(assignment.active)]
+        ends = {part.partition: broker.log(self.changelog, part.partition).high for part in parts}
         # After an interrupted recovery Faust reports the next one as done at once.
         believed = lies and id(self) in interrupted
         while self._assignment is assignment and not believed:
             if all(part.position >= ends[part.partition] for part in parts):
                 break
             await asyncio.sleep(_LOOK_EVERY_S)
-        if self._assignment is not assignment or not await self._group.is_member(generation):
+        if self._assignment is not assignment or not await self.group.is_member(generation):
             return False
         if self._assignment is not assignment:
             return False
         recovering.discard(id(self))
         interrupted.discard(id(self))
         for part in parts:
-            part._epoch = Epoch(part._epoch.era + generation, self._system.time_ms())
+            part._epoch = Epoch(part._epoch.era + generation, self.system.time_ms())
             part.position = max(part.position, ends[part.partition])
         return True
 

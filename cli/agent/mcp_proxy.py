@@ -33,10 +33,7 @@ def mcp_proxy(
     port: Annotated[int, typer.Option(help="With --url: port to listen on; 0 takes a free one.")] = 8766,
     header_file: Annotated[
         Path | None,
-        typer.Option(
-            help="With --url: headers for the server, one `name: value` a line, such as its Authorization.",
-            metavar="FILE",
-        ),
+        typer.Option(help="With --url: headers, one `name: value` a line, such as Authorization.", metavar="FILE"),
     ] = None,
     max_sessions: Annotated[int, typer.Option(help="With --url: most sessions at a time.")] = 200,
 ) -> None:
@@ -55,7 +52,7 @@ def mcp_proxy(
         fail(f"mcp-proxy: expected the command of a server after --, or --url; got {got}", Exit.USAGE)
     from haltline.interventions.agent.guard import Guard
     from haltline.interventions.agent.integrations.mcp_proxy import Proxy
-    from haltline.interventions.agent.settings import GuardSettings
+    from haltline.interventions.agent.settings import GuardSettings, read_named_values
 
     actions = f"mcp__{name}__" if name else ""
     one_session = "session_id" in given or "HALTLINE_SESSION_ID" in os.environ
@@ -73,7 +70,7 @@ def mcp_proxy(
             url or "",
             prefix=actions,
             one_session=one_session,
-            headers=_headers(header_file),
+            headers={} if header_file is None else read_named_values(header_file, ":"),
             hosts=_LOOPBACK if host in _LOOPBACK else _LOOPBACK | {host},
             max_sessions=max_sessions,
         )
@@ -83,19 +80,6 @@ def mcp_proxy(
         fail(f"mcp-proxy: {error}", Exit.USAGE)
     except OSError as error:
         fail(f"mcp-proxy: {shlex.join(server or ()) or url}: {error}", Exit.USAGE)
-
-
-def _headers(file: Path | None) -> dict[str, str]:
-    """The headers in a file. Raises ValueError for an invalid line."""
-    headers: dict[str, str] = {}
-    for number, line in enumerate([] if file is None else file.read_text(encoding="utf-8").splitlines(), start=1):
-        if not line.strip():
-            continue
-        name, colon, value = line.partition(":")
-        if not colon or not name.strip():
-            raise ValueError(f"{file}:{number}: expected `name: value`, got a line without")
-        headers[name.strip()] = value.strip()
-    return headers
 
 
 def register(app: typer.Typer) -> None:

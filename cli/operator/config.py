@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from haltline.cli import settings_file
-from haltline.cli.common import AsJson, Exit, fail, print_json, say
+from haltline.cli.common import AsJson, UsageErrors, print_json, say
 from haltline.cli.settings_table import BESIDE_AGENT, SETTINGS, Setting
 from haltline.cli.tables import print_table
 
@@ -28,11 +28,9 @@ def show(
 
     Example: haltline config show
     """
-    try:
+    with UsageErrors(settings_file.BadSettings):
         files = settings_file.files_in_use(os.environ, beside_agent=beside_agent)
         found = settings_file.load(os.environ, beside_agent=beside_agent)
-    except settings_file.BadSettings as error:
-        fail(error, Exit.USAGE)
     shown = [_shown(one, found) for one in SETTINGS if not beside_agent or one.section in BESIDE_AGENT]
     if as_json:
         print_json({"files": files, "settings": shown})

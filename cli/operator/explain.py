@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from haltline.cli.common import AsJson, Exit, fail, print_json, say
+from haltline.cli.common import AsJson, Exit, UsageErrors, fail, print_json, say
 
 
 def explain(
@@ -50,10 +50,8 @@ def explain(
     rule = given.rules.get(AskFirst.id)
     asks = next(iter(build({AskFirst.id: rule}, {AskFirst.id: AskFirst})), None) if rule else None
     asks_about = asks.asks_about if isinstance(asks, AskFirst) and rule and rule.mode is Mode.ENFORCE else None
-    try:
+    with UsageErrors(ValueError):
         found = explained(tool or "bash", args, given, asks_about)
-    except ValueError as error:
-        fail(error, Exit.USAGE)
     if as_json:
         print_json([asdict(found)])
         return

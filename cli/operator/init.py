@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from haltline.cli.common import Exit, fail, say
+from haltline.cli.common import Exit, UsageErrors, fail, say
 from haltline.cli.settings_file import FILE, BadSettings, read
 from haltline.cli.settings_table import SECTIONS, SETTINGS, Setting
 
@@ -102,14 +102,12 @@ def init(
     given = {"kafka.bootstrap": bootstrap, "audit.table": table, "operator.name": operator}
     values = {name: value.strip() for name, value in given.items() if value and value.strip()}
     folder = file.parent / KEYS
-    try:
+    with UsageErrors(OSError, BadSettings):
         printed = _make_keys(folder, values.get("operator.name", "operator"))
         values["console.keys"] = f"{KEYS}/console.yaml"
         if (folder / _SIGNING).exists():
             values |= {"audit.signing_key": f"{KEYS}/{_SIGNING}", "audit.public_key": f"{KEYS}/{_SIGNING}.pub"}
         _write(file, values)
-    except (OSError, BadSettings) as error:
-        fail(error, Exit.USAGE)
     say(f"{file}: written; `haltline config show` says what is set")
     for line in printed:
         say(line)

@@ -37,10 +37,7 @@ def learn(
     seed: Annotated[int, typer.Option(help="Seed of the sampling; the same labels and seed give the same model.")] = 1,
     promote: Annotated[
         Path | None,
-        typer.Option(
-            help="Train nothing: move the model of this document's candidate to the rule stagnation.",
-            metavar="CANDIDATE",
-        ),
+        typer.Option(help="Train nothing: move this document's candidate to the rule stagnation.", metavar="CANDIDATE"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from haltline.cli.common import AsJson, Exit, PolicyFile, fail, progress, say, say_error
+from haltline.cli.common import AsJson, Exit, PolicyFile, UsageErrors, fail, progress, say, say_error
 from haltline.cli.policy_option import read_policy
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ def scan(
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Histories, exports, or folders of them. Default: the folders in your home where agents keep them.",
-            metavar="[PATH]...",
+            help="Histories, exports, or folders of them. Default: those in your home.", metavar="[PATH]..."
         ),
     ] = None,
     *,
@@ -70,10 +69,8 @@ def scan(
     if html is not None and (html.is_dir() or not html.parent.is_dir()):
         fail(f"--html: expected a file in a folder that exists, got {html}", Exit.USAGE)
     since_ms = _since_ms(since)
-    try:
+    with UsageErrors(OSError):
         files = [("", path) for path in within(paths, _say_unreadable)] if paths else list(histories())
-    except OSError as error:
-        fail(error, Exit.USAGE)
     known = Known(cache_file(), rules, fresh=fresh)
     found: list[ScannedFile] = []
     size = sum(path.stat().st_size for _, path in files if path.exists())
@@ -87,10 +84,8 @@ def scan(
     if html is not None:
         from haltline.streams.scan.page import page_of
 
-        try:
+        with UsageErrors(OSError):
             html.write_text(page_of(report), encoding="utf-8")
-        except OSError as error:
-            fail(error, Exit.USAGE)
     for why in report.skipped[:_SKIPPED]:
         say_error(f"haltline: scan: {why}")
     if len(report.skipped) > _SKIPPED:

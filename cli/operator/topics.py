@@ -12,7 +12,7 @@ import typer
 
 from haltline.cli.audit_table import AuditGroup
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, Client, Exit, console, fail, option_of, print_json
+from haltline.cli.common import AsJson, Client, Exit, UsageErrors, console, fail, option_of, print_json
 from haltline.cli.tables import print_table
 from haltline.schemas.topics import Topics
 
@@ -112,12 +112,10 @@ def grow(
         fail(f"--to: expected more than the {count} partitions of {at.topics.actions}, got {to}", Exit.USAGE)
     if to > count:
         groups, step = groups_of(at), partial(typer.echo, err=True)
-        try:
+        with UsageErrors(OSError, ValueError):
             growing = Growing(
                 at.bootstrap, at.topics, groups, to, client=at.client_config, sealing_key=sealing_key, step=step
             )
-        except (OSError, ValueError) as error:
-            fail(error, Exit.USAGE)
         grown = growing.run()
         done = {"prefix": grown.topics.prefix} | {name: getattr(grown, name) for name in list(done)[1:]}
     if as_json:

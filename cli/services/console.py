@@ -9,7 +9,7 @@ import typer
 
 from haltline.cli.audit_table import AuditGroup, StorageOption, options_of
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, Exit, fail, option_of, print_json, say, token_in
+from haltline.cli.common import AsJson, UsageErrors, option_of, print_json, say, token_in
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -86,14 +86,12 @@ def serve(  # the options are the settings
     from haltline.console.settings import ConsoleSettings
     from haltline.streams.notify.links import LinkKey
 
-    try:
+    with UsageErrors(OSError, ValueError):
         known = Keys.read(keys) if keys is not None else None
         provider = Provider.read(oidc) if oidc is not None else None
         token = None if metrics_token_file is None else token_in(metrics_token_file)
         links = None if link_key is None else LinkKey.read(link_key)
         ruled = ConsoleRules() if rules is None else ConsoleRules.from_file(rules)
-    except (OSError, ValueError) as error:
-        fail(error, Exit.USAGE)
     if known is None:
         key = new_key()
         known = Keys.of([(key, Who("admin", Role.ADMIN))])

@@ -85,7 +85,7 @@ def intake(
     """
     from confluent_kafka import KafkaException
 
-    from haltline.interventions.agent.settings import GuardSettings, read_client_config
+    from haltline.interventions.agent.settings import GuardSettings, read_named_values
 
     chosen = given | {name: value for name, value in (("mode", mode), ("budget_s", budget)) if value is not None}
     try:
@@ -102,7 +102,7 @@ def intake(
             max_sessions=max_sessions,
             holds_mode=mode is not None or "HALTLINE_MODE" in os.environ,
         )
-        tls = None if tls_config is None else ServerTls.of(read_client_config(tls_config), tls_config)
+        tls = None if tls_config is None else ServerTls.of(read_named_values(tls_config), tls_config)
         app = served.app()
         if otlp_grpc_port is not None:
             from haltline.streams.intake.otlp_grpc import TraceServer

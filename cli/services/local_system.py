@@ -19,7 +19,7 @@ from rich.text import Text
 
 from haltline.cli import settings_file
 from haltline.cli.audit_table import sinks_of
-from haltline.cli.common import DEFAULT_PREFIX, Client, Exit, console, fail, group_of, say
+from haltline.cli.common import DEFAULT_PREFIX, Client, Exit, UsageErrors, console, fail, group_of, say
 from haltline.cli.operator.topics import changelogs_of
 from haltline.cli.services.other_runs import InUse, claimed, port_of
 from haltline.cli.services.run import require_topics
@@ -158,10 +158,8 @@ def _settings() -> dict[str, str]:
     Settings in the environment and the user's own file belong to the user's usual cluster. They are passed on only if
     the folder's file names the broker.
     """
-    try:
+    with UsageErrors(settings_file.BadSettings):
         found = settings_file.load(os.environ, run_file=False)
-    except settings_file.BadSettings as error:
-        fail(error, Exit.USAGE)
     user = settings_file.user_file(os.environ)  # it belongs to the usual cluster, too
     found = {name: one for name, one in found.items() if one.file != user or name == "HALTLINE_OPERATOR"}
     settings = {variable: os.environ.get(variable, one.value) for variable, one in found.items()}

@@ -13,6 +13,7 @@ from haltline.cli.common import (
     FetchWait,
     MetricsHost,
     MetricsPort,
+    UsageErrors,
     fail,
     group_of,
     option_of,
@@ -76,12 +77,10 @@ def serve(
         fetch_wait_ms=fetch_wait_ms,
     )
     log_to_stderr()
-    try:
+    with UsageErrors(OSError, ValueError):
         metrics = Metrics("notify")
         notifier = Notifier(settings, document, metrics)
         code = run_service(notifier, "notify", metrics, (metrics_host, metrics_port), at.bootstrap)
-    except (OSError, ValueError) as error:
-        fail(error, Exit.USAGE)
     raise typer.Exit(code)
 
 
@@ -162,7 +161,5 @@ def _read(file: Path) -> "Config":
     from haltline.streams.notify import channels, notifier  # noqa: F401  # what they need is the extra
     from haltline.streams.notify.config import BadConfig, load_config
 
-    try:
+    with UsageErrors(BadConfig, OSError):
         return load_config(file)
-    except (BadConfig, OSError) as error:
-        fail(error, Exit.USAGE)

@@ -9,13 +9,12 @@ import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import (
-    Exit,
     FetchWait,
     MetricsHost,
     MetricsPort,
     PolicyFile,
     PolicyName,
-    fail,
+    UsageErrors,
     group_of,
     option_of,
 )
@@ -59,11 +58,9 @@ def opinion(
     read_policy(policy)  # before any connection is opened
     plugins = read_plugins()
     log_to_stderr()
-    try:
+    with UsageErrors(OSError, ValueError):
         key = os.environ.get(KEY, "") if api_key_file is None else api_key_file.read_text(encoding="utf-8").strip()
         judge = Judge(url, model, key)
-    except (OSError, ValueError) as error:
-        fail(error, Exit.USAGE)
     settings = ReviewerSettings(
         bootstrap=at.bootstrap,
         topics=at.topics,
@@ -71,7 +68,7 @@ def opinion(
         client=at.client_config,
         fetch_wait_ms=fetch_wait_ms,
     )
-    try:
+    with UsageErrors(OSError, BadPolicy, ValueError):
         source: FollowedFile | PolicyTopic = (
             PolicyTopic(at.bootstrap, at.topics.policies, policy_name, plugins, client=at.client_config)
             if policy is None
@@ -81,6 +78,4 @@ def opinion(
         with closing(source):
             reviewer = Reviewer(settings, judge, source, metrics)
             code = run_service(reviewer, "opinion", metrics, (metrics_host, metrics_port), at.bootstrap)
-    except (OSError, BadPolicy, ValueError) as error:
-        fail(error, Exit.USAGE)
     raise typer.Exit(code)

@@ -4,6 +4,7 @@ import errno
 import logging
 import signal
 import socket
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,6 +30,7 @@ from haltline.cli.common import (
     PolicyName,
     Prefix,
     RulesName,
+    UsageErrors,
     fail,
     option_of,
 )
@@ -95,7 +97,7 @@ def worker(
     _require_key(sealing_key)
     _require_free(metrics_host, metrics_port)
     topics, runs = current_topics(bootstrap, prefix, client=client_config), Runs(rules)
-    try:
+    with UsageErrors(ValueError):
         settings = WorkerSettings(
             bootstrap=bootstrap,
             # An operator's command, and signals of other sessions, must not wait behind a backlog of events.
@@ -112,8 +114,6 @@ def worker(
             metrics_port=metrics_port,
             client=client_config,
         )
-    except ValueError as error:
-        fail(error, Exit.USAGE)
     # Only the notifier needs notifications: a worker may lack the permission to read that topic.
     mine = [name for name in topics.all if name != topics.notifications]
     if runs is Runs.SHADOW:
@@ -135,12 +135,8 @@ def _require_key(file: Path | None) -> None:
         return
     from haltline.schemas.keys import load_private_key
 
-    try:
+    with UsageErrors(ValueError, OSError):
         load_private_key(file)
-    except ValueError as error:
-        fail(error, Exit.USAGE)
-    except OSError as error:
-        fail(f"{file}: {error.strerror or error}", Exit.USAGE)
 
 
 def _follow(
@@ -219,7 +215,7 @@ def audit(
     from haltline.streams.audit.settings import AuditSettings
     from haltline.streams.kafka.topic_sets import current_topics
 
-    try:
+    with UsageErrors(ValueError):
         settings = AuditSettings(
             bootstrap=bootstrap,
             topics=Topics(prefix),
@@ -240,8 +236,6 @@ def audit(
             metrics_host=metrics_host,
             metrics_port=metrics_port,
         )
-    except ValueError as error:
-        fail(error, Exit.USAGE)
     _require_free(metrics_host, metrics_port)
     # Fails at once if no broker answers.
     settings = replace(settings, topics=current_topics(bootstrap, prefix, client=client_config))
@@ -282,12 +276,9 @@ def require_topics(bootstrap: str, names: list[str], client: ClientConfig) -> No
     """Exit if the broker does not answer or a topic is missing."""
     from haltline.streams.kafka.log_reader import open_consumer, partitions_of
 
-    consumer = open_consumer(bootstrap, client=client)
-    try:
+    with closing(open_consumer(bootstrap, client=client)) as consumer:
         for name in names:
             partitions_of(consumer, name)
-    finally:
-        consumer.close()
 
 
 def register(app: typer.Typer) -> None:

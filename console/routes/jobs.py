@@ -48,6 +48,10 @@ JobState: TypeAlias = Literal["waiting", "running", "done", "failed", "cancelled
 """The state of a job."""
 
 
+Moment = Annotated[str, Field(max_length=64, examples=["-1d", "2026-01-01T10:00:00Z"])]
+Doc = Annotated[str | JsonObject | None, Field(examples=["rules:\n  destructive_repeat:\n    mode: warn\n"])]
+
+
 class TooMany(Exception):
     """The queue of jobs is full."""
 
@@ -56,19 +60,30 @@ class _Cancelled(Exception):
     pass
 
 
+class JobRequest(BaseModel):
+    """A job to run."""
+
+    kind: JobKind
+    since: Moment = "-1d"
+    """A time, or an age; empty: from the beginning of the topics."""
+    until: Moment = ""
+    policy: Doc = None
+    """A document; null: the published one."""
+    against: Doc = None
+    """For a backtest: another document to compare with."""
+    sessions: Annotated[list[Id], Field(max_length=1000)] = Field(default_factory=list)
+    """Only these sessions; empty: all."""
+
+
 @dataclass(kw_only=True)
 class Job:
     """One job. Changed by the thread that runs it."""
 
-    kind: JobKind
+    order: JobRequest
     by: str
-    since: str
-    until: str
     policy: Policy | None
     """None: the published one."""
-    against: Policy | None = None
-    sessions: tuple[str, ...] = ()
-    """Empty: all of the range."""
+    against: Policy | None
     job_id: str = field(default_factory=lambda: f"job_{uuid.uuid4().hex}")
     state: JobState = "waiting"
     records: int = 0
@@ -121,7 +136,7 @@ class Jobs:
         try:
             job.state = "running"
             _require_not_cancelled(job)
-            job.result = (_backtest if job.kind == "backtest" else _replay)(self._settings, job)
+            job.result = (_backtest if job.order.kind == "backtest" else _replay)(self._settings, job)
             job.state = "done"
         except _Cancelled:
             job.state = "cancelled"
@@ -138,12 +153,13 @@ def _require_not_cancelled(job: Job) -> None:
 
 
 def _opened(settings: ConsoleSettings, job: Job) -> KafkaRange:
-    start, end = parse_range(job.since, job.until, job.created_ms)
+    order = job.order
+    start, end = parse_range(order.since, order.until, job.created_ms)
     found = KafkaRange(settings.bootstrap, settings.topics, start, end, client=settings.client)
     job.of = sum(span.count for span in found.spans)
     if job.of > MAX_RECORDS:
         found.close()
-        raise ValueError(f"the range: expected at most {MAX_RECORDS} records, got {job.of}; see: haltline {job.kind}")
+        raise ValueError(f"the range: expected at most {MAX_RECORDS} records, got {job.of}; see: haltline {order.kind}")
     return found
 
 
@@ -163,7 +179,8 @@ def _replay(settings: ConsoleSettings, job: Job) -> dict[str, Any]:
         in_force = (
             one(job.policy, plugins) if job.policy is not None else published(found.policies(), Policy().name, plugins)
         )
-        result = replay_and_compare(found, in_force, Choice(sessions=frozenset(job.sessions)), _step(job)).to_dict()
+        chosen = Choice(sessions=frozenset(job.order.sessions))
+        result = replay_and_compare(found, in_force, chosen, _step(job)).to_dict()
     return result | {"sessions": result["sessions"][:MAX_SHOWN]}
 
 
@@ -171,8 +188,8 @@ def _backtest(settings: ConsoleSettings, job: Job) -> dict[str, Any]:
     with _opened(settings, job) as found:
         sessions = sessions_of(found, _step(job))
         policy = job.policy or published(found.policies(), Policy().name, installed())[-1].core.policy
-    if job.sessions:
-        sessions = [session for session in sessions if session.session_id in job.sessions]
+    if chosen := job.order.sessions:
+        sessions = [session for session in sessions if session.session_id in chosen]
     groups = related(sessions)
 
     def results_of(candidate: Policy) -> list[Result]:
@@ -201,9 +218,6 @@ def _backtest(settings: ConsoleSettings, job: Job) -> dict[str, Any]:
 
 router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"], route_class=StrictRoute)
 
-Moment = Annotated[str, Field(max_length=64, examples=["-1d", "2026-01-01T10:00:00Z"])]
-Doc = Annotated[str | JsonObject | None, Field(examples=["rules:\n  destructive_repeat:\n    mode: warn\n"])]
-
 
 async def _jobs_of(request: Request) -> Jobs:
     jobs: Jobs = request.app.state.jobs
@@ -211,21 +225,6 @@ async def _jobs_of(request: Request) -> Jobs:
 
 
 JobsDep = Annotated[Jobs, Depends(_jobs_of)]
-
-
-class JobRequest(BaseModel):
-    """A job to run."""
-
-    kind: JobKind
-    since: Moment = "-1d"
-    """A time, or an age; empty: from the beginning of the topics."""
-    until: Moment = ""
-    policy: Doc = None
-    """A document; null: the published one."""
-    against: Doc = None
-    """For a backtest: another document to compare with."""
-    sessions: Annotated[list[Id], Field(max_length=1000)] = Field(default_factory=list)
-    """Only these sessions; empty: all."""
 
 
 class JobStatus(BaseModel):
@@ -249,19 +248,10 @@ class JobStatus(BaseModel):
 @router.post("", status_code=202)
 def create(all_jobs: JobsDep, who: OperatorClient, order: JobRequest, response: Response) -> JobStatus:
     """Queues a replay or a backtest; one runs at a time."""
-    policy = None if order.policy is None else read_document(order.policy)
-    against = None if order.against is None else read_document(order.against)
-    job = Job(
-        kind=order.kind,
-        by=who.name,
-        since=order.since,
-        until=order.until,
-        policy=policy,
-        against=against,
-        sessions=tuple(order.sessions),
-    )
+    policy, against = (None if one is None else read_document(one) for one in (order.policy, order.against))
+    job = Job(order=order, by=who.name, policy=policy, against=against)
     try:
-        parse_range(job.since, job.until, job.created_ms)
+        parse_range(job.order.since, job.order.until, job.created_ms)
         all_jobs.add(job)
     except BadMoment as bad:
         raise HTTPException(400, str(bad)) from None
@@ -300,4 +290,5 @@ def _find(all_jobs: Jobs, job_id: str) -> Job:
 
 def _shown(job: Job) -> JobStatus:
     ended_at = None if job.ended_ms is None else rfc3339(job.ended_ms)
-    return JobStatus(**vars(job) | {"id": job.job_id, "created_at": rfc3339(job.created_ms), "ended_at": ended_at})
+    more = {"id": job.job_id, "kind": job.order.kind, "created_at": rfc3339(job.created_ms), "ended_at": ended_at}
+    return JobStatus(**vars(job) | more)

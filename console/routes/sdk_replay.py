@@ -41,17 +41,13 @@ class Bundle(BaseModel):
     """False: the session has more events than one response contains."""
 
 
-class ReplayReport(BaseModel):
+class ReplayReport(Replayed):
     """The result of a replay, in the fields of the SDK."""
 
     model_config = ConfigDict(extra="ignore")
 
     status: Annotated[str, Field(min_length=1, max_length=64)]
-    actions_replayed: Annotated[int, Field(ge=0, le=2**31)]
-    actions_total: Annotated[int, Field(ge=0, le=2**31)]
-    divergences_detected: Annotated[int, Field(ge=0, le=2**31)] = 0
     divergences: Annotated[list[JsonObject], Field(max_length=100_000)] = Field(default_factory=list)
-    cost_savings: Annotated[float, Field(ge=0, le=1e15)] = 0.0
 
 
 class StoredReplay(BaseModel):

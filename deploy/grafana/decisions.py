@@ -6,7 +6,6 @@ from panels import (
     RATE,
     J,
     by_name,
-    marked,
     rate,
     series,
     stat,
@@ -73,14 +72,11 @@ DASHBOARDS: Final = {
                 "s",
                 "Until the agent's side reported that it stopped.",
             ),
-            marked(
-                series(
-                    "Kills that were not acknowledged",
-                    {"{{what}}": f'sum by (what) (haltline_followups_total{{{J},what=~"kill_.*"}})'},
-                    what="kill_reissued: sent again; kill_unacknowledged: given up, an incident.",
-                ),
-                1,
-                "red",
+            series(
+                "Kills that were not acknowledged",
+                {"{{what}}": f'sum by (what) (haltline_followups_total{{{J},what=~"kill_.*"}})'},
+                what="kill_reissued: sent again; kill_unacknowledged: given up, an incident.",
+                limit=("red", 1),
             ).data_links(to("Stops in force, in the console", "/kill")),
             stat(
                 "Activity after a kill",
@@ -93,26 +89,21 @@ DASHBOARDS: Final = {
                 "Approvals",
                 {"{{what}}": f'sum by (what) (increase(haltline_followups_total{{{J},what=~"approval_.*"}}[1h]))'},
             ).data_links(to("Pending approvals in the console", "/approvals")),
-            marked(
-                series(
-                    "Duration of the canary",
-                    {"seconds": f"max(haltline_canary_seconds{{{J}}})"},
-                    "s",
-                    "Above the line, the canary counts as not stopped.",
-                ),
-                10,
-                "red",
+            series(
+                "Duration of the canary",
+                {"seconds": f"max(haltline_canary_seconds{{{J}}})"},
+                "s",
+                "Above the line, the canary counts as not stopped.",
+                limit=("red", 10),
             ),
             series("Canaries", {"{{result}}": f"sum by (result) (haltline_canary_flights_total{{{J}}})"}),
             series("Verdicts over HTTP", {"{{code}}": rate("intake_verdicts_total", "code")}, "ops"),
             series("Events over HTTP", {"events": rate("intake_events_total")}, "ops"),
-            marked(
-                series(
-                    "Sessions of the intake",
-                    {"{{instance}}": f"haltline_intake_sessions{{{J}}}"},
-                    what="The line is the default of --max-sessions, of one intake.",
-                ),
-                200,
+            series(
+                "Sessions of the intake",
+                {"{{instance}}": f"haltline_intake_sessions{{{J}}}"},
+                what="The line is the default of --max-sessions, of one intake.",
+                limit=("orange", 200),
             ),
         ],
     ),
@@ -146,14 +137,11 @@ DASHBOARDS: Final = {
                 "ops",
             ).data_links(to("Precision of the rules in the console", "/precision")),
             series("Escalations", {"{{detector}}": rate("escalations_total", "detector")}, "ops").data_links(_RULE),
-            marked(
-                series(
-                    "Errors of detectors",
-                    {"{{detector}}": f"sum by (detector) (haltline_detector_errors_total{{{J}}})"},
-                    what="Events on which a detector raised an exception: it may miss findings.",
-                ),
-                1,
-                "red",
+            series(
+                "Errors of detectors",
+                {"{{detector}}": f"sum by (detector) (haltline_detector_errors_total{{{J}}})"},
+                what="Events on which a detector raised an exception: it may miss findings.",
+                limit=("red", 1),
             ),
         ],
     ),

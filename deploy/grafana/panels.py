@@ -45,9 +45,15 @@ def _filled(panel: AnyPanel, title: str, queries: dict[str, str], unit: str, wha
     return panel
 
 
-def series(title: str, queries: dict[str, str], unit: str = "short", what: str = "") -> SeriesPanel:
-    """Return a graph of queries by legend; `unit` is one of Grafana's."""
-    return _filled(SeriesPanel(), title, queries, unit, what)
+def series(
+    title: str, queries: dict[str, str], unit: str = "short", what: str = "", limit: tuple[str, float] | None = None
+) -> SeriesPanel:
+    """Return a graph of queries by legend; `unit` is one of Grafana's. `limit` is a line: its colour, and where."""
+    panel = _filled(SeriesPanel(), title, queries, unit, what)
+    if limit is None:
+        return panel
+    line = GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.DASHED)
+    return panel.thresholds(steps(("green", None), limit)).thresholds_style(line)
 
 
 def stat(title: str, queries: dict[str, str], unit: str = "short", what: str = "") -> StatPanel:
@@ -62,22 +68,16 @@ def by_name(panel: SeriesPanel) -> SeriesPanel:
     return panel
 
 
-def marked(panel: SeriesPanel, limit: float, color: str = "orange") -> SeriesPanel:
-    """Add a line at `limit`, in the panel's unit."""
-    line = GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.DASHED)
-    return panel.thresholds(steps(("green", None), (color, limit))).thresholds_style(line)
-
-
 def steps(*colors: tuple[str, float | None]) -> ThresholdsConfig:
     """Return thresholds: colours, each with the value from which it applies."""
     listed = [Threshold(value, color) for color, value in colors]
     return ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(listed)
 
 
-def yes_no(panel: StatPanel, yes: str, no: str) -> StatPanel:
-    """Show texts for 1, in green, and for 0, in red."""
+def yes_no(title: str, query: str, yes: str, no: str, what: str) -> StatPanel:
+    """Return a text: for 1 in green, for 0 in red."""
     words = ValueMap({"1": ValueMappingResult(yes, "green", index=0), "0": ValueMappingResult(no, "red", index=1)})
-    return panel.mappings([words])
+    return stat(title, {yes: query}, what=what).mappings([words])
 
 
 def to(text: str, path: str) -> list[DashboardLink]:

@@ -7,7 +7,6 @@ from panels import (
     OF_WORKERS,
     RATE,
     J,
-    marked,
     of,
     rate,
     series,
@@ -33,13 +32,11 @@ DASHBOARDS: Final = {
                 what="0: nothing is decided.",
             ).thresholds(steps(("red", None), ("green", 1))),
             yes_no(
-                stat(
-                    "The canary was stopped",
-                    {"stopped": f"min(haltline_canary_up{{{J}}})"},
-                    what="Whether the last test session was killed, with an acknowledgement by its agent.",
-                ),
+                "The canary was stopped",
+                f"min(haltline_canary_up{{{J}}})",
                 "stopped",
                 "NOT STOPPED",
+                "Whether the last test session was killed, with an acknowledgement by its agent.",
             ).data_links(to("Stops in force, in the console", "/kill")),
             series(
                 "Events a second",
@@ -52,15 +49,12 @@ DASHBOARDS: Final = {
                 "s",
                 "Without rules in shadow, for which no call waits.",
             ),
-            marked(
-                series(
-                    "Records that could not be used",
-                    {"{{reason}}": rate("dead_letters_total", "reason")},
-                    "ops",
-                    "Dead letters: their events are not evaluated.",
-                ),
-                0.001,
-                "red",
+            series(
+                "Records that could not be used",
+                {"{{reason}}": rate("dead_letters_total", "reason")},
+                "ops",
+                "Dead letters: their events are not evaluated.",
+                limit=("red", 0.001),
             ),
             series(
                 "Processor time",
@@ -80,18 +74,16 @@ DASHBOARDS: Final = {
             series(
                 "Requests a second", {"{{route}} {{status}}": rate("http_requests_total", "route, status")}, "reqps"
             ),
-            marked(
-                series(
-                    "Response time (99 %)",
-                    {
-                        "{{route}}": (
-                            "histogram_quantile(0.99, sum by (le, route) "
-                            f"(rate(haltline_http_request_seconds_bucket{{{J}}}{RATE})))"
-                        )
-                    },
-                    "s",
-                ),
-                1,
+            series(
+                "Response time (99 %)",
+                {
+                    "{{route}}": (
+                        "histogram_quantile(0.99, sum by (le, route) "
+                        f"(rate(haltline_http_request_seconds_bucket{{{J}}}{RATE})))"
+                    )
+                },
+                "s",
+                limit=("orange", 1),
             ),
             series(
                 "What runs",
@@ -107,14 +99,12 @@ DASHBOARDS: Final = {
                 "Records that wait for the workers",
                 {"{{topic}}": f"sum by (topic) ({of('worker', 'consumer_lag_records')})"},
             ),
-            marked(
-                series(
-                    "Age of the oldest waiting record",
-                    {"{{topic}}": f"max by (topic) ({of('worker', 'consumer_lag_seconds')})"},
-                    "s",
-                    "HaltlineBehind fires above the line: decisions are late.",
-                ),
-                30,
+            series(
+                "Age of the oldest waiting record",
+                {"{{topic}}": f"max by (topic) ({of('worker', 'consumer_lag_seconds')})"},
+                "s",
+                "HaltlineBehind fires above the line: decisions are late.",
+                limit=("orange", 30),
             ).data_links(to("Lag in the console", "/fleet")),
             series(
                 "Behind, by process",
@@ -135,7 +125,7 @@ DASHBOARDS: Final = {
             series("Partitions of each process", {"{{instance}}": f"haltline_assigned_partitions{{{J}}}"}),
             series("State to recover", {"{{instance}}": f"haltline_recovery_remaining_records{{{J}}}"}),
             series("Rebalances", {"{{instance}}": f"increase(haltline_rebalances_total{{{J}}}[10m])"}),
-            marked(series("Checkpoint duration", within("checkpoint_duration_seconds"), "s"), 10),
+            series("Checkpoint duration", within("checkpoint_duration_seconds"), "s", limit=("orange", 10)),
             series("State written", {"bytes": rate("state_bytes_total")}, "Bps"),
             series("States written", {"states": rate("states_written_total")}, "ops"),
         ],
@@ -146,14 +136,12 @@ DASHBOARDS: Final = {
             series("Rows a second", {"{{topic}}": rate("sink_rows_total", "topic")}, "ops").data_links(
                 to("Records of this topic in the console", "/audit?topic=${__field.labels.topic:percentencode}")
             ),
-            marked(
-                series(
-                    "Behind",
-                    {"{{topic}}": f"max by (topic) ({of('audit', 'consumer_lag_seconds')})"},
-                    "s",
-                    "HaltlineSinkBehind fires above the line.",
-                ),
-                300,
+            series(
+                "Behind",
+                {"{{topic}}": f"max by (topic) ({of('audit', 'consumer_lag_seconds')})"},
+                "s",
+                "HaltlineSinkBehind fires above the line.",
+                limit=("orange", 300),
             ),
             series("Records that wait", {"{{topic}}": f"sum by (topic) ({of('audit', 'consumer_lag_records')})"}),
             series(
@@ -169,25 +157,20 @@ DASHBOARDS: Final = {
             ),
             series("Commit duration", within("sink_commit_seconds"), "s"),
             series("Commits a second", {"commits": rate("sink_commits_total")}, "ops"),
-            marked(
-                series(
-                    "Lost to retention",
-                    {"{{topic}}": f"sum by (topic) (haltline_sink_lost_records_total{{{J}}})"},
-                    what="Records that the broker deleted before the sink read them.",
-                ),
-                1,
-                "red",
+            series(
+                "Lost to retention",
+                {"{{topic}}": f"sum by (topic) (haltline_sink_lost_records_total{{{J}}})"},
+                what="Records that the broker deleted before the sink read them.",
+                limit=("red", 1),
             ),
             series("Could not be decoded", {"{{topic}}": rate("sink_unreadable_rows_total", "topic")}, "ops"),
             series("Read again, and dropped", {"{{topic}}": rate("sink_skipped_rows_total", "topic")}, "ops"),
             yes_no(
-                stat(
-                    "Chains are intact",
-                    {"intact": f"min(haltline_audit_chain_intact{{{J}}})"},
-                    what="Whether the last verification found the table unchanged.",
-                ),
+                "Chains are intact",
+                f"min(haltline_audit_chain_intact{{{J}}})",
                 "intact",
                 "BROKEN",
+                "Whether the last verification found the table unchanged.",
             ).data_links(to("Verify in the console", "/audit")),
             stat(
                 "Since the last verification",

@@ -42,7 +42,7 @@ _POINTS: Final = {Severity.LOW: 0, Severity.MEDIUM: 1, Severity.HIGH: 2, Severit
 _SCORE, _SEVERITY = 4, 5
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """The last finding of each rule."""
 
     last: dict[str, Entry] = field(default_factory=dict)

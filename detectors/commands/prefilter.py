@@ -45,7 +45,7 @@ _DESTROYS = _words("""
     grpcurl evans websocat wscat grant superuser updatemany bulkwrite expireafterseconds grantrolestouser
     default_time_to_live flashback detach revoke trash nopasswd authorized_keys sudoers cron
     # destructive words in names of commands, and other programs
-    pg_drop_replication_slot drop_chunks lo_unlink pg_resetwal flyway goose knex dbmate
+    pg_drop_replication_slot drop_chunks lo_unlink pg_resetwal flyway liquibase goose knex dbmate
     zip rar claude codex gemini aider llm opencode goose amp cursor copilot qwen crush droid auggie
     nuke teardown obliterate decommission deprovision deactivate unlogged recovery archive_mode
 """)  # fmt: skip

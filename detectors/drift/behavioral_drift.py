@@ -76,7 +76,7 @@ _STEPS = _Measure(_RATE, min_spread=0.7, most=3.0, memories=2)
 _TOOLS = _Measure(_MIX, min_spread=1.0, most=6.0, memories=1)
 
 
-class Baseline(Struct):
+class Baseline(Struct, omit_defaults=True):
     """Exponentially weighted mean and variance of a measured value."""
 
     count: int = 0
@@ -92,7 +92,7 @@ class Baseline(Struct):
         self.variance = (1 - weight) * (self.variance + weight * by * by)
 
 
-class Deviation(Struct):
+class Deviation(Struct, omit_defaults=True):
     """A current deviation of the session from its baseline."""
 
     sum: float
@@ -102,7 +102,7 @@ class Deviation(Struct):
     told: bool = False
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """The baselines, and the current deviations from them."""
 
     step_ms: int | None = None

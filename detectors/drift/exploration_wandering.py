@@ -49,7 +49,7 @@ _FILE = re.compile(
 )
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """The last lookups without a change between them."""
 
     looks: list[Entry] = field(default_factory=list)

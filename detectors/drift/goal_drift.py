@@ -50,7 +50,7 @@ _COMMON = frozenset((
 ))  # fmt: skip
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """The goal's words, and the alignment of the last actions."""
 
     goals: list[list[str]] = field(default_factory=list)

@@ -21,7 +21,7 @@ class Phase(StrEnum):
     """Not about a call, or a duplicate."""
 
 
-class Call(Struct):
+class Call(Struct, omit_defaults=True):
     """An attempt that is stored until its result arrives. Plain JSON values: part of the session's state."""
 
     key: str
@@ -50,7 +50,7 @@ class Call(Struct):
     """`[new target, old target]` of the things that it renames."""
 
 
-class Known(Struct):
+class Known(Struct, omit_defaults=True):
     """History of a call that was made before. Plain JSON values: part of the session's state."""
 
     results: list[str]

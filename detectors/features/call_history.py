@@ -85,7 +85,7 @@ class Sort(StrEnum):
     """A tool with unknown effects: it may step through something."""
 
 
-class CallHistory(Struct):
+class CallHistory(Struct, omit_defaults=True):
     """The calls of one session. Plain JSON values: part of its state."""
 
     once: dict[str, list[int | str]] = field(default_factory=dict)

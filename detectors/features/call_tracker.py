@@ -37,7 +37,7 @@ _PROPOSED, _COMPLETED, _MODEL_TURN = Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_T
 _SESSION_STARTED = Kind.SESSION_STARTED
 
 
-class CallTracker(Struct):
+class CallTracker(Struct, omit_defaults=True):
     """The calls of a session, joined by call id, or by order for producers without ids."""
 
     actions: int = 0

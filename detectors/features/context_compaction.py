@@ -15,7 +15,7 @@ AFTERWARDS = 20
 """Actions within which earlier ones may be repeated after the context was condensed."""
 
 
-class ContextCompaction(Struct):
+class ContextCompaction(Struct, omit_defaults=True):
     """The tokens that the model read. Plain JSON values: part of the session's state."""
 
     tokens: int = 0

@@ -36,7 +36,7 @@ def is_infrastructure(text: str) -> bool:
     return _INFRASTRUCTURE.search(text) is not None
 
 
-class InfrastructureOutage(Struct):
+class InfrastructureOutage(Struct, omit_defaults=True):
     """The last error of the infrastructure. Plain JSON values: part of the session's state."""
 
     ended_ms: int = 0

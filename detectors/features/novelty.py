@@ -107,7 +107,7 @@ VALUES = (
 """The measured numbers, in the order in which `Novelty.take` returns them."""
 
 
-class Novelty(Struct, dict=True):
+class Novelty(Struct, dict=True, omit_defaults=True):
     """The latest steps of one session. Plain JSON values: part of its state, a few kilobytes."""
 
     steps: int = 0

@@ -45,7 +45,7 @@ _TELLING_CHARS = 3
 _V = TypeVar("_V")
 
 
-class Ownership(Struct):
+class Ownership(Struct, omit_defaults=True):
     """The ownership of one session's targets. Plain JSON values: part of its state."""
 
     own: dict[str, bool] = field(default_factory=dict)

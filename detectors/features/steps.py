@@ -24,7 +24,7 @@ _REACTION_MS = 300
 _SECOND_MS = 1_000
 
 
-class Step(Struct):
+class Step(Struct, omit_defaults=True):
     """The step of the last attempt. Plain JSON values: part of the session's state."""
 
     first: int = 0

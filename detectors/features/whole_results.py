@@ -88,7 +88,7 @@ def _replaces(act: Observed) -> bool:
     return any(name.lower().startswith("old") for name in act.event.args or ())
 
 
-class WholeResults(Struct):
+class WholeResults(Struct, omit_defaults=True):
     """The count of one session. Plain JSON values: part of its state."""
 
     balance: int = 0

@@ -192,13 +192,13 @@ class Graded(Detector[State]):
         return self.medium, self.high, self.critical
 
 
-class Nearness(msgspec.Struct):
+class Nearness(msgspec.Struct, omit_defaults=True):
     """How close the session is to a finding, from 0 to 1 (found)."""
 
     nearness: float = 0.0
 
 
-class Attempts(msgspec.Struct):
+class Attempts(msgspec.Struct, omit_defaults=True):
     """The number of attempts."""
 
     attempts: int = 0

@@ -62,7 +62,7 @@ _Risk = Annotated[float, Field(gt=0, le=1), Stricter.LOWER]
 _V = TypeVar("_V")
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """The scope, the goal, and recent actions."""
 
     expected: list[str] = field(default_factory=list)

@@ -31,7 +31,7 @@ _INTERRUPTED = "interrupted"
 _Count = Annotated[int, Field(ge=2, le=1000), Stricter.LOWER]
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """The last refusals."""
 
     refused: list[Entry] = field(default_factory=list)

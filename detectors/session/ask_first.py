@@ -40,7 +40,7 @@ _MAX_DONE = 256
 """Targets stored as approved; the oldest are dropped first, and need another approval."""
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """Acts that needed an approval, and which of them were executed, as digests of effect and target."""
 
     waiting: dict[str, list[str]] = field(default_factory=dict)

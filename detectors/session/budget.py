@@ -31,7 +31,7 @@ _LEAST = 1e-6
 """A declared limit below this is ignored: nothing could be done within it."""
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """The usage so far, and the limits that the session declared."""
 
     used: dict[Resource, float] = field(default_factory=dict)

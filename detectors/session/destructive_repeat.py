@@ -36,7 +36,7 @@ _ROWS = " rows "
 """Separator between a table and the condition on its rows."""
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """The executed attempts, by target."""
 
     attempts: dict[str, list[Entry]] = field(default_factory=dict)

@@ -33,7 +33,7 @@ _MAX_ENTRIES = 128
 """Entries stored, unless a setting needs more."""
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """Recent destructive acts, and the count of the current declared batch."""
 
     entries: list[Entry] = field(default_factory=list)

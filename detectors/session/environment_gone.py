@@ -78,7 +78,7 @@ _CUES = (
 """Every match contains one of these; checking them first takes a tenth of the time."""
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """Failures since the last success."""
 
     rows: list[Entry] = field(default_factory=list)

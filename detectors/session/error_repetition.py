@@ -46,7 +46,7 @@ _MAX_UNREAD = 16
 _Count = Annotated[int, Field(ge=2, le=1000), Stricter.LOWER]
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """The last errors, and what happened between them."""
 
     errors: list[Entry] = field(default_factory=list)

@@ -46,7 +46,7 @@ _DENIED = re.compile(
 _MORE_RIGHTS = re.compile(r"\b(?:sudo|doas|su)\s|--force\b|--privileged\b|--no-verify\b|--no-preserve-root\b")
 
 
-class Refused(Struct):
+class Refused(Struct, omit_defaults=True):
     """A target whose destruction or change was refused."""
 
     ways: list[str]
@@ -56,7 +56,7 @@ class Refused(Struct):
     is_loss: bool = False
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """The refused targets, the oldest first."""
 
     refused: dict[str, Refused] = field(default_factory=dict)

@@ -110,7 +110,7 @@ _NEAR_SIZE = 0.03
 _TALK = frozenset(("think", "say", "note", "plan", "reflect", "thought"))
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """The last lookups in a row without results, and the last guesses."""
 
     count: int = 0

@@ -52,7 +52,7 @@ _SAYS_NOTHING = re.compile(
 _ASKS = re.compile(r"ask|confirm|approv|human|user|input", re.IGNORECASE)
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """Recent slow calls."""
 
     rows: list[Entry] = field(default_factory=list)

@@ -65,7 +65,7 @@ _FOLDER = re.compile(r"\s*cd\s+([^\s;&|]+)")
 _NOTHING = ("", "", False)
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """Recent wrong references, and what was reported missing."""
 
     wrong: list[Entry] = field(default_factory=list)

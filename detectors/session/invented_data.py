@@ -35,7 +35,7 @@ _MAX_FILES = 16
 _MAX_USES = 8
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """The files that the session wrote word for word, and what it did with them."""
 
     files: list[Entry] = field(default_factory=list)

@@ -94,7 +94,7 @@ _Count = Annotated[int, Field(ge=2, le=_MAX_MESSAGES), Stricter.LOWER]
 Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], ASCENDING]
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """The messages since the last action."""
 
     messages: list[Entry] = field(default_factory=list)

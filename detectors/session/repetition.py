@@ -64,7 +64,7 @@ _NOTES = re.compile(r"to-?_?dos?(?:$|[_A-Z])|scratchpad", re.IGNORECASE)
 _NUMBERS = re.compile(rb"\d+(?:\.\d+)?")
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """The last repetitions and edits."""
 
     nearness: float = 0.0

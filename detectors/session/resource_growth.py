@@ -72,7 +72,7 @@ Row: TypeAlias = list[Any]
 """`[time_ms, step, event_id, offset, *amounts]` of one step, by its last event; None: no amount reported."""
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """The amounts of the last steps; the newest step may be incomplete."""
 
     step: int = 0

@@ -46,7 +46,7 @@ _OUTSIDE = 4
 """Position in a path's entry: 1 if it is outside of the scope."""
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """The scope, and the paths that were touched."""
 
     expected: list[str] = field(default_factory=list)

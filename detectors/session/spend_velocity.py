@@ -35,7 +35,7 @@ _AGAIN = 1.5
 _ROUNDING = 1e-6
 
 
-class Bucket(Struct):
+class Bucket(Struct, omit_defaults=True):
     """The spending in one part of a window."""
 
     number: int
@@ -47,7 +47,7 @@ class Bucket(Struct):
     """Event id, offset, dollars and tokens of the event that spent the most."""
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """The parts of the window, the earliest first."""
 
     buckets: list[Bucket] = field(default_factory=list)

@@ -39,7 +39,7 @@ _Score = Annotated[float, Field(ge=-20, le=40), Stricter.LOWER]
 _Steps = Annotated[int, Field(ge=1, le=20), Stricter.LOWER]
 
 
-class State(Struct):
+class State(Struct, omit_defaults=True):
     """The latest scores."""
 
     scores: list[float] = field(default_factory=list)

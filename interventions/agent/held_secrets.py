@@ -94,7 +94,7 @@ class HeldSecrets:
             if len(text) < _LEAST_CHARS:
                 continue
             found = [] if _is_clean(result) else list(_secrets_of(text))
-            if _is_about_credentials(action) or _holds_credentials(text_of(args)):
+            if _is_about_credentials(action) or _holds_credentials(text_of(whole_of(args))):
                 found += _values_of(text)
             if found:
                 with self._lock:
@@ -144,9 +144,8 @@ def _is_about_credentials(action: str) -> bool:
     return _holds_credentials(" ".join(("{}", *names_of(action))))
 
 
-def text_of(value: Any) -> str:
+def text_of(whole: Whole) -> str:
     """Return the beginning of a value's text, without JSON escapes."""
-    whole = whole_of(value)
     if isinstance(whole.value, str):
         return whole.value[:MAX_BYTES]
     if whole.value is None:

@@ -37,6 +37,7 @@ MAX_SESSIONS: Final = 1024
 
 _BLOCKS: Final = 1000
 _ZERO: Final = array("Q", [0])
+_BACKSLASH: Final = ord("\\")  # to look for a number in bytes takes a tenth of the time of bytes
 _ESCAPE: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _LETTERS: Final = bytes(code if chr(code) in f"{ascii_letters}_" else 32 for code in range(256))
 _DIGITS: Final = bytes(code if chr(code) in digits else 32 for code in range(256))
@@ -61,7 +62,7 @@ def _bytes_of(value: Any) -> bytes:
     if whole.value is None:
         return b""
     encoded = whole.json()[0][:MAX_BYTES]
-    return _ESCAPE.sub(b" ", encoded) if b"\\" in encoded else encoded
+    return _ESCAPE.sub(b" ", encoded) if _BACKSLASH in encoded else encoded
 
 
 @cache

@@ -210,7 +210,7 @@ class GuardSettings:
         options: dict[str, Any] = {name: variables[env] for name, env in _FROM_ENV.items() if env in variables}
         options |= {name: None for name in _MAY_BE_NONE if options.get(name) == "none"}
         if _CLIENT_CONFIG in variables:
-            options["kafka"] = read_client_config(Path(variables[_CLIENT_CONFIG]))
+            options["kafka"] = read_named_values(Path(variables[_CLIENT_CONFIG]))
         rules = ClientRules.from_env(variables)
         if rules is not None:
             options["rules"] = rules
@@ -230,14 +230,14 @@ class GuardSettings:
         return tuple(dict.fromkeys(s for s in (self.session_id, *above) if s is not None))
 
 
-def read_client_config(file: Path) -> dict[str, str]:
-    """Read the settings of a file, one `name=value` per line. Raises ValueError for an invalid line, and OSError."""
-    settings: dict[str, str] = {}
+def read_named_values(file: Path, separator: str = "=") -> dict[str, str]:
+    """Read a file's settings or headers, one a line. Raises ValueError for a line without a name, and OSError."""
+    named: dict[str, str] = {}
     for number, line in enumerate(map(str.strip, file.read_text(encoding="utf-8").splitlines()), start=1):
         if not line or line.startswith("#"):
             continue
-        name, equals, value = line.partition("=")
-        if not equals or not name.strip():
-            raise ValueError(f"{file}:{number}: expected name=value, got {name.strip()[:40]!r}")
-        settings[name.strip()] = value.strip()
-    return settings
+        name, found, value = line.partition(separator)
+        if not found or not name.strip():
+            raise ValueError(f"{file}:{number}: expected `name{separator}value`, got a line without")
+        named[name.strip()] = value.strip()
+    return named

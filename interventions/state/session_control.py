@@ -132,7 +132,7 @@ class RepeatedCommand:
         return 0 <= self.time_ms - earlier.time_ms <= within_s * 1000
 
 
-class SessionControl(Struct):
+class SessionControl(Struct, omit_defaults=True):
     """The control state of one session. Plain JSON values: part of the session's state."""
 
     killed: Kill | None = None

@@ -31,7 +31,7 @@ MAX_SEEN = 64
 """The number of event ids kept, to detect an event that its producer sent twice."""
 
 
-class SessionState(Struct):
+class SessionState(Struct, omit_defaults=True):
     """The state of one session: one value, with the offsets that it includes."""
 
     session_id: str

@@ -39,7 +39,7 @@ _NOT_SHARED = frozenset(
 _COUNTED_EFFECTS = frozenset({Effect.NETWORK, Effect.MUTATE, Effect.DESTRUCTIVE})
 
 
-class UnsentSignals(Struct):
+class UnsentSignals(Struct, omit_defaults=True):
     """What a session has not sent yet. Plain JSON values: part of its state."""
 
     spent: dict[str, float] = field(default_factory=dict)

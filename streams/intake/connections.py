@@ -7,6 +7,7 @@ the server's event loop only.
 
 import asyncio
 from collections import OrderedDict
+from dataclasses import dataclass, field
 from typing import Final
 
 MAX: Final = 512
@@ -20,24 +21,17 @@ READ_WITHIN_S: Final = 30.0
 MAX_HEADER_BYTES: Final = 64 * 1024
 
 
+@dataclass(eq=False, kw_only=True)
 class Connections:
     """The connections of one server."""
 
-    def __init__(
-        self,
-        *,
-        most: int = MAX,
-        headers_s: float = HEADERS_WITHIN_S,
-        idle_s: float = IDLE_S,
-        read_s: float = READ_WITHIN_S,
-    ) -> None:
-        self.most = most
-        self.headers_s = headers_s
-        self.idle_s = idle_s
-        self.read_s = read_s
-        self.open: dict[asyncio.BaseTransport, Connection] = {}
-        self.waiting: OrderedDict[Connection, None] = OrderedDict()
-        """Connections without a complete request, the longest waiting first."""
+    most: int = MAX
+    headers_s: float = HEADERS_WITHIN_S
+    idle_s: float = IDLE_S
+    read_s: float = READ_WITHIN_S
+    open: dict[asyncio.BaseTransport, "Connection"] = field(init=False, default_factory=dict)
+    waiting: OrderedDict["Connection", None] = field(init=False, default_factory=OrderedDict)
+    """Connections without a complete request, the longest waiting first."""
 
     def opened(self, transport: asyncio.Transport) -> "Connection":
         """Return a new connection.

@@ -11,6 +11,7 @@ Readers of all sets skip both kinds of copies, and so have each record once.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
 from typing import Final, NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
@@ -70,11 +71,8 @@ def current_topics(
     bootstrap: str, prefix: str, *, client: Mapping[str, ClientSetting] | None = None, system: System = REAL
 ) -> Topics:
     """Return the topics that are in use where this prefix is configured. Raises Unreachable."""
-    consumer = open_consumer(bootstrap, client=client, system=system)
-    try:
+    with closing(open_consumer(bootstrap, client=client, system=system)) as consumer:
         return followed(consumer, prefix, system=system)
-    finally:
-        consumer.close()
 
 
 def followed(consumer: Consumer, prefix: str, *, system: System = REAL) -> Topics:
@@ -91,11 +89,8 @@ def present(
     bootstrap: str, topics: Topics, *, client: Mapping[str, ClientSetting], system: System = REAL
 ) -> list[Topics]:
     """Return the sets that have not been removed, the oldest first. Raises Unreachable."""
-    consumer = open_consumer(bootstrap, client=client, system=system)
-    try:
+    with closing(open_consumer(bootstrap, client=client, system=system)) as consumer:
         return [one for one in topics.sets if one.prefix == topics.prefix or _count(consumer, one.control)]
-    finally:
-        consumer.close()
 
 
 def _count(consumer: Consumer, topic: str) -> int:

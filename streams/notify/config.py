@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -66,15 +66,12 @@ class _Part(BaseModel):
 class Channel(_Part):
     """The common fields of channels. Addresses of hooks are secrets, and are in files like keys and passwords."""
 
+    keeps_state: ClassVar[bool] = False
+    """Whether the receiver has its own incidents that follow ours: no digests, but the end of incidents."""
     timeout: Length = timedelta(seconds=10)
     """The time limit of one attempt."""
     give_up_after: Length = timedelta(hours=1)
     """The time after its due time at which a message becomes a dead letter, after at least three attempts."""
-
-    @property
-    def keeps_state(self) -> bool:
-        """Whether the receiver has its own incidents that follow ours: no digests, but the end of incidents."""
-        return False
 
 
 class Webhook(Channel):
@@ -103,15 +100,11 @@ class Teams(Channel):
 class PagerDuty(Channel):
     """PagerDuty's Events API v2."""
 
+    keeps_state: ClassVar[bool] = True
     kind: Literal["pagerduty"]
     routing_key_file: Path
     url: str = "https://events.pagerduty.com/v2/enqueue"
     """The address, which differs in other service regions."""
-
-    @property
-    def keeps_state(self) -> bool:
-        """True."""
-        return True
 
 
 class Email(Channel):
@@ -141,6 +134,7 @@ class Email(Channel):
 class Alertmanager(Channel):
     """Prometheus' Alertmanager, API v2."""
 
+    keeps_state: ClassVar[bool] = True
     kind: Literal["alertmanager"]
     url: str
     """The address, such as http://alertmanager:9093."""
@@ -150,11 +144,6 @@ class Alertmanager(Channel):
     """Additional labels of each alert."""
     repeat: Length = timedelta(minutes=5)
     """The interval of repeated alerts for open incidents: Alertmanager keeps them in memory only."""
-
-    @property
-    def keeps_state(self) -> bool:
-        """True."""
-        return True
 
 
 class Apprise(Channel):

@@ -7,6 +7,7 @@ under the same id.
 import logging
 import threading
 import time
+from contextlib import closing
 from dataclasses import replace
 from typing import Final
 
@@ -151,14 +152,11 @@ class Notifier:
     def _require_topics(self) -> None:
         """Check the topics: a notification is in the partition of its incident, so both must have as many."""
         settings = self._settings
-        consumer = open_consumer(settings.bootstrap, client=settings.client)
-        try:
+        with closing(open_consumer(settings.bootstrap, client=settings.client)) as consumer:
             incidents, notifications = (
                 len(partitions_of(consumer, name))
                 for name in (settings.topics.incidents, settings.topics.notifications)
             )
-        finally:
-            consumer.close()
         self._partitions = incidents
         if notifications < incidents:
             raise RuntimeError(

@@ -33,13 +33,15 @@ _NOBODY: Final = Epoch(0, 0)
 
 
 class Outcome(StrEnum):
-    """The outcome for a dropped state with events that the one that counts lacks."""
+    """The outcome for a dropped state with events that the one that counts lacks.
+
+    The other one went on without them if it has events of its own. States of other topics cannot be compared: a topic
+    of their offsets was recreated.
+    """
 
     BRING_BACK = "can be brought back"
     WENT_ON = "went on without"
-    """Each has events that the other lacks."""
     OTHER_TOPICS = "of other topics"
-    """A topic of its offsets was recreated: the two cannot be compared."""
     UNREADABLE = "not readable"
 
 

@@ -6,7 +6,7 @@ applied later if no worker runs now.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -246,8 +246,7 @@ class Operator:
 
     def _is_passed(self, place: TopicPartition, sent_at: float) -> bool:
         """Return whether the workers' group commits an offset after the command, within the time limit of an answer."""
-        consumer = open_consumer(self._bootstrap, self._group, client=self._client)
-        try:
+        with closing(open_consumer(self._bootstrap, self._group, client=self._client)) as consumer:
             while time.monotonic() - sent_at < self._within_s:
                 try:
                     (committed,) = consumer.committed([TopicPartition(place.topic, place.partition)], timeout=2.0)
@@ -256,8 +255,6 @@ class Operator:
                 if committed.offset > place.offset:
                     return True
                 time.sleep(_POLL_S)
-        finally:
-            consumer.close()
         return False
 
     def _send(self, command: Command) -> TopicPartition:

@@ -14,6 +14,7 @@ also after workers that did not stop cleanly.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -86,11 +87,8 @@ class Grown:
 
 def partitions_in_use(bootstrap: str, topics: Topics, client: Mapping[str, ClientSetting]) -> int:
     """Return the number of partitions. Raises NoSuchTopic, Unreachable."""
-    consumer = open_consumer(bootstrap, client=client)
-    try:
+    with closing(open_consumer(bootstrap, client=client)) as consumer:
         return len(partitions_of(consumer, topics.actions))
-    finally:
-        consumer.close()
 
 
 def wait_for_leaders(admin: AdminClient, places: Sequence[TopicPartition], *, system: System = REAL) -> None:
@@ -343,14 +341,11 @@ class Growing:
         producer.close(CONFIRM_WITHIN_S)
 
     def _all(self, topic: str, ends: Mapping[int, int] = _NO_ENDS) -> Iterator[LogRecord]:
-        consumer = open_consumer(self._bootstrap, client=self._client, system=self._system)
-        try:
+        with closing(open_consumer(self._bootstrap, client=self._client, system=self._system)) as consumer:
             for place in partitions_of(consumer, topic):
                 low, end = bounds(consumer, place, system=self._system)
                 end = ends.get(place.partition, end)
                 yield from read_partition(consumer, place, low, end, system=self._system)
-        finally:
-            consumer.close()
 
     def _member(self, group: str) -> Consumer:
         return open_consumer(self._bootstrap, group, client=self._client, system=self._system)
@@ -377,15 +372,12 @@ def older_sets(bootstrap: str, topics: Topics, *, client: Mapping[str, ClientSet
 
 
 def _older(bootstrap: str, topics: Topics, client: Mapping[str, ClientSetting]) -> OlderSet:
-    consumer = open_consumer(bootstrap, topics.bridge_group, client=client)
     waiting, last_ms = 0, -1
-    try:
+    with closing(open_consumer(bootstrap, topics.bridge_group, client=client)) as consumer:
         places = [tp for topic in topics.session_sources for tp in partitions_of(consumer, topic)]
         for place in consumer.committed(places, timeout=CONFIRM_WITHIN_S):
             low, end = bounds(consumer, place)
             waiting += end - min(end, max(low, place.offset))
             for record in read_partition(consumer, place, max(low, end - 1), end):
                 last_ms = max(last_ms, record.timestamp)
-    finally:
-        consumer.close()
     return OlderSet(topics.prefix, waiting, last_ms if last_ms >= 0 else None)

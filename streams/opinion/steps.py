@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Final
 
 from confluent_kafka import TopicPartition
@@ -32,8 +32,7 @@ def last_events(
     """
     events: deque[ActionEvent] = deque(maxlen=most)
     key, until_s = session_id.encode(), time.monotonic() + within_s
-    consumer = open_consumer(bootstrap, client=client)
-    try:
+    with closing(open_consumer(bootstrap, client=client)) as consumer:
         low, _ = bounds(consumer, last)
         begin = max(low, last.offset - LOOK_BACK + 1)
         for record in read_partition(consumer, last, begin, last.offset + 1, until_s=until_s):
@@ -41,6 +40,4 @@ def last_events(
                 continue
             with suppress(InvalidRecord):  # already a dead letter
                 events.append(decode_event(record.value, record.headers))
-    finally:
-        consumer.close()
     return list(events)

@@ -17,7 +17,7 @@ from typing import Any, Final
 from haltline.detectors.cross_session import ACROSS_BY_ID
 from haltline.interventions.control import kill_acknowledgement
 from haltline.streams.replay.choice import Choice
-from haltline.streams.replay.compare_incidents import ComparedIncidents
+from haltline.streams.replay.compare_incidents import ComparedIncidents, Matched
 
 Json = dict[str, Any]
 
@@ -57,13 +57,9 @@ class Divergence:
 
 
 @dataclass(slots=True)
-class Compared:
+class Compared(Matched):
     """The result."""
 
-    recorded: int = 0
-    """The recorded decisions that were compared."""
-    replayed: int = 0
-    same: int = 0
     reworded: int = 0
     """Those of `same` with other text or values, but the same level, code and rule."""
     by_clock: int = 0

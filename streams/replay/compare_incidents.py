@@ -41,12 +41,18 @@ class IncidentDivergence:
 
 
 @dataclass(slots=True)
-class ComparedIncidents:
-    """Return the result."""
+class Matched:
+    """The numbers of compared records."""
 
     recorded: int = 0
     replayed: int = 0
     same: int = 0
+
+
+@dataclass(slots=True)
+class ComparedIncidents(Matched):
+    """The result."""
+
     left_out: int = 0
     different: list[IncidentDivergence] = field(default_factory=list)
 

@@ -8,6 +8,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -151,12 +152,9 @@ def require_target(
     """
     if target in {span.topic for span in spans} or target in topics.all:
         raise NotThere(f"--onto {target}: expected another topic than haltline's own: workers would decide on it again")
-    consumer = open_consumer(bootstrap, client=client)
-    try:
+    with closing(open_consumer(bootstrap, client=client)) as consumer:
         there = len(partitions_of(consumer, target))
         partitions_of(consumer, topics.commands)  # which receives the record of it, for the audit
-    finally:
-        consumer.close()
     needed = max((span.partition for span in spans), default=0) + 1
     if there < needed:
         raise NotThere(f"--onto {target}: expected at least {needed} partitions, so that each is kept, got {there}")

@@ -7,34 +7,16 @@ import orjson
 
 from haltline.interventions.acgp.conditions import Unknown, compiled
 from haltline.schemas import wire
-from haltline.schemas.control import Command, ControlRecord, Feedback
-from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.findings import Detection
-from haltline.schemas.incidents import IncidentRecord
-from haltline.schemas.opinions import Opinion
-from haltline.schemas.policy import Policy
 from haltline.schemas.record import Record
-from haltline.schemas.signals import Signal
 from haltline.schemas.topics import Topics
 from haltline.streams.replay.records import LogRecord
 
 _MAX_CALLS: Final = 100_000
 """The most calls whose results are recognized; the oldest are dropped first."""
 
-_MODELS: Final[Mapping[str, type[Record]]] = {
-    "actions": ActionEvent,
-    "detections": Detection,
-    "interventions": Decision,
-    "feedback": Feedback,
-    "incidents": IncidentRecord,
-    "commands": Command,
-    "signals": Signal,
-    "opinions": Opinion,
-    "control": ControlRecord,
-    "policies": Policy,
-    "dead-letter": ActionEvent,  # if it can be read
-}
+_MODELS: Final[Mapping[str, type[Record]]] = wire.MODELS | {"dead-letter": ActionEvent}
+"""A dead letter is filtered as the event that it holds, if it can be read."""
 
 Filter = Callable[[LogRecord], bool]
 

@@ -30,7 +30,7 @@ again, with the same id.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -66,6 +66,7 @@ class _Processed:
     acknowledge: Callable[[], object]
 
 
+@dataclass(eq=False)
 class Checkpointer:
     """Runs a pipeline's micro-batches and checkpoints, in the order of the module's list.
 
@@ -73,41 +74,34 @@ class Checkpointer:
     what was acknowledged.
     """
 
-    def __init__(
-        self,
-        factory: ProcessorFactory,
-        outbox: ConfirmedProducer,
-        slices: OwnedPartitions,
-        *,
-        changelog: str,
-        alive: Callable[[], None],
-        commit: Callable[[], Awaitable[object]],
-        system: System = REAL,
-    ) -> None:
-        self._outbox = outbox
-        self._partition_states = slices
-        self._changelog = changelog
-        self._alive = alive
-        self._commit = commit
-        self._system = system
+    factory: InitVar[ProcessorFactory]
+    outbox: ConfirmedProducer
+    slices: OwnedPartitions
+    _: KW_ONLY
+    changelog: str
+    alive: Callable[[], None]
+    commit: Callable[[], Awaitable[object]]
+    system: System = REAL
+
+    def __post_init__(self, factory: ProcessorFactory) -> None:
         self._processed: list[_Processed] = []
         self._handed_out: dict[bytes, bytes | None] = {}
         self._here: PartitionState | None = None
         self._turn = asyncio.Lock()
         self._pause_s = 0.0
-        self._processor = factory(self._load, outbox)
+        self._processor = factory(self._load, self.outbox)
 
     def process(self, records: Sequence[RawRecord], acknowledge: Callable[[], object]) -> None:
         """Apply one micro-batch. Raises what the pipeline raises, and DeliveryFailed."""
-        self._alive()
+        self.alive()
         partition = records[0].partition
-        self._here = self._partition_states.slice(partition)
+        self._here = self.slices.slice(partition)
         try:
             self._processor.process(records)  # 1
         finally:
             self._here = None
         self._processed.append(_Processed(partition, acknowledge))  # 2
-        self._outbox.poll()
+        self.outbox.poll()
 
     def recovered(self, part: PartitionState) -> None:
         """Take over a recovered partition."""
@@ -115,7 +109,7 @@ class Checkpointer:
 
     def tick(self) -> None:
         """Process what is due by the clock, like a micro-batch without records. Raises what the pipeline raises."""
-        self._alive()
+        self.alive()
         self._processor.tick()
 
     async def checkpoint(self, *, pause_s: float = 0.0) -> CheckpointResult:
@@ -125,26 +119,26 @@ class Checkpointer:
         """
         self._pause_s = pause_s
         async with self._turn:
-            started = self._system.monotonic()
-            work = _Work(self._system)
+            started = self.system.monotonic()
+            work = _Work(self.system)
             batches, self._processed = self._processed, []  # 3
-            owned = {part.partition: part for part in self._partition_states.owned()}
+            owned = {part.partition: part for part in self.slices.owned()}
             changes = self._overdue(owned.values())
             await self._encode(changes, owned.values(), work)  # 4
-            await self._outbox.confirmed(self._outbox.cut())  # 5
-            self._alive()
+            await self.outbox.confirmed(self.outbox.cut())  # 5
+            self.alive()
             state_bytes = await self._write(changes, owned, work)  # 6
-            await self._outbox.confirmed(self._outbox.cut())  # 7
-            now_ms = self._system.time_ms()
+            await self.outbox.confirmed(self.outbox.cut())  # 7
+            now_ms = self.system.time_ms()
             for partition, key, value in changes:  # 8
                 owned[partition].put(key, value, now_ms)
             self._handed_out.clear()
-            self._alive()
+            self.alive()
             for batch in batches:  # 9
                 batch.acknowledge()
             if batches:
-                await self._commit()  # 10
-            seconds = self._system.monotonic() - started
+                await self.commit()  # 10
+            seconds = self.system.monotonic() - started
             return CheckpointResult(len(batches), len(changes), state_bytes, seconds, work.busy_s)
 
     async def forget(self, partitions: Collection[int]) -> None:
@@ -156,7 +150,7 @@ class Checkpointer:
     def _load(self, key: bytes) -> bytes | None:
         if key in self._handed_out:
             return self._handed_out[key]
-        places = self._partition_states.owned() if self._here is None else (self._here,)
+        places = self.slices.owned() if self._here is None else (self._here,)
         return next((self._state(place, key) for place in places if key in place.values), None)
 
     def _state(self, part: PartitionState, key: bytes) -> bytes | None:
@@ -164,7 +158,7 @@ class Checkpointer:
         value, logs = part.values.get(key), part.other_logs.get(key)
         if value is None or logs is None:
             return value
-        return self._processor.forget(key, value, self._partition_states.other_logs(part.partition, logs))
+        return self._processor.forget(key, value, self.slices.other_logs(part.partition, logs))
 
     def _overdue(self, owned: Iterable[PartitionState]) -> list[Change]:
         """Return changes that rewrite the keys whose last record in the log is from a replaced owner."""
@@ -202,8 +196,8 @@ class Checkpointer:
                     f"got one of key {key!r} in partition {partition}"
                 )
             part.record_sent()
-            self._outbox.send(
-                self._changelog,
+            self.outbox.send(
+                self.changelog,
                 key=key,
                 value=value,
                 headers=headers[partition],
@@ -212,7 +206,7 @@ class Checkpointer:
             )
             state_bytes += len(key) + len(value or b"")
             if work.is_long():
-                self._outbox.poll()
+                self.outbox.poll()
                 await self._rest(work)
         work.end()
         return state_bytes

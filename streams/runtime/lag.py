@@ -6,6 +6,7 @@ thread requests the offsets from the brokers.
 
 import logging
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Protocol
 
 from confluent_kafka import KafkaException
@@ -37,6 +38,7 @@ class Place(Protocol):
         """Return whether the states of the assigned partitions are recovered."""
 
 
+@dataclass(eq=False)
 class LagWatch:
     """A thread that keeps the lag metrics and the verdict, until `close`.
 
@@ -46,47 +48,39 @@ class LagWatch:
     stay, so the process must end.
     """
 
-    def __init__(
-        self,
-        client: Mapping[str, str | int | float | bool],
-        place: Place,
-        metrics: Metrics,
-        *,
-        topics: TopicWatch | None = None,
-        owned: Callable[[], Collection[Partition]] = tuple,
-        on_ends: Callable[[Mapping[Partition, int]], object] = dict,
-        interval_s: float,
-        stuck_after_s: float,
-        on_failure: Callable[[BaseException], object],
-        system: System = REAL,
-    ) -> None:
-        self._client = dict(client)
-        self._topics = topics
-        self._outage = Outage(log, "lag: the broker, which has the ends of the partitions,", now_s=system.monotonic)
-        self._offsets = PartitionOffsets(self._client, _REQUEST_WITHIN_S, system=system)
-        self._place = place
-        self._owned = owned
-        self._on_ends = on_ends
-        self._interval_s = interval_s
-        self._stuck_after_s = stuck_after_s
-        self._on_failure = on_failure
+    client: Mapping[str, str | int | float | bool]
+    place: Place
+    metrics: InitVar[Metrics]
+    _: KW_ONLY
+    topics: TopicWatch | None = None
+    owned: Callable[[], Collection[Partition]] = tuple
+    on_ends: Callable[[Mapping[Partition, int]], object] = dict
+    interval_s: float
+    stuck_after_s: float
+    on_failure: Callable[[BaseException], object]
+    system: System = REAL
+
+    def __post_init__(self, metrics: Metrics) -> None:
+        self._outage = Outage(
+            log, "lag: the broker, which has the ends of the partitions,", now_s=self.system.monotonic
+        )
+        self._offsets = PartitionOffsets(self.client, _REQUEST_WITHIN_S, system=self.system)
         self._lag = metrics.gauge("consumer_lag_records")
         self._lag_seconds = metrics.gauge("consumer_lag_seconds")
         self._committed = metrics.gauge("consumer_committed_offset")
         self._end = metrics.gauge("consumer_high_watermark")
         self._begin = metrics.gauge("consumer_low_watermark")
         self._progress: Mapping[Partition, Progress] = {}
-        self._system = system
-        self._closing = system.event()
-        self._thread = system.thread(target=self._run, name="lag", daemon=True)
+        self._closing = self.system.event()
+        self._thread = self.system.thread(target=self._run, name="lag", daemon=True)
         self._thread.start()
 
     def verdict(self) -> Verdict:
         """The present verdict on the process's health."""
-        troubles = () if self._topics is None else self._topics.troubles
-        recovered = self._place.recovered()
+        troubles = () if self.topics is None else self.topics.troubles
+        recovered = self.place.recovered()
         return judge(
-            self._progress, self._now_s(), stuck_after_s=self._stuck_after_s, recovered=recovered, troubles=troubles
+            self._progress, self._now_s(), stuck_after_s=self.stuck_after_s, recovered=recovered, troubles=troubles
         )
 
     def close(self) -> None:
@@ -95,26 +89,26 @@ class LagWatch:
         self._thread.join()
 
     def _now_s(self) -> float:
-        return self._system.time_ns() / 1e9
+        return self.system.time_ns() / 1e9
 
     def _run(self) -> None:
         try:
-            while not self._closing.wait(self._interval_s):
+            while not self._closing.wait(self.interval_s):
                 try:
-                    if self._topics is not None:
-                        self._topics.look()
+                    if self.topics is not None:
+                        self.topics.look()
                     self._look()
                     self._outage.back()
                 except KafkaException as failed:  # the last known end offsets stay in use
                     self._outage.away(failed)
         except Exception as failure:
-            self._on_failure(failure)
+            self.on_failure(failure)
 
     def _look(self) -> None:
-        positions = self._place.positions()
-        owned = self._owned()
+        positions = self.place.positions()
+        owned = self.owned()
         ends = self._offsets.ends([*positions, *owned])
-        self._on_ends({partition: ends[partition] for partition in owned})  # at once: the next request may fail
+        self.on_ends({partition: ends[partition] for partition in owned})  # at once: the next request may fail
         begins = self._offsets.begins([*positions])
         now_s = self._now_s()
         before, self._progress = (
@@ -135,7 +129,7 @@ class LagWatch:
     def _date(self, behind: Mapping[Partition, int]) -> None:
         """Set since when the records of newly assigned partitions wait; now, if the broker does not answer."""
         try:
-            dated = oldest_unprocessed(self._client, behind, system=self._system)
+            dated = oldest_unprocessed(self.client, behind, system=self.system)
         except (KafkaException, Unreachable) as failed:
             log.warning("lag: expected the times of the first waiting records, got %s", failed)
             return
@@ -149,7 +143,7 @@ class LagWatch:
             self._lag_seconds.labels(*labels).set(seen.lag_seconds(now_s))
             self._end.labels(*labels).set(seen.end_offset)
             self._begin.labels(*labels).set(begins[partition])
-            committed = self._place.committed(partition)
+            committed = self.place.committed(partition)
             if committed is not None:
                 self._committed.labels(*labels).set(committed)
         for topic, number in before.keys() - self._progress.keys():  # another worker reports them now

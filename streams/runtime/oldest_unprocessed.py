@@ -1,6 +1,7 @@
 """The write times of waiting records, for a process that starts behind and has not read them yet."""
 
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -24,14 +25,11 @@ def oldest_unprocessed(
     """
     if not places:
         return {}
-    consumer = open_consumer(
-        str(client["bootstrap.servers"]), client={**client, "queued.min.messages": 1}, system=system
-    )
-    try:
+    with closing(
+        open_consumer(str(client["bootstrap.servers"]), client={**client, "queued.min.messages": 1}, system=system)
+    ) as consumer:
         consumer.assign([TopicPartition(*place, offset) for place, offset in places.items()])
         return _read(consumer, set(places), system)
-    finally:
-        consumer.close()
 
 
 def _read(consumer: Consumer, partitions: set[Partition], system: System) -> dict[Partition, int]:

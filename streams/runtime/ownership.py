@@ -7,6 +7,7 @@ checks that its assignment is still current.
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -27,6 +28,7 @@ class RecoveryStuck(KnownFailure):
     """Reading up to our own claims makes no progress."""
 
 
+@dataclass(eq=False)
 class Ownership:
     """Claims and reads the assigned partitions, and keeps the standby partitions up to date.
 
@@ -34,26 +36,18 @@ class Ownership:
     receives its batches; `on_failure` is called with errors that are fatal.
     """
 
-    def __init__(
-        self,
-        partitions: OwnedPartitions,
-        outbox: ConfirmedProducer,
-        group: Membership,
-        *,
-        changelog: str,
-        open_reader: Callable[[Callable[[Fetched], None]], SourceReader],
-        stuck_after_s: float,
-        on_failure: Callable[[BaseException], object],
-        system: System = REAL,
-    ) -> None:
-        self._partitions = partitions
-        self._outbox = outbox
-        self._group = group
-        self._changelog = changelog
+    partitions: OwnedPartitions
+    outbox: ConfirmedProducer
+    group: Membership
+    _: KW_ONLY
+    changelog: str
+    open_reader: InitVar[Callable[[Callable[[Fetched], None]], SourceReader]]
+    stuck_after_s: float
+    on_failure: Callable[[BaseException], object]
+    system: System = REAL
+
+    def __post_init__(self, open_reader: Callable[[Callable[[Fetched], None]], SourceReader]) -> None:
         self._reader = open_reader(self._take_records)
-        self._stuck_after_s = stuck_after_s
-        self._on_failure = on_failure
-        self._system = system
         self._assignment: _Assignment | None = None
         self._claims: Receipt | None = None
         self._progress = asyncio.Event()
@@ -65,7 +59,7 @@ class Ownership:
         """Hold these partitions: read them all, own none yet. States that are already held are kept."""
         self._assignment = _Assignment(active, standbys - active)
         self._claimed_at.clear()
-        self._partitions.keep(active | standbys)
+        self.partitions.keep(active | standbys)
         self._read(active | standbys)
 
     async def recover(self, generation: int) -> bool:
@@ -77,7 +71,7 @@ class Ownership:
         assignment = self._assignment
         if assignment is None or not assignment.active:
             return False
-        unclaimed = [self._partitions.slice(number) for number in sorted(assignment.active)]
+        unclaimed = [self.partitions.slice(number) for number in sorted(assignment.active)]
         # The group is asked before claiming, so that a dropped member disturbs no owner; and after everything is read,
         # because a later owner's claim then follows everything that this process writes.
         while await self._is_still(assignment, generation):
@@ -93,7 +87,7 @@ class Ownership:
     def is_claimed(self) -> bool:
         """Return whether no other claim follows ours in any assigned partition. Raises OlderRelease."""
         return self._assignment is not None and all(
-            self._partitions.slice(number).claimed for number in self._assignment.active
+            self.partitions.slice(number).claimed for number in self._assignment.active
         )
 
     def own(self) -> Collection[PartitionState]:
@@ -101,7 +95,7 @@ class Ownership:
         assignment = self._assignment
         if assignment is None:
             raise RuntimeError("ownership: expected partitions that are assigned, got none")
-        owned = self._partitions.own(sorted(assignment.active))
+        owned = self.partitions.own(sorted(assignment.active))
         self._read(assignment.standbys)
         claims = ", ".join(f"{part.partition} (claim at offset {part.owner.claim})" for part in owned if part.owner)
         _log.info("worker: owns partitions %s", claims)
@@ -112,9 +106,9 @@ class Ownership:
         self._assignment = None
         self._progress.set()
         self._reader.stop()
-        self._partitions.release()
+        self.partitions.release()
         if self._claims is not None and not lost:
-            await self._outbox.confirmed(self._claims)
+            await self.outbox.confirmed(self._claims)
 
     def close(self) -> None:
         """Close the reader."""
@@ -130,53 +124,53 @@ class Ownership:
 
         Raises RecoveryStuck when it has stalled for too long.
         """
-        positions, now_s = self._unclaimed(), self._system.monotonic()
+        positions, now_s = self._unclaimed(), self.system.monotonic()
         if positions != self._seen:
             self._seen, self._seen_s = positions, now_s
-        elif positions and now_s - self._seen_s > self._stuck_after_s:
+        elif positions and now_s - self._seen_s > self.stuck_after_s:
             raise RecoveryStuck(
-                f"recovery: expected to read on in {self._changelog} within {self._stuck_after_s:.0f} s, up to the "
+                f"recovery: expected to read on in {self.changelog} within {self.stuck_after_s:.0f} s, up to the "
                 f"claims of this process, got nothing; offsets read next, by partition: {positions}"
             )
 
     def _unclaimed(self) -> Mapping[int, int]:
         """The next offset to read, by partition that is not yet owned."""
         active = () if self._assignment is None else self._assignment.active
-        parts = map(self._partitions.slice, active)
+        parts = map(self.partitions.slice, active)
         return {part.partition: part.position for part in parts if not part.claimed}
 
     async def _is_still(self, assignment: "_Assignment", generation: int) -> bool:
-        if self._assignment is assignment and not await self._group.is_member(generation):
+        if self._assignment is assignment and not await self.group.is_member(generation):
             _log.warning("worker: the group dropped this member while it recovered; it joins again")
             return False
         return self._assignment is assignment
 
     async def _claim(self, parts: Iterable[PartitionState]) -> None:
         for part in parts:
-            claim = Claim(self._system.random_bytes(ID_BYTES))
+            claim = Claim(self.system.random_bytes(ID_BYTES))
             part.expect(claim)
-            self._outbox.send(
-                self._changelog,
+            self.outbox.send(
+                self.changelog,
                 key=claim.key,
                 value=None,
                 headers=claim.headers,
                 partition=part.partition,
                 on_offset=partial(self._claimed_at.__setitem__, part.partition),
             )
-        self._claims = self._outbox.cut()
-        await self._outbox.confirmed(self._claims)
+        self._claims = self.outbox.cut()
+        await self.outbox.confirmed(self._claims)
 
     def _read(self, numbers: Iterable[int]) -> None:
-        positions = {number: self._partitions.slice(number).position for number in numbers}
+        positions = {number: self.partitions.slice(number).position for number in numbers}
         # With no state held, the broker returns the first offset: the embedded one drops old records.
-        self._reader.begin({(self._changelog, n): at or OFFSET_BEGINNING for n, at in positions.items()})
+        self._reader.begin({(self.changelog, n): at or OFFSET_BEGINNING for n, at in positions.items()})
 
     def _take_records(self, fetched: Fetched) -> None:
         try:
-            part = self._partitions.slice(fetched.place[1])
+            part = self.partitions.slice(fetched.place[1])
             part.apply(fetched.records, begins=fetched.begins, following=fetched.following)
         except Exception as failure:
-            self._on_failure(failure)
+            self.on_failure(failure)
         self._progress.set()
 
 

@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import Any, Final, NamedTuple, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -245,12 +246,9 @@ class _TopicThread:
 
     def _run(self) -> None:
         try:
-            consumer = self._open_with(self._complains)
-            try:
+            with closing(self._open_with(self._complains)) as consumer:
                 while not self.closing:
                     self._turn(consumer)
-            finally:
-                consumer.close()
         except Exception as failure:
             self._on_failure(failure)
 

@@ -1,8 +1,10 @@
 """The codec of states: of a session, or of an agent, target or tree, to and from bytes.
 
 The version names the format; golden states in the tests keep it readable. The bytes are JSON, so that an older release
-recognizes another version: `{"due_ms":0,"v":2,"state":"..."}`, where `state` is MessagePack with the names of all
-fields, compressed by Zstandard with the names in `state_v2.dict`, in base64. `shown` decodes it for people.
+recognizes another version: `{"due_ms":0,"v":2,"state":"..."}`, where `state` is MessagePack with field names,
+compressed by Zstandard with the names in `state_v2.dict`, in base64. `shown` decodes it for people.
+
+A field with its default value is not written (`omit_defaults`), so a default never changes.
 """
 
 import threading
@@ -16,7 +18,7 @@ import zstandard
 from haltline.detectors.features.novelty import template_of
 from haltline.streams.engine.core import SessionState
 from haltline.streams.engine.cross_session import ScopeState
-from haltline.streams.engine.memories import KINDS
+from haltline.streams.engine.memories import KINDS, looked_at
 
 VERSION: Final = 2
 _VERSION_1: Final = 1
@@ -123,6 +125,8 @@ def decode_scope(data: bytes) -> ScopeState:
 
 def shown(state: State) -> dict[str, Any]:
     """Return a state's content by field names, for people and comparisons; bytes are in hexadecimal."""
+    for name in state.detectors:
+        looked_at(state.detectors, name)  # with its defaults, which are not written
     document: dict[str, Any] = orjson.loads(orjson.dumps(state, default=_plain, option=orjson.OPT_NON_STR_KEYS))
     return document
 

@@ -26,7 +26,7 @@ def rate(engine: str, events_per_s: float, cpu_us: float = 40.0, number: int = 1
 def answers(engine: str, p50_ms: float, p99_ms: float) -> Latency:
     return Latency(
         engine=engine, rate=200, answers=1000, p50_ms=p50_ms, p99_ms=p99_ms, max_ms=2 * p99_ms, missing=0,
-        p50_ms_by_round=[p50_ms, p50_ms], p99_ms_by_round=[p99_ms, p99_ms],
+        p50_ms_by_round=[p50_ms, p50_ms], p99_ms_by_round=[p99_ms, p99_ms], cpu_us=[100.0, 150.0, 200.0],
     )  # fmt: skip
 
 

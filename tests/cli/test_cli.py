@@ -77,7 +77,7 @@ def test_a_metrics_port_in_use_is_exit_2_and_is_named(embedded: EmbeddedBroker, 
 @cases(
     "line, problem",
     {
-        "no setting": ("nonsense", ":3: expected name=value"),
+        "no setting": ("nonsense", ":3: expected `name=value`"),
         "a plugin": ("plugin.library.paths=a.so", ": expected settings that load or run no code"),
     },
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, Exit, PolicyFile, fail, progress, tracked
+from haltline.cli.common import AsJson, Exit, PolicyFile, UsageErrors, fail, progress, tracked
 from haltline.cli.policy_option import read_plugins, read_policy
 from haltline.cli.sources import KAFKA, Where, is_table, opened, say_missing, with_source
 
@@ -77,7 +77,7 @@ def backtest(
     plugins = read_plugins()
     first = read_policy(policy)
     second = read_policy(against) if against is not None else None
-    try:
+    with UsageErrors(BadPolicy, OSError):
         values = parse_sweep(sweep) if sweep is not None else None
         if values is not None and plot is not None:
             report.require_numbers(values.values)
@@ -98,8 +98,6 @@ def backtest(
         if values is not None:
             report.swept(values.place, values.run(first, results_of, plugins), plot, as_json=as_json)
             return
-    except (BadPolicy, OSError) as error:
-        fail(error, Exit.USAGE)
     if second is None:
         results = results_of(first, report.print_line if as_json else lambda _: None)
         if not as_json:

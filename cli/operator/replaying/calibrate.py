@@ -8,7 +8,7 @@ import typer
 
 from haltline.cli.audit_table import options_of
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, Exit, PolicyFile, fail, option_of, print_json, say, tracked
+from haltline.cli.common import AsJson, Exit, PolicyFile, UsageErrors, fail, option_of, print_json, say, tracked
 from haltline.cli.operator.replaying.backtest import read
 from haltline.cli.policy_option import read_plugins, read_policy
 from haltline.cli.sources import AUDIT, Where, with_source
@@ -52,8 +52,7 @@ def calibrate(
     sessions: Annotated[
         list[Path] | None,
         typer.Option(
-            help="A file of recorded sessions (.jsonl or .jsonl.gz), in place of the audit table. May be repeated.",
-            metavar="FILE",
+            help="Recorded sessions (.jsonl, .jsonl.gz), not the audit table; may be repeated.", metavar="FILE"
         ),
     ] = None,
     labels: Annotated[
@@ -120,12 +119,10 @@ def calibrate(
         shown.print(f"{labels}: {len(unknown)} of {len(labelled)} sessions were not read, such as {min(unknown)}")
     recorded = [replace(session, label=labelled.get(session.session_id, session.label)) for session in recorded]
     found = list(tracked(calibrating.ladders(in_force, recorded), "Rules"))
-    try:
+    with UsageErrors(ValueError):
         calibration = calibrating.calibrate(in_force, recorded, found, float(budget), plugins)
         document = calibrating.pinned(calibration.proposed) if pin else calibration.proposed
         together = calibrating.stopped_together(calibration.enforced, recorded, plugins) & calibration.fine
-    except ValueError as error:
-        fail(error, Exit.USAGE)
     summary = _summary(calibration, len(together), _period(recorded), budget)
     if out is not None:
         from haltline.streams.learning.candidate import document as written

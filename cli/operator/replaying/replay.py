@@ -68,8 +68,7 @@ def replay(
     detector: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only this rule's decisions (with --onto: of detections or interventions); may be repeated.",
-            metavar="NAME",
+            help="Only this rule's (with --onto: of detections or interventions); may be repeated.", metavar="NAME"
         ),
     ] = None,
     only: Annotated[
@@ -89,10 +88,7 @@ def replay(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be replayed.")] = False,
     resume: Annotated[
         Path | None,
-        typer.Option(
-            help="With --onto: a file that keeps the position; if it exists, the replay continues there.",
-            metavar="FILE",
-        ),
+        typer.Option(help="With --onto: a file for the position, from which a replay continues.", metavar="FILE"),
     ] = None,
     by: By = "",
     reason: Reason = "",

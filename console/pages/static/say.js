@@ -126,10 +126,3 @@ export function prose(reason) {
 
 // A code such as "loop_detected" in words.
 export const words = (code) => (code.charAt(0).toUpperCase() + code.slice(1)).replaceAll("_", " ");
-
-// The place of a page in a list, and buttons for the pages beside it; `go` shows the one that begins after so many.
-export const pager = ({ total, skip, limit, more }, shown, go) => [
-  total > 0 && h("span", { class: "dim" }, `${count(skip + 1)} to ${count(skip + shown)} of ${count(total)}${more ? "+" : ""}`),
-  skip > 0 && h("button", { type: "button", onclick: () => go(Math.max(0, skip - limit)) }, "Newer"),
-  skip + limit < total && h("button", { type: "button", onclick: () => go(skip + limit) }, "Older"),
-];

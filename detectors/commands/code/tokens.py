@@ -13,18 +13,23 @@ from typing import NamedTuple
 
 from haltline.detectors.commands.step_budget import StepBudget
 
-_TOKEN = re.compile(
-    r"""(?P<space>[ \t\f\r]+|\\\n)
+_TOKEN = r"""[ \t\f\r]*+(?:
+    (?P<name>(?!qw\b)[^\W\d]\w*+(?!['"`])|[$@][^\W\d]\w*)
     |(?P<line>\n[ \t]*)
-    |(?P<comment>/\*.*?(?:\*/|\Z)|<\#.*?(?:\#>|\Z)|//[^\n]*|\#(?!\{)[^\n]*)
+    |(?P<comment>\\\n|/\*.*?(?:\*/|\Z)|<\#.*?(?:\#>|\Z)|COMMENT[^\n]*)
     |(?P<words>\bqw\s*(?:\([^)]*+\)?|\[[^\]]*+\]?|\{[^}]*+\}?|/[^/]*+/?)|%[wWx](?:\([^)]*+\)?|\[[^\]]*+\]?|\{[^}]*+\}?))
-    |(?P<text>(?P<prefix>[rRbBuUfF]{0,2})(?:'''(?:[^\\]|\\.)*?(?:'''|\Z)|\"\"\"(?:[^\\]|\\.)*?(?:\"\"\"|\Z)
-        |'(?:[^'\\\n]|\\.)*(?:'|(?=\n)|\Z)|"(?:[^"\\]|\\.)*(?:"|\Z)|`(?:[^`\\]|\\.)*(?:`|\Z)))
-    |(?P<name>[^\W\d]\w*|\$[^\W\d]\w*|@[^\W\d]\w*)
+    |(?P<text>(?P<prefix>[rRbBuUfF]{0,2})(?:'''[^\\']*+(?:(?:\\.|'(?!''))[^\\']*+)*+(?:'''|\Z)
+        |\"\"\"[^\\"]*+(?:(?:\\.|"(?!""))[^\\"]*+)*+(?:\"\"\"|\Z)
+        |'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+(?:'|(?=\n)|\Z)|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)|`[^`\\]*+(?:\\.[^`\\]*+)*+(?:`|\Z)))
+    |(?P<name_>[^\W\d]\w*)
     |(?P<number>\d[\w.]*)
-    |(?P<mark>=>|==|!=|<=|>=|\+=|&&|\|\||->|::|\?\.|[^\w\s])""",
-    re.VERBOSE | re.DOTALL,
+    |(?P<mark>=>|==|!=|<=|>=|\+=|&&|\|\||->|::|\?\.|[^\w\s]))"""
+_BY_LINES, _BY_BRACES = (
+    re.compile(_TOKEN.replace("COMMENT", begin), re.VERBOSE | re.DOTALL)
+    for begin in (r"\#(?!\{)", r"(?://|\#(?=[!\ ]))")
 )
+"""The tokens of languages with indented blocks, where `//` is a division, and of others, where `#x` is a private name.
+"""
 _BRACES = re.compile(
     r"^[ \t]*(?:const|let|var|import\s*\{|import\s+\w+\s+from|package\s|use\s|func\s|fn\s|public\s|\#include|<\?php)|=>"
     r"|\brequire\(|\bawait\b[^;\n]{0,200};|\bfunction\b|\{\s*$|;\s*$",
@@ -49,42 +54,39 @@ class Token(NamedTuple):
     quote: str = ""
 
 
+_MEMBER = Token("mark", ".")
+
+
 def tokens(text: str, work: StepBudget | None = None) -> list[Token]:
     """Return the tokens of a program without comments, within the step budget."""
     work = work or StepBudget()
-    braces = _BRACES.search(text) is not None and _PYTHON.search(text) is None
+    braces = _PYTHON.search(text) is None and _BRACES.search(text) is not None
     found: list[Token] = []
-    known: dict[str, Token] = {}
-    at, end = 0, len(text)
-    while at < end and work.take():
-        match = _TOKEN.match(text, at)
-        if match is None:
-            at += 1
+    known: dict[str, Token] = {}  # most tokens repeat
+    for match in (_BY_BRACES if braces else _BY_LINES).finditer(text):
+        if not work.take():
+            break
+        if match.lastgroup == "comment":
             continue
-        kind = match.lastgroup
-        at = match.end()
-        if kind == "space":
-            continue
-        if kind in ("name", "number", "mark"):  # most tokens, and most of them repeat
-            token_text = match[0]
-            if token_text == "\\" and found and found[-1].kind == "name":
-                token_text = "::"  # the namespace separator of PHP
-            token = known.get(token_text)
-            if token is None:
-                token = known[token_text] = Token(kind, "." if token_text in ("::", "?.", "->") else token_text)
-            found.append(token)
-        elif kind == "comment":
-            start = match[0][:2]
-            if (start == "//" and not braces) or (start[0] == "#" and start != "#!" and braces and start[1:] != " "):
-                found.append(Token("mark", start[0]))  # a division, or a private name
-                at = match.start() + 1
-        elif kind == "line":
-            found.append(Token("line", match[0][1:]))
-        elif kind == "words":
-            found.append(_words(match[0]))
-        elif kind in {"text", "prefix"}:
-            found.append(_text(match))
+        source = match[match.lastindex or 0]
+        token = known.get(source)
+        if token is None:
+            token = known[source] = _token(match, source)
+        if source == "\\" and found and found[-1].kind == "name":
+            token = _MEMBER  # the namespace separator of PHP
+        found.append(token)
     return found
+
+
+def _token(match: re.Match[str], source: str) -> Token:
+    kind = match.lastgroup or ""
+    if kind == "words":
+        return _words(source)
+    if kind == "text":
+        return _text(match)
+    if source in ("::", "?.", "->"):
+        return _MEMBER
+    return Token("line", source[1:]) if kind == "line" else Token(kind.rstrip("_"), source)
 
 
 def _words(text: str) -> Token:

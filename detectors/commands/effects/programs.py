@@ -230,6 +230,8 @@ destroys | rabbitmqctl delete_*/purge_*/reset/force_reset/clear_* | | queue:$*
 destroys | rabbitmqctl set_policy | /ttl|max-length|expires/ | queue:$*
 destroys | nats stream/str edit | /--max-(age|msgs|bytes)/ | $*
 destroys | celery purge | | -A
+destroys | rq empty | | $*
+destroys | sst remove | | --stage,.
 destroys | wrangler kv/r2/d1/queues/secret/pages/hyperdrive/vectorize/workflows/versions/containers | /\b(delete|purge)\b/ | $*
 destroys | wrangler delete | | --name,.
 destroys | rails,rake | /\b(purge|drop|delete|destroy|wipe|flush|truncate)\w*job|[:_](purge|drop|delete|destroy|wipe|truncate)\b/i | $*

@@ -162,7 +162,7 @@ def _docker(invocation: Invocation) -> Iterator[Destruction]:
         removed = _DOCKER_REMOVES.get(words[:length])
         if removed and len(words[:length]) == length:
             verb, kind, bad = removed
-            for name in words[length:]:
+            for name in words[length:] or ("*",) * options.has("-a", "--all"):  # Podman's
                 yield Destruction(verb, f"{kind}={name}", bad)
     if len(words) > 1 and words[1] == "prune" and words[0] in _DOCKER_PRUNES:
         bad = Badness.SEVERE if options.has("--volumes") else _DOCKER_PRUNES[words[0]]

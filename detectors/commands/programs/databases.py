@@ -286,6 +286,7 @@ _RESETS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "sequelize-cli": (("db:drop",), ("db:migrate:undo:all",)),
     "typeorm": (("schema:drop",),),
     "flyway": (("clean",),),
+    "liquibase": (("drop-all",), ("dropAll",)),
     "goose": (("reset",), ("down-to", "0")),
     "knex": (("migrate:rollback",),),
     "dbmate": (("drop",),),

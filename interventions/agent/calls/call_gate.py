@@ -151,11 +151,11 @@ class CallGate:
 
         # 3. Publish the proposal.
         closed, waits = self._fail_policy.is_closed(call), self._fail_policy.waits(call, link_up=self.transport.up)
-        fields: dict[str, Any] = {}
+        fields: dict[str, Any] = {"await_verdict": waits}
         if secrets_sent := [*call.secrets_sent, *self.held.sent(call.action, call.whole)]:
-            fields["secrets_sent"] = secrets_sent
             waits = waits or (call.mode == "async" and not call.is_mode_explicit and self.transport.up)
-        proposal = self.publisher.call_event(_PROPOSED, call, await_verdict=waits, **fields)
+            fields |= {"await_verdict": waits, "secrets_sent": secrets_sent}
+        proposal = self.publisher.call_event(_PROPOSED, call, fields)
         answer = enforcer.await_verdict(proposal.event_id) if waits else None
         handed_over = self.publisher.publish(proposal, must=closed)
         if self.decider is not None:
@@ -301,6 +301,7 @@ class CallGate:
         """Publish the end of an admitted call. Does not raise."""
         call = action.call
         try:
+            args = call.whole
             fields: dict[str, Any] = {"outcome": _OK} if error is None else describe_error(error, self.settings)
             cost_usd = self._settle(action, ok=error is None)
             if cost_usd:
@@ -308,12 +309,12 @@ class CallGate:
             result = Whole(action.value) if action.has_value else None
             if result is not None:
                 fields.update(describe_output(result, self.settings))
-                self.held.take(call.whole, result, action=call.action)
+                self.held.take(args, result, action=call.action)
             if error is not None:
-                self.held.take(call.whole, error_text(error), action=call.action)
-            fields.update(describe_novelty(self._seen, call.whole, result, error, fields["outcome"]))
+                self.held.take(args, error_text(error), action=call.action)
+            fields.update(describe_novelty(self._seen, args, result, error, fields["outcome"]))
             fields["duration_ms"] = (time.perf_counter_ns() - action.began_ns) // 1000 / 1000
-            event = self.publisher.call_event(_COMPLETED, call, **fields)
+            event = self.publisher.call_event(_COMPLETED, call, fields)
             self.publisher.publish(event, must=self._fail_policy.is_closed(call))
             if self.decider is not None:
                 self._decide(event.event)

@@ -68,7 +68,7 @@ class EventPublisher:
         """Return a new event of the session, with the current time."""
         return ActionEvent(**self._of_session | self._own_fields(kind, fields))
 
-    def call_event(self, kind: Kind, call: Call, **fields: Any) -> "CallEvent":
+    def call_event(self, kind: Kind, call: Call, fields: dict[str, Any]) -> "CallEvent":
         """Return a new event of a call. Its fields were created here, and are not validated again."""
         own, called = self._own_fields(kind, fields), call.describe(self._settings)
         if not self._link.carries:

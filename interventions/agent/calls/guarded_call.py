@@ -79,9 +79,12 @@ class Action:
         self.began_ns = time.perf_counter_ns()
 
     def __enter__(self) -> Self:
-        with contextlib.closing(self._steps()) as steps:
+        steps = self._steps()
+        try:
             for future, timeout_s in steps:
                 wait(future, timeout_s)
+        finally:
+            steps.close()
         return self
 
     async def __aenter__(self) -> Self:

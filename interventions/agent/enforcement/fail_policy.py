@@ -62,6 +62,7 @@ _WORD_CHARS: Final = b"abcdefghijklmnopqrstuvwxyz0123456789_"
 # Lower case letters; every character outside of words becomes a blank.
 _SPACED: Final = bytes(low if low in _WORD_CHARS else 32 for low in (bytes([code]).lower()[0] for code in range(256)))
 _QUOTES: Final = b"\"'\\"
+_QUOTE, _BACKSLASH = ord("'"), ord("\\")  # to look for a number in bytes takes a tenth of the time of bytes
 
 
 def may_destroy(call: Call, settings: GuardSettings) -> bool:
@@ -80,10 +81,10 @@ def may_destroy(call: Call, settings: GuardSettings) -> bool:
 
 def holds_word(written: bytes) -> bool:
     """Return whether JSON text contains one of the words, also after an escaped line break, or with quotes in it."""
-    if b"\\" in written:
+    if _BACKSLASH in written:
         plain = written.replace(b"\\n", b" ").replace(b"\\t", b" ").replace(b"\\r", b" ")
         return _holds(plain.translate(_SPACED)) or _holds(plain.translate(_SPACED, _QUOTES))
-    return _holds(written.translate(_SPACED)) or (b"'" in written and _holds(written.translate(_SPACED, b"'")))
+    return _holds(written.translate(_SPACED)) or (_QUOTE in written and _holds(written.translate(_SPACED, b"'")))
 
 
 def _holds(spaced: bytes) -> bool:

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 import weakref
+from collections import deque
 from typing import Any
 
 from confluent_kafka import KafkaError, Message
@@ -36,8 +37,8 @@ class KafkaTransport:
         self._settings = settings
         self._hub: KafkaConnection = connection_of(settings)
         self._lock = threading.Lock()
-        self._handed = 0
-        self._arrived = 0
+        self._not_arrived: deque[None] = deque()
+        """One entry a record. Unlike a number, it needs no lock."""
         self._joined = False
         self._closed = False
         self.undelivered = 0
@@ -69,12 +70,10 @@ class KafkaTransport:
         """Pass one record to the producer's bounded queue. With `must`, it may use the reserved room."""
         if self._closed:
             return False
-        with self._lock:
-            self._handed += 1
+        self._not_arrived.append(None)
         if self._hub.outbox.publish(topic, self.key, value, self._done, must=must):
             return True
-        with self._lock:
-            self._handed -= 1
+        self._not_arrived.pop()
         return False
 
     def close(self, within_s: float) -> int:
@@ -85,10 +84,10 @@ class KafkaTransport:
         if self._closed:
             return 0
         until_s = time.monotonic() + within_s
-        self._hub.outbox.hurry(lambda: self._handed > self._arrived, until_s)
+        self._hub.outbox.hurry(lambda: bool(self._not_arrived), until_s)
         self._closed = True
         self._hub.leave(self)
-        return max(0, self._handed - self._arrived)
+        return len(self._not_arrived)
 
     def _done(self, error: KafkaError | None, message: Message | None) -> None:
         """Handle the delivery report of a record; called by the connection's thread, or by one that closes."""
@@ -100,10 +99,10 @@ class KafkaTransport:
             elif error is None and outbox.send_again(message, self._done):
                 return
         kept = failure is not None and message is not None and outbox.keep(message)
-        with self._lock:
-            if failure is None or kept:
-                self._arrived += 1
-            else:
+        if failure is None or kept:
+            self._not_arrived.pop()
+        else:
+            with self._lock:
                 self.undelivered += 1
 
 

@@ -52,7 +52,7 @@ class Outbox:
                 return
             self._names = names
             for held in self._held:
-                if not self._queue(*held):
+                if not (self._produce(*held) or self._keep(*held)):
                     log.warning("haltline: a record for %s is lost: the queue is full", held[0])
             self._held = None  # only now: later records follow these
 
@@ -76,9 +76,6 @@ class Outbox:
             return is_held
         if len(self.producer) >= room:
             return spool is not None and self._keep(topic, key, value, report)
-        return self._queue(topic, key, value, report)
-
-    def _queue(self, topic: str, key: bytes, value: bytes, report: Report) -> bool:
         return self._produce(topic, key, value, report) or self._keep(topic, key, value, report)
 
     def keep(self, message: Message) -> bool:

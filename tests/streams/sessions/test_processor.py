@@ -246,11 +246,12 @@ def test_releases_see_each_other_s_versions_and_keep_what_they_do_not_know() -> 
     for state in (SessionState("s1", due_ms=7), ScopeState("agent", "a1")):
         # An older release reads JSON, and ends where `v` is a number that it does not know.
         assert orjson.loads(state_codec.encode(state))["v"] == state_codec.VERSION == 2
-    first, second = (state_codec.decode(file.read_bytes()) for file in (GOLDEN / "state_v1.json", FULL))
-    for written in (first, second):
+    files = GOLDEN / "state_v1.json", FULL, GOLDEN / "state_v2_without_defaults.json"
+    first, second, third = (state_codec.decode(file.read_bytes()) for file in files)
+    for written in (first, second, third):
         assert written.detectors.pop("context_thrash")  # a rule that is gone: kept as it was written
         assert all(opened(written.detectors, name) is not None for name in written.detectors)
-    assert first == second
+    assert first == second == third
     later = SessionState("s1", detectors={"of_tomorrow": {"count": 3}})
     assert state_codec.shown(state_codec.decode(state_codec.encode(later))) == state_codec.shown(later)
     with pytest.raises(CorruptState, match="state version: expected 2 or less, got 3") as raised:

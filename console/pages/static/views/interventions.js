@@ -1,14 +1,14 @@
 import { get } from "../api.js";
-import { badge, choose, empty, field, fill, h, link, mono, panel, path, problem, table } from "../dom.js";
+import { badge, choose, field, fill, h, link, mono, panel, path, table } from "../dom.js";
 import { key } from "../keys.js";
-import { latest, soon } from "../live.js";
+import { soon } from "../live.js";
+import { paged } from "../pages.js";
 import { folded } from "../phone.js";
-import { ago, count, ms, NO_PRICES, pager, plural, prose, usd } from "../say.js";
+import { ago, count, ms, NO_PRICES, plural, prose, usd } from "../say.js";
 import { intervention } from "../intervention.js";
 
 export const title = "Interventions";
 
-const PAGE = 50;
 const DAYS = 60;
 const LEAST_DAYS = 14;
 const DAY_MS = 86400000;
@@ -20,14 +20,10 @@ const RISKS = ["critical", "high", "medium", "low", "minimal"];
 export async function show(main, rest, query) {
   if (rest.length) return intervention(main, rest[0]);
   const held = Object.fromEntries(FILTERS.filter((name) => query.get(name)).map((name) => [name, query.get(name)]));
-  let skip = Number(query.get("skip")) || 0;
 
   const cards = h("div", { class: "cards" });
   const chips = h("div", { class: "chips", role: "group", "aria-label": "Quick filters" });
   const filters = h("form", { class: "row low", role: "search", onsubmit: (event) => event.preventDefault() });
-  const none = h("div");
-  const failed = h("div");
-  const pages = h("div", { class: "row" });
   const arriving = import("../charts.js"); // the list is shown before the charts are loaded
   let charts = null;
   // Days are counted in UTC, so their names are in UTC too.
@@ -54,16 +50,35 @@ export async function show(main, rest, query) {
     ],
     { caption: "Interventions, the newest first", onopen: ({ of }) => location.assign(path("interventions", of.id)) },
   );
-  fill(main, h("div", { class: "head" }, h("h1", {}, "Interventions")), failed, cards, panel(null, h("div", { class: "stack" }, chips, folded(filters))), sums, panel(null, none, list, pages));
+  const rows = paged("interventions", {
+    query,
+    filters: () => ({ ...held }),
+    table: list,
+    keyOf: (of) => of.id,
+    unmatched: ["No interventions match.", "Clear a filter, or choose another time."],
+    unfilled: ["No interventions yet.", "haltline has not stopped or warned any agent."],
+    beside: async (asked) => {
+      // The cards count the matches of the other filters, so that each can be changed.
+      const { outcome: _outcome, high_risk: _high, min_prevented_usd: _prevented, ...others } = asked;
+      const [broken, stats, module] = await Promise.all([get("/api/v1/interventions/breakdown", asked), get("/api/v1/interventions/stats", others), arriving]);
+      return () => {
+        charts = module;
+        drawCards(stats);
+        drawChips(stats.top_triggering_policies);
+        drawSums(stats);
+        drawBreakdown(broken);
+      };
+    },
+  });
+  fill(main, h("div", { class: "head" }, h("h1", {}, "Interventions")), rows.failed, cards, panel(null, h("div", { class: "stack" }, chips, folded(filters))), sums, panel(null, rows.none, list, rows.pages));
 
   const set = (changes) => {
     for (const [name, value] of Object.entries(changes)) {
       if (value === "" || value === null) delete held[name];
       else held[name] = value;
     }
-    skip = 0;
     drawFilters();
-    return refresh();
+    return rows.restart();
   };
   const drawFilters = () => {
     const text = (name, label, more) =>
@@ -174,44 +189,11 @@ export async function show(main, rest, query) {
       ),
     );
   };
-  const turn = latest();
-  const refresh = async () => {
-    const isLast = turn();
-    const asked = { ...held };
-    const shown = new URLSearchParams({ ...held, ...(skip ? { skip } : {}) }).toString();
-    history.replaceState(null, "", shown ? `?${shown}` : location.pathname);
-    try {
-      // The cards count the matches of the other filters, so that each can be changed.
-      const { outcome: _outcome, high_risk: _high, min_prevented_usd: _prevented, ...others } = asked;
-      const pictures = Promise.all([get("/api/v1/interventions/breakdown", asked), get("/api/v1/interventions/stats", others), arriving]);
-      pictures.catch(() => {}); // reported below; for a search with many matches, they take longer than the list
-      const found = await get("/api/v1/interventions", { ...asked, skip, limit: PAGE });
-      if (!isLast()) return;
-      fill(failed);
-      list.hidden = !found.interventions.length;
-      fill(none, !found.interventions.length && (Object.keys(held).length ? empty("No interventions match.", "Clear a filter, or choose another time.") : empty("No interventions yet.", "haltline has not stopped or warned any agent.")));
-      list.update(found.interventions.map((of) => ({ key: of.id, of })));
-      const go = (to) => {
-        skip = to;
-        return refresh();
-      };
-      fill(pages, pager(found, found.interventions.length, go));
-      const [broken, stats, module] = await pictures;
-      if (!isLast()) return;
-      charts = module;
-      drawCards(stats);
-      drawChips(stats.top_triggering_policies);
-      drawSums(stats);
-      drawBreakdown(broken);
-    } catch (error) {
-      fill(failed, problem(error, refresh));
-    }
-  };
   drawFilters();
   key("c", "only critical", () => set({ risk_level: held.risk_level === "critical" ? "" : "critical" }));
-  await refresh();
-  const again = soon(refresh);
+  await rows.refresh();
+  const again = soon(rows.refresh);
   return (what) => {
-    if (what !== "activity" && skip === 0) again();
+    if (what !== "activity" && rows.isFirst()) again();
   };
 }

@@ -1,27 +1,21 @@
-import { get } from "../api.js";
-import { badge, choose, empty, field, fill, h, link, mono, panel, path, problem, table } from "../dom.js";
-import { latest, soon } from "../live.js";
+import { badge, choose, field, fill, h, link, mono, panel, path, table } from "../dom.js";
+import { soon } from "../live.js";
+import { paged } from "../pages.js";
 import { folded } from "../phone.js";
-import { ago, count, pager, usd } from "../say.js";
+import { ago, count, usd } from "../say.js";
 import { state } from "./fleet.js";
 import { story } from "../story.js";
 
 export const title = "Sessions";
 
-const PAGE = 50;
 const LEVELS = ["NUDGE", "REINFORCE", "THROTTLE", "PAUSE", "BLOCK", "ROLLBACK", "KILL"];
 
 export async function show(main, rest, query) {
   if (rest.length) return story(main, rest[0], query);
   const held = Object.fromEntries(["search", "level", "state", "agent_id", "mission_id"].map((name) => [name, query.get(name) ?? ""]));
-  let skip = Number(query.get("skip")) || 0;
-  const none = h("div");
-  const pages = h("div", { class: "row" });
-  const failed = h("div");
   const set = (name) => (event) => {
     held[name] = event.target.value.trim();
-    skip = 0;
-    return refresh();
+    return rows.restart();
   };
   const list = table(
     [
@@ -38,10 +32,18 @@ export async function show(main, rest, query) {
     ],
     { caption: "Sessions, the last active first", onopen: ({ of }) => location.assign(path("sessions", of.session_id)) },
   );
+  const rows = paged("sessions", {
+    query,
+    filters: () => Object.fromEntries(Object.entries(held).filter(([, value]) => value)),
+    table: list,
+    keyOf: (of) => of.session_id,
+    unmatched: ["No sessions match.", "Clear a filter, or search for a part of the id or the goal."],
+    unfilled: ["No sessions yet.", "They appear as soon as an agent publishes its first event."],
+  });
   fill(
     main,
     h("div", { class: "head" }, h("h1", {}, "Sessions")),
-    failed,
+    rows.failed,
     panel(
       null,
       folded(h(
@@ -54,33 +56,11 @@ export async function show(main, rest, query) {
         field("State", choose([["", "any"], ...["killed", "frozen", "contained", "probation"].map((one) => [one, one])], held.state, { onchange: set("state") })),
       )),
     ),
-    panel(null, none, list, pages),
+    panel(null, rows.none, list, rows.pages),
   );
-  const turn = latest();
-  const refresh = async () => {
-    const isLast = turn();
-    const asked = Object.fromEntries(Object.entries(held).filter(([, value]) => value));
-    const shown = new URLSearchParams({ ...asked, ...(skip ? { skip } : {}) }).toString();
-    history.replaceState(null, "", shown ? `?${shown}` : location.pathname);
-    try {
-      const found = await get("/api/v1/sessions", { ...asked, skip, limit: PAGE });
-      if (!isLast()) return;
-      fill(failed);
-      list.hidden = !found.sessions.length;
-      fill(none, !found.sessions.length && (Object.keys(asked).length ? empty("No sessions match.", "Clear a filter, or search for a part of the id or the goal.") : empty("No sessions yet.", "They appear as soon as an agent publishes its first event.")));
-      list.update(found.sessions.map((of) => ({ key: of.session_id, of })));
-      const go = (to) => {
-        skip = to;
-        return refresh();
-      };
-      fill(pages, pager(found, found.sessions.length, go));
-    } catch (error) {
-      fill(failed, problem(error, refresh));
-    }
-  };
-  await refresh();
-  const again = soon(refresh, 1000);
+  await rows.refresh();
+  const again = soon(rows.refresh, 1000);
   return () => {
-    if (skip === 0) again();
+    if (rows.isFirst()) again();
   };
 }
