@@ -108,13 +108,10 @@ class Redaction:
             raise ValueError(f"redact: expected some of {', '.join(KINDS)}, got {', '.join(unknown)}")
         self._secrets = SECRETS in kinds
         self._personal = tuple(kind for kind in PERSONAL if kind in kinds)
-        patterns = [
-            _ESCAPED,
-            *(_MAY_BE_NAMED if self._secrets else ()),
-            *map(_MAY_BE_PERSONAL.__getitem__, self._personal),
-        ]
+        personal = [_MAY_BE_PERSONAL[kind] for kind in self._personal]
+        patterns = [_ESCAPED, *(_MAY_BE_NAMED if self._secrets else ()), *personal]
         self._may_be = search_any(patterns)
-        self._may_be_personal = search_any(map(_MAY_BE_PERSONAL.__getitem__, self._personal))
+        self._may_be_personal = search_any(personal)
         self._may_be_found = search_any(
             _CARD_ALONE if pattern == _MAY_BE_PERSONAL["credit_card"] else pattern for pattern in patterns
         )
@@ -147,8 +144,6 @@ class Redaction:
         """
         if suspicious is None:
             suspicious = bool(value) and self.is_suspicious(value or b"")
-        if not suspicious and not headers:
-            return value, headers, None
         taken: Counter[str] = Counter()
         if suspicious:
             value = self._value(value or b"", taken)
@@ -269,21 +264,10 @@ def _unescaped(found: re.Match[str]) -> str:
     return found.group() if letter in '"\\' else letter
 
 
-class _Twice(Exception):
-    pass
-
-
-def _once(pairs: list[tuple[str, Any]]) -> None:
-    if len({name for name, _ in pairs}) < len(pairs):
-        raise _Twice
-
-
-_look_at_names: Final = json.JSONDecoder(object_pairs_hook=_once).decode
-
-
 def _says_a_name_twice(text: str) -> bool:
+    twice: list[bool] = []
     try:
-        _look_at_names(text)
-    except (_Twice, RecursionError):
+        json.loads(text, object_pairs_hook=lambda pairs: twice.append(len(dict(pairs)) < len(pairs)))
+    except RecursionError:
         return True
-    return False
+    return any(twice)

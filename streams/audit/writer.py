@@ -305,9 +305,6 @@ def _another_log(app_id: str, expected: int, got: int) -> AnotherLog:
 
 
 def _size_bytes(records: Sequence[KafkaRecord]) -> int:
-    size_bytes = _RECORD_OVERHEAD_BYTES * len(records)
-    for record in records:
-        size_bytes += len(record.value or b"") + len(record.key or b"")
-        for name, value in record.headers:
-            size_bytes += len(name) + len(value or b"")
-    return size_bytes
+    size_bytes = sum(len(record.value or b"") + len(record.key or b"") for record in records)
+    in_headers = sum(len(name) + len(value or b"") for record in records for name, value in record.headers)
+    return _RECORD_OVERHEAD_BYTES * len(records) + size_bytes + in_headers
