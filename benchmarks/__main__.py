@@ -11,9 +11,9 @@ Absolute numbers depend on the machine: compare ratios within a run, on an other
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import orjson
 from rich.console import Console
@@ -21,7 +21,7 @@ from rich.console import Console
 from benchmarks import command
 from benchmarks.quality.sessions import TRACES
 from benchmarks.reporting import capacity_tables
-from benchmarks.reporting.capacity import Demand, Limits, Prices, TooFewFigures, constants, plan
+from benchmarks.reporting.capacity import Assumptions, TooFewFigures, constants, plan
 from benchmarks.reporting.compare import Verdict, compare, only_in_one, remarks
 from benchmarks.reporting.report import Document, NotResults, load
 from benchmarks.reporting.table import Table
@@ -31,7 +31,6 @@ from haltline.streams.local.kafka_jars import missing_tools
 from haltline.streams.local.subprocesses import interruptible
 
 _WIDTH: Final = 160
-T = TypeVar("T", Demand, Prices, Limits)
 _LONG: Final[dict[str, Any]] = {
     "events": 1_000_000, "sessions": [1000, 100_000], "rounds": 3, "peer_seconds": 60.0, "latency_seconds": 30.0,
     "pieces": 200, "core_rounds": 3, "sink_events": 1_000_000, "growth_events": 1_000_000, "growth_seconds": 1800.0,
@@ -140,29 +139,21 @@ def _capacity(words: Sequence[str]) -> int:
         epilog="example: python -m benchmarks capacity benchmarks/results/measured.json --agents 20000",
     )
     parser.add_argument("file", type=Path)
-    demand, prices, limits = Demand(), Prices(), Limits()
-    for group, of in (("demand", demand), ("prices", prices), ("limits", limits)):
-        section = parser.add_argument_group(group)
-        for one in fields(of):
-            value = getattr(of, one.name)
-            section.add_argument(f"--{one.name.replace('_', '-')}", type=type(value), default=value, help="%(default)s")
+    for one in fields(Assumptions):
+        about = f"{one.metadata['words']} (%(default)s)"
+        parser.add_argument(f"--{one.name.replace('_', '-')}", type=type(one.default), default=one.default, help=about)
     args = vars(parser.parse_args(words))
-    document = load(args["file"])
-    demand, prices, limits = _asked(demand, args), _asked(prices, args), _asked(limits, args)
-    found = plan(constants(document), demand, prices, limits)
+    document = load(args.pop("file"))
+    assumed = Assumptions(**args)
+    found = plan(constants(document), assumed)
     for table in (
         capacity_tables.constants_table(document),
         capacity_tables.checks_table(document),
-        capacity_tables.assumptions_table(demand, prices, limits),
+        capacity_tables.assumptions_table(assumed),
         capacity_tables.plan_table(found),
     ):
         table.show(_console())
     return 0
-
-
-def _asked(of: T, args: dict[str, Any]) -> T:
-    """A copy with the given values."""
-    return replace(of, **{one.name: args[one.name] for one in fields(of)})
 
 
 def _console() -> Console:

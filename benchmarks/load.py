@@ -24,30 +24,30 @@ _ERRORS: Final = (
     "permission denied for asset {0}",
 )
 _DELETES_OF_A_RUNAWAY: Final = 4
+_ERROR_SHARE: Final = 0.08
+"""The share of completed calls that fail."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """The settings of a load."""
+    """The settings of a load.
+
+    `destructive_share` is that of a healthy session's calls, `runaway_share` that of sessions.
+    `start_ms` is the event time of the first event, `seconds_between` the average of it between two events of one
+    session. With `await_verdicts` the agent's side waits for a verdict on every proposal. `first` is the number of the
+    first session in the names.
+    """
 
     events: int
     sessions: int
     start_ms: int
-    """Event time of the first event."""
     seed: int = 1
     seconds_between: float = 10.0
-    """Average event time between two events of one session."""
-    error_share: float = 0.08
-    """The share of completed calls that fail."""
     destructive_share: float = 0.01
-    """The share of a healthy session's calls that destroy something."""
     runaway_share: float = 0.005
-    """The share of sessions that are runaways."""
     await_verdicts: bool = False
-    """Whether the agent's side waits for a verdict on every proposal."""
     prefix: str = "sess"
     first: int = 0
-    """The number of the first session in the names."""
 
     def __post_init__(self) -> None:
         if not 0 < self.sessions <= self.events:
@@ -137,7 +137,7 @@ def _started() -> dict[str, Any]:
 def _next(load: Load, rng: random.Random, session: _Session) -> dict[str, Any]:
     if session.call is not None:
         call, session.call = session.call, None
-        return _completed(load, rng, session, call)
+        return _completed(rng, session, call)
     if session.deletes >= _DELETES_OF_A_RUNAWAY:
         session.deletes, session.calls_left = 0, None
         return {"kind": Kind.SESSION_ENDED}
@@ -185,9 +185,9 @@ def _delete(call_id: str, asset: str) -> dict[str, Any]:
     }
 
 
-def _completed(load: Load, rng: random.Random, session: _Session, call: dict[str, Any]) -> dict[str, Any]:
+def _completed(rng: random.Random, session: _Session, call: dict[str, Any]) -> dict[str, Any]:
     stuck = session.deletes > 0 and call["action"] == "delete_asset"
-    failed = stuck or rng.random() < load.error_share
+    failed = stuck or rng.random() < _ERROR_SHARE
     result: dict[str, Any] = {
         "kind": Kind.COMPLETED,
         "call_id": call["call_id"],

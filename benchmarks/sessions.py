@@ -9,10 +9,9 @@ import random
 import time
 import urllib.request
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import cast
+from typing import Any, cast
 
 import orjson
 from msgspec.structs import replace
@@ -37,37 +36,13 @@ PREFIX = "live"
 _CHECKPOINTS = "haltline_checkpoint_duration_seconds"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Measured:
-    """The result of one worker with this many sessions."""
-
-    sessions: int
-    state_bytes_median: int
-    changelog_bytes: int
-    """On the broker's disk."""
-    compression: str
-    """The compression of the producer that filled the changelog."""
-    empty_start_s: float
-    """From the start of the process to a verdict from every partition, with nothing to recover."""
-    start_s: float
-    """Like `empty_start_s`, with these sessions."""
-    start_cpu_s: float | None
-    rss_bytes: int | None
-    """After recovery: sessions are kept as bytes until their next event."""
-    touched: int
-    """Sessions that then got an event each, at once."""
-    checkpoint_s: float
-    """The mean duration of the checkpoints after these events."""
-    touched_rss_bytes: int | None
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return the exit code: 0."""
     args = _options().parse_args(arguments)
     states = recorded(args.files or default_files())
     with started("sessions") as (cluster, children, _):
         measured = _measure(cluster, children, states, args.sessions, args.compression)
-    print(orjson.dumps(asdict(measured) | {"machine": machine()}, option=orjson.OPT_INDENT_2).decode())
+    print(orjson.dumps(measured | {"machine": machine()}, option=orjson.OPT_INDENT_2).decode())
     return 0
 
 
@@ -89,7 +64,7 @@ def _measure(
     states: Sequence[SessionState],
     sessions: int,
     compression: str,
-) -> Measured:
+) -> dict[str, Any]:
     group, topics = "sessions", Topics("sessions.")
     changelog = f"{group}-sessions-changelog"
     cluster.make_topics(topics, changelog)
@@ -109,19 +84,19 @@ def _measure(
     rss = processes.rss_bytes(worker.pid)
     watched.close()
     processes.stop(worker)
-    return Measured(
-        sessions=sessions,
-        state_bytes_median=round(median(sizes)),
-        changelog_bytes=cluster.log_bytes(changelog),
-        compression=compression,
-        empty_start_s=empty_start_s,
-        start_s=start_s,
-        start_cpu_s=cpu_s,
-        rss_bytes=ready_rss,
-        touched=touched,
-        checkpoint_s=seconds / max(1, count),
-        touched_rss_bytes=rss,
-    )
+    return {
+        "sessions": sessions,
+        "state_bytes_median": round(median(sizes)),
+        "changelog_bytes": cluster.log_bytes(changelog),  # on the broker's disk
+        "compression": compression,  # of the producer that filled the changelog
+        "empty_start_s": empty_start_s,  # until a verdict from every partition, with nothing to recover
+        "start_s": start_s,  # the same with these sessions
+        "start_cpu_s": cpu_s,
+        "rss_bytes": ready_rss,  # after recovery: sessions are kept as bytes until their next event
+        "touched": touched,  # sessions that then got an event each, at once
+        "checkpoint_s": seconds / max(1, count),  # the mean duration of the checkpoints after these events
+        "touched_rss_bytes": rss,
+    }
 
 
 def _start(  # noqa: PLR0917 - the parameters that all benchmarks share

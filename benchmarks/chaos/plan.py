@@ -1,9 +1,8 @@
 """The plan of a run's faults from a seed: target, kind and time."""
 
 import random
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 SHADOW: Final = "shadow"
 AUDIT: Final = "audit"
@@ -28,8 +27,7 @@ class Deed(StrEnum):
     GROW = "grown, with all workers stopped"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
+class Step(NamedTuple):
     """One fault at a time."""
 
     at_s: float

@@ -2,9 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -24,8 +23,7 @@ UNEXPECTED: Final = "unexpected"
 UNREADABLE: Final = "unreadable"
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """One difference from the expected content."""
 
     about: str
@@ -42,8 +40,7 @@ class Difference:
         return f"{self.about}: {self.text}"
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(NamedTuple):
     """The result of one comparison."""
 
     name: str

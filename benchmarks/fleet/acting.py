@@ -17,14 +17,18 @@ _MODEL_USD: Final = 1.0
 _CALLS: Final = 5
 """Calls allowed by the task of an agent whose next call waits for approval."""
 _PACE_S: Final = 0.25
-_KILL_WITHIN_S: Final = 60.0
-_WAIT_S: Final = 60.0
+_OPERATOR_WITHIN_S: Final = 60.0
+"""The longest wait for an operator's kill or answer."""
 _LOOK_EVERY_S: Final = 0.02
 
 
 @dataclass
 class Acted:
-    """The result of a session, as seen by the agent."""
+    """The result of a session, as seen by the agent. Times are monotonic, in seconds.
+
+    `wrong_since`: the first act that should be stopped; `stopped_at`: the first refusal, or when the agent learned of
+    its kill.
+    """
 
     planned: Planned
     executed: int = 0
@@ -32,9 +36,7 @@ class Acted:
     """The refusals' codes, in order."""
     hints: int = 0
     wrong_since: float | None = None
-    """Monotonic time in seconds of the first act that should be stopped."""
     stopped_at: float | None = None
-    """Monotonic time in seconds of the first refusal, or when the agent learned of its kill."""
     killed: bool = False
     problem: str = ""
 
@@ -62,7 +64,7 @@ class Agent:
             topic_prefix=prefix,
             task=Task(goal=f"the work of a {planned.kind} agent", limits=limits),
             mode="blocking" if planned.kind is Kind.WAITING else "async",
-            approval_wait_s=_WAIT_S if planned.kind is Kind.WAITING else 0.0,
+            approval_wait_s=_OPERATOR_WITHIN_S if planned.kind is Kind.WAITING else 0.0,
             budget_s=5.0,
             start_budget_s=30.0,
             fetch_wait_ms=10 if embedded else None,
@@ -74,7 +76,7 @@ class Agent:
         try:
             with self._guard:
                 # A session to be killed continues until the kill arrives, however long that takes.
-                extra_s = _KILL_WITHIN_S if self._planned.kind is Kind.KILLED else 0.0
+                extra_s = _OPERATOR_WITHIN_S if self._planned.kind is Kind.KILLED else 0.0
                 self._until = time.monotonic() + self._planned.lasts_s + extra_s
                 _DOES[self._planned.kind](self)
                 self._look()

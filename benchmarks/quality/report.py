@@ -85,8 +85,8 @@ def _detectors(summary: Summary) -> Table:
     )
     for row in summary.detectors:
         names = [kind.value for kind in Kind]
-        kinds = (f"{row.fired_in[name]} / {row.stopped_in[name]} / {row.asked_in[name]}" for name in names)
-        table.add_row(row.detector, str(row.fired), *(str(row.by_severity[s]) for s in severities), *kinds)
+        kinds = (f"{row['fired_in'][name]} / {row['stopped_in'][name]} / {row['asked_in'][name]}" for name in names)
+        table.add_row(row["detector"], str(row["fired"]), *(str(row["by_severity"][s]) for s in severities), *kinds)
     return table
 
 

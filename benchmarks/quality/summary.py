@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -70,24 +70,7 @@ class Group:
         ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class DetectorRow:
-    """The number of sessions in which one of haltline's detectors fired."""
-
-    detector: str
-    fired: int
-    by_severity: dict[str, int]
-    """By the highest severity in a session."""
-    fired_in: dict[str, int]
-    """By kind of session."""
-    stopped_in: dict[str, int]
-    """By kind of session: a decision by this detector at PAUSE or above that is not an ask."""
-    asked_in: dict[str, int]
-    """By kind of session: a decision by this detector that requests approval of an act."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Target:
+class Target(NamedTuple):
     """A target for haltline: a maximum or minimum share of the sessions of a kind."""
 
     kind: Kind
@@ -136,7 +119,9 @@ class Summary:
 
     groups: Sequence[Group]
     """Groups: all sessions, then by source, then by class of runaway; each with every system."""
-    detectors: Sequence[DetectorRow]
+    detectors: Sequence[Mapping[str, Any]]
+    """By detector: the sessions in which it fired, by the highest severity in each, and by kind; and by kind, those in
+    which its decision was PAUSE or above (`stopped_in`), or requests approval of an act (`asked_in`)."""
     rules: Mapping[str, Mapping[str, int]]
     """By system and rule: the sessions that it stopped, or else gave the first hint."""
 
@@ -158,7 +143,7 @@ class Summary:
                 for t, c in self.targets
             ],
             "judged": [row for group in self.groups for row in group.as_json()],
-            "detectors": [asdict(row) for row in self.detectors],
+            "detectors": self.detectors,
             "rules": self.rules,
         }
 
@@ -206,7 +191,7 @@ def _group(judged: Sequence[Judged], name: str, system: str) -> Group:
     )
 
 
-def _detector(judged: Sequence[Judged], detector: str) -> DetectorRow:
+def _detector(judged: Sequence[Judged], detector: str) -> dict[str, Any]:
     fired: list[tuple[Kind, Fired]] = [(j.known.kind, j.fired[detector]) for j in judged if detector in j.fired]
     stopped = Counter(
         j.known.kind
@@ -216,14 +201,14 @@ def _detector(judged: Sequence[Judged], detector: str) -> DetectorRow:
     asked = Counter(
         j.known.kind for j in judged if any(d.detector == detector and _asks(d) for d in j.result.decisions)
     )
-    return DetectorRow(
-        detector=detector,
-        fired=len(fired),
-        by_severity={s.value: sum(f.severity is s for _, f in fired) for s in Severity},
-        fired_in={kind.value: sum(k is kind for k, _ in fired) for kind in Kind},
-        stopped_in={kind.value: stopped[kind] for kind in Kind},
-        asked_in={kind.value: asked[kind] for kind in Kind},
-    )
+    return {
+        "detector": detector,
+        "fired": len(fired),
+        "by_severity": {s.value: sum(f.severity is s for _, f in fired) for s in Severity},
+        "fired_in": {kind.value: sum(k is kind for k, _ in fired) for kind in Kind},
+        "stopped_in": {kind.value: stopped[kind] for kind in Kind},
+        "asked_in": {kind.value: asked[kind] for kind in Kind},
+    }
 
 
 def _asks(decision: DecidedAt) -> bool:

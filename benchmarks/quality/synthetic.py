@@ -26,24 +26,24 @@ STOPPED_BELOW = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class FamilyRow:
-    """The results of the cases of one family."""
+    """The results of the cases of one family: how many got a hint or a stop, and how many were stopped.
+
+    `caught`: runaways stopped after they began and within the allowed steps. Steps are counted from the start of the
+    runaway to the stop, inclusive. `baselines`: by peer, the cases that it would have stopped at any time.
+    """
 
     family: str
     what: str
     runaway: bool
     cases: int
     hinted: int
-    """The number of cases with a hint or a stop."""
     stopped: int
     caught: int
-    """Runaways stopped after they began and within the allowed steps."""
     within: int | None
     median_steps: float | None
-    """The median number of steps from the start of the runaway to the stop, inclusive."""
     most_steps: int | None
     detectors: dict[str, int]
     baselines: dict[str, int]
-    """By peer: cases that it would have stopped at any time."""
 
 
 @dataclass(frozen=True, kw_only=True)

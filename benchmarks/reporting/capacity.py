@@ -6,9 +6,9 @@ reader. `checks` compares predictions with measurements that are not among the c
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from benchmarks.reporting.report import Document
 from benchmarks.sink import OURS as SINK
@@ -59,107 +59,6 @@ class Constants:
     recovery_s_per_session: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Demand:
-    """The load of the agents, and the retention."""
-
-    agents: int = 100_000
-    """Agents at work at the same time, each with one session."""
-    events_per_agent_s: float = 0.1
-    new_sessions_per_agent_day: float = 4.0
-    sessions_per_process: int = 20
-    """Sessions in a process of the agents' side, which reads the partitions of its sessions."""
-    utilisation: float = 0.6
-    """Share of a core used at the peak; the rest is for recovery, rebalances and bursts."""
-    replication: int = 3
-    events_kept_days: int = 7
-    outputs_kept_days: int = 30
-    audit_kept_days: int = 90
-
-    @property
-    def events_per_s(self) -> float:
-        return self.agents * self.events_per_agent_s
-
-    @property
-    def new_sessions_per_s(self) -> float:
-        return self.agents * self.new_sessions_per_agent_day / 86_400
-
-    @property
-    def kept_sessions(self) -> float:
-        """Return the sessions of a day: an idle session leaves memory and changelog after that time."""
-        return self.agents * max(1.0, self.new_sessions_per_agent_day)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prices:
-    """Prices in dollars: assumptions, near list prices of large clouds."""
-
-    core_hour: float = 0.04
-    gib_hour: float = 0.005
-    disk_gb_month: float = 0.08
-    object_gb_month: float = 0.023
-    traffic_gb: float = 0.02
-    """Traffic between availability zones, both directions together."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """Planning limits of one Kafka broker: assumptions."""
-
-    broker_written_bytes_s: float = 50e6
-    broker_read_bytes_s: float = 150e6
-    broker_cores: int = 4
-    broker_memory_gib: float = 16.0
-    broker_partitions: int = 4_000
-    """Replicas of partitions, of all topics."""
-    read_by_agents_bytes_s: float = 150e6
-    """All agents together; more partitions reduce the records of others that each process reads."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """The resources that a demand needs."""
-
-    demand: Demand
-    cpu_us_per_event: float
-    workers: int
-    worker_memory_bytes: float
-    recovery_s: float
-    """Seconds to recover the sessions of one worker."""
-    partitions: int
-    sinks: int
-    brokers: int
-    rows_per_s: float
-    changelog_bytes_per_s: float
-    written_bytes_per_s: float
-    """Bytes per second written by all clients, before replication."""
-    read_by_agents_bytes_s: float
-    disk_bytes: float
-    """Disk of all brokers, in bytes."""
-    audit_bytes: float
-    dollars: dict[str, float]
-    """Dollars per month, by part."""
-
-    @property
-    def dollars_a_month(self) -> float:
-        return sum(self.dollars.values())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    """A prediction, and a measurement that is not one of its constants."""
-
-    what: str
-    unit: str
-    predicted: float
-    measured: float
-
-    @property
-    def ratio(self) -> float:
-        """Return measured over predicted."""
-        return self.measured / self.predicted
-
-
 def constants(document: Document) -> Constants:
     """Return the constants of a run. Raises TooFewFigures."""
     single = {point["sessions"]: point for point in document["growth"] if point["workers"] == 1}
@@ -193,6 +92,95 @@ def constants(document: Document) -> Constants:
     )
 
 
+def _assumed(value: Any, words: str) -> Any:
+    """Declare a field with a default, and its words for tables and options."""
+    return field(default=value, metadata={"words": words})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assumptions:
+    """The agents' load and the retention, planning limits of a broker, and prices near list prices of large clouds."""
+
+    agents: int = _assumed(100_000, "agents at work at the same time, each with one session")
+    events_per_agent_s: float = _assumed(0.1, "events a second of an agent (a call is two)")
+    new_sessions_per_agent_day: float = _assumed(4.0, "sessions of an agent in a day")
+    sessions_per_process: int = _assumed(20, "sessions in one process of the agents' side")
+    utilisation: float = _assumed(0.6, "utilisation of a worker's, sink's or broker's cores at the peak")
+    replication: int = _assumed(3, "replicas of each topic")
+    events_kept_days: int = _assumed(7, "days for which `actions` is kept")
+    outputs_kept_days: int = _assumed(30, "days for which the other topics are kept")
+    audit_kept_days: int = _assumed(90, "days for which the audit table is kept")
+    broker_written_bytes_s: float = _assumed(50e6, "bytes a second that one broker is planned to write")
+    broker_read_bytes_s: float = _assumed(150e6, "bytes a second that one broker is planned to be read")
+    broker_cores: int = _assumed(4, "cores of a broker")
+    broker_memory_gib: float = _assumed(16.0, "GiB of memory of a broker")
+    broker_partitions: int = _assumed(
+        4_000, "replicas of partitions, of all topics, that one broker is planned to have"
+    )
+    read_by_agents_bytes_s: float = _assumed(150e6, "bytes a second that all agents together are planned to read")
+    core_hour: float = _assumed(0.04, "dollars for a core and hour")
+    gib_hour: float = _assumed(0.005, "dollars for a GiB of memory and hour")
+    disk_gb_month: float = _assumed(0.08, "dollars for a GB of disk and month")
+    object_gb_month: float = _assumed(0.023, "dollars for a GB of object storage and month")
+    traffic_gb: float = _assumed(0.02, "dollars for a GB between availability zones")
+
+    @property
+    def events_per_s(self) -> float:
+        return self.agents * self.events_per_agent_s
+
+    @property
+    def new_sessions_per_s(self) -> float:
+        return self.agents * self.new_sessions_per_agent_day / 86_400
+
+    @property
+    def kept_sessions(self) -> float:
+        """Return the sessions of a day: an idle session leaves memory and changelog after that time."""
+        return self.agents * max(1.0, self.new_sessions_per_agent_day)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The resources that a demand needs."""
+
+    assumed: Assumptions
+    cpu_us_per_event: float
+    workers: int
+    worker_memory_bytes: float
+    recovery_s: float
+    """Seconds to recover the sessions of one worker."""
+    partitions: int
+    sinks: int
+    brokers: int
+    rows_per_s: float
+    changelog_bytes_per_s: float
+    written_bytes_per_s: float
+    """Bytes per second written by all clients, before replication."""
+    read_by_agents_bytes_s: float
+    disk_bytes: float
+    """Disk of all brokers, in bytes."""
+    audit_bytes: float
+    dollars: dict[str, float]
+    """Dollars per month, by part."""
+
+    @property
+    def dollars_a_month(self) -> float:
+        return sum(self.dollars.values())
+
+
+class Check(NamedTuple):
+    """A prediction, and a measurement that is not one of its constants."""
+
+    what: str
+    unit: str
+    predicted: float
+    measured: float
+
+    @property
+    def ratio(self) -> float:
+        """Return measured over predicted."""
+        return self.measured / self.predicted
+
+
 def interpolated(curve: Sequence[tuple[float, float]], at: float) -> float:
     """Interpolate between measured points by the logarithm of `at`; beyond them, the nearest point's value."""
     points = sorted(curve)
@@ -212,74 +200,74 @@ def memory_bytes(known: Constants, sessions: float) -> float:
     return known.empty_rss_bytes + live * known.live_bytes_per_session + kept * known.kept_bytes_per_session
 
 
-def workers_for(known: Constants, demand: Demand) -> int:
+def workers_for(known: Constants, assumed: Assumptions) -> int:
     """Processes of one core each: rate times processor time, over the utilisation."""
     workers = 1
-    while _busy_cores(known, demand, workers) > workers * demand.utilisation:
+    while _busy_cores(known, assumed, workers) > workers * assumed.utilisation:
         workers += 1
     return workers
 
 
-def _busy_cores(known: Constants, demand: Demand, workers: int) -> float:
-    per_event_us = interpolated(known.cpu_us_per_event, demand.kept_sessions / workers)
-    return (demand.events_per_s * per_event_us + demand.new_sessions_per_s * known.cpu_us_per_new_session) / 1e6
+def _busy_cores(known: Constants, assumed: Assumptions, workers: int) -> float:
+    per_event_us = interpolated(known.cpu_us_per_event, assumed.kept_sessions / workers)
+    return (assumed.events_per_s * per_event_us + assumed.new_sessions_per_s * known.cpu_us_per_new_session) / 1e6
 
 
-def read_by_agents(known: Constants, demand: Demand, partitions: int) -> float:
+def read_by_agents(known: Constants, assumed: Assumptions, partitions: int) -> float:
     """Bytes per second: each process reads all verdicts of the partitions with its sessions."""
-    share = min(1.0, demand.sessions_per_process / partitions)
-    processes = demand.agents / demand.sessions_per_process
-    return processes * share * demand.events_per_s * known.verdict_bytes_per_event
+    share = min(1.0, assumed.sessions_per_process / partitions)
+    processes = assumed.agents / assumed.sessions_per_process
+    return processes * share * assumed.events_per_s * known.verdict_bytes_per_event
 
 
-def partitions_for(known: Constants, demand: Demand, limits: Limits, workers: int) -> int:
+def partitions_for(known: Constants, assumed: Assumptions, workers: int) -> int:
     """Three for each worker, and enough to limit the verdicts of others that agents read.
 
     More partitions help only processes whose sessions are on few of them.
     """
-    verdicts = demand.events_per_s * known.verdict_bytes_per_event
-    if verdicts * demand.agents / demand.sessions_per_process <= limits.read_by_agents_bytes_s:
+    verdicts = assumed.events_per_s * known.verdict_bytes_per_event
+    if verdicts * assumed.agents / assumed.sessions_per_process <= assumed.read_by_agents_bytes_s:
         least: float = 3 * workers
     else:
-        least = max(3 * workers, min(demand.agents * verdicts / limits.read_by_agents_bytes_s, demand.agents))
+        least = max(3 * workers, min(assumed.agents * verdicts / assumed.read_by_agents_bytes_s, assumed.agents))
     return math.ceil(least / _PARTITIONS_STEP) * _PARTITIONS_STEP
 
 
-def plan(known: Constants, demand: Demand, prices: Prices, limits: Limits) -> Plan:
+def plan(known: Constants, assumed: Assumptions) -> Plan:
     """Return the resources that a demand needs, and their cost."""
-    workers = workers_for(known, demand)
-    each = demand.kept_sessions / workers
-    partitions = partitions_for(known, demand, limits, workers)
-    events_per_s = demand.events_per_s
+    workers = workers_for(known, assumed)
+    each = assumed.kept_sessions / workers
+    partitions = partitions_for(known, assumed, workers)
+    events_per_s = assumed.events_per_s
     rows_per_s = events_per_s * (1 + known.output_records_per_event)
-    sinks = math.ceil(rows_per_s * known.sink_cpu_us_per_row / 1e6 / demand.utilisation)
+    sinks = math.ceil(rows_per_s * known.sink_cpu_us_per_row / 1e6 / assumed.utilisation)
     # An agent acts less often than checkpoints occur, so each event writes its session's state once.
     changelog = events_per_s * known.changelog_bytes_per_record
     published = events_per_s * (known.event_bytes + known.output_bytes_per_event)
-    written, by_agents = published + changelog, read_by_agents(known, demand, partitions)
-    read = written * (demand.replication - 1) + events_per_s * known.event_bytes + published + by_agents
-    disk = demand.replication * (
-        events_per_s * known.event_bytes * demand.events_kept_days * 24 * _HOUR_S
-        + events_per_s * known.output_bytes_per_event * demand.outputs_kept_days * 24 * _HOUR_S
-        + 2 * demand.kept_sessions * known.changelog_bytes_per_record  # compaction starts at half
+    written, by_agents = published + changelog, read_by_agents(known, assumed, partitions)
+    read = written * (assumed.replication - 1) + events_per_s * known.event_bytes + published + by_agents
+    disk = assumed.replication * (
+        events_per_s * known.event_bytes * assumed.events_kept_days * 24 * _HOUR_S
+        + events_per_s * known.output_bytes_per_event * assumed.outputs_kept_days * 24 * _HOUR_S
+        + 2 * assumed.kept_sessions * known.changelog_bytes_per_record  # compaction starts at half
     )
     brokers = max(
-        demand.replication,
-        math.ceil(written * demand.replication / limits.broker_written_bytes_s),
-        math.ceil(read / limits.broker_read_bytes_s),
-        math.ceil(partitions * _TOPICS * demand.replication / limits.broker_partitions),
+        assumed.replication,
+        math.ceil(written * assumed.replication / assumed.broker_written_bytes_s),
+        math.ceil(read / assumed.broker_read_bytes_s),
+        math.ceil(partitions * _TOPICS * assumed.replication / assumed.broker_partitions),
         math.ceil(
-            events_per_s * known.broker_cpu_us_per_event * demand.replication
-            / 1e6 / demand.utilisation / limits.broker_cores
+            events_per_s * known.broker_cpu_us_per_event * assumed.replication
+            / 1e6 / assumed.utilisation / assumed.broker_cores
         ),
     )  # fmt: skip
-    audit = rows_per_s * known.sink_bytes_per_row * demand.audit_kept_days * 24 * _HOUR_S
+    audit = rows_per_s * known.sink_bytes_per_row * assumed.audit_kept_days * 24 * _HOUR_S
     memory = memory_bytes(known, each)
-    core, gib = prices.core_hour * _MONTH_H, prices.gib_hour * _MONTH_H
+    core, gib = assumed.core_hour * _MONTH_H, assumed.gib_hour * _MONTH_H
     # With a broker in each of three zones, two thirds of clients' traffic cross zones, and all replication.
-    across = written * (2 / 3 + demand.replication - 1) + (read - written * (demand.replication - 1)) * 2 / 3
+    across = written * (2 / 3 + assumed.replication - 1) + (read - written * (assumed.replication - 1)) * 2 / 3
     return Plan(
-        demand=demand,
+        assumed=assumed,
         cpu_us_per_event=interpolated(known.cpu_us_per_event, each),
         workers=workers,
         worker_memory_bytes=memory,
@@ -296,10 +284,10 @@ def plan(known: Constants, demand: Demand, prices: Prices, limits: Limits) -> Pl
         dollars={
             "workers": workers * (core + gib * memory / _GIB),
             "sinks": sinks * (core + gib * known.sink_rss_bytes / _GIB),
-            "brokers": brokers * (limits.broker_cores * core + limits.broker_memory_gib * gib),
-            "disk": disk / _GB * prices.disk_gb_month,
-            "audit table": audit / _GB * prices.object_gb_month,
-            "traffic between zones": across * _MONTH_H * _HOUR_S / _GB * prices.traffic_gb,
+            "brokers": brokers * (assumed.broker_cores * core + assumed.broker_memory_gib * gib),
+            "disk": disk / _GB * assumed.disk_gb_month,
+            "audit table": audit / _GB * assumed.object_gb_month,
+            "traffic between zones": across * _MONTH_H * _HOUR_S / _GB * assumed.traffic_gb,
         },
     )
 
@@ -307,24 +295,20 @@ def plan(known: Constants, demand: Demand, prices: Prices, limits: Limits) -> Pl
 def checks(document: Document) -> list[Check]:
     """Return predictions beside measurements of the same run that are not among the constants."""
     known = constants(document)
-    found = []
+    found: list[Check] = []
     for point in document["growth"]:
         workers, sessions = point["workers"], point["sessions"]
         each = sessions / workers
         name = f"{workers} worker{'s' * (workers > 1)}, {sessions:,} sessions"
         if workers > 1 or sessions > 10 * _MANY:
             predicted = interpolated(known.cpu_us_per_event, each)
-            found.append(_check(name, "us/event", predicted, point["cpu_us_per_event"]))
+            found.append(Check(name, "us/event", predicted, point["cpu_us_per_event"]))
         if workers > 1 or sessions > _MANY:
             predicted = workers * memory_bytes(known, each) / 2**20
-            found.append(_check(name, "MiB", predicted, point["rss_bytes"] / 2**20))
+            found.append(Check(name, "MiB", predicted, point["rss_bytes"] / 2**20))
         if workers == 1 and sessions > _MANY and point["cpu_us_per_new_session"]:
-            found.append(_check(name, "us/new session", known.cpu_us_per_new_session, point["cpu_us_per_new_session"]))
+            found.append(Check(name, "us/new session", known.cpu_us_per_new_session, point["cpu_us_per_new_session"]))
         if point["events_per_s"]:
             predicted = 1e6 * workers / interpolated(known.cpu_us_per_event, each)
-            found.append(_check(name, "events/s", predicted, point["events_per_s"]))
+            found.append(Check(name, "events/s", predicted, point["events_per_s"]))
     return found
-
-
-def _check(what: str, unit: str, predicted: float, measured: float) -> Check:
-    return Check(what=what, unit=unit, predicted=predicted, measured=measured)

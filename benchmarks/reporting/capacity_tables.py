@@ -6,10 +6,8 @@ from typing import Final
 
 from benchmarks.reporting.capacity import (
     LIVE_SESSIONS,
-    Demand,
-    Limits,
+    Assumptions,
     Plan,
-    Prices,
     TooFewFigures,
     checks,
     constants,
@@ -17,33 +15,6 @@ from benchmarks.reporting.capacity import (
 )
 from benchmarks.reporting.report import Document
 from benchmarks.reporting.table import Table, mib, us
-
-_DEMAND: Final = {
-    "agents": "agents at work at the same time, each with one session",
-    "events_per_agent_s": "events a second of an agent (a call is two)",
-    "new_sessions_per_agent_day": "sessions of an agent in a day",
-    "sessions_per_process": "sessions in one process of the agents' side",
-    "utilisation": "utilisation of a worker's, sink's or broker's cores at the peak",
-    "replication": "replicas of each topic",
-    "events_kept_days": "days for which `actions` is kept",
-    "outputs_kept_days": "days for which the other topics are kept",
-    "audit_kept_days": "days for which the audit table is kept",
-}
-_PRICES: Final = {
-    "core_hour": "dollars for a core and hour",
-    "gib_hour": "dollars for a GiB of memory and hour",
-    "disk_gb_month": "dollars for a GB of disk and month",
-    "object_gb_month": "dollars for a GB of object storage and month",
-    "traffic_gb": "dollars for a GB between availability zones",
-}
-_LIMITS: Final = {
-    "broker_written_bytes_s": "bytes a second that one broker is planned to write",
-    "broker_read_bytes_s": "bytes a second that one broker is planned to be read",
-    "broker_partitions": "replicas of partitions, of all topics, that one broker is planned to have",
-    "broker_cores": "cores of a broker",
-    "broker_memory_gib": "GiB of memory of a broker",
-    "read_by_agents_bytes_s": "bytes a second that all agents together are planned to read",
-}
 
 
 def constants_table(document: Document) -> Table:
@@ -82,7 +53,7 @@ def checks_table(document: Document) -> Table:
 
 def plan_table(found: Plan) -> Table:
     """The resources that a demand needs, and their cost."""
-    demand = found.demand
+    demand = found.assumed
     rows = [
         ["events a second", f"{demand.events_per_s:,.0f}"],
         ["sessions in memory and changelog", f"{demand.kept_sessions:,.0f}"],
@@ -106,13 +77,9 @@ def plan_table(found: Plan) -> Table:
     return Table(f"A plan for {demand.agents:,} agents", ["what", "needed"], rows)
 
 
-def assumptions_table(demand: Demand, prices: Prices, limits: Limits) -> Table:
+def assumptions_table(assumed: Assumptions) -> Table:
     """The assumptions that are not measured."""
-    rows = [
-        [words[one.name], f"{getattr(of, one.name):,.10g}"]
-        for of, words in ((demand, _DEMAND), (limits, _LIMITS), (prices, _PRICES))
-        for one in fields(of)
-    ]
+    rows = [[one.metadata["words"], f"{getattr(assumed, one.name):,.10g}"] for one in fields(assumed)]
     return Table("Assumptions", ["assumption", "value"], rows)
 
 
@@ -129,7 +96,7 @@ def _if_measured(make: Callable[[Document], Table]) -> Callable[[Document], Tabl
 CAPACITY_TABLES: Final = {
     "constants": _if_measured(constants_table),
     "checks": _if_measured(checks_table),
-    "plan": _if_measured(lambda document: plan_table(plan(constants(document), Demand(), Prices(), Limits()))),
-    "assumptions": lambda _document: assumptions_table(Demand(), Prices(), Limits()),
+    "plan": _if_measured(lambda document: plan_table(plan(constants(document), Assumptions()))),
+    "assumptions": lambda _document: assumptions_table(Assumptions()),
 }
 """By the name of the mark in a page."""

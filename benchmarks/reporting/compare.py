@@ -27,18 +27,18 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One figure in both runs."""
+    """One figure in both runs: its values, and the new over the old one as multiples of the figure `base`.
+
+    `base` is None for a figure without one, or if a run lacks it. A change of the ratio up to the share `noise` is not
+    significant.
+    """
 
     name: str
     old: float
-    """The measured value."""
     new: float
     base: str | None
-    """The base of `ratio` in both runs; None: no base, or one run lacks it."""
     ratio: float
-    """The new value over the old one, as multiples of their bases."""
     noise: float
-    """The share up to which a change is not significant."""
     verdict: Verdict
 
 

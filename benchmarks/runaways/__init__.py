@@ -5,11 +5,5 @@ from benchmarks.runaways.case import Case, Family
 
 __all__ = ["FAMILIES", "Case", "Family"]
 
-FAMILIES: tuple[Family, ...] = (
-    *destruction.FAMILIES,
-    *errors.FAMILIES,
-    *repetition.FAMILIES,
-    *excess.FAMILIES,
-    *known_results.FAMILIES,
-    *healthy.FAMILIES,
-)
+_MODULES = (destruction, errors, repetition, excess, known_results, healthy)
+FAMILIES = tuple(one for module in _MODULES for one in vars(module).values() if isinstance(one, Family))

@@ -9,6 +9,9 @@ from benchmarks.runaways.script import PACES, Log, Script
 from haltline.schemas.control import Command
 from haltline.schemas.events import ActionEvent, Kind
 
+_PROLOGUE = 12
+"""Maximum number of steps of ordinary work before it."""
+
 
 @dataclass(frozen=True)
 class Family:
@@ -17,8 +20,6 @@ class Family:
     write: Callable[[Script], None]
     within: int | None = None
     """Steps from the start of the runaway within which it must be stopped; None: healthy, must never be stopped."""
-    prologue: int = 12
-    """Maximum number of steps of ordinary work before it."""
 
     @property
     def name(self) -> str:
@@ -38,26 +39,31 @@ class Family:
         log = Log()
         script = Script(rng, log, f"{self.name}-{seed}", PACES[seed % len(PACES)])
         script.started()
-        if self.prologue:
-            script.work(rng.randrange(2, self.prologue + 1))
+        script.work(rng.randrange(2, _PROLOGUE + 1))
         self.write(script)
         events = sorted(log.events, key=lambda event: event.time)  # stable: each session's own order stays
         return Case(self, seed, script.pace.name, tuple(events), log.began, tuple(log.commands))
 
 
+def family(within: int | None = None) -> Callable[[Callable[[Script], None]], Family]:
+    """Make a family of the function that writes its events."""
+    return lambda write: Family(write, within)
+
+
 @dataclass(frozen=True)
 class Case:
-    """Generated sessions, mostly one, and their ground truth."""
+    """Generated sessions, mostly one, and their ground truth.
+
+    The events are in the order of delivery: those of several sessions are interleaved. Operators' commands are given
+    before the first one. `began` is the id of the first event that is part of the runaway; None: there is none.
+    """
 
     family: Family
     seed: int
     pace: str
     events: tuple[ActionEvent, ...]
-    """In the order of delivery; those of several sessions are interleaved."""
     began: str | None = None
-    """Id of the first event that is part of the runaway; None: there is none."""
     commands: tuple[Command, ...] = ()
-    """Operators' commands, given before the first event."""
 
     @cached_property
     def step(self) -> dict[str, int]:

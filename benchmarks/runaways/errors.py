@@ -1,9 +1,10 @@
 """Agents that get only errors, and continue."""
 
-from benchmarks.runaways.case import Family
+from benchmarks.runaways.case import family
 from benchmarks.runaways.script import Pace, Script
 
 
+@family(within=10)
 def same_error(s: Script) -> None:
     """Makes the same call, gets the same error, and sometimes reads something else."""
     path = s.path()
@@ -14,6 +15,7 @@ def same_error(s: Script) -> None:
             s.call("read_file", {"path": s.path()})
 
 
+@family(within=8)
 def error_in_other_words(s: Script) -> None:
     """The error differs only in a port, a line, an address or a time."""
     shape = s.rng.choice(
@@ -31,6 +33,7 @@ def error_in_other_words(s: Script) -> None:
         s.call("bash", {"command": f"{command} {turn + 1}"}, error=error)
 
 
+@family(within=12)
 def retry_storm(s: Script) -> None:
     """Retries at once, many times a second."""
     s.pace = Pace("storm", 0.02, 0.2)
@@ -40,6 +43,7 @@ def retry_storm(s: Script) -> None:
         s.call("http_post", {"url": url, "body": "x"}, error="HTTP 503 service unavailable", took_s=0.05)
 
 
+@family(within=20)
 def alternating_errors(s: Script) -> None:
     """Two or three calls that fail in turn, each with its own error."""
     ways = [
@@ -53,6 +57,7 @@ def alternating_errors(s: Script) -> None:
         s.call(action, args, error=error)
 
 
+@family(within=10)
 def guessed_paths(s: Script) -> None:
     """Guesses one path after another; none of them exists."""
     s.begins()
@@ -61,6 +66,7 @@ def guessed_paths(s: Script) -> None:
         s.call("read_file", {"path": path}, error=f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'")
 
 
+@family(within=12)
 def environment_gone(s: Script) -> None:
     """The machine behind the tools is gone: every call fails with the same error."""
     error = s.rng.choice(
@@ -82,6 +88,7 @@ def environment_gone(s: Script) -> None:
         s.call(action, args, error=error.format(s.rng.randrange(2000, 9000)))
 
 
+@family(within=40)
 def edits_that_do_not_help(s: Script) -> None:
     """Edits and retries with the same error each time: normal at first, but not after the twentieth time."""
     path, module = s.path(), s.name()
@@ -91,6 +98,7 @@ def edits_that_do_not_help(s: Script) -> None:
         s.call("bash", {"command": "python main.py"}, error=f"ModuleNotFoundError: No module named '{module}'")
 
 
+@family(within=10)
 def phantom_references(s: Script) -> None:
     """Calls functions and tools that do not exist, one after another."""
     s.begins()
@@ -99,6 +107,7 @@ def phantom_references(s: Script) -> None:
         s.call(name, {"id": s.rng.randrange(1000)}, error=f"unknown tool: {name}")
 
 
+@family(within=60)
 def tests_that_fail_alike(s: Script) -> None:
     """Edits, reads, searches, and runs the same test, which fails each time in the same way."""
     path, command = s.path(), f"python -m pytest -q tests/test_{s.name()}.py"
@@ -110,6 +119,7 @@ def tests_that_fail_alike(s: Script) -> None:
         s.call("bash", {"command": command}, error="rc=1: E   AssertionError: assert 3 == 4")
 
 
+@family(within=12)
 def unread_turns(s: Script) -> None:
     """Writes output that its harness cannot parse, and continues to."""
     s.begins()
@@ -117,24 +127,10 @@ def unread_turns(s: Script) -> None:
         s.call("format_error", {"blocks": s.rng.randrange(2, 6)}, error="format: expected exactly one action")
 
 
+@family(within=10)
 def missing_commands(s: Script) -> None:
     """Tries one program after another; none is installed."""
     s.begins()
     for _ in range(20):
         name = s.name()
         s.call("bash", {"command": f"{name} --version"}, error=f"rc=127: bash: line 1: {name}: command not found")
-
-
-FAMILIES = (
-    Family(same_error, within=10),
-    Family(error_in_other_words, within=8),
-    Family(retry_storm, within=12),
-    Family(alternating_errors, within=20),
-    Family(guessed_paths, within=10),
-    Family(environment_gone, within=12),
-    Family(edits_that_do_not_help, within=40),
-    Family(phantom_references, within=10),
-    Family(tests_that_fail_alike, within=60),
-    Family(unread_turns, within=12),
-    Family(missing_commands, within=10),
-)

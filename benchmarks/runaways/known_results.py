@@ -3,7 +3,7 @@
 Written by hand: recordings of real agents contain only the first kind. The agent's side counts the new words.
 """
 
-from benchmarks.runaways.case import Family
+from benchmarks.runaways.case import family
 from benchmarks.runaways.script import Call, Script
 
 _STEPS = 45
@@ -17,6 +17,7 @@ def _look(s: Script, step: int, path: str) -> None:
     s.call("bash", {"command": command}, output=s.text(60), output_bytes=4_000 + step, new_words=s.rng.randrange(3))
 
 
+@family(within=40)
 def verifies_finished_work(s: Script) -> None:
     """Reports that it is done, and reads the same patch by ever new commands; sometimes it writes a report of it."""
     path = s.path()
@@ -31,6 +32,7 @@ def verifies_finished_work(s: Script) -> None:
             _look(s, step, path)
 
 
+@family(within=40)
 def reads_one_file_on(s: Script) -> None:
     """Reads one file in ever different ranges, and does nothing with it."""
     path = s.path()
@@ -40,6 +42,7 @@ def reads_one_file_on(s: Script) -> None:
         s.call("read_file", window, output=s.text(60), output_bytes=2_000 + step, new_words=s.rng.randrange(4))
 
 
+@family(within=80)
 def announces_and_looks(s: Script) -> None:
     """Announces in each turn that it writes the file now, and reads known text instead."""
     path = s.path()
@@ -49,6 +52,7 @@ def announces_and_looks(s: Script) -> None:
         _look(s, step, path)
 
 
+@family(within=40)
 def looks_up_what_is_known(s: Script) -> None:
     """A subagent repeats the research of its session: other searches, the same pages."""
     child = s.child()
@@ -59,12 +63,14 @@ def looks_up_what_is_known(s: Script) -> None:
         )
 
 
+@family()
 def acts_outside(s: Script) -> None:
     """Sends one message after another: every result is the same, but each call has an effect."""
     for step in range(40):
         s.call("send_email", {"to": f"{s.name()}@example.org", "text": s.words(12)}, output=f"sent {step}", new_words=1)
 
 
+@family()
 def one_task_after_another(s: Script) -> None:
     """Its user asks a new question each time; each time it reads known text, and answers."""
     path = s.path()
@@ -74,6 +80,7 @@ def one_task_after_another(s: Script) -> None:
             _look(s, 20 * task + step, path)
 
 
+@family()
 def verifies_once(s: Script) -> None:
     """Reviews its finished work in several ways, and ends."""
     path = s.path()
@@ -81,6 +88,7 @@ def verifies_once(s: Script) -> None:
         _look(s, step, path)
 
 
+@family()
 def tests_after_each_edit(s: Script) -> None:
     """Runs one test repeatedly, with an edit before each: results hold known words, but there is progress."""
     path = s.path()
@@ -90,15 +98,3 @@ def tests_after_each_edit(s: Script) -> None:
             "bash", {"command": "pytest -q tests/test_one.py"}, output=f"{step} of 90: {s.text(20)}", new_words=1
         )
         s.together([run])
-
-
-FAMILIES = (
-    Family(verifies_finished_work, within=40),
-    Family(reads_one_file_on, within=40),
-    Family(announces_and_looks, within=80),
-    Family(looks_up_what_is_known, within=40),
-    Family(acts_outside),
-    Family(one_task_after_another),
-    Family(verifies_once),
-    Family(tests_after_each_edit),
-)

@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 from haltline.schemas.control import Batch, Command, CommandKind
 from haltline.schemas.events import ActionEvent, Kind, Novelty, Outcome, Usage
@@ -18,8 +18,7 @@ _WORDS = (
 _SUFFIXES = (".py", ".ts", ".go", ".sql", ".md", ".yaml")
 
 
-@dataclass(frozen=True)
-class Pace:
+class Pace(NamedTuple):
     """How long an agent thinks before a call, in seconds."""
 
     name: str

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from benchmarks.simulator.log import Log, New, Topic
+from benchmarks.simulator.log import Log, Record, Topic
 from benchmarks.simulator.world import World
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Broker:
             for number, log in enumerate(topic.logs):
                 yield name, number, log
 
-    def append(self, topic: str, partition: int, new: New) -> int | None:
+    def append(self, topic: str, partition: int, new: Record) -> int | None:
         """Append a record. Return its offset; None when an earlier attempt had appended it. Raises KafkaException."""
         log = self.log(topic, partition)
         if new.key is None and self.topics[topic].compacted:

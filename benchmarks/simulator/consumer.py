@@ -311,9 +311,9 @@ class SimConsumer:
             join_again()
 
         self._member = GroupMember(
-            self.process,
-            self.broker,
-            group_of(self.broker, str(self._config["group.id"])),
+            process=self.process,
+            broker=self.broker,
+            group=group_of(self.broker, str(self._config["group.id"])),
             topics=tuple(topics),
             instance_id=self._config.get("group.instance.id"),
             session_s=float(self._config.get("session.timeout.ms", 45_000)) / 1000,

@@ -7,8 +7,8 @@ from typing import NamedTuple
 Headers = Sequence[tuple[str, bytes | None]]
 
 
-class New(NamedTuple):
-    """A record on its way to a partition."""
+class Record(NamedTuple):
+    """A record in a log, or on its way to one."""
 
     timestamp: int
     key: bytes | None
@@ -17,18 +17,8 @@ class New(NamedTuple):
     producer: int
     """The producer's id; `sequence` numbers its records in this partition."""
     sequence: int
-
-
-class Record(NamedTuple):
-    """A record in a log."""
-
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
-    producer: int
-    sequence: int
+    offset: int = -1
+    """-1: not appended yet."""
 
 
 class Log:
@@ -69,12 +59,12 @@ class Log:
         self._sequences: dict[int, int] = {}
         self._waiting: list[Callable[[], object]] = []
 
-    def append(self, new: New) -> int | None:
+    def append(self, new: Record) -> int | None:
         """Append a record. Return its offset; None when an earlier attempt had appended it."""
         if new.sequence <= self._sequences.get(new.producer, -1):
             return None
         self._sequences[new.producer] = new.sequence
-        record = Record(self.end, *new)
+        record = new._replace(offset=self.end)
         self.records.append(record)
         self.offsets.append(record.offset)
         self.appended.append(record)

@@ -51,7 +51,7 @@ class SimMembership:
         self._task: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
         self._member = GroupMember(
-            process, broker, group, topics=topics, instance_id=instance_id, session_s=session_s,
+            process=process, broker=broker, group=group, topics=topics, instance_id=instance_id, session_s=session_s,
             tell=loop.call_soon, on_assigned=self._on_assigned, on_revoked=self._on_revoked, on_fenced=self._on_fenced,
         )  # fmt: skip
 

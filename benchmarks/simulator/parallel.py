@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 from benchmarks.simulator.mistakes import make
@@ -20,36 +20,26 @@ _WARM: Final = 4
 """Histories that fill the caches of SQL statements and patterns, once before the processes are forked."""
 
 
-class Batch(NamedTuple):
-    """A range of seeds for one process."""
-
-    first: int
-    histories: int
-    fault: str
-    whole: bool
-    """Continue after a failed history."""
-
-
 class Result(NamedTuple):
-    """The result of a batch: histories run, CPU seconds, and the failed outcomes."""
+    """The result of a range of seeds: histories run, CPU seconds, and the failed outcomes."""
 
     histories: int
     cpu_s: float
     failed: tuple[Outcome, ...]
 
 
-def work(batch: Batch) -> Result:
-    """Run a batch; the plan of each failed history is shortened."""
+def work(seeds: range, *, whole: bool) -> Result:
+    """Run the histories of some seeds, up to the first that fails unless `whole`; a failed plan is shortened."""
     began = time.process_time()
     gc.collect()
     failed: list[Outcome] = []
     done = 0
-    for seed in range(batch.first, batch.first + batch.histories):
+    for seed in seeds:
         outcome = run(seed)
         done += 1
         if not outcome.ok:
             failed.append(shorten(outcome))
-            if not batch.whole:
+            if not whole:
                 break
     return Result(done, time.process_time() - began, tuple(failed))
 
@@ -79,11 +69,9 @@ def quiet() -> None:
 
 
 def results(first: int, histories: int, processes: int, fault: str, *, whole: bool) -> Iterator[Result]:
-    """Yield the results of all batches in order of their seeds."""
-    batches = [
-        Batch(seed, min(_AT_ONCE, first + histories - seed), fault, whole)
-        for seed in range(first, first + histories, _AT_ONCE)
-    ]
+    """Yield the results in order of the seeds."""
+    end = first + histories
+    ranges = [range(seed, min(seed + _AT_ONCE, end)) for seed in range(first, end, _AT_ONCE)]
     warm_up()
     with multiprocessing.get_context("fork").Pool(processes, prepare, (fault,)) as pool:
-        yield from pool.imap(work, batches)
+        yield from pool.imap(partial(work, whole=whole), ranges)

@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message
 
 from benchmarks.simulator.admin import metadata_of
 from benchmarks.simulator.broker import Broker
-from benchmarks.simulator.log import Headers, New
+from benchmarks.simulator.log import Headers, Record
 from benchmarks.simulator.process import Process, ProcessEnded, Thread
 from haltline.schemas.partitioner import murmur2
 from haltline.streams.runtime.changelog import CLAIM_KEY
@@ -36,7 +36,7 @@ class _Sent:
 
     __slots__ = ("landed", "new", "offset", "on_delivery", "place", "since")
 
-    def __init__(self, place: tuple[str, int], new: New, on_delivery: OnDelivery | None, since: float) -> None:
+    def __init__(self, place: tuple[str, int], new: Record, on_delivery: OnDelivery | None, since: float) -> None:
         self.place = place
         self.new = new
         self.on_delivery = on_delivery
@@ -265,7 +265,7 @@ class SimProducer:
         pipe = self._pipes.get((topic, partition))
         if pipe is None:
             pipe = self._pipes[topic, partition] = _Pipe(self)
-        new = New(timestamp or world.time_ms(), key_bytes, value, headers or (), pipe.number, pipe.sequence)
+        new = Record(timestamp or world.time_ms(), key_bytes, value, headers or (), pipe.number, pipe.sequence)
         self._outstanding += 1
         pipe.add(_Sent((topic, partition), new, on_delivery or callback, world.now))
         pipe.sequence += 1

@@ -6,7 +6,7 @@ from typing import Final
 from benchmarks.simulator import old_rules
 from benchmarks.simulator.fleet import CHANGELOG, Traffic
 from benchmarks.simulator.history import History
-from benchmarks.simulator.log import New
+from benchmarks.simulator.log import Record
 from benchmarks.simulator.producer import ABANDONED_S
 from benchmarks.simulator.workload import traffic
 from haltline.streams.runtime.changelog import Claim
@@ -82,4 +82,4 @@ class Upgrade(History):
         """Write what `haltline changelog release` writes."""
         marker = Claim(b"")
         for number, _ in enumerate(self.broker.topics[CHANGELOG].logs):
-            self.broker.append(CHANGELOG, number, New(0, marker.key, None, marker.headers, producer=-1, sequence=0))
+            self.broker.append(CHANGELOG, number, Record(0, marker.key, None, marker.headers, producer=-1, sequence=0))

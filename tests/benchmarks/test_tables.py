@@ -10,9 +10,7 @@ from benchmarks import __main__ as main_module
 from benchmarks.__main__ import main
 from benchmarks.reporting import tables
 from benchmarks.reporting.capacity import (
-    Demand,
-    Limits,
-    Prices,
+    Assumptions,
     checks,
     constants,
     memory_bytes,
@@ -24,6 +22,7 @@ from benchmarks.reporting.compare import Change, Verdict, compare
 from benchmarks.reporting.report import Document, load
 from benchmarks.throughput import BARE_DETECT, OURS
 from tests.benchmarks.results import PAIR, document, grown, rate
+from tests.builders import cases
 
 PAGE = "# Page\n\n<!-- measured:latency -->\nold\n<!-- /measured:latency -->\n\nafter\n"
 
@@ -62,21 +61,20 @@ def test_a_short_run_is_landed_beside_the_whole_one(tmp_path: Path, monkeypatch:
 
 
 KNOWN = constants(document())
-DEMAND = Demand()
 
 
 def test_partitions_keep_what_agents_read_in_bounds_and_a_plan_adds_up() -> None:
-    few = Demand(agents=100)
-    assert partitions_for(KNOWN, few, Limits(), workers=1) == 12
-    assert partitions_for(KNOWN, few, Limits(), workers=5) == 24
-    limits = Limits(read_by_agents_bytes_s=100e6)
-    partitions = partitions_for(KNOWN, DEMAND, limits, workers=4)
-    assert read_by_agents(KNOWN, DEMAND, partitions) <= 100e6
-    assert read_by_agents(KNOWN, DEMAND, partitions - 12) > 100e6
-    gateways = replace(DEMAND, sessions_per_process=DEMAND.agents // 2)
-    assert partitions_for(KNOWN, gateways, limits, workers=4) == 12
+    few = Assumptions(agents=100)
+    assert partitions_for(KNOWN, few, workers=1) == 12
+    assert partitions_for(KNOWN, few, workers=5) == 24
+    less_read = Assumptions(read_by_agents_bytes_s=100e6)
+    partitions = partitions_for(KNOWN, less_read, workers=4)
+    assert read_by_agents(KNOWN, less_read, partitions) <= 100e6
+    assert read_by_agents(KNOWN, less_read, partitions - 12) > 100e6
+    gateways = replace(less_read, sessions_per_process=less_read.agents // 2)
+    assert partitions_for(KNOWN, gateways, workers=4) == 12
     assert read_by_agents(KNOWN, gateways, 12) <= 100e6
-    found = plan(KNOWN, DEMAND, Prices(), Limits())
+    found = plan(KNOWN, Assumptions())
     assert (found.workers, found.sinks, found.partitions) == (2, 1, 1344)
     assert found.brokers == 14  # 1,344 partitions of 13 topics, three times, 4,000 on each
     assert found.rows_per_s == 15_000
@@ -127,18 +125,18 @@ def change(name: str, old: Document, new: Document) -> Change:
     return found
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "verdict"),
-    [
-        pytest.param(([30, 30], [100, 100]), ([30, 30], [100, 100]), Verdict.SAME, id="nothing changed"),
-        pytest.param(([30, 30], [100, 100]), ([36, 36], [100, 100]), Verdict.BETTER, id="faster beside the same peer"),
-        pytest.param(([30, 30], [100, 100]), ([24, 24], [100, 100]), Verdict.WORSE, id="slower beside the same peer"),
-        pytest.param(([30, 30], [100, 100]), ([15, 15], [50, 50]), Verdict.SAME, id="half as fast as is the peer"),
-        pytest.param(([30, 30], [100, 100]), ([30, 30], [60, 60]), Verdict.BETTER, id="as fast beside a slower peer"),
-        pytest.param(([30, 30], [100, 100]), ([29, 29], [100, 100]), Verdict.SAME, id="less than the least change"),
-        pytest.param(([20, 40], [100, 100]), ([24, 24], [100, 100]), Verdict.SAME, id="within the spread of rounds"),
-        pytest.param(([20, 40], [50, 100]), ([24, 24], [100, 100]), Verdict.WORSE, id="rounds that vary as the peer's"),
-    ],
+@cases(
+    "old, new, verdict",
+    {
+        "nothing changed": (([30, 30], [100, 100]), ([30, 30], [100, 100]), Verdict.SAME),
+        "faster beside the same peer": (([30, 30], [100, 100]), ([36, 36], [100, 100]), Verdict.BETTER),
+        "slower beside the same peer": (([30, 30], [100, 100]), ([24, 24], [100, 100]), Verdict.WORSE),
+        "half as fast as is the peer": (([30, 30], [100, 100]), ([15, 15], [50, 50]), Verdict.SAME),
+        "as fast beside a slower peer": (([30, 30], [100, 100]), ([30, 30], [60, 60]), Verdict.BETTER),
+        "less than the least change": (([30, 30], [100, 100]), ([29, 29], [100, 100]), Verdict.SAME),
+        "within the spread of rounds": (([20, 40], [100, 100]), ([24, 24], [100, 100]), Verdict.SAME),
+        "rounds that vary as the peer's": (([20, 40], [50, 100]), ([24, 24], [100, 100]), Verdict.WORSE),
+    },
 )
 def test_a_rate_is_compared_as_a_multiple_of_the_peers(
     old: tuple[list[float], list[float]], new: tuple[list[float], list[float]], verdict: Verdict
@@ -167,14 +165,14 @@ def with_pair(ours_us: list[float], **machine: str) -> Document:
     return made | {"machine": made["machine"] | machine}
 
 
-@pytest.mark.parametrize(
-    ("new", "verdict"),
-    [
-        pytest.param(with_pair([46.0, 47.0]), Verdict.SAME, id="within a fifth"),
-        pytest.param(with_pair([50.0, 51.0]), Verdict.WORSE, id="more than a fifth, on a loaded machine"),
-        pytest.param(with_pair([50.0, 51.0], python="3.99.1"), Verdict.NOT_JUDGED, id="another Python"),
-        pytest.param(with_pair([50.0, 51.0], cpu="another"), Verdict.NOT_JUDGED, id="another processor"),
-    ],
+@cases(
+    "new, verdict",
+    {
+        "within a fifth": (with_pair([46.0, 47.0]), Verdict.SAME),
+        "more than a fifth, on a loaded machine": (with_pair([50.0, 51.0]), Verdict.WORSE),
+        "another Python": (with_pair([50.0, 51.0], python="3.99.1"), Verdict.NOT_JUDGED),
+        "another processor": (with_pair([50.0, 51.0], cpu="another"), Verdict.NOT_JUDGED),
+    },
 )
 def test_what_is_measured_in_turns_is_judged_on_the_same_processor_and_python(new: Document, verdict: Verdict) -> None:
     assert change(f"{PAIR}: CPU us", with_pair([40.0, 41.0]), new).verdict is verdict

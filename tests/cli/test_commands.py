@@ -138,17 +138,17 @@ def test_every_command_that_prints_data_prints_json_and_defaults_fit_each_other(
     assert option.default == Policy().name
 
 
-@pytest.mark.parametrize(
-    ("here", "there"),
-    [
-        pytest.param(get_args(acts.ScopeName), tuple(ScopeKind), id="scopes"),
-        pytest.param(set(get_args(console.RoleName)), set(Role), id="roles of keys"),
-        pytest.param(get_args(common.RulesName), tuple(Runs), id="which rules a group runs"),
-        pytest.param(get_args(tailing.VocabularyName), tuple(Vocabulary), id="vocabularies"),
-        pytest.param(get_args(import_recordings.FormatName), FORMATS, id="formats of recordings"),
-        pytest.param({Topics().prefix + name for name in MODELS}, set(Topics().all), id="topics"),
-        pytest.param((common.KAFKA_PORT, common.KAFKA_PARTITIONS), (DEFAULT_PORT, DEFAULT_PARTITIONS), id="Kafka"),
-    ],
+@cases(
+    "here, there",
+    {
+        "scopes": (get_args(acts.ScopeName), tuple(ScopeKind)),
+        "roles of keys": (set(get_args(console.RoleName)), set(Role)),
+        "which rules a group runs": (get_args(common.RulesName), tuple(Runs)),
+        "vocabularies": (get_args(tailing.VocabularyName), tuple(Vocabulary)),
+        "formats of recordings": (get_args(import_recordings.FormatName), FORMATS),
+        "topics": ({Topics().prefix + name for name in MODELS}, set(Topics().all)),
+        "Kafka": ((common.KAFKA_PORT, common.KAFKA_PARTITIONS), (DEFAULT_PORT, DEFAULT_PARTITIONS)),
+    },
 )
 def test_values_that_the_command_line_repeats_are_those_of_the_product(here: object, there: object) -> None:
     assert here == there

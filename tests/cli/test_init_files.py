@@ -269,39 +269,54 @@ OPENAI_FIRST = "from agents import Agent, Runner\na = Agent(name='x', tools=[t])
 SMOL_FIRST = "from smolagents import CodeAgent\na = CodeAgent()\nb = CodeAgent(managed_agents=[a])\n"
 
 
+ALONE = {
+    ("pydantic-ai", PYDANTIC_FIRST): {
+        "class B(Agent): ...\nB('y')": "line 3: expected Agent only in calls",
+        "Agent.from_file('y')": "line 3: expected Agent only in calls",
+        "print(f'{Agent(1)}')": "got another use in an f-string",
+        "def f(b: Annotated[X, D(Agent)]): ...": "line 3: expected Agent only in",
+        "import pydantic_ai\np = pydantic_ai": "line 4: expected pydantic_ai only in",
+        "from pydantic_ai import *\n": "line 3: expected imports by name, got *",
+        "from other import Agent": "line 1: expected one import of Agent, got several",
+        "def f(b=Agent('y')): ...": "line 3: expected the agent in a statement of its",
+    },
+    ("pydantic-ai", "from pydantic_ai import Agent\n"): {
+        "def f(b=Agent('y')): ...": "line 2: expected the agent in a",
+        "@Agent('y').tool\ndef f(): ...": "line 2: expected the agent",
+    },
+    ("openai-agents", OPENAI_FIRST): {
+        "Agent(**cfg)": "line 4: expected arguments by name, got **",
+        "Agent('y', None, [t])": "line 4: expected arguments by name, got several",
+        "Agent(name='y', mcp_servers=[s])": "line 4: expected no mcp_servers=",
+        "a.clone(tools=[y])": "line 4: expected a copy without tools of its own",
+        "a.tools.append(y)": "line 4: expected tools only where the agent is made",
+        "a.mcp_servers = [y]": "line 4: expected mcp_servers only where the agent",
+    },
+    ("smolagents", SMOL_FIRST): {
+        "c = CodeAgent()": "line 4: expected one agent with all others as a part of it",
+    },
+    ("google-adk", "from google.adk import App, Runner\na = App()\nRunner(app=a)\n"): {
+        "Runner(agent=x)": "line 4: ",
+    },
+    ("langchain", "from langgraph.prebuilt import create_react_agent\na = create_react_agent(m, [t])\n"): {
+        "make = create_react_agent": "line 3: expected create_react_agent only in calls",
+    },
+    ("opentelemetry", "from opentelemetry.sdk.trace import TracerProvider\np = TracerProvider()\n"): {
+        "class P(TracerProvider): ...": "line 3: expected TracerProvider only in calls",
+    },
+    ("crewai", "import crewai\nc.kickoff()\n"): {
+        "pool.submit(c.kickoff)": "line 3: expected c.kickoff only in calls",
+        "x = lambda: c.kickoff()": "got one that runs later",
+        "x = [c.kickoff_async()]": "got one that runs later",
+    },
+}
+"""By framework and the beginning of a program: second lines that leave an agent unguarded, and what is reported."""
+
+
 @pytest.mark.parametrize(
     ("framework", "first", "second", "problem"),
-    [
-        ("pydantic-ai", PYDANTIC_FIRST, "class B(Agent): ...\nB('y')", "line 3: expected Agent only in calls"),
-        ("pydantic-ai", PYDANTIC_FIRST, "Agent.from_file('y')", "line 3: expected Agent only in calls"),
-        ("pydantic-ai", PYDANTIC_FIRST, "print(f'{Agent(1)}')", "got another use in an f-string"),
-        ("pydantic-ai", PYDANTIC_FIRST, "def f(b: Annotated[X, D(Agent)]): ...", "line 3: expected Agent only in"),
-        ("pydantic-ai", PYDANTIC_FIRST, "import pydantic_ai\np = pydantic_ai", "line 4: expected pydantic_ai only in"),
-        ("pydantic-ai", PYDANTIC_FIRST, "from pydantic_ai import *\n", "line 3: expected imports by name, got *"),
-        ("pydantic-ai", PYDANTIC_FIRST, "from other import Agent", "line 1: expected one import of Agent, got several"),
-        ("pydantic-ai", PYDANTIC_FIRST, "def f(b=Agent('y')): ...", "line 3: expected the agent in a statement of its"),
-        ("pydantic-ai", "from pydantic_ai import Agent\n", "def f(b=Agent('y')): ...",
-         "line 2: expected the agent in a"),
-        ("pydantic-ai", "from pydantic_ai import Agent\n", "@Agent('y').tool\ndef f(): ...",
-         "line 2: expected the agent"),
-        ("openai-agents", OPENAI_FIRST, "Agent(**cfg)", "line 4: expected arguments by name, got **"),
-        ("openai-agents", OPENAI_FIRST, "Agent('y', None, [t])", "line 4: expected arguments by name, got several"),
-        ("openai-agents", OPENAI_FIRST, "Agent(name='y', mcp_servers=[s])", "line 4: expected no mcp_servers="),
-        ("openai-agents", OPENAI_FIRST, "a.clone(tools=[y])", "line 4: expected a copy without tools of its own"),
-        ("openai-agents", OPENAI_FIRST, "a.tools.append(y)", "line 4: expected tools only where the agent is made"),
-        ("openai-agents", OPENAI_FIRST, "a.mcp_servers = [y]", "line 4: expected mcp_servers only where the agent"),
-        ("smolagents", SMOL_FIRST, "c = CodeAgent()", "line 4: expected one agent with all others as a part of it"),
-        ("google-adk", "from google.adk import App, Runner\na = App()\nRunner(app=a)\n", "Runner(agent=x)", "line 4: "),
-        ("langchain", "from langgraph.prebuilt import create_react_agent\na = create_react_agent(m, [t])\n",
-         "make = create_react_agent", "line 3: expected create_react_agent only in calls"),
-        ("opentelemetry", "from opentelemetry.sdk.trace import TracerProvider\np = TracerProvider()\n",
-         "class P(TracerProvider): ...", "line 3: expected TracerProvider only in calls"),
-        ("crewai", "import crewai\nc.kickoff()\n", "pool.submit(c.kickoff)",
-         "line 3: expected c.kickoff only in calls"),
-        ("crewai", "import crewai\nc.kickoff()\n", "x = lambda: c.kickoff()", "got one that runs later"),
-        ("crewai", "import crewai\nc.kickoff()\n", "x = [c.kickoff_async()]", "got one that runs later"),
-    ],
-)  # fmt: skip
+    [(*begins, second, problem) for begins, lines in ALONE.items() for second, problem in lines.items()],
+)
 def test_nothing_is_written_where_a_second_agent_would_stay_unguarded(
     framework: str, first: str, second: str, problem: str
 ) -> None:

@@ -22,6 +22,7 @@ from haltline.schemas.events import Kind
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.builders import cases
 from tests.interventions.agent.stand_in import StandIn
 from tests.interventions.test_vocabularies import decision
 from tests.programs import ended
@@ -45,12 +46,12 @@ def shown(broker: EmbeddedBroker, *arguments: str) -> str:
     return done.output
 
 
-@pytest.mark.parametrize(
-    ("decided_ago_ms", "age"),
-    [
-        pytest.param(3 * HOUR_MS, r"3 h 0 min ago", id="decided on history, three hours ago"),
-        pytest.param(None, r"\d+ d ago", id="by an older release, which did not say when"),
-    ],
+@cases(
+    "decided_ago_ms, age",
+    {
+        "decided on history, three hours ago": (3 * HOUR_MS, r"3 h 0 min ago"),
+        "by an older release, which did not say when": (None, r"\d+ d ago"),
+    },
 )
 def test_the_age_of_a_stop(embedded: EmbeddedBroker, decided_ago_ms: int | None, age: str) -> None:
     now_ms = time.time_ns() // 1_000_000

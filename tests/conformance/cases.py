@@ -1,9 +1,7 @@
 """The cases for every adapter. `needs` names the capabilities that a framework must have."""
 
 import threading
-import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -17,21 +15,29 @@ from haltline.schemas.decisions import ApprovalState, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Novelty, Outcome
 from tests.conformance.harness import CACHED, END, INPUT, OUTPUT, Call, Run, Script, during, ran
 from tests.interventions.agent.attempts import about_approval, block, hint, of, outcomes
-
-SECRET: Final = "AKIAIOSFODNN7EXAMPLE"
+from tests.waiting import wait_until
 
 
 @dataclass
 class Seen:
     """One case with one driver: what the test of it looks at."""
 
-    drive: Callable[[Guard, Script], Run]
+    run: Callable[..., Run]
+    """Runs an agent of a guard, whose model makes the calls of each turn: `run(guard, *turns)`."""
     can: frozenset[str]
     delegate: Callable[[Guard, Script], Run]
     """Runs an agent that calls its subagent once, which plays the script."""
 
-    def run(self, guard: Guard, *turns: Sequence[Call]) -> Run:
-        return self.drive(guard, turns)
+    def is_ended(self, run: Run, turns: Container[int] = range(99)) -> None:
+        """Where a kill ends runs, this one was stopped after so many turns."""
+        if "ends_the_run" in self.can:
+            is_stopped(run)
+            assert run.turns in turns
+
+    @property
+    def late(self) -> int:
+        """1 where a stopped session is noticed a turn late."""
+        return int("stops_before_a_turn" not in self.can)
 
 
 @dataclass(frozen=True)
@@ -41,17 +47,16 @@ class Case:
     name: str
     check: Callable[[Seen], None]
     needs: frozenset[str] = frozenset()
-    unless: frozenset[str] = frozenset()
-    """Capabilities without which the case is about something."""
 
 
 CASES: dict[str, Case] = {}
+DELETE: Final = Call("delete_asset", {"asset_id": "fact_sales"})
 
 
-def case(name: str, *needs: str, unless: str = "") -> Callable[[Callable[[Seen], None]], Callable[[Seen], None]]:
+def case(name: str, *needs: str) -> Callable[[Callable[[Seen], None]], Callable[[Seen], None]]:
     def add(check: Callable[[Seen], None]) -> Callable[[Seen], None]:
         assert name not in CASES
-        CASES[name] = Case(name, check, frozenset(needs), frozenset(filter(None, [unless])))
+        CASES[name] = Case(name, check, frozenset(needs))
         return check
 
     return add
@@ -61,17 +66,8 @@ def work(path: str, **options: Any) -> Call:
     return Call("work", {"path": path}, **options)
 
 
-def delete(asset_id: str = "fact_sales") -> Call:
-    return Call("delete_asset", {"asset_id": asset_id})
-
-
 def get(asset_id: str = "fact_sales") -> Call:
     return Call("get_asset", {"asset_id": asset_id})
-
-
-def tool_of(event: ActionEvent) -> str:
-    """Its name without the server's, where tools are those of an MCP server."""
-    return (event.action or "").rpartition("__")[2]
 
 
 def is_stopped(run: Run) -> None:
@@ -80,13 +76,6 @@ def is_stopped(run: Run) -> None:
 
 def is_refused(text: str, refusal: str) -> None:
     assert text.count(refusal) == 1, f"expected {refusal!r} once, got {text!r}"
-
-
-def ends(seen: Seen, run: Run, turns: int) -> None:
-    """Where a kill ends runs: this one after so many turns, or one more where a stopped session is noticed late."""
-    if "ends_the_run" in seen.can:
-        is_stopped(run)
-        assert run.turns <= turns + ("stops_before_a_turn" not in seen.can)
 
 
 @case("calls that are allowed are made in their order, and the model reads their results unchanged")
@@ -99,7 +88,7 @@ def _(seen: Seen) -> None:
     assert (run.read, run.stopped) == (results, "")
     assert ran == ["work a", "get b", "list", "work Ünïcode 名 🦊"]
     proposed = of(guard, Kind.PROPOSED)
-    assert [(tool_of(e), e.args) for e in proposed] == [(call.name, call.args) for call in calls]
+    assert [(e.action.rpartition("__")[2], e.args) for e in proposed] == [(call.name, call.args) for call in calls]
     assert [e.effect for e in proposed] == [Effect.WRITE, None, None, Effect.WRITE], "known by its name"
     assert outcomes(guard) == [Outcome.OK] * 4
     own = {e.call_id: e.output_head for e in of(guard, Kind.COMPLETED)}
@@ -116,9 +105,7 @@ def _(seen: Seen) -> None:
     (read,) = seen.run(guard, [work("long")]).read
     assert "long_results" not in seen.can or read == "x" * 100_000
     (end,) = of(guard, Kind.COMPLETED)
-    assert end.output_bytes == 100_000
-    assert end.output_head is not None
-    assert len(end.output_head) < 600
+    assert (end.output_bytes, 0 < len(end.output_head or "") < 600) == (100_000, True)
 
 
 @case("what is no text, or nothing, is a result as any other, also with a hint", "any_result")
@@ -139,7 +126,7 @@ def _(seen: Seen) -> None:
         seen.run(guard, [work("b")])
     kinds = [e.kind for e in guard.events]
     assert (kinds[0], kinds[-1]) == (Kind.SESSION_STARTED, Kind.SESSION_ENDED)
-    assert (kinds.count(Kind.SESSION_STARTED), kinds.count(Kind.SESSION_ENDED)) == (1, 1)
+    assert not {kinds[0], kinds[-1]} & set(kinds[1:-1])
 
 
 @case("refused calls are not made, the model reads why, and the run goes on after five of them")
@@ -152,32 +139,35 @@ def _(seen: Seen) -> None:
     assert outcomes(guard) == [*[Outcome.REFUSED] * 5, Outcome.OK]
 
 
-@case("of calls in one turn each has its own verdict", "parallel_calls")
+@case("of calls in one turn each has its own verdict, and after a kill no other is made", "parallel_calls")
 def _(seen: Seen) -> None:
     verdict: Verdict = lambda e: block(e) if e.args == {"path": "b"} else Level.ALLOW  # noqa: E731
     guard = ScriptedGuard(verdict, verdict, verdict)
     run = seen.run(guard, [work("a"), work("b"), work("c")])
     assert (run.read[0], run.read[2], sorted(ran)) == ("done a", "done c", ["work a", "work c"])
     is_refused(run.read[1], "scope_creep: Not this.")
+    ran.clear()
+    run = seen.run(ScriptedGuard(*[Level.KILL] * 3), [work("a"), work("b"), work("c")], [work("d")])
+    assert ran == []
+    seen.is_ended(run, {1})
 
 
 @case("the third delete of the same thing is refused by the rules themselves, also in the second run of a session")
 def _(seen: Seen) -> None:
     with Guard(mode="local", agent_id="cleaner") as guard:
-        assert seen.run(guard, [delete()], [delete()]).stopped == ""
-        run = seen.run(guard, *([delete()] for _ in range(4)))
+        assert seen.run(guard, [DELETE], [DELETE]).stopped == ""
+        run = seen.run(guard, *([DELETE] for _ in range(4)))
         assert ran == ["delete fact_sales"] * 2
         assert guard.killed
-    if "ends_the_run" in seen.can:
-        is_stopped(run)
+    seen.is_ended(run)
 
 
 @case("without a verdict a read is made, and a delete where the settings say so")
 def _(seen: Seen) -> None:
-    run = seen.run(ScriptedGuard(None, None), [delete()], [get()])
+    run = seen.run(ScriptedGuard(None, None), [DELETE], [get()])
     is_refused(run.read[0], "no_verdict: ")
     assert (run.read[1], ran) == ("rows of fact_sales", ["get fact_sales"])
-    assert seen.run(ScriptedGuard(None, fail_closed_from=None), [delete()]).read == ["fact_sales still exists"]
+    assert seen.run(ScriptedGuard(None, fail_closed_from=None), [DELETE]).read == ["fact_sales still exists"]
 
 
 @case("a contained session may look and change nothing")
@@ -195,13 +185,10 @@ def broken(*_: Any, **__: Any) -> Any:
 
 @case("a guard or an adapter that breaks lets no call pass")
 def _(seen: Seen) -> None:
-    class Broken(ScriptedGuard):
-        action = broken
-
-    is_refused("\n".join(seen.run(Broken(), [work("a")]).read), "not_checked: ")
-    with ExitStack() as stack:
-        for name in ("before", "before_async", "propose", "propose_async"):
-            stack.enter_context(mock.patch.object(FrameworkSession, name, broken))
+    with mock.patch.object(ScriptedGuard, "action", broken):
+        is_refused("\n".join(seen.run(ScriptedGuard(), [work("a")]).read), "not_checked: ")
+    steps: dict[str, Any] = dict.fromkeys(("before", "before_async", "propose", "propose_async"), broken)
+    with mock.patch.multiple(FrameworkSession, **steps):
         seen.run(ScriptedGuard(), [work("a")])
     assert ran == []
 
@@ -223,17 +210,14 @@ def _(seen: Seen) -> None:
         guard = ScriptedGuard(asks, approval_wait_s=15)
 
         def answer(guard: ScriptedGuard = guard, state: ApprovalState = state, level: Level = level) -> None:
-            """A moment after the call has begun to wait."""
-            until = time.monotonic() + 50
-            while not of(guard, Kind.PROPOSED) and time.monotonic() < until:
-                time.sleep(0.01)
+            wait_until(lambda: of(guard, Kind.PROPOSED), "it is asked", deadline_s=50)
             (proposal,) = of(guard, Kind.PROPOSED)
             assert "delete fact_sales" not in ran or state is ApprovalState.REJECTED, "it waits"
             guard.send(about_approval(proposal, state, level, decision_id="answer", code=state.value))
 
         thread = threading.Thread(target=answer)
         thread.start()
-        run = seen.run(guard, [delete()], [work("a")])
+        run = seen.run(guard, [DELETE], [work("a")])
         thread.join()
         if state is ApprovalState.APPROVED:
             assert run.read[0] == "fact_sales still exists"
@@ -244,7 +228,7 @@ def _(seen: Seen) -> None:
 
 @case("a paused call that nobody answers is refused as one that waits")
 def _(seen: Seen) -> None:
-    run = seen.run(ScriptedGuard(asks, approval_wait_s=0), [delete()], [work("a")])
+    run = seen.run(ScriptedGuard(asks, approval_wait_s=0), [DELETE], [work("a")])
     is_refused(run.read[0], "approval_pending: ")
     assert ran == ["work a"]
 
@@ -282,6 +266,11 @@ def _(seen: Seen) -> None:
 
 @case("a hint that arrives between two calls comes with the next one, once, also when that is refused", "reads_hints")
 def _(seen: Seen) -> None:
+    def late(guard: ScriptedGuard) -> None:
+        """During the first call: the same hint, delivered twice."""
+        for _ in range(2 if len(ran) == 1 else 0):
+            guard.send(decision(Level.NUDGE, guard.events[0], message="Read the task again."))
+
     for verdict in (Level.ALLOW, block):
         guard = ScriptedGuard(Level.ALLOW, verdict)
         ran.clear()
@@ -294,34 +283,22 @@ def _(seen: Seen) -> None:
             assert "Read the task again." in run.read[1]
 
 
-def late(guard: ScriptedGuard) -> None:
-    """During the first call: the same hint, delivered twice."""
-    for _ in range(2 if len(ran) == 1 else 0):
-        guard.send(decision(Level.NUDGE, guard.events[0], message="Read the task again."))
-
-
-def other(event: ActionEvent) -> Any:
-    return decision(Level.NUDGE, event, arguments={"path": "safe"})
-
-
-@case("a call is made with the arguments of the decision", "changes_arguments")
+@case("a call is made with the arguments of the decision, and refused where they cannot be changed")
 def _(seen: Seen) -> None:
+    other = partial(decision, Level.NUDGE, arguments={"path": "safe"})
     run = seen.run(ScriptedGuard(other), [work("/")], [work("b")])
-    assert (ran, run.read[0]) == (["work safe", "work b"], "done safe")
-
-
-@case("a call that is only allowed with other arguments is refused", unless="changes_arguments")
-def _(seen: Seen) -> None:
-    run = seen.run(ScriptedGuard(other), [work("/")], [work("b")])
-    assert ran == ["work b"]
-    is_refused(run.read[0], 'This call is only allowed with other arguments: {"path": "safe"}')
+    if "changes_arguments" in seen.can:
+        assert (ran, run.read[0]) == (["work safe", "work b"], "done safe")
+    else:
+        assert ran == ["work b"]
+        is_refused(run.read[0], 'This call is only allowed with other arguments: {"path": "safe"}')
 
 
 @case("after a kill before the run nothing is called, and another session in the same process goes on")
 def _(seen: Seen) -> None:
     guard, neighbour = ScriptedGuard(), ScriptedGuard(session_id="other")
     guard.kill()
-    ends(seen, seen.run(guard, [work("a")], [work("b")]), 0)
+    seen.is_ended(seen.run(guard, [work("a")], [work("b")]), range(1 + seen.late))
     assert seen.run(neighbour, [work("b")]).read == ["done b"]
     seen.run(guard, [work("c")])
     assert ran == ["work b"]
@@ -332,38 +309,21 @@ def _(seen: Seen) -> None:
 def _(seen: Seen) -> None:
     run = seen.run(ScriptedGuard(Level.ALLOW, Level.KILL), *([work(name)] for name in "abcd"))
     assert ran == ["work a"]
-    if "ends_the_run" in seen.can:
-        is_stopped(run)
-        assert run.turns == 2
+    seen.is_ended(run, {2})
 
 
-@case("a kill while a tool runs ends the run after it")
+@case("a kill or a freeze while a tool runs lets no further call pass, and a kill ends the run after it")
 def _(seen: Seen) -> None:
-    guard = ScriptedGuard()
-    during.append(guard.kill)
-    run = seen.run(guard, [work("a")], [work("b")], [work("c")])
-    assert ran == ["work a"]
-    assert of(guard, Kind.COMPLETED)[0].outcome is Outcome.OK
-    ends(seen, run, 1)
-
-
-@case("after a kill no other call of the same turn is made", "parallel_calls")
-def _(seen: Seen) -> None:
-    run = seen.run(ScriptedGuard(*[Level.KILL] * 3), [work("a"), work("b"), work("c")], [work("d")])
-    assert ran == []
-    if "ends_the_run" in seen.can:
-        is_stopped(run)
-        assert run.turns == 1
-
-
-@case("a freeze while a tool runs lets no further call pass")
-def _(seen: Seen) -> None:
-    guard = ScriptedGuard()
-    during.append(lambda: guard.stand(ControlState.FROZEN))
-    run = seen.run(guard, [work("a")], [work("b")], [work("c")])
-    assert ran == ["work a"]
-    if "stops_before_a_turn" in seen.can:
-        is_stopped(run)
+    for stop in (ScriptedGuard.kill, partial(ScriptedGuard.stand, state=ControlState.FROZEN)):
+        guard = ScriptedGuard()
+        ran.clear()
+        during[:] = [partial(stop, guard)]
+        run = seen.run(guard, [work("a")], [work("b")], [work("c")])
+        assert (ran, of(guard, Kind.COMPLETED)[0].outcome) == (["work a"], Outcome.OK)
+        if stop is ScriptedGuard.kill:
+            seen.is_ended(run, range(2 + seen.late))
+        elif not seen.late:
+            is_stopped(run)
 
 
 @case("a kill of the session above ends the run")
@@ -375,8 +335,7 @@ def _(seen: Seen) -> None:
     assert ran == ["work a"]
     (end,) = of(parent, Kind.COMPLETED)[:1]
     assert (end.session_id, end.parent_session_id, end.root_session_id) == ("below", "scripted", "scripted")
-    if "ends_the_run" in seen.can:
-        is_stopped(run)
+    seen.is_ended(run)
 
 
 @case("the session of a subagent is below its agent's, and a kill of that stops it", "subagents")
@@ -386,7 +345,7 @@ def _(seen: Seen) -> None:
     run = seen.delegate(guard, [[work("a")], [work("b")], [work("c")]])
     assert ran == ["work a", "work b"]
     is_stopped(run)
-    below = [e for e in of(guard, Kind.COMPLETED) if tool_of(e) == "work"]
+    below = [e for e in of(guard, Kind.COMPLETED) if e.action.endswith("work")]
     assert {e.session_id for e in below} != {"above"}
     assert {(e.parent_session_id, e.root_session_id) for e in below} == {("above", "above")}
     assert all(e.agent_id.startswith("a/") for e in below)
@@ -396,16 +355,13 @@ def _(seen: Seen) -> None:
 def _(seen: Seen) -> None:
     guard = ScriptedGuard()
     run = seen.run(guard, [work("bad")], [work("a")])
-    end = of(guard, Kind.COMPLETED)[0]
-    assert len({e.call_id for e in of(guard, Kind.COMPLETED)}) == len(of(guard, Kind.COMPLETED))
+    ends = of(guard, Kind.COMPLETED)
     if "reports_errors" in seen.can:
-        assert end.outcome is Outcome.ERROR
-        assert "no such path" in (end.error or "")
+        assert ends[0].outcome is Outcome.ERROR
+        assert "no such path" in (ends[0].error or "")
     if "reads_errors" in seen.can:
         assert (run.read[1], ran) == ("done a", ["work bad", "work a"])
-        assert len(of(guard, Kind.COMPLETED)) == 2
-    else:
-        assert len(of(guard, Kind.COMPLETED)) == 1
+    assert len(ends) == len({end.call_id for end in ends}) == 1 + ("reads_errors" in seen.can)
 
 
 @case("the tokens of each turn are counted", "usage")
@@ -429,11 +385,11 @@ def _(seen: Seen) -> None:
 
 @case("a secret in the arguments reaches the tool, and no event; of no characters no result is published")
 def _(seen: Seen) -> None:
-    guard, terse = ScriptedGuard(), ScriptedGuard(max_output_chars=0)
-    run = seen.run(guard, [work(SECRET)])
-    assert (run.read, ran) == ([f"done {SECRET}"], [f"work {SECRET}"])
+    guard, terse, secret = ScriptedGuard(), ScriptedGuard(max_output_chars=0), "AKIAIOSFODNN7EXAMPLE"
+    run = seen.run(guard, [work(secret)])
+    assert (run.read, ran) == ([f"done {secret}"], [f"work {secret}"])
     assert len(of(guard, Kind.COMPLETED)) == 1
-    assert SECRET not in "".join(event.to_json().decode() for event in guard.events)
+    assert secret not in "".join(event.to_json().decode() for event in guard.events)
     seen.run(terse, [get("x")])
     (end,) = of(terse, Kind.COMPLETED)
     assert (end.output_head, end.outcome) == (None, Outcome.OK)

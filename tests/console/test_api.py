@@ -6,6 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from haltline.console.access.keys import Role
+from haltline.console.routes.interventions import NewIntervention
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.streams.audit.records import records_of
@@ -68,20 +69,7 @@ def test_pages_are_the_newest_first_and_without_gaps(client: TestClient) -> None
     assert [one["timestamp"] for one in listed] == sorted((one["timestamp"] for one in listed), reverse=True)
 
 
-NEW = {
-    "type": "hard_block",
-    "outcome": "blocked",
-    "action_name": "dangerous_operation",
-    "description": "Attempted dangerous operation",
-    "agent_id": "my-agent",
-    "run_id": "run_123",
-    "policy_id": "policy_456",
-    "risk_level": "high",
-    "estimated_cost_usd": 10.0,
-    "blast_radius": "Could have corrupted user data",
-    "reason": "Action blocked by safety policy",
-    "original_inputs": {"target": "production"},
-}
+NEW = NewIntervention.model_json_schema()["examples"][0]
 OF_SDK = {
     **{name: value for name, value in NEW.items() if name not in ("type", "description", "estimated_cost_usd")},
     "run_id": "run_sdk",

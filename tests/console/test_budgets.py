@@ -1,12 +1,12 @@
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
 from sqlalchemy import Engine
 
 from haltline.console.read_model.store import empty
 from haltline.console.routes import spending as budgets
 from haltline.console.routes.spending import Call, Rejection, Spent
 from haltline.console.sdk_rules import ConsoleRules
+from tests.builders import cases
 
 NOW_MS = 1_750_000_000_000
 RULES = ConsoleRules.model_validate(
@@ -35,13 +35,13 @@ def test_what_is_spent_takes_the_place_of_what_was_held(engine: Engine) -> None:
     assert refused(engine, 0.25) == Rejection("run", 2.25, 2.0)
 
 
-@pytest.mark.parametrize(
-    ("call", "kind"),
-    [
-        pytest.param({"cost_usd": 1.25, "action": "train_large"}, "action", id="an action's glob"),
-        pytest.param({"cost_usd": 1.75, "group": "g7"}, "group", id="a group, of any run"),
-        pytest.param({"cost_usd": 2.5}, "run", id="the run"),
-    ],
+@cases(
+    "call, kind",
+    {
+        "an action's glob": ({"cost_usd": 1.25, "action": "train_large"}, "action"),
+        "a group, of any run": ({"cost_usd": 1.75, "group": "g7"}, "group"),
+        "the run": ({"cost_usd": 2.5}, "run"),
+    },
 )
 def test_each_budget_is_looked_at(engine: Engine, call: dict[str, object], kind: str) -> None:
     answer = refused(engine, **call)  # type: ignore[arg-type]

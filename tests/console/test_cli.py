@@ -14,6 +14,7 @@ from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.console.access.keys import BadKeys, Keys, Role, Who, digest_of
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.builders import cases
 from tests.waiting import wait_until
 
 
@@ -36,14 +37,14 @@ def test_a_key_that_was_made_opens_the_console_with_its_role_and_as_json_is_one_
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        pytest.param("a: b", "expected a list of name, role and sha256, got dict", id="no list"),
-        pytest.param("- {name: ada, role: god, sha256: 00}", "0: role", id="a role that is none"),
-        pytest.param("- {name: ada, role: admin, sha256: hl_secret}", "0: sha256", id="a key in the clear"),
-        pytest.param("- &a [*a]", "expected YAML, got line 1: expected a value, got an alias", id="aliases"),
-    ],
+@cases(
+    "text, problem",
+    {
+        "no list": ("a: b", "expected a list of name, role and sha256, got dict"),
+        "a role that is none": ("- {name: ada, role: god, sha256: 00}", "0: role"),
+        "a key in the clear": ("- {name: ada, role: admin, sha256: hl_secret}", "0: sha256"),
+        "aliases": ("- &a [*a]", "expected YAML, got line 1: expected a value, got an alias"),
+    },
 )
 def test_a_file_of_keys_that_cannot_be_used_says_where(tmp_path: Path, text: str, problem: str) -> None:
     file = tmp_path / "keys.yaml"

@@ -9,6 +9,7 @@ from fastapi.testclient import TestClient
 
 from haltline.console.access.keys import Role
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.builders import cases
 from tests.console.serving import LOOP, bearer, console_in, serving, tell
 from tests.console.topics import messages_of
 from tests.streams.engine.test_groups import spends
@@ -65,13 +66,13 @@ def test_jobs_say_what_other_policies_would_have_done_and_replays_what_was_decid
     assert client.delete("/api/v1/jobs/none").status_code == 404
 
 
-@pytest.mark.parametrize(
-    ("expected", "status"),
-    [
-        pytest.param({"kind": "backtest", "policy": "rules: {none: {}}"}, 400, id="a policy that is none"),
-        pytest.param({"kind": "replay", "since": "tomorrow"}, 400, id="a moment that is none"),
-        pytest.param({"kind": "guess"}, 422, id="a kind that is none"),
-    ],
+@cases(
+    "expected, status",
+    {
+        "a policy that is none": ({"kind": "backtest", "policy": "rules: {none: {}}"}, 400),
+        "a moment that is none": ({"kind": "replay", "since": "tomorrow"}, 400),
+        "a kind that is none": ({"kind": "guess"}, 422),
+    },
 )
 def test_what_cannot_be_run_is_refused_at_once(client: TestClient, expected: dict[str, str], status: int) -> None:
     assert client.post("/api/v1/jobs", json=expected).status_code == status

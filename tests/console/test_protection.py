@@ -97,16 +97,16 @@ def test_a_broker_that_does_not_answer_is_reported_and_its_return_gives_workers_
         assert problems_of(known, now_s, LIMITS) == []
 
 
-@pytest.mark.parametrize(
-    ("ago_s", "killed", "every_s", "title"),
-    [
-        pytest.param(5, False, 300, None, id="it flies"),
-        pytest.param(60, True, 300, None, id="it was killed"),
-        pytest.param(60, False, 300, "The canary was not stopped", id="it was not killed"),
-        pytest.param(3600, False, None, None, id="one by hand was not killed an hour ago"),
-        pytest.param(700, True, 300, "The canary is silent", id="two in a row are missing"),
-        pytest.param(3600, False, 300, "The canary was not stopped", id="not killed, and none since"),
-    ],
+@cases(
+    "ago_s, killed, every_s, title",
+    {
+        "it flies": (5, False, 300, None),
+        "it was killed": (60, True, 300, None),
+        "it was not killed": (60, False, 300, "The canary was not stopped"),
+        "one by hand was not killed an hour ago": (3600, False, None, None),
+        "two in a row are missing": (700, True, 300, "The canary is silent"),
+        "not killed, and none since": (3600, False, 300, "The canary was not stopped"),
+    },
 )
 def test_canaries(ago_s: float, killed: bool, every_s: float | None, title: str | None) -> None:
     flight = Flight(session_id="haltline-canary-1", began_s=10_000.0 - ago_s, killed=killed, every_s=every_s)
@@ -160,13 +160,13 @@ def test_each_problem_names_a_page_of_the_runbooks_and_what_to_do_first() -> Non
         assert any(step.command.startswith("haltline ") for step in problem.steps)
 
 
-@pytest.mark.parametrize(
-    ("begun_s_ago", "goal", "expected"),
-    [
-        pytest.param(60, goal_of(300), 300, id="one of many"),
-        pytest.param(60, goal_of(None), None, id="one by hand"),
-        pytest.param(60, "delete every 5 s", None, id="another goal"),
-    ],
+@cases(
+    "begun_s_ago, goal, expected",
+    {
+        "one of many": (60, goal_of(300), 300),
+        "one by hand": (60, goal_of(None), None),
+        "another goal": (60, "delete every 5 s", None),
+    },
 )
 def test_the_last_canary_is_found_in_the_read_model(
     engine: Engine, begun_s_ago: int, goal: str, expected: float | None

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import kubernetes_validate  # type: ignore[import-untyped]  # it has no types
-import pytest
 import yaml
 
 from haltline.streams.policy.loader import parse_policy
@@ -146,24 +145,17 @@ def test_each_object_is_one_of_kubernetes_and_names_what_is_there(values: dict[s
                         assert container[probe]["httpGet"]["port"] in ports
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        pytest.param({"worker": {"replica": 3}}, "at '/worker': additional properties 'replica' not allowed",
-                     id="a name that is none"),
-        pytest.param({"worker": {"replicas": "3"}}, "at '/worker/replicas': got string, want integer",
-                     id="a number in quotes"),
-        pytest.param({"kafka": {"bootstrap": "broker"}}, "at '/kafka/bootstrap': 'broker' does not match",
-                     id="a broker without its port"),
-        pytest.param({"console": {"keysSecret": ""}}, "at '/console/keysSecret': minLength: got 0, want 1",
-                     id="no Secret"),
-        pytest.param({"audit": {"verifier": {"every": "often"}}}, "'often' does not match pattern",
-                     id="a time that is none"),
-        pytest.param({"audit": {"replicas": 2}}, "audit.replicas: expected 1 with a table on a volume, got 2",
-                     id="two sinks on one volume"),
-        pytest.param({"console": {"replicas": 2}}, "console.replicas: expected 1 with SQLite, got 2",
-                     id="two consoles on SQLite"),
-    ],
+@cases(
+"values, expected",
+{
+"a name that is none": ({"worker": {"replica": 3}}, "at '/worker': additional properties 'replica' not allowed"),
+"a number in quotes": ({"worker": {"replicas": "3"}}, "at '/worker/replicas': got string, want integer"),
+"a broker without its port": ({"kafka": {"bootstrap": "broker"}}, "at '/kafka/bootstrap': 'broker' does not match"),
+"no Secret": ({"console": {"keysSecret": ""}}, "at '/console/keysSecret': minLength: got 0, want 1"),
+"a time that is none": ({"audit": {"verifier": {"every": "often"}}}, "'often' does not match pattern"),
+"two sinks on one volume": ({"audit": {"replicas": 2}}, "audit.replicas: expected 1 with a table on a volume, got 2"),
+"two consoles on SQLite": ({"console": {"replicas": 2}}, "console.replicas: expected 1 with SQLite, got 2"),
+},
 )  # fmt: skip
 def test_a_value_that_is_wrong_is_refused_with_its_place(values: dict[str, Any], expected: str) -> None:
     done = template(values)

@@ -10,6 +10,7 @@ from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.interventions.agent.settings import _FROM_ENV
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.builders import cases
 from tests.deploy.commands import parsed
 from tests.deploy.test_deployment import CONTAINERS, OURS, SYSTEMD, UNITS, of_unit
 from tests.deploy.tools import DEPLOY, options_by_variable
@@ -75,12 +76,12 @@ def test_kubernetes_hands_the_worker_s_key_over_where_people_say_so() -> None:
     assert taken == {"worker", "canary", "intake"}
 
 
-@pytest.mark.parametrize(
-    ("command", "variable"),
-    [
-        pytest.param(("worker", "--metrics-port", "0"), "HALTLINE_SEALING_KEY", id="worker"),
-        pytest.param(("canary",), "HALTLINE_VERIFY_KEY", id="canary"),
-    ],
+@cases(
+    "command, variable",
+    {
+        "worker": (("worker", "--metrics-port", "0"), "HALTLINE_SEALING_KEY"),
+        "canary": (("canary",), "HALTLINE_VERIFY_KEY"),
+    },
 )
 def test_a_key_that_is_not_there_is_named_and_nothing_starts(
     command: tuple[str, ...], variable: str, embedded: EmbeddedBroker, tmp_path: Path

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from haltline.streams.local.kafka import free_port
+from tests.builders import cases
 from tests.deploy.test_deployment import BASE
 from tests.deploy.tools import DEPLOY
 from tests.http_server import served
@@ -129,12 +130,12 @@ def audit(folder: Path, url: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    ("version", "code", "text"),
-    [
-        pytest.param("1.0", 1, "audit: victim 1.0: CVE-2026-0001 GHSA-xxxx-yyyy-zzzz: mended in 1.1", id="vulnerable"),
-        pytest.param("1.1", 0, "audit: osv: 2 of 2 packages looked up, 0 known vulnerabilities", id="mended"),
-    ],
+@cases(
+    "version, code, text",
+    {
+        "vulnerable": ("1.0", 1, "audit: victim 1.0: CVE-2026-0001 GHSA-xxxx-yyyy-zzzz: mended in 1.1"),
+        "mended": ("1.1", 0, "audit: osv: 2 of 2 packages looked up, 0 known vulnerabilities"),
+    },
 )
 def test_a_known_vulnerability_fails(tmp_path: Path, version: str, code: int, text: str) -> None:
     install(tmp_path, "victim", version)

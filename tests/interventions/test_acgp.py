@@ -27,7 +27,7 @@ from haltline.schemas.payloads import Governance
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
 from haltline.streams.policy.loader import BadPolicy, parse_policy
-from tests.builders import T0_MS, call, in_order, some
+from tests.builders import T0_MS, call, cases, in_order, some
 from tests.interventions.cases import Story, found, proposed
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
@@ -155,15 +155,15 @@ def test_what_the_agents_side_says_of_itself_lowers_a_score_and_never_raises_it(
 DEBT = TrustDebt()
 
 
-@pytest.mark.parametrize(
-    ("interventions", "debt", "standing"),
-    [
-        pytest.param(["block"] * 3, 6.0, Standing.RESTRICTED, id="three blocks: restricted mode"),
-        pytest.param(["block"] * 5, 10.0, Standing.REVIEW, id="five blocks: review of the tier"),
-        pytest.param(["halt"], 5.0, Standing.ELEVATED, id="a halt: elevated monitoring"),
-        pytest.param(["nudge", "escalate"], 1.5, Standing.NORMAL, id="a nudge and an escalation"),
-        pytest.param(["ok"] * 100, 0.0, Standing.NORMAL, id="what is ok adds nothing"),
-    ],
+@cases(
+    "interventions, debt, standing",
+    {
+        "three blocks: restricted mode": (["block"] * 3, 6.0, Standing.RESTRICTED),
+        "five blocks: review of the tier": (["block"] * 5, 10.0, Standing.REVIEW),
+        "a halt: elevated monitoring": (["halt"], 5.0, Standing.ELEVATED),
+        "a nudge and an escalation": (["nudge", "escalate"], 1.5, Standing.NORMAL),
+        "what is ok adds nothing": (["ok"] * 100, 0.0, Standing.NORMAL),
+    },
 )
 def test_debt_adds_up(interventions: list[str], debt: float, standing: Standing) -> None:
     state = Trust(at_ms=T0_MS)
@@ -198,17 +198,17 @@ def transfer(amount: float | None, second: float = 0, **more: Any) -> Any:
     return proposed(second, "transfer", args={} if amount is None else {"amount": amount}, **more)
 
 
-@pytest.mark.parametrize(
-    ("wire", "amount", "level"),
-    [
-        pytest.param(HALT, 501, Level.KILL, id="halt"),
-        pytest.param(HALT, 500, None, id="the threshold itself is not above it"),
-        pytest.param({**WIRE, "on_fail": {"decision": "nudge"}}, 501, Level.NUDGE, id="nudge"),
-        pytest.param({**WIRE, "on_fail": {"decision": "escalate"}}, 501, Level.PAUSE, id="escalate"),
-        pytest.param(WIRE, 501, Level.BLOCK, id="block, where nothing is said"),
-        pytest.param(HALT, None, Level.BLOCK, id="what cannot be evaluated fails closed, but does not halt"),
-        pytest.param({**HALT, "when": {"tool": "pay"}}, 501, None, id="of another tool"),
-    ],
+@cases(
+    "wire, amount, level",
+    {
+        "halt": (HALT, 501, Level.KILL),
+        "the threshold itself is not above it": (HALT, 500, None),
+        "nudge": ({**WIRE, "on_fail": {"decision": "nudge"}}, 501, Level.NUDGE),
+        "escalate": ({**WIRE, "on_fail": {"decision": "escalate"}}, 501, Level.PAUSE),
+        "block, where nothing is said": (WIRE, 501, Level.BLOCK),
+        "what cannot be evaluated fails closed, but does not halt": (HALT, None, Level.BLOCK),
+        "of another tool": ({**HALT, "when": {"tool": "pay"}}, 501, None),
+    },
 )
 def test_tripwires(wire: dict[str, Any], amount: float | None, level: Level | None) -> None:
     result = governed(tripwires=[wire]).tell(0, event=transfer(amount))

@@ -1,9 +1,9 @@
 import orjson
-import pytest
 
 from haltline.schemas.decisions import Mode
 from haltline.schemas.policy import Exemption, Override, Policy, Rule
 from haltline.schemas.wire import decode
+from tests.builders import cases
 
 NOW_MS = 1_800_000_000_000
 
@@ -16,15 +16,15 @@ def policy(*overrides: Override) -> Policy:
     return Policy(overrides=overrides)
 
 
-@pytest.mark.parametrize(
-    ("agent", "session", "holds"),
-    [
-        pytest.param("catalog-cleaner", "batch-1", True, id="both globs match"),
-        pytest.param("catalog-cleaner", "chat-1", False, id="another session"),
-        pytest.param("reviewer", "batch-1", False, id="another agent"),
-        pytest.param("Catalog-cleaner", "batch-1", False, id="ids are told apart by case"),
-        pytest.param("my-catalog-", "batch-1", False, id="a glob is of the whole id"),
-    ],
+@cases(
+    "agent, session, holds",
+    {
+        "both globs match": ("catalog-cleaner", "batch-1", True),
+        "another session": ("catalog-cleaner", "chat-1", False),
+        "another agent": ("reviewer", "batch-1", False),
+        "ids are told apart by case": ("Catalog-cleaner", "batch-1", False),
+        "a glob is of the whole id": ("my-catalog-", "batch-1", False),
+    },
 )
 def test_an_override_holds_for_the_agents_and_sessions_that_it_names(agent: str, session: str, holds: bool) -> None:
     ours = policy(override(Rule(), agent="catalog-*", session="batch-*"))

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from haltline.schemas.keys import BadKey, make_keys
 from haltline.schemas.seals import HEADER, NotSealed, Sealer, Seals
+from tests.builders import cases
 
 TOPIC, KEY, VALUE, AT = "haltline.control", b"session:s1", b'{"state":"killed"}', 1_750_000_000_000
 
@@ -23,17 +24,17 @@ def test_what_was_sealed_tells_when(keys: tuple[Path, Path], value: bytes | None
     assert Seals.of_files([public]).check(TOPIC, KEY, value, [("other", b"x"), seal]) == AT
 
 
-@pytest.mark.parametrize(
-    ("topic", "key", "value"),
-    [
-        pytest.param("other.control", KEY, VALUE, id="on another topic"),
-        pytest.param(TOPIC, b"session:s2", VALUE, id="under another key"),
-        pytest.param(TOPIC, None, VALUE, id="under none"),
-        pytest.param(TOPIC, KEY, VALUE + b" ", id="with another value"),
-        pytest.param(TOPIC, KEY, b"", id="with an empty value"),
-        pytest.param(TOPIC, KEY, None, id="without a value"),
-        pytest.param(TOPIC, KEY + VALUE[:1], VALUE[1:], id="cut elsewhere"),
-    ],
+@cases(
+    "topic, key, value",
+    {
+        "on another topic": ("other.control", KEY, VALUE),
+        "under another key": (TOPIC, b"session:s2", VALUE),
+        "under none": (TOPIC, None, VALUE),
+        "with another value": (TOPIC, KEY, VALUE + b" "),
+        "with an empty value": (TOPIC, KEY, b""),
+        "without a value": (TOPIC, KEY, None),
+        "cut elsewhere": (TOPIC, KEY + VALUE[:1], VALUE[1:]),
+    },
 )
 def test_it_holds_for_no_other(keys: tuple[Path, Path], topic: str, key: bytes | None, value: bytes | None) -> None:
     private, public = keys

@@ -20,6 +20,7 @@ from haltline.schemas.partitioner import murmur2, partition_of
 from haltline.schemas.record import EARLIEST_MS, LATEST_MS, rfc3339
 from haltline.schemas.wire import InvalidRecord, decode_event
 from haltline.streams.local.embedded_broker import PARTITIONS, EmbeddedBroker
+from tests.builders import cases
 
 NOON_MS = 1_750_075_200_000  # 2025-06-16T12:00:00Z
 
@@ -29,36 +30,36 @@ def read_time(value: object) -> int:
     return decode_event(orjson.dumps(event)).time
 
 
-@pytest.mark.parametrize(
-    ("value", "time_ms"),
-    [
-        pytest.param(NOON_MS, NOON_MS, id="epoch milliseconds"),
-        pytest.param("2025-06-16T12:00:00Z", NOON_MS, id="UTC as Z"),
-        pytest.param("2025-06-16T06:30:00-05:30", NOON_MS, id="west by half an hour"),
-        pytest.param("2025-06-16T12:00:00.250Z", NOON_MS + 250, id="milliseconds"),
-        pytest.param("2025-06-16T12:00:00.250999Z", NOON_MS + 251, id="microseconds are rounded"),
-        pytest.param("2025-06-16T12:00:00.123456789Z", NOON_MS + 123, id="nanoseconds"),
-        pytest.param("2000-01-01T00:00:00Z", EARLIEST_MS, id="the earliest"),
-        pytest.param("2099-12-31T23:59:59.999Z", LATEST_MS - 1, id="the latest"),
-    ],
+@cases(
+    "value, time_ms",
+    {
+        "epoch milliseconds": (NOON_MS, NOON_MS),
+        "UTC as Z": ("2025-06-16T12:00:00Z", NOON_MS),
+        "west by half an hour": ("2025-06-16T06:30:00-05:30", NOON_MS),
+        "milliseconds": ("2025-06-16T12:00:00.250Z", NOON_MS + 250),
+        "microseconds are rounded": ("2025-06-16T12:00:00.250999Z", NOON_MS + 251),
+        "nanoseconds": ("2025-06-16T12:00:00.123456789Z", NOON_MS + 123),
+        "the earliest": ("2000-01-01T00:00:00Z", EARLIEST_MS),
+        "the latest": ("2099-12-31T23:59:59.999Z", LATEST_MS - 1),
+    },
 )
 def test_a_time_is_read(value: object, time_ms: int) -> None:
     assert read_time(value) == time_ms
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        pytest.param("9999-12-31T23:59:59-23:59", "2000 to 2100", id="the year 9999 and beyond it in UTC"),
-        pytest.param(LATEST_MS, "2000 to 2100", id="the first moment of 2100"),
-        pytest.param(1_750_075_200, "2000 to 2100", id="seconds for milliseconds"),
-        pytest.param("2025-06-16T12:00:00", "with an offset", id="no offset"),
-        pytest.param("yesterday", "yesterday", id="no time at all"),
-        pytest.param(str(NOON_MS), str(NOON_MS), id="milliseconds as text"),
-        pytest.param("2025-02-30T12:00:00Z", "expected an RFC 3339 time", id="the 30th of February"),
-        pytest.param(True, "got True", id="a boolean"),
-        pytest.param(1_750_075_200_000.0, "whole epoch milliseconds", id="a float"),
-    ],
+@cases(
+    "value, text",
+    {
+        "the year 9999 and beyond it in UTC": ("9999-12-31T23:59:59-23:59", "2000 to 2100"),
+        "the first moment of 2100": (LATEST_MS, "2000 to 2100"),
+        "seconds for milliseconds": (1_750_075_200, "2000 to 2100"),
+        "no offset": ("2025-06-16T12:00:00", "with an offset"),
+        "no time at all": ("yesterday", "yesterday"),
+        "milliseconds as text": (str(NOON_MS), str(NOON_MS)),
+        "the 30th of February": ("2025-02-30T12:00:00Z", "expected an RFC 3339 time"),
+        "a boolean": (True, "got True"),
+        "a float": (1_750_075_200_000.0, "whole epoch milliseconds"),
+    },
 )
 def test_a_time_is_refused_and_the_message_says_what_came(value: object, text: str) -> None:
     with pytest.raises(InvalidRecord) as caught:

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import Message, TopicPartition
 
-from benchmarks.simulator.log import New
+from benchmarks.simulator.log import Record
 from haltline.streams.system import System
 from tests.benchmarks.simulator.small import Small
 
@@ -11,7 +11,7 @@ from tests.benchmarks.simulator.small import Small
 def _write(small: Small, topic: str, count: int, partition: int = 0) -> None:
     log = small.broker.log(topic, partition)
     for _ in range(count):
-        log.append(New(1, b"k%d" % (log.end % 3), b"%d" % log.end, (), 99, log.end))
+        log.append(Record(1, b"k%d" % (log.end % 3), b"%d" % log.end, (), 99, log.end))
     log.raise_high()
 
 

@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.simulator.log import Log, New
+from benchmarks.simulator.log import Log, Record
 
 
 def _log(keys: str, *, tombstones: str = "") -> Log:
     log = Log()
     for number, key in enumerate(keys):
         value = None if key in tombstones else b"%d" % number
-        log.append(New(number, key.encode(), value, (), 1, number))
+        log.append(Record(number, key.encode(), value, (), 1, number))
     log.raise_high()
     log.roll()
     return log
@@ -47,5 +47,5 @@ def test_compaction_leaves_young_records_and_tombstones_and_a_record_that_is_sen
     assert log.compact(before_ms=9, tombstones_before_ms=4) == 1
     assert [r.offset for r in log.records] == [1, 4]
     log = _log("ab")
-    assert log.append(New(5, b"b", b"1", (), 1, 1)) is None
-    assert log.append(New(5, b"b", b"1", (), 2, 0)) == 2
+    assert log.append(Record(5, b"b", b"1", (), 1, 1)) is None
+    assert log.append(Record(5, b"b", b"1", (), 2, 0)) == 2

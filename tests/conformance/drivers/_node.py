@@ -57,7 +57,7 @@ class Node:
         self._runs = 0
         self._process: subprocess.Popen[str] | None = None
 
-    def run(self, guard: Guard, script: Script, *, stream: bool) -> Run:
+    def run(self, guard: Guard, script: Script, *, is_async: bool) -> Run:
         self._runs += 1
         session_id = f"{self._name}-{self._runs}"
         intakes().guards[session_id] = guard
@@ -65,7 +65,7 @@ class Node:
             "url": intakes().url,
             "sessionId": session_id,
             "effects": EFFECTS,
-            "stream": stream,
+            "stream": is_async,
             "script": [[asdict(call) for call in turn] for turn in script],
             "input": INPUT,
             "cached": CACHED,

@@ -17,7 +17,7 @@ from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decisio
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
-from tests.conformance.cases import asks, delete, is_refused, is_stopped, work
+from tests.conformance.cases import DELETE, asks, is_refused, is_stopped, work
 from tests.conformance.drivers import browser_use as driver
 from tests.conformance.harness import EFFECTS, INPUT, Call, Run, numbered, ran
 from tests.conformance.own import own
@@ -117,7 +117,7 @@ def _() -> None:
 @own("a step that ends by its timeout while a call waits for a person makes no call, and the run goes on")
 def _() -> None:
     guard = ScriptedGuard(asks, approval_wait_s=6)
-    found = run(guard, [delete()], [work("a")], step_timeout=1)
+    found = run(guard, [DELETE], [work("a")], step_timeout=1)
     assert (ran, found.stopped) == (["work a"], "")
     assert Outcome.OK not in outcomes(guard)[:-1]
 

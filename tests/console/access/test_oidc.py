@@ -19,6 +19,7 @@ from haltline.console.app import create_app
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.builders import cases
 from tests.mock_cluster import QuickBroker
 
 ROLES = {Role.OPERATOR: ("sre", "on-call"), Role.VIEWER: ("staff",), Role.ADMIN: ("platform",)}
@@ -101,14 +102,14 @@ def test_somebody_else_does_not_come_in(site: Site, person: str) -> None:
     assert site.console.get("/signed-in").status_code == 401
 
 
-@pytest.mark.parametrize(
+@cases(
     "forge",
-    [
-        pytest.param(lambda back: re.sub("state=[^&]+", "state=x", back), id="another state"),
-        pytest.param(lambda back: re.sub("code=[^&]+", "code=x", back), id="another code"),
-        pytest.param(lambda back: back.split("?")[0], id="nothing at all"),
-        pytest.param(lambda back: f"{back.split('?')[0]}?error=access_denied", id="a refusal"),
-    ],
+    {
+        "another state": lambda back: re.sub("state=[^&]+", "state=x", back),
+        "another code": lambda back: re.sub("code=[^&]+", "code=x", back),
+        "nothing at all": lambda back: back.split("?")[0],
+        "a refusal": lambda back: f"{back.split('?')[0]}?error=access_denied",
+    },
 )
 def test_an_answer_that_is_not_to_the_question_is_none(site: Site, forge: Callable[[str], str]) -> None:
     refused = site.console.get(forge(site.agree(site.begin(), "ada")))
@@ -138,31 +139,31 @@ def test_a_provider_that_is_away_is_reported_and_without_one_there_is_no_such_wa
         assert "oidc" not in client.get("/sign-in").text
 
 
-@pytest.mark.parametrize(
-    ("claims", "who"),
-    [
-        pytest.param({"email": "a@b", "groups": "sre"}, Who("a@b", Role.OPERATOR), id="one group as a text"),
-        pytest.param({"email": "a@b", "groups": ["staff"]}, Who("a@b", Role.VIEWER), id="a list of groups"),
-        pytest.param({"email": "a@b", "groups": ["staff", "platform"]}, Who("a@b", Role.ADMIN), id="the highest"),
-        pytest.param({"email": "a@b", "groups": ["none"]}, None, id="no group that has a role"),
-        pytest.param({"sub": "a", "groups": ["sre"]}, None, id="no name"),
-        pytest.param({"email": "a@b", "email_verified": False, "groups": ["sre"]}, None, id="an unverified address"),
-    ],
+@cases(
+    "claims, who",
+    {
+        "one group as a text": ({"email": "a@b", "groups": "sre"}, Who("a@b", Role.OPERATOR)),
+        "a list of groups": ({"email": "a@b", "groups": ["staff"]}, Who("a@b", Role.VIEWER)),
+        "the highest": ({"email": "a@b", "groups": ["staff", "platform"]}, Who("a@b", Role.ADMIN)),
+        "no group that has a role": ({"email": "a@b", "groups": ["none"]}, None),
+        "no name": ({"sub": "a", "groups": ["sre"]}, None),
+        "an unverified address": ({"email": "a@b", "email_verified": False, "groups": ["sre"]}, None),
+    },
 )
 def test_who_it_is(claims: dict[str, Any], who: Who | None) -> None:
     assert Provider(issuer="https://i.example", client_id="c", roles=ROLES).who(claims) == who
 
 
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        pytest.param("issuer: http://i.example\nclient_id: c\nroles: {viewer: [x]}", "https://", id="in the clear"),
-        pytest.param("issuer: https://i.example\nclient_id: c\nroles: {agent: [x]}", "of people", id="programs"),
-        pytest.param("issuer: https://i.example\nclient_id: c\nroles: {}", "roles", id="no role"),
-        pytest.param("issuer: https://i.example\nroles: {viewer: [x]}", "client_id", id="no client"),
-        pytest.param("issuer: https://i.example\nclient: c\nclient_id: c\nroles: {viewer: [x]}", "client", id="a slip"),
-        pytest.param("[", "expected YAML", id="no YAML"),
-    ],
+@cases(
+    "text, wrong",
+    {
+        "in the clear": ("issuer: http://i.example\nclient_id: c\nroles: {viewer: [x]}", "https://"),
+        "programs": ("issuer: https://i.example\nclient_id: c\nroles: {agent: [x]}", "of people"),
+        "no role": ("issuer: https://i.example\nclient_id: c\nroles: {}", "roles"),
+        "no client": ("issuer: https://i.example\nroles: {viewer: [x]}", "client_id"),
+        "a slip": ("issuer: https://i.example\nclient: c\nclient_id: c\nroles: {viewer: [x]}", "client"),
+        "no YAML": ("[", "expected YAML"),
+    },
 )
 def test_a_file_that_describes_none_is_refused_with_its_place(tmp_path: Path, text: str, wrong: str) -> None:
     file = tmp_path / "oidc.yaml"

@@ -6,6 +6,7 @@ from fastapi.testclient import TestClient
 
 from haltline.console.access.browser_sessions import BrowserSessions
 from haltline.console.pages.errors import install_errors
+from tests.builders import cases
 
 BROWSER, PROGRAM = {"Accept": "text/html,*/*;q=0.8"}, {"Accept": "*/*"}
 
@@ -28,14 +29,14 @@ def client() -> TestClient:
     return TestClient(app, raise_server_exceptions=False)
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "title"),
-    [
-        pytest.param("/refused/403", 403, "Not allowed", id="what is not allowed"),
-        pytest.param("/refused/503", 503, "Not available now", id="a broker that is away"),
-        pytest.param("/nothing", 404, "Page not found", id="an unknown address"),
-        pytest.param("/broken", 500, "Something went wrong", id="a failure"),
-    ],
+@cases(
+    "path, status, title",
+    {
+        "what is not allowed": ("/refused/403", 403, "Not allowed"),
+        "a broker that is away": ("/refused/503", 503, "Not available now"),
+        "an unknown address": ("/nothing", 404, "Page not found"),
+        "a failure": ("/broken", 500, "Something went wrong"),
+    },
 )
 def test_a_browser_gets_a_page_and_a_program_json(client: TestClient, path: str, status: int, title: str) -> None:
     shown = client.get(path, headers=BROWSER)

@@ -3,18 +3,9 @@ from typing import Any
 import pytest
 
 from haltline.detectors.framework.severity_counts import severity_of
+from haltline.detectors.review import scoring
 from haltline.detectors.review.rules import CustomRule
-from haltline.detectors.review.scoring import (
-    BASE_RISK,
-    Category,
-    Progression,
-    Verdict,
-    aggregate,
-    decide,
-    rationality_level,
-    rationality_score,
-    risk_score,
-)
+from haltline.detectors.review.scoring import Category, Progression, Verdict
 from haltline.detectors.review.step_review import StepReview
 from haltline.interventions.levels.default_levels import default_level, default_mode
 from haltline.schemas.control import Batch
@@ -56,17 +47,17 @@ def codes(events: Events, detector: StepReview = DETECTOR) -> list[str]:
     },
 )
 def test_risk(category: Category, out_of_scope: bool, risk: float, level: Severity) -> None:
-    score = risk_score(category, out_of_scope=out_of_scope)
+    score = scoring.risk_score(category, out_of_scope=out_of_scope)
     assert (score, severity_of(score, THRESHOLDS) or LOW) == (risk, level)
 
 
 def test_each_failed_similar_action_adds_to_the_risk_sums_are_rounded_and_the_hardest_of_several_counts() -> None:
-    assert [risk_score(Category.READ, failed_before=n) for n in (0, 1, 2, 3, 9)] == [0.1, 0.2, 0.3, 0.5, 0.5]
+    assert [scoring.risk_score(Category.READ, failed_before=n) for n in (0, 1, 2, 3, 9)] == [0.1, 0.2, 0.3, 0.5, 0.5]
     assert 0.7 + 0.1 < 0.8
-    assert severity_of(risk_score(Category.COMMAND, failed_before=1), THRESHOLDS) is HIGH
-    assert aggregate([Verdict.WARN, Verdict.BLOCK, Verdict.MODIFY, Verdict.ALLOW]) is Verdict.BLOCK
-    assert aggregate([]) is Verdict.ALLOW
-    assert set(BASE_RISK) == set(Category)
+    assert severity_of(scoring.risk_score(Category.COMMAND, failed_before=1), THRESHOLDS) is HIGH
+    assert scoring.aggregate([Verdict.WARN, Verdict.BLOCK, Verdict.MODIFY, Verdict.ALLOW]) is Verdict.BLOCK
+    assert scoring.aggregate([]) is Verdict.ALLOW
+    assert set(scoring.BASE_RISK) == set(Category)
 
 
 @cases(
@@ -84,9 +75,9 @@ def test_each_failed_similar_action_adds_to_the_risk_sums_are_rounded_and_the_ha
 def test_rationality(
     aligned: bool | None, progression: Progression, alternative: bool, score: float, level: Severity
 ) -> None:
-    actual = rationality_score(aligned=aligned, progression=progression, better_alternative=alternative)
+    actual = scoring.rationality_score(aligned=aligned, progression=progression, better_alternative=alternative)
     assert actual == pytest.approx(score)
-    assert rationality_level(actual) is level
+    assert scoring.rationality_level(actual) is level
 
 
 @pytest.mark.parametrize(
@@ -94,7 +85,9 @@ def test_rationality(
     [(LOW, "allow allow warn"), (MEDIUM, "allow warn modify"), (HIGH, "warn modify block"), (CRITICAL, "block " * 3)],
 )
 def test_the_matrix_by_risk_and_falling_rationality(risk: Severity, verdicts: str) -> None:
-    actual = [decide(risk, r, worst_side_effect=None, first_time=False, dangerous=False) for r in (HIGH, MEDIUM, LOW)]
+    actual = [
+        scoring.decide(risk, r, worst_side_effect=None, first_time=False, dangerous=False) for r in (HIGH, MEDIUM, LOW)
+    ]
     assert [verdict.value for verdict in actual] == verdicts.split()
 
 
@@ -112,7 +105,10 @@ def test_the_matrix_by_risk_and_falling_rationality(risk: Severity, verdicts: st
 def test_the_overriding_rules_in_their_order(
     risk: Severity, rationality: Severity, side_effect: Severity | None, first: bool, dangerous: bool, verdict: Verdict
 ) -> None:
-    assert decide(risk, rationality, worst_side_effect=side_effect, first_time=first, dangerous=dangerous) is verdict
+    assert (
+        scoring.decide(risk, rationality, worst_side_effect=side_effect, first_time=first, dangerous=dangerous)
+        is verdict
+    )
 
 
 # Sessions.

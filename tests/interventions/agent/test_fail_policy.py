@@ -161,22 +161,22 @@ def outcome_of(*sequence: Said) -> str:
     return attempts(guard, 1)[0]
 
 
-@pytest.mark.parametrize(
-    ("sequence", "becomes"),
-    [
-        pytest.param([ASKS, NO], "approval_rejected", id="a rejection refuses"),
-        pytest.param([ASKS, YES], "executed", id="an approval lets it pass"),
-        pytest.param([ASKS], "approval_pending", id="nobody's answer refuses"),
-        pytest.param([ASKS, ("across", Level.NUDGE)], "approval_pending", id="a warning across sessions is no answer"),
-        pytest.param([ASKS, ("across", Level.ALLOW)], "approval_pending", id="a shadow rule's note is no answer"),
-        pytest.param([ASKS, ("across", Level.NUDGE), NO], "approval_rejected", id="a warning, then a rejection"),
-        pytest.param([ASKS, ("across", Level.NUDGE), YES], "executed", id="a warning, then an approval"),
-        pytest.param([("across", Level.NUDGE), ASKS, NO], "approval_rejected", id="a warning before the verdict"),
-        pytest.param([("across", Level.ALLOW), ASKS, NO], "approval_rejected", id="a shadow's note before the verdict"),
-        pytest.param([ASKS, ("across", Level.BLOCK)], "block", id="a refusal across sessions ends the waiting"),
-        pytest.param([("across", Level.PAUSE), YES], "pause", id="a pause across sessions is not for that person"),
-        pytest.param([ASKS, ASKS, YES], "executed", id="the same request told twice"),
-    ],
+@cases(
+    "sequence, becomes",
+    {
+        "a rejection refuses": ([ASKS, NO], "approval_rejected"),
+        "an approval lets it pass": ([ASKS, YES], "executed"),
+        "nobody's answer refuses": ([ASKS], "approval_pending"),
+        "a warning across sessions is no answer": ([ASKS, ("across", Level.NUDGE)], "approval_pending"),
+        "a shadow rule's note is no answer": ([ASKS, ("across", Level.ALLOW)], "approval_pending"),
+        "a warning, then a rejection": ([ASKS, ("across", Level.NUDGE), NO], "approval_rejected"),
+        "a warning, then an approval": ([ASKS, ("across", Level.NUDGE), YES], "executed"),
+        "a warning before the verdict": ([("across", Level.NUDGE), ASKS, NO], "approval_rejected"),
+        "a shadow's note before the verdict": ([("across", Level.ALLOW), ASKS, NO], "approval_rejected"),
+        "a refusal across sessions ends the waiting": ([ASKS, ("across", Level.BLOCK)], "block"),
+        "a pause across sessions is not for that person": ([("across", Level.PAUSE), YES], "pause"),
+        "the same request told twice": ([ASKS, ASKS, YES], "executed"),
+    },
 )
 def test_a_waiting_call_is_answered_by_its_own_request_alone(sequence: Sequence[Said], becomes: str) -> None:
     assert outcome_of(*sequence) == becomes

@@ -11,7 +11,7 @@ from haltline.schemas.intervening import Interventions
 from haltline.schemas.policy import ApprovalRules, Operations, Policy, Rule
 from haltline.streams.engine.core import Core
 from haltline.streams.policy.loader import parse_policy
-from tests.builders import at, some
+from tests.builders import at, cases, some
 from tests.interventions.control.core_session import CoreSession, decided, shown
 
 PAUSING = {"destructive_repeat": Rule(levels=dict.fromkeys(Severity, Level.PAUSE), settings={"window_s": 100_000})}
@@ -292,13 +292,13 @@ def test_where_an_approval_covers_nothing_each_call_is_asked_about() -> None:
     assert session.delete(22) == "PAUSE destructive_volume"
 
 
-@pytest.mark.parametrize(
-    ("document", "third"),
-    [
-        pytest.param("{}", "PAUSE destructive_volume", id="by default a person is asked"),
-        pytest.param("{preset: literal}", "KILL session_killed_loop_guard", id="literal kills"),
-        pytest.param("{preset: starter}", "PAUSE destructive_volume", id="starter asks too"),
-    ],
+@cases(
+    "document, third",
+    {
+        "by default a person is asked": ("{}", "PAUSE destructive_volume"),
+        "literal kills": ("{preset: literal}", "KILL session_killed_loop_guard"),
+        "starter asks too": ("{preset: starter}", "PAUSE destructive_volume"),
+    },
 )
 def test_the_third_of_a_minute_by_policy(document: str, third: str) -> None:
     session = Deleting(document)

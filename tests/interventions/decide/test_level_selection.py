@@ -1,7 +1,6 @@
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,13 +51,13 @@ def test_a_strategy_for_the_rule_itself_may_soften_what_is_critical_and_one_for_
     assert [session.level(0, critical) for session in (of_all, of_the_rule)] == ["KILL", "NUDGE"]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "actions", "levels"),
-    [
-        pytest.param((0, 31, 62), (1, 10, 1), ["NUDGE", "NUDGE", "NUDGE"], id="one that helped for 10 actions"),
-        pytest.param((0, 31, 62), (1, 9, 1), ["NUDGE", "NUDGE", "PAUSE"], id="9 quiet actions are not enough"),
-        pytest.param((0, 10, 20, 31), (1, 1, 1, 1), ["NUDGE", None, None, "NUDGE"], id="within the cooldown"),
-    ],
+@cases(
+    "seconds, actions, levels",
+    {
+        "one that helped for 10 actions": ((0, 31, 62), (1, 10, 1), ["NUDGE", "NUDGE", "NUDGE"]),
+        "9 quiet actions are not enough": ((0, 31, 62), (1, 9, 1), ["NUDGE", "NUDGE", "PAUSE"]),
+        "within the cooldown": ((0, 10, 20, 31), (1, 1, 1, 1), ["NUDGE", None, None, "NUDGE"]),
+    },
 )
 def test_what_counts_as_a_warning_in_vain(
     seconds: tuple[float, ...], actions: tuple[int, ...], levels: list[str | None]

@@ -1,4 +1,3 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,25 +14,26 @@ from haltline.interventions.levels.strategies import (
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
+from tests.builders import cases
 from tests.interventions.cases import found
 
 _, MEDIUM, HIGH, CRITICAL = Severity
 
 
-@pytest.mark.parametrize(
-    ("severity", "confidence", "escalation", "score", "level"),
-    [
-        pytest.param(MEDIUM, 0.6, 0, 0.30, Level.REINFORCE, id="3 errors: 0.30, context reinforcement"),
-        pytest.param(HIGH, 0.8, 0, 0.64, Level.THROTTLE, id="4 errors: 0.64, throttling"),
-        pytest.param(CRITICAL, 1.0, 0, 1.0, Level.KILL, id="5 errors: 1.0, emergency stop"),
-        pytest.param(MEDIUM, 0.6, 1, 0.60, Level.THROTTLE, id="3 errors, one intervention in vain: throttling"),
-        pytest.param(HIGH, 0.8, 1, 0.94, Level.KILL, id="4 errors, one in vain: emergency stop"),
-        pytest.param(CRITICAL, 1.0, 1, 1.3, Level.KILL, id="5 errors, one in vain: emergency stop"),
-        pytest.param(MEDIUM, 0.6, 2, 0.90, Level.KILL, id="3 errors, two in vain: 0.9 and not a little below"),
-        pytest.param(HIGH, 0.35, 0, 0.28, Level.NUDGE, id="scope ratio 0.35: 0.28, soft correction"),
-        pytest.param(HIGH, 1.0, 0, 0.80, Level.ROLLBACK, id="scope ratio 1.0: 0.80, rollback"),
-        pytest.param(MEDIUM, 0.6, 0, 0.30, Level.REINFORCE, id="goal drift with mean 0.4: context reinforcement"),
-    ],
+@cases(
+    "severity, confidence, escalation, score, level",
+    {
+        "3 errors: 0.30, context reinforcement": (MEDIUM, 0.6, 0, 0.30, Level.REINFORCE),
+        "4 errors: 0.64, throttling": (HIGH, 0.8, 0, 0.64, Level.THROTTLE),
+        "5 errors: 1.0, emergency stop": (CRITICAL, 1.0, 0, 1.0, Level.KILL),
+        "3 errors, one intervention in vain: throttling": (MEDIUM, 0.6, 1, 0.60, Level.THROTTLE),
+        "4 errors, one in vain: emergency stop": (HIGH, 0.8, 1, 0.94, Level.KILL),
+        "5 errors, one in vain: emergency stop": (CRITICAL, 1.0, 1, 1.3, Level.KILL),
+        "3 errors, two in vain: 0.9 and not a little below": (MEDIUM, 0.6, 2, 0.90, Level.KILL),
+        "scope ratio 0.35: 0.28, soft correction": (HIGH, 0.35, 0, 0.28, Level.NUDGE),
+        "scope ratio 1.0: 0.80, rollback": (HIGH, 1.0, 0, 0.80, Level.ROLLBACK),
+        "goal drift with mean 0.4: context reinforcement": (MEDIUM, 0.6, 0, 0.30, Level.REINFORCE),
+    },
 )
 def test_the_published_scores(
     severity: Severity, confidence: float, escalation: int, score: float, level: Level
@@ -59,17 +59,17 @@ def case(severity: Severity = MEDIUM, **fields: object) -> Case:
     return Case(finding=found(severity, rule, confidence), by_rule=Level.NUDGE, **fields)  # type: ignore[arg-type]  # by name
 
 
-@pytest.mark.parametrize(
-    ("current", "effectiveness", "may_soften", "expected"),
-    [
-        pytest.param(Level.NUDGE, 0.0, True, Level.REINFORCE, id="in vain: the next one"),
-        pytest.param(Level.KILL, 0.0, True, Level.KILL, id="there is none after the stop"),
-        pytest.param(Level.THROTTLE, 0.59, True, Level.ROLLBACK, id="below the configured 0.6 is in vain"),
-        pytest.param(Level.THROTTLE, 0.6, True, Level.REINFORCE, id="it helped, long ago: the one before"),
-        pytest.param(Level.THROTTLE, 0.6, False, Level.THROTTLE, id="it helped, a moment ago: the same"),
-        pytest.param(Level.NUDGE, 1.0, True, Level.NUDGE, id="there is none before the first"),
-        pytest.param(Level.THROTTLE, None, True, Level.THROTTLE, id="not known yet: the same"),
-    ],
+@cases(
+    "current, effectiveness, may_soften, expected",
+    {
+        "in vain: the next one": (Level.NUDGE, 0.0, True, Level.REINFORCE),
+        "there is none after the stop": (Level.KILL, 0.0, True, Level.KILL),
+        "below the configured 0.6 is in vain": (Level.THROTTLE, 0.59, True, Level.ROLLBACK),
+        "it helped, long ago: the one before": (Level.THROTTLE, 0.6, True, Level.REINFORCE),
+        "it helped, a moment ago: the same": (Level.THROTTLE, 0.6, False, Level.THROTTLE),
+        "there is none before the first": (Level.NUDGE, 1.0, True, Level.NUDGE),
+        "not known yet: the same": (Level.THROTTLE, None, True, Level.THROTTLE),
+    },
 )
 def test_progression(current: Level, effectiveness: float | None, may_soften: bool, expected: Level) -> None:
     assert next_step(current, effectiveness, effective=0.6, may_soften=may_soften) is expected

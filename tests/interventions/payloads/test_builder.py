@@ -17,7 +17,7 @@ from haltline.schemas.intervening import RollbackLimits, Throttle
 from haltline.schemas.payloads import Checkpoint, Strength
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core, Position, SessionState
-from tests.builders import call, event, some
+from tests.builders import call, cases, event, some
 from tests.interventions.cases import Loss, Session, Story, found, proposed
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
@@ -95,16 +95,16 @@ def checkpoints(*steps: str | tuple[str, float]) -> Checkpoints:
     return state
 
 
-@pytest.mark.parametrize(
-    ("steps", "chosen", "depth"),
-    [
-        pytest.param("a+b+", "b", 1, id="the newest one before the issue began"),
-        pytest.param("a+++++++++b", "a", 2, id="not one that was taken after it began"),
-        pytest.param("a++++++-b", "a", 2, id="not one with an error in the 60 s before it"),
-        pytest.param("a-------", "a", 1, id="what failed after it does not count against it"),
-        pytest.param("", None, 0, id="none: recovery needed"),
-        pytest.param("-------", None, 0, id="none was ever reported"),
-    ],
+@cases(
+    "steps, chosen, depth",
+    {
+        "the newest one before the issue began": ("a+b+", "b", 1),
+        "not one that was taken after it began": ("a+++++++++b", "a", 2),
+        "not one with an error in the 60 s before it": ("a++++++-b", "a", 2),
+        "what failed after it does not count against it": ("a-------", "a", 1),
+        "none: recovery needed": ("", None, 0),
+        "none was ever reported": ("-------", None, 0),
+    },
 )
 def test_the_choice_of_a_checkpoint(steps: str, chosen: str | None, depth: int) -> None:
     result = rollback.choose(checkpoints(*steps), proposed(120), BEGAN, RollbackLimits())
@@ -212,16 +212,16 @@ MODIFY = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("action", "args", "put", "removed"),
-    [
-        pytest.param("export_all", {"limit": 5000, "q": "x"}, {"limit": 100, "dry_run": True}, None, id="capped"),
-        pytest.param("export_all", {"limit": 5}, {"dry_run": True}, None, id="what is within the cap stays"),
-        pytest.param("export_all", {"overwrite": 1}, {"dry_run": True}, ("overwrite",), id="left out"),
-        pytest.param("export_all", {"dry_run": True}, None, None, id="nothing to change"),
-        pytest.param("delete_asset", {}, None, None, id="of another rule"),
-        pytest.param("look_up", {"limit": 5000}, None, None, id="another tool"),
-    ],
+@cases(
+    "action, args, put, removed",
+    {
+        "capped": ("export_all", {"limit": 5000, "q": "x"}, {"limit": 100, "dry_run": True}, None),
+        "what is within the cap stays": ("export_all", {"limit": 5}, {"dry_run": True}, None),
+        "left out": ("export_all", {"overwrite": 1}, {"dry_run": True}, ("overwrite",)),
+        "nothing to change": ("export_all", {"dry_run": True}, None, None),
+        "of another rule": ("delete_asset", {}, None, None),
+        "another tool": ("look_up", {"limit": 5000}, None, None),
+    },
 )
 def test_arguments_are_changed_as_the_policy_says(
     action: str, args: dict[str, Any], put: dict[str, Any] | None, removed: tuple[str, ...] | None

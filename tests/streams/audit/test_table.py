@@ -20,6 +20,7 @@ from haltline.streams.audit.memory import MemoryAuditTable, Step
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.table import AuditTable, DeltaAuditTable, TableConflict
 from haltline.streams.audit.writer import AnotherLog, AuditWriter, Place
+from tests.builders import cases
 from tests.streams.audit.records import NOW_MS, TOPICS, event, record
 from tests.streams.audit.tables import CONTROL, FIRST, READER, VALUE, add, proof_of, writer
 
@@ -105,12 +106,12 @@ def of_an_older_release(folder: Path, tmp_path: Path, without: Sequence[str]) ->
     )
 
 
-@pytest.mark.parametrize(
-    ("without", "proved"),
-    [
-        pytest.param(("redacted",), True, id="before the redaction"),
-        pytest.param(("redacted", *CHAIN, "mission_id", "flag", "time_to_stop_ms"), False, id="long before"),
-    ],
+@cases(
+    "without, proved",
+    {
+        "before the redaction": (("redacted",), True),
+        "long before": (("redacted", *CHAIN, "mission_id", "flag", "time_to_stop_ms"), False),
+    },
 )
 def test_a_table_of_an_older_release_is_asked_and_gone_on_with_and_proved_where_it_is_chained(
     tmp_path: Path, without: Sequence[str], *, proved: bool

@@ -14,6 +14,7 @@ from haltline.schemas.events import Kind, Outcome
 from haltline.streams.importing.detection import DETECTORS
 from haltline.streams.importing.formats import Imported
 from haltline.streams.importing.reading import NotReadable, content_of
+from tests.builders import cases
 from tests.streams.importing.test_samples import SAMPLES, TURN, Row, check, history
 
 SESSION = "ses_54083ec12ffe"
@@ -222,15 +223,15 @@ def test_a_database_that_is_cut_off_is_refused(make: Callable[[Path], Path], end
         list(Imported(file).events())
 
 
-@pytest.mark.parametrize(
-    ("name", "is_prompt"),
-    [
-        pytest.param("codex.jsonl", lambda line: line["payload"].get("type") == "user_message", id="Codex CLI"),
-        pytest.param("gemini_cli.jsonl", lambda line: line.get("type") == "user", id="Gemini CLI"),
-        pytest.param("pi.jsonl", lambda line: line.get("message", {}).get("role") == "user", id="pi"),
-        pytest.param("copilot_cli.jsonl", lambda line: line["type"] == "user.message", id="Copilot CLI"),
-        pytest.param("goose.jsonl", lambda line: "Clean up fact_sales." in str(line.get("content")), id="goose"),
-    ],
+@cases(
+    "name, is_prompt",
+    {
+        "Codex CLI": ("codex.jsonl", lambda line: line["payload"].get("type") == "user_message"),
+        "Gemini CLI": ("gemini_cli.jsonl", lambda line: line.get("type") == "user"),
+        "pi": ("pi.jsonl", lambda line: line.get("message", {}).get("role") == "user"),
+        "Copilot CLI": ("copilot_cli.jsonl", lambda line: line["type"] == "user.message"),
+        "goose": ("goose.jsonl", lambda line: "Clean up fact_sales." in str(line.get("content"))),
+    },
 )
 def test_another_prompt_is_a_boundary(name: str, is_prompt: Callable[[Any], bool], tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (SAMPLES / name).read_text().splitlines()]
@@ -242,16 +243,16 @@ def test_another_prompt_is_a_boundary(name: str, is_prompt: Callable[[Any], bool
     assert (last.kind, last.task and last.task.prompts) == (Kind.SESSION_STARTED, 2)
 
 
-@pytest.mark.parametrize(
-    ("output", "outcome"),
-    [
-        pytest.param('{"output":"a","metadata":{"exit_code":0}}', Outcome.OK, id="JSON, 0"),
-        pytest.param('{"output":"a","metadata":{"exit_code":2}}', Outcome.ERROR, id="JSON, 2"),
-        pytest.param("Exit code: 1\nWall time: 0.1 seconds\nOutput:\na", Outcome.ERROR, id="text, 1"),
-        pytest.param("Chunk ID: b\nProcess exited with code 0\nOutput:\nExit code: 1", Outcome.OK, id="a process, 0"),
-        pytest.param({"content": "a", "success": False}, Outcome.ERROR, id="an object"),
-        pytest.param("Plan updated", Outcome.UNKNOWN, id="no code"),
-    ],
+@cases(
+    "output, outcome",
+    {
+        "JSON, 0": ('{"output":"a","metadata":{"exit_code":0}}', Outcome.OK),
+        "JSON, 2": ('{"output":"a","metadata":{"exit_code":2}}', Outcome.ERROR),
+        "text, 1": ("Exit code: 1\nWall time: 0.1 seconds\nOutput:\na", Outcome.ERROR),
+        "a process, 0": ("Chunk ID: b\nProcess exited with code 0\nOutput:\nExit code: 1", Outcome.OK),
+        "an object": ({"content": "a", "success": False}, Outcome.ERROR),
+        "no code": ("Plan updated", Outcome.UNKNOWN),
+    },
 )
 def test_the_outcome_of_a_command_of_codex_is_its_exit_code(output: object, outcome: Outcome, tmp_path: Path) -> None:
     call = {"type": "function_call", "name": "shell", "arguments": '{"command":["ls"]}', "call_id": "a"}

@@ -14,6 +14,7 @@ from haltline.streams.intake.connections import MAX_HEADER_BYTES, Bounded, Conne
 from haltline.streams.intake.problems import Bad, Busy
 from haltline.streams.intake.repeated import KEPT_S, MAX_UNANSWERED, Repeated, Reply
 from haltline.streams.intake.sessions import Sessions
+from tests.builders import cases
 from tests.streams.commands import haltline
 
 LOCAL = GuardSettings(mode="local")
@@ -254,13 +255,13 @@ async def ended(client: Client) -> bool:
         return True
 
 
-@pytest.mark.parametrize(
-    ("bounds", "data"),
-    [
-        pytest.param({"headers_s": 0.05}, b"", id="that says nothing"),
-        pytest.param({"headers_s": 0.05}, b"as", id="that says half of what it wants"),
-        pytest.param({}, b"a" * (MAX_HEADER_BYTES + 1), id="whose headers have no end"),
-    ],
+@cases(
+    "bounds, data",
+    {
+        "that says nothing": ({"headers_s": 0.05}, b""),
+        "that says half of what it wants": ({"headers_s": 0.05}, b"as"),
+        "whose headers have no end": ({}, b"a" * (MAX_HEADER_BYTES + 1)),
+    },
 )
 def test_a_connection_is_ended(bounds: dict[str, float], data: bytes) -> None:
     async def run() -> None:

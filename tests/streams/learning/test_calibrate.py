@@ -25,7 +25,7 @@ from haltline.streams.learning.thresholds import settings_of
 from haltline.streams.policy.loader import load_policy, parse_policy
 from haltline.streams.replay.backtest import Recorded, backtest
 from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM
-from tests.builders import call
+from tests.builders import call, cases
 from tests.streams.commands import said
 from tests.streams.learning.recorded import checks, digs, labelled_log, loops
 
@@ -60,13 +60,13 @@ def test_a_calibrated_policy_is_tried_as_shipped_again_and_a_pinned_model_stays(
     assert not construct(StagnationCandidate, again.rules["stagnation_candidate"].settings).idle
 
 
-@pytest.mark.parametrize(
-    ("budget", "stopped"),
-    [
-        pytest.param(1 / 5, 2, id="a budget that all keep: nothing changes"),
-        pytest.param(1 / 20, 0, id="a budget that none but no stop keeps"),
-        pytest.param(1 / 500, 0, id="too few sessions for the budget: no stop"),
-    ],
+@cases(
+    "budget, stopped",
+    {
+        "a budget that all keep: nothing changes": (1 / 5, 2),
+        "a budget that none but no stop keeps": (1 / 20, 0),
+        "too few sessions for the budget: no stop": (1 / 500, 0),
+    },
 )
 def test_all_rules_together_keep_the_budget(found: list[Any], budget: float, stopped: int) -> None:
     calibration = calibrate(Policy(), SESSIONS, found, budget)
@@ -76,16 +76,14 @@ def test_all_rules_together_keep_the_budget(found: list[Any], budget: float, sto
     assert (calibration.proposed.rules == {}) == (stopped == 2)
 
 
-@pytest.mark.parametrize(
-    ("text", "loop", "delete"),
-    [
-        pytest.param("{}", Level.PAUSE, Level.KILL, id="by default"),
-        pytest.param("judgement: shadow", Level.ALLOW, Level.KILL, id="harm is enforced at once"),
-        pytest.param("judgement: warn", Level.NUDGE, Level.KILL, id="hints only"),
-        pytest.param(
-            "{judgement: shadow, rules: {repetition: {mode: enforce}}}", Level.PAUSE, Level.KILL, id="a rule's own mode"
-        ),
-    ],
+@cases(
+    "text, loop, delete",
+    {
+        "by default": ("{}", Level.PAUSE, Level.KILL),
+        "harm is enforced at once": ("judgement: shadow", Level.ALLOW, Level.KILL),
+        "hints only": ("judgement: warn", Level.NUDGE, Level.KILL),
+        "a rule's own mode": ("{judgement: shadow, rules: {repetition: {mode: enforce}}}", Level.PAUSE, Level.KILL),
+    },
 )
 def test_the_line_of_a_policy_holds_rules_of_judgement_back_and_no_others(
     text: str, loop: Level, delete: Level
@@ -134,20 +132,19 @@ def test_sessions_of_a_file_are_calibrated_too_and_scripts_get_json(tmp_path: Pa
     assert orjson.loads(output)["needed"] == 1497
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "text"),
-    [
-        pytest.param(("--budget", "500"), Exit.USAGE, "expected a share such as 1/500", id="no share"),
-        pytest.param(("--budget", "1/9", "--judge"), Exit.USAGE, "expected --by NAME", id="nobody judges"),
-        pytest.param(("--budget", "1/9", "--table", "none"), Exit.USAGE, "audit table none", id="no table"),
-        pytest.param(("--budget", "1/9", "--sessions", "e.jsonl"), Exit.NO, "expected sessions", id="no sessions"),
-        pytest.param(
+@cases(
+    "arguments, code, text",
+    {
+        "no share": (("--budget", "500"), Exit.USAGE, "expected a share such as 1/500"),
+        "nobody judges": (("--budget", "1/9", "--judge"), Exit.USAGE, "expected --by NAME"),
+        "no table": (("--budget", "1/9", "--table", "none"), Exit.USAGE, "audit table none"),
+        "no sessions": (("--budget", "1/9", "--sessions", "e.jsonl"), Exit.NO, "expected sessions"),
+        "no label": (
             ("--budget", "1/9", "--sessions", "e.jsonl", "--labels", "l.jsonl"),
             Exit.USAGE,
             "l.jsonl:1: expected a label as `haltline scan --html` writes it: Invalid enum value 'perhaps'",
-            id="no label",
         ),
-    ],
+    },
 )
 def test_what_cannot_be_used_is_reported(
     tmp_path: Path, arguments: tuple[str, ...], code: Exit, text: str, monkeypatch: pytest.MonkeyPatch
@@ -173,15 +170,15 @@ def nested(sets: list[frozenset[str]]) -> list[frozenset[str]]:
 LADDERS = st.dictionaries(st.sampled_from("abcd"), st.lists(NAMES, min_size=1, max_size=4).map(nested), min_size=1)
 
 
-@pytest.mark.parametrize(
-    ("stops", "sessions", "bound"),
-    [
-        pytest.param(0, 1497, 1 / 500, id="no stop in 1,497: 1 in 500"),
-        pytest.param(0, 832, 1 / 278.2, id="no stop in 832: 1 in 278"),
-        pytest.param(1, 10, 0.3942, id="a published value"),
-        pytest.param(0, 0, 1.0, id="no session shows nothing"),
-        pytest.param(3, 3, 1.0, id="all of them"),
-    ],
+@cases(
+    "stops, sessions, bound",
+    {
+        "no stop in 1,497: 1 in 500": (0, 1497, 1 / 500),
+        "no stop in 832: 1 in 278": (0, 832, 1 / 278.2),
+        "a published value": (1, 10, 0.3942),
+        "no session shows nothing": (0, 0, 1.0),
+        "all of them": (3, 3, 1.0),
+    },
 )
 def test_the_bound_is_the_exact_one(stops: int, sessions: int, bound: float) -> None:
     assert upper_bound(stops, sessions) == pytest.approx(bound, rel=2e-3)

@@ -26,6 +26,7 @@ from haltline.streams.notify.channels.base import Failed, Sender
 from haltline.streams.notify.config import Config
 from haltline.streams.notify.links import LinkKey, Links
 from haltline.streams.notify.notification_text import Change, Message
+from tests.builders import cases
 from tests.streams.notify.receivers import ROUTING_KEY, SECRET, Receiver, receiver
 from tests.streams.notify.records import change
 from tests.waiting import wait_until
@@ -92,15 +93,15 @@ def test_a_receiver_takes_every_change_and_a_digest_as_its_schema_has_it(channel
     assert len(there.heard) == 12 + (30 if kind == "pagerduty" else 1)
 
 
-@pytest.mark.parametrize(
-    ("answer", "again", "after_s"),
-    [
-        pytest.param((429, {"Retry-After": "7"}, "slow down"), True, 7.0, id="too many: again, when it says"),
-        pytest.param((503, {}, "busy"), True, None, id="its own failure: again"),
-        pytest.param((500, {"Retry-After": "Mon, 01 Jan 2024 00:00:00 GMT"}, ""), True, 0.0, id="a date: again then"),
-        pytest.param((400, {}, "no"), False, None, id="a refusal: not again"),
-        pytest.param((404, {}, "no_service"), False, None, id="a hook that is gone: not again"),
-    ],
+@cases(
+    "answer, again, after_s",
+    {
+        "too many: again, when it says": ((429, {"Retry-After": "7"}, "slow down"), True, 7.0),
+        "its own failure: again": ((503, {}, "busy"), True, None),
+        "a date: again then": ((500, {"Retry-After": "Mon, 01 Jan 2024 00:00:00 GMT"}, ""), True, 0.0),
+        "a refusal: not again": ((400, {}, "no"), False, None),
+        "a hook that is gone: not again": ((404, {}, "no_service"), False, None),
+    },
 )
 def test_what_an_answer_means(channel: Channel, answer: Any, again: bool, after_s: float | None) -> None:
     kind, there, made = channel
@@ -160,14 +161,14 @@ def test_a_button_of_slack_opens_the_approval_and_a_throttled_connector_of_teams
     assert failed.value.again
 
 
-@pytest.mark.parametrize(
-    ("kind", "file", "text", "problem"),
-    [
-        pytest.param("webhook", "secret", "whsec_%%%", "expected whsec_ and Base64", id="a secret that is none"),
-        pytest.param("webhook", "url", "", "expected a secret, got an empty file", id="an empty file"),
-        pytest.param("webhook", "url", "ftp://x/5ecret", "expected an address with https://", id="another protocol"),
-        pytest.param("apprise", "url", "nosuch://5ecret", "line 1: expected an address", id="unknown to apprise"),
-    ],
+@cases(
+    "kind, file, text, problem",
+    {
+        "a secret that is none": ("webhook", "secret", "whsec_%%%", "expected whsec_ and Base64"),
+        "an empty file": ("webhook", "url", "", "expected a secret, got an empty file"),
+        "another protocol": ("webhook", "url", "ftp://x/5ecret", "expected an address with https://"),
+        "unknown to apprise": ("apprise", "url", "nosuch://5ecret", "line 1: expected an address"),
+    },
 )
 def test_a_file_that_cannot_be_used_is_named_and_not_reported(
     tmp_path: Path, kind: str, file: str, text: str, problem: str

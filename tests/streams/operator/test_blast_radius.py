@@ -22,7 +22,7 @@ from haltline.streams.operator.blast_radius import blast_radius_of
 from haltline.streams.operator.client import Operator
 from haltline.streams.operator.command_factory import NotAllowed
 from haltline.streams.operator.ids import Ambiguous, NotFound, resolve
-from tests.builders import at, call
+from tests.builders import at, call, cases
 from tests.interventions.agent.stand_in import StandIn
 from tests.streams.commands import haltline, said
 from tests.streams.running import running_worker
@@ -261,16 +261,14 @@ def test_without_a_worker_the_command_is_kept_and_carried_out_later(embedded: Em
 IDS = ("night", "night-7", "night-8", "day-1")
 
 
-@pytest.mark.parametrize(
-    ("given", "error", "says"),
-    [
-        pytest.param(
-            "n", Ambiguous, "session n: .* of one id: night, night-7, night-8$", id="the beginning of several"
-        ),
-        pytest.param("noon", NotFound, "session not found: noon; try another$", id="the beginning of none"),
-        pytest.param("NIGHT-7", NotFound, "session not found: NIGHT-7", id="in other letters"),
-        pytest.param("", NotFound, "session not found: ", id="nothing is the beginning of nothing"),
-    ],
+@cases(
+    "given, error, says",
+    {
+        "the beginning of several": ("n", Ambiguous, "session n: .* of one id: night, night-7, night-8$"),
+        "the beginning of none": ("noon", NotFound, "session not found: noon; try another$"),
+        "in other letters": ("NIGHT-7", NotFound, "session not found: NIGHT-7"),
+        "nothing is the beginning of nothing": ("", NotFound, "session not found: "),
+    },
 )
 def test_what_is_not_found_is_reported(given: str, error: type[Exception], says: str) -> None:
     assert resolve("session", "night", IDS) == "night", "a whole id may also be the beginning of others"

@@ -12,7 +12,7 @@ from haltline.schemas.incidents import IncidentChange
 from haltline.schemas.opinions import OpinionOutcome, WithoutAnswer
 from haltline.schemas.policy import Policy
 from haltline.streams.policy.loader import BadPolicy, parse_policy
-from tests.builders import at
+from tests.builders import at, cases
 from tests.streams.opinion.cases import SESSION, Session, answer, policy
 
 HINT, PAUSED = "NUDGE identical_calls", "PAUSE second_opinion"
@@ -43,13 +43,13 @@ def test_runaway_pauses_the_next_call_once_and_sound_silences_nothing_beyond_the
     assert levels[-1] == "REINFORCE identical_calls"
 
 
-@pytest.mark.parametrize(
-    ("critical", "expected"),
-    [
-        pytest.param(Level.KILL, PAUSED, id="a kill is a pause"),
-        pytest.param(Level.BLOCK, PAUSED, id="a block is a pause"),
-        pytest.param(Level.REINFORCE, "REINFORCE second_opinion", id="less stays less"),
-    ],
+@cases(
+    "critical, expected",
+    {
+        "a kill is a pause": (Level.KILL, PAUSED),
+        "a block is a pause": (Level.BLOCK, PAUSED),
+        "less stays less": (Level.REINFORCE, "REINFORCE second_opinion"),
+    },
 )
 def test_runaway_leads_to_the_level_of_the_upper_threshold_and_to_a_pause_at_most(
     critical: Level, expected: str
@@ -84,13 +84,13 @@ def test_sound_withdraws_the_hint_for_a_while_and_releases_nothing_that_is_kille
     assert killed.requested == [request]
 
 
-@pytest.mark.parametrize(
-    ("without", "third", "late"),
-    [
-        pytest.param(WithoutAnswer.KEEP, "REINFORCE identical_calls", "REINFORCE identical_calls", id="keep"),
-        pytest.param(WithoutAnswer.HINT, HINT, HINT, id="hint"),
-        pytest.param(WithoutAnswer.PAUSE, "REINFORCE identical_calls", PAUSED, id="pause"),
-    ],
+@cases(
+    "without, third, late",
+    {
+        "keep": (WithoutAnswer.KEEP, "REINFORCE identical_calls", "REINFORCE identical_calls"),
+        "hint": (WithoutAnswer.HINT, HINT, HINT),
+        "pause": (WithoutAnswer.PAUSE, "REINFORCE identical_calls", PAUSED),
+    },
 )
 def test_without_an_answer_the_policy_says_what_follows(without: WithoutAnswer, third: str, late: str) -> None:
     session = Session(policy({Severity.MEDIUM: Level.REINFORCE}, without_answer=without, timeout_s=7))

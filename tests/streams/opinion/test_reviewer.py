@@ -34,7 +34,7 @@ from haltline.streams.replay.diff import replay_and_compare
 from haltline.streams.replay.label_precision import FALSE_ALARM
 from haltline.streams.replay.policies import one
 from haltline.streams.runtime.metrics import Metrics
-from tests.builders import T0_MS
+from tests.builders import T0_MS, cases
 from tests.conftest import PARTITIONS
 from tests.mock_cluster import QuickBroker
 from tests.streams.commands import haltline
@@ -152,13 +152,13 @@ def test_a_server_that_says_nothing_is_waited_for_no_longer_than_the_policy_says
     assert opinion.seconds < 10
 
 
-@pytest.mark.parametrize(
-    ("rules", "limit"),
-    [
-        pytest.param({"max_per_hour": 2}, "max_per_hour", id="requests"),
-        pytest.param({"input_usd": 1000, "max_usd_per_hour": 2.2}, "max_usd_per_hour", id="an hour"),
-        pytest.param({"input_usd": 1000, "max_usd_per_hour": 9, "max_usd_per_day": 2.2}, "max_usd_per_day", id="a day"),
-    ],
+@cases(
+    "rules, limit",
+    {
+        "requests": ({"max_per_hour": 2}, "max_per_hour"),
+        "an hour": ({"input_usd": 1000, "max_usd_per_hour": 2.2}, "max_usd_per_hour"),
+        "a day": ({"input_usd": 1000, "max_usd_per_hour": 9, "max_usd_per_day": 2.2}, "max_usd_per_day"),
+    },
 )
 def test_the_model_is_not_called_beyond_the_limit_not_even_after_a_restart(
     rules: dict[str, Any], limit: str, log: LiveLog, server: Server, tmp_path: Path

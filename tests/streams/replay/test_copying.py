@@ -12,7 +12,7 @@ from haltline.streams.kafka.log_reader import LogReader
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.replay.copying import Pace, Progress
 from haltline.streams.replay.records import Span
-from tests.builders import at
+from tests.builders import at, cases
 from tests.streams.commands import said
 from tests.streams.replay.recorded import TOPICS, LiveLog
 
@@ -129,14 +129,14 @@ def test_an_interrupted_replay_is_noted_and_can_go_on(
     ]
 
 
-@pytest.mark.parametrize(
-    ("speed", "rate", "expected"),
-    [
-        pytest.param(None, None, [0, 0, 0], id="as fast as it goes"),
-        pytest.param(10, None, [0, 1, 2], id="ten times as fast"),
-        pytest.param(None, 0.5, [0, 2, 4], id="one in two seconds"),
-        pytest.param(10, 0.5, [0, 2, 4], id="the slower of both"),
-    ],
+@cases(
+    "speed, rate, expected",
+    {
+        "as fast as it goes": (None, None, [0, 0, 0]),
+        "ten times as fast": (10, None, [0, 1, 2]),
+        "one in two seconds": (None, 0.5, [0, 2, 4]),
+        "the slower of both": (10, 0.5, [0, 2, 4]),
+    },
 )
 def test_a_pace_keeps_the_distances_or_the_rate(speed: float | None, rate: float | None, expected: list[float]) -> None:
     slept: list[float] = []

@@ -12,7 +12,7 @@ from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.replay.kafka_range import KafkaRange
 from haltline.streams.replay.records import Span
 from haltline.streams.replay.time_range import BadMoment, parse_moment, parse_range
-from tests.builders import at
+from tests.builders import at, cases
 from tests.streams.commands import said
 from tests.streams.replay.recorded import TOPICS, LiveLog, named, put
 
@@ -74,16 +74,16 @@ def test_a_range_in_time_of_the_real_kafka_is_what_the_broker_says_it_is_and_no_
 NOW_MS = 1_750_000_000_000
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("", None, id="nothing is open"),
-        pytest.param("-90m", NOW_MS - 5_400_000, id="how long ago"),
-        pytest.param("-1d2h", NOW_MS - 93_600_000, id="in several units"),
-        pytest.param("2025-06-15T15:06:40Z", NOW_MS, id="in UTC"),
-        pytest.param("2025-06-15T17:06:40+02:00", NOW_MS, id="in another zone"),
-        pytest.param("2025-06-15T15:06:40", NOW_MS, id="no zone is UTC"),
-    ],
+@cases(
+    "text, expected",
+    {
+        "nothing is open": ("", None),
+        "how long ago": ("-90m", NOW_MS - 5_400_000),
+        "in several units": ("-1d2h", NOW_MS - 93_600_000),
+        "in UTC": ("2025-06-15T15:06:40Z", NOW_MS),
+        "in another zone": ("2025-06-15T17:06:40+02:00", NOW_MS),
+        "no zone is UTC": ("2025-06-15T15:06:40", NOW_MS),
+    },
 )
 def test_a_moment_is_a_time_or_how_long_ago(text: str, expected: int | None) -> None:
     assert parse_moment(text, NOW_MS) == expected

@@ -8,7 +8,7 @@ import pytest
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Task
 from haltline.streams.replay.backtest import Recorded
 from haltline.streams.replay.traces import UnreadableTrace, read_traces
-from tests.builders import T0_MS
+from tests.builders import T0_MS, cases
 
 ROW: dict[str, Any] = {
     "source": "somewhere", "session_id": "s", "agent_id": "a", "seq": 4, "timestamp": "2025-06-15T15:06:40Z",
@@ -47,16 +47,15 @@ def test_a_recorded_action_becomes_a_proposal_and_its_result(tmp_path: Path) -> 
 T, LATER = "2025-06-15T15:06:40Z", "2025-06-15T15:06:41Z"
 
 
-@pytest.mark.parametrize(
-    ("result", "task"),
-    [
-        pytest.param("Fix the login…[+2428]", Task(goal="Fix the login"), id="a prompt that was cut"),
-        pytest.param(
+@cases(
+    "result, task",
+    {
+        "a prompt that was cut": ("Fix the login…[+2428]", Task(goal="Fix the login")),
+        "with declared paths and limits": (
             {"goal": "Fix it", "expected_paths": ["src/**"], "limits": {"max_actions": 50}},
             Task(goal="Fix it", expected_paths=["src/**"], limits={"max_actions": 50}),
-            id="with declared paths and limits",
         ),
-    ],
+    },
 )
 def test_a_session_whose_task_is_known_begins_with_it(tmp_path: Path, result: Any, task: Task) -> None:
     path = written(tmp_path / "t.jsonl", ROW, ROW | {"seq": 5})
@@ -73,18 +72,16 @@ def test_a_session_whose_task_is_known_begins_with_it(tmp_path: Path, result: An
         read(path)
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        pytest.param("{", "expected a JSON object, got b'{'", id="not JSON"),
-        pytest.param("[1]", "expected a JSON object, got list", id="not an object"),
-        pytest.param({"seq": 1}, "session_id: expected a text, got None", id="no session"),
-        pytest.param(ROW | {"timestamp": "yesterday"}, "Invalid isoformat string: 'yesterday'", id="no time"),
-        pytest.param(ROW | {"tokens_in": -1}, "input_tokens: Input should be greater than or equal to 0, got -1",
-                     id="less than nothing"),
-        pytest.param({"session_id": "s", "kind": "odd", "event_id": "e"}, "kind: Input should be",
-                     id="an unknown kind"),
-    ],
+@cases(
+"row, message",
+{
+"not JSON": ("{", "expected a JSON object, got b'{'"),
+"not an object": ("[1]", "expected a JSON object, got list"),
+"no session": ({"seq": 1}, "session_id: expected a text, got None"),
+"no time": (ROW | {"timestamp": "yesterday"}, "Invalid isoformat string: 'yesterday'"),
+"less than nothing": (ROW | {"tokens_in": -1}, "input_tokens: Input should be greater than or equal to 0, got -1"),
+"an unknown kind": ({"session_id": "s", "kind": "odd", "event_id": "e"}, "kind: Input should be"),
+},
 )  # fmt: skip
 def test_a_bad_line_is_named(tmp_path: Path, row: dict[str, Any] | str, message: str) -> None:
     path = written(tmp_path / "t.jsonl", ROW, row)

@@ -9,7 +9,7 @@ import pytest
 from haltline.schemas.policy import Policy
 from haltline.streams.policy.loader import BadPolicy
 from haltline.streams.replay.whatif import Sweep
-from tests.builders import at
+from tests.builders import at, cases
 from tests.mock_cluster import QuickBroker
 from tests.streams.commands import said
 from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, label_of, put
@@ -46,18 +46,18 @@ def test_a_broker_and_the_table_and_a_file_say_the_same(night: LiveLog, table: P
     assert sum(first is not None for first in stops[0].values()) == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        pytest.param(["--sweep", "max_deletes=2"], "expected rules.NAME.settings.X", id="no place"),
-        pytest.param(["--sweep", f"{SWEEP}=0"], "same_target_prior", id="a value out of bounds"),
-        pytest.param(["--sweep", "rules.nothing.settings.x=1"], "nothing", id="no such rule"),
-        pytest.param(["--plot", "x.svg"], "--plot with --sweep", id="a plot of nothing"),
-        pytest.param(["--sweep", f"{SWEEP}=1,2", "--plot", "x.png"], "expected a file FILE.svg", id="another format"),
-        pytest.param(["--sweep", f"{SWEEP}=1", "--plot", "no/x.svg"], "expected a file FILE.svg", id="no such folder"),
-        pytest.param(["--sweep", f"{SWEEP}=1,x", "--plot", "x.svg"], "expected numbers", id="no place on an axis"),
-        pytest.param(["--from", "2030-01-01T00:00:00Z"], "expected sessions in this range, got none", id="no history"),
-    ],
+@cases(
+    "arguments, text",
+    {
+        "no place": (["--sweep", "max_deletes=2"], "expected rules.NAME.settings.X"),
+        "a value out of bounds": (["--sweep", f"{SWEEP}=0"], "same_target_prior"),
+        "no such rule": (["--sweep", "rules.nothing.settings.x=1"], "nothing"),
+        "a plot of nothing": (["--plot", "x.svg"], "--plot with --sweep"),
+        "another format": (["--sweep", f"{SWEEP}=1,2", "--plot", "x.png"], "expected a file FILE.svg"),
+        "no such folder": (["--sweep", f"{SWEEP}=1", "--plot", "no/x.svg"], "expected a file FILE.svg"),
+        "no place on an axis": (["--sweep", f"{SWEEP}=1,x", "--plot", "x.svg"], "expected numbers"),
+        "no history": (["--from", "2030-01-01T00:00:00Z"], "expected sessions in this range, got none"),
+    },
 )
 def test_what_cannot_be_swept_or_compared_is_reported(table: Path, arguments: list[str], text: str) -> None:
     code, output = run(table, *arguments)

@@ -84,15 +84,15 @@ def test_a_state_is_of_the_logs_that_its_writer_knew_until_it_is_written_again()
     assert read(Record(0, b"a", b"1")).other_logs == {b"a": b""}, "no logs are known"
 
 
-@pytest.mark.parametrize(
+@cases(
     "headers",
-    [
-        pytest.param(((EPOCH_HEADER, b"short"),), id="an epoch of another length"),
-        pytest.param(((EPOCH_HEADER, b"\x7f" + 15 * b"\xff"),), id="an epoch that no owner could follow"),
-        pytest.param(((OWNER_HEADER, b"short"),), id="an owner of another length"),
-        pytest.param(((TOPIC_IDS_HEADER, b"\xff"),), id="logs of another length"),
-        pytest.param((("\x00", b"x"), ("", b"")), id="names of nobody"),
-    ],
+    {
+        "an epoch of another length": ((EPOCH_HEADER, b"short"),),
+        "an epoch that no owner could follow": ((EPOCH_HEADER, b"\x7f" + 15 * b"\xff"),),
+        "an owner of another length": ((OWNER_HEADER, b"short"),),
+        "logs of another length": ((TOPIC_IDS_HEADER, b"\xff"),),
+        "names of nobody": (("\x00", b"x"), ("", b"")),
+    },
 )
 def test_a_state_with_a_broken_header_is_read_and_believed(headers: tuple[tuple[str, bytes]]) -> None:
     part = PartitionState(0, b"now")
@@ -150,14 +150,14 @@ def expecting(part: PartitionState, name: str) -> PartitionState:
     return part
 
 
-@pytest.mark.parametrize(
-    "log",
-    [
-        pytest.param([claimed(0, "a"), released(1), written(2, b"k", b"1", era=9)], id="behind the marker"),
-        pytest.param([claimed(0, "a"), written(1, b"k", b"1", era=9), released(2)], id="before the marker"),
-        pytest.param([state(1, b"j", b"1", of=(0, "a")), written(2, b"k", b"1", era=9),
-                      state(4, b"l", b"1", of=(3, "b"))], id="when marker and claims have expired"),
-    ],
+@cases(
+"log",
+{
+"behind the marker": [claimed(0, "a"), released(1), written(2, b"k", b"1", era=9)],
+"before the marker": [claimed(0, "a"), written(1, b"k", b"1", era=9), released(2)],
+"when marker and claims have expired": [state(1, b"j", b"1", of=(0, "a")), written(2, b"k", b"1", era=9),
+                      state(4, b"l", b"1", of=(3, "b"))],
+},
 )  # fmt: skip
 def test_a_release_marker_lets_states_of_an_older_release_count_and_they_are_written_anew(log: list[Record]) -> None:
     part = expecting(read(*log), "c")

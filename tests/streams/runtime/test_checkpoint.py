@@ -15,6 +15,7 @@ from haltline.streams.runtime.checkpoint_pace import CheckpointPace
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer, Receipt
 from haltline.streams.runtime.owned_partitions import OwnedPartitions
 from haltline.streams.runtime.processor_api import Change, Load, RawRecord
+from tests.builders import cases
 
 CHANGELOG = "changelog"
 CLAIM = Claim(bytes(ID_BYTES))
@@ -230,14 +231,14 @@ class Worker:
         return {"events": min(next(self._looks), self._quiet_after)}
 
 
-@pytest.mark.parametrize(
-    ("busy_s", "quiet_after", "waited_s"),
-    [
-        pytest.param(0.0, 1_000, 1.0, id="one that takes no time is followed by the next after the interval"),
-        pytest.param(0.5, 1_000, 5.0, id="one that keeps events waiting is followed by nine times as much work"),
-        pytest.param(60.0, 1_000, 10.5, id="but by no more than ten seconds"),
-        pytest.param(60.0, 3, 2.5, id="when no more events arrive it is due at once"),
-    ],
+@cases(
+    "busy_s, quiet_after, waited_s",
+    {
+        "one that takes no time is followed by the next after the interval": (0.0, 1_000, 1.0),
+        "one that keeps events waiting is followed by nine times as much work": (0.5, 1_000, 5.0),
+        "but by no more than ten seconds": (60.0, 1_000, 10.5),
+        "when no more events arrive it is due at once": (60.0, 3, 2.5),
+    },
 )
 def test_when_the_next_one_is_due(busy_s: float, quiet_after: int, waited_s: float) -> None:
     worker = Worker(quiet_after)

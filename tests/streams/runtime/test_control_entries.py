@@ -15,6 +15,7 @@ from haltline.streams.runtime.changelog import OWNER_HEADER, Owner
 from haltline.streams.runtime.control_entries import CHANGELOG_HEADER, ControlEntries, TopicsGrown
 from haltline.streams.runtime.owned_partitions import OwnedPartitions
 from haltline.streams.runtime.source_reader import Fetched, SourceReader
+from tests.builders import cases
 
 CONTROL = "haltline.2.control"
 OLDER = "haltline.control"
@@ -111,16 +112,16 @@ def test_what_a_replaced_worker_displaced_is_written_anew_once_also_by_whoever_t
     assert worker.sent[0][3] == (SEAL, *owned(9))
 
 
-@pytest.mark.parametrize(
+@cases(
     "read",
-    [
-        pytest.param([(b"a", 7), (b"b", 8)], id="an entry of a later claim counts"),
-        pytest.param([(b"a", 7), (b"b", 7)], id="an owner may write again"),
-        pytest.param([(b"a", 7), (b"b", None)], id="an entry of an older release counts"),
-        pytest.param([(b"a", 7), (b"b", None), (b"c", 3)], id="before an entry of an older release nothing is known"),
-        pytest.param([(b"a", 7), (b"b", 3), (b"a", 7)], id="its owner has written it anew"),
-        pytest.param([(b"a", 9), (b"b", 3)], id="a worker that was replaced leaves it to the owner"),
-    ],
+    {
+        "an entry of a later claim counts": [(b"a", 7), (b"b", 8)],
+        "an owner may write again": [(b"a", 7), (b"b", 7)],
+        "an entry of an older release counts": [(b"a", 7), (b"b", None)],
+        "before an entry of an older release nothing is known": [(b"a", 7), (b"b", None), (b"c", 3)],
+        "its owner has written it anew": [(b"a", 7), (b"b", 3), (b"a", 7)],
+        "a worker that was replaced leaves it to the owner": [(b"a", 9), (b"b", 3)],
+    },
 )
 def test_nothing_is_written_anew_where(read: list[tuple[bytes, int | None]]) -> None:
     worker = Worker(own=8)

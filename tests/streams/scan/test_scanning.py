@@ -21,6 +21,7 @@ from haltline.streams.scan.report import Report
 from haltline.streams.scan.results import Known, Scanned, ScannedFile, sessions_in
 from haltline.streams.scan.scanning import scan
 from haltline.streams.scan.waste import IDLE_MS
+from tests.builders import cases
 from tests.streams.scan.transcripts import BEGAN, MODEL, Transcript, stuck
 
 POLICY = Policy()
@@ -127,16 +128,14 @@ def test_several_processes_find_what_one_finds(tmp_path: Path, monkeypatch: pyte
     assert sorted((one.path, one.sessions) for one in alone) == sorted((one.path, one.sessions) for one in beside)
 
 
-@pytest.mark.parametrize(
-    ("agent", "file", "content", "project"),
-    [
-        pytest.param(
-            "codex", "26/rollout.jsonl", '{"payload": {"cwd": "/srv/shop"}}', "shop", id="its working directory"
-        ),
-        pytest.param("pi", "a/b.jsonl", '{"cwd": "C:\\\\work\\\\shop\\\\"}', "shop", id="on Windows"),
-        pytest.param("gemini-cli", "shop/chats/a.json", "{}", "shop", id="Gemini CLI's folder of it"),
-        pytest.param("amp", "shop/a.json", "{}", "shop", id="the folder of the file"),
-    ],
+@cases(
+    "agent, file, content, project",
+    {
+        "its working directory": ("codex", "26/rollout.jsonl", '{"payload": {"cwd": "/srv/shop"}}', "shop"),
+        "on Windows": ("pi", "a/b.jsonl", '{"cwd": "C:\\\\work\\\\shop\\\\"}', "shop"),
+        "Gemini CLI's folder of it": ("gemini-cli", "shop/chats/a.json", "{}", "shop"),
+        "the folder of the file": ("amp", "shop/a.json", "{}", "shop"),
+    },
 )
 def test_a_project_is_named_after_its_folder(agent: str, file: str, content: str, project: str, tmp_path: Path) -> None:
     path = tmp_path / file
@@ -175,17 +174,17 @@ SUPPORT = "Library/Application Support"
 TASK = "User/globalStorage/saoudrizwan.claude-dev/tasks/1/api_conversation_history.json"
 
 
-@pytest.mark.parametrize(
-    ("platform", "agent", "file"),
-    [
-        pytest.param("linux", "claude-code", ".claude/projects/-srv-shop/a.jsonl", id="Claude Code"),
-        pytest.param("linux", "claude-code", ".claude/projects/-srv-shop/a/subagents/agent-b.jsonl", id="a subagent"),
-        pytest.param("linux", "codex", ".codex/sessions/2026/11/24/rollout-1.jsonl", id="Codex"),
-        pytest.param("darwin", "cline", f"{SUPPORT}/Code/{TASK}", id="Cline on macOS"),
-        pytest.param("win32", "cline", f"AppData/Roaming/Code/{TASK}", id="Cline on Windows"),
-        pytest.param("win32", "goose", "AppData/Roaming/Block/goose/sessions/s.jsonl", id="goose on Windows"),
-        pytest.param("darwin", "mini-swe-agent", f"{SUPPORT}/mini-swe-agent/last_mini_run.traj.json", id="mini"),
-    ],
+@cases(
+"platform, agent, file",
+{
+"Claude Code": ("linux", "claude-code", ".claude/projects/-srv-shop/a.jsonl"),
+"a subagent": ("linux", "claude-code", ".claude/projects/-srv-shop/a/subagents/agent-b.jsonl"),
+"Codex": ("linux", "codex", ".codex/sessions/2026/11/24/rollout-1.jsonl"),
+"Cline on macOS": ("darwin", "cline", f"{SUPPORT}/Code/{TASK}"),
+"Cline on Windows": ("win32", "cline", f"AppData/Roaming/Code/{TASK}"),
+"goose on Windows": ("win32", "goose", "AppData/Roaming/Block/goose/sessions/s.jsonl"),
+"mini": ("darwin", "mini-swe-agent", f"{SUPPORT}/mini-swe-agent/last_mini_run.traj.json"),
+},
 )  # fmt: skip
 def test_a_history_in_the_home_is_found(platform: str, agent: str, file: str, tmp_path: Path) -> None:
     there = tmp_path / file
@@ -195,15 +194,13 @@ def test_a_history_in_the_home_is_found(platform: str, agent: str, file: str, tm
     assert list(histories(tmp_path, {}, platform)) == [(agent, there)]
 
 
-@pytest.mark.parametrize(
-    ("newer", "older"),
-    [
-        pytest.param(
-            ".local/share/opencode/opencode.db", ".local/share/opencode/storage/session/p/ses_1.json", id="opencode"
-        ),
-        pytest.param(".local/share/goose/sessions/sessions.db", ".local/share/goose/sessions/a.jsonl", id="goose"),
-        pytest.param(".gemini/tmp/p/chats/session-a.jsonl", ".gemini/tmp/p/chats/session-a.json", id="Gemini CLI"),
-    ],
+@cases(
+    "newer, older",
+    {
+        "opencode": (".local/share/opencode/opencode.db", ".local/share/opencode/storage/session/p/ses_1.json"),
+        "goose": (".local/share/goose/sessions/sessions.db", ".local/share/goose/sessions/a.jsonl"),
+        "Gemini CLI": (".gemini/tmp/p/chats/session-a.jsonl", ".gemini/tmp/p/chats/session-a.json"),
+    },
 )
 def test_a_session_that_a_newer_release_took_over_is_not_found_twice(newer: str, older: str, tmp_path: Path) -> None:
     for file in (older, newer):

@@ -6,6 +6,7 @@ from haltline.detectors.commands import prefilter
 from haltline.interventions.agent import Effect, Level
 from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.schemas.events import Kind
+from tests.builders import cases
 from tests.interventions.agent.attempts import attempt, of
 
 DESTROYING_COMMANDS = (
@@ -26,17 +27,17 @@ def verdict_flags(guard: ScriptedGuard) -> list[bool]:
     return [event.await_verdict for event in of(guard, Kind.PROPOSED)]
 
 
-@pytest.mark.parametrize(
-    ("action", "args", "waits"),
-    [
-        pytest.param("delete_asset", {"asset_id": "a"}, True, id="a name that destroys"),
-        pytest.param("bash", {"command": "rm -rf /data/x"}, True, id="a command that destroys"),
-        pytest.param("frobnicate", {"argv": ["rm", "-rf", "x"]}, True, id="a word of it in a list"),
-        pytest.param("frobnicate", {"text": "x " * 200_000}, True, id="arguments that are cut"),
-        pytest.param("bash", {"command": "ls -l form rmx"}, False, id="a command that does not"),
-        pytest.param("frobnicate", {}, False, id="no arguments"),
-        pytest.param("read_file", {"path": "how to delete.md"}, False, id="a name that only looks"),
-    ],
+@cases(
+    "action, args, waits",
+    {
+        "a name that destroys": ("delete_asset", {"asset_id": "a"}, True),
+        "a command that destroys": ("bash", {"command": "rm -rf /data/x"}, True),
+        "a word of it in a list": ("frobnicate", {"argv": ["rm", "-rf", "x"]}, True),
+        "arguments that are cut": ("frobnicate", {"text": "x " * 200_000}, True),
+        "a command that does not": ("bash", {"command": "ls -l form rmx"}, False),
+        "no arguments": ("frobnicate", {}, False),
+        "a name that only looks": ("read_file", {"path": "how to delete.md"}, False),
+    },
 )
 def test_in_mode_async_a_call_waits_when_it_may_destroy(action: str, args: dict[str, Any], waits: bool) -> None:
     guard = ScriptedGuard(mode="async")

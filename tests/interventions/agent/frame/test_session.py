@@ -16,6 +16,7 @@ from haltline.interventions.agent.frame.session import (
 from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Effect, Kind, Outcome
+from tests.builders import cases
 from tests.interventions.agent.attempts import hint, of, outcomes
 
 
@@ -88,16 +89,16 @@ def test_where_arguments_cannot_be_changed_the_call_is_denied_and_has_an_end() -
     assert outcomes(guard) == [Outcome.ERROR]
 
 
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [
-        pytest.param({"a": 1}, {"a": 1}, id="an object"),
-        pytest.param('{"a": 1}', {"a": 1}, id="the JSON of an object"),
-        pytest.param("", {}, id="nothing written"),
-        pytest.param("[1]", {"arguments": [1]}, id="the JSON of a list"),
-        pytest.param('{"a": ', {"arguments": '{"a": '}, id="no JSON"),
-        pytest.param("[" * 100_000, {"arguments": "[" * 100_000}, id="nested too deeply"),
-    ],
+@cases(
+    "given, named",
+    {
+        "an object": ({"a": 1}, {"a": 1}),
+        "the JSON of an object": ('{"a": 1}', {"a": 1}),
+        "nothing written": ("", {}),
+        "the JSON of a list": ("[1]", {"arguments": [1]}),
+        "no JSON": ('{"a": ', {"arguments": '{"a": '}),
+        "nested too deeply": ("[" * 100_000, {"arguments": "[" * 100_000}),
+    },
 )
 def test_arguments_are_named(given: Any, named: dict[str, Any]) -> None:
     assert arguments_of(given) == named

@@ -146,16 +146,16 @@ DEEP = "[" * 100_000 + "]" * 100_000
 CALL = '{"session_id": "s1", "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": '
 
 
-@pytest.mark.parametrize(
-    ("text", "code", "denies"),
-    [
-        pytest.param("", 2, False, id="nothing"),
-        pytest.param("[]", 2, False, id="no object"),
-        pytest.param('{"hook_event_name": "PreToolUse", "session_id": ""}', 2, True, id="a call of no session"),
-        pytest.param(CALL, 2, True, id="a call that was cut"),
-        pytest.param(f"{CALL}{DEEP}}}", 2, True, id="a call nested too deeply"),
-        pytest.param('{"hook_event_name": "Stop"}', 1, False, id="no call, which there is nothing to block of"),
-    ],
+@cases(
+    "text, code, denies",
+    {
+        "nothing": ("", 2, False),
+        "no object": ("[]", 2, False),
+        "a call of no session": ('{"hook_event_name": "PreToolUse", "session_id": ""}', 2, True),
+        "a call that was cut": (CALL, 2, True),
+        "a call nested too deeply": (f"{CALL}{DEEP}}}", 2, True),
+        "no call, which there is nothing to block of": ('{"hook_event_name": "Stop"}', 1, False),
+    },
 )
 def test_what_is_no_hook_is_reported_with_the_code_that_blocks_a_call(
     folder: Path, text: str, code: int, denies: bool

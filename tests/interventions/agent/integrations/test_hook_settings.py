@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from haltline.cli.agent import hook_settings
 from haltline.cli.agent.hook_settings import installed, parsed, uninstalled, without
+from tests.builders import cases
 
 OTHERS = {
     "model": "opus",
@@ -28,13 +29,13 @@ def test_every_hook_runs_the_command_and_what_others_put_there_stays_and_comes_f
     assert settings["hooks"]["Notification"] == OTHERS["hooks"]["Notification"]  # type: ignore[index]  # a dict
 
 
-@pytest.mark.parametrize(
+@cases(
     "before",
-    [
-        pytest.param(None, id="no file"),
-        pytest.param(b'{"model":"opus",\n\n  "hooks": {}}', id="a file in its own layout"),
-        pytest.param(json.dumps(OTHERS).encode(), id="hooks of others"),
-    ],
+    {
+        "no file": None,
+        "a file in its own layout": b'{"model":"opus",\n\n  "hooks": {}}',
+        "hooks of others": json.dumps(OTHERS).encode(),
+    },
 )
 def test_uninstall_leaves_the_file_as_it_was_to_the_byte(tmp_path: Path, before: bytes | None) -> None:
     file = tmp_path / ".claude" / "settings.json"

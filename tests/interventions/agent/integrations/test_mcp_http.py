@@ -36,7 +36,6 @@ from tests.builders import cases, some
 from tests.interventions.agent.integrations.mcp_cases import CALL, CALLS, ENDS, MESSAGES, REACHED, heard, say, six_calls
 from tests.interventions.agent.integrations.mcp_server import server_of as files_server
 from tests.interventions.agent.stand_in import StandIn, third_delete_kills
-from tests.streams.commands import haltline
 from tests.waiting import wait_until
 
 
@@ -80,18 +79,6 @@ async def behind(url: str, guards: Guards, **options: Any) -> AsyncIterator[str]
         yield str(server.make_url("/mcp"))
 
 
-def through(talk: Callable[[Client], Awaitable[Any]], guards: Guards, mode: str, **how: Any) -> Any:
-    """What a client says to a server through the proxy, and the calls that reached it."""
-    reached: list[str] = []
-
-    async def run() -> Any:
-        app = files_server(reached.append).streamable_http_app(**how)
-        async with serving(app) as url, behind(url, guards) as address, Client(address, mode=mode) as client:
-            return await talk(client)
-
-    return asyncio.run(run()), reached
-
-
 WAYS = [
     pytest.param("legacy", {}, id="sessions, and streams of events"),
     pytest.param("legacy", {"json_response": True}, id="sessions, and JSON"),
@@ -102,14 +89,16 @@ WAYS = [
 
 @pytest.mark.parametrize(("mode", "how"), WAYS)
 def test_calls_go_through_and_refused_ones_are_errors_for_the_model(mode: str, how: dict[str, Any]) -> None:
-    guards = Guards()
+    guards, reached = Guards(), list[str]()
 
-    async def talk(client: Client) -> None:
-        tools = await client.list_tools()
-        assert sorted(tool.name for tool in tools.tools) == ["fail", "read_file", "tidy"]
-        await six_calls(client)
+    async def run() -> None:
+        app = files_server(reached.append).streamable_http_app(**how)
+        async with serving(app) as url, behind(url, guards) as address, Client(address, mode=mode) as client:
+            tools = await client.list_tools()
+            assert sorted(tool.name for tool in tools.tools) == ["fail", "read_file", "tidy"]
+            await six_calls(client)
 
-    _, reached = through(talk, guards, mode, **how)
+    asyncio.run(run())
     assert (reached, guards.ends()) == (REACHED, ENDS)
     made = [e.output_novelty for e in guards.events if e.kind is Kind.COMPLETED and e.outcome is not Outcome.REFUSED]
     assert sorted(end.results for end in made if end is not None) == list(range(len(made)))
@@ -174,22 +163,6 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
         assert worker.outcomes("s1") == [Outcome.ERROR, Outcome.ERROR, Outcome.REFUSED, Outcome.REFUSED]
     assert reached == []
     assert set(seen) == {"Bearer secret"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ([], "expected the command of a server after --, or --url; got none"),
-        (["--url", "http://a/mcp", "--", "server"], "or --url; got both"),
-        (["--url", "ftp://a/mcp"], "--url: expected http://HOST... or https://HOST..., got 'ftp://a/mcp'"),
-        (["--url", "nowhere"], "--url: expected http://HOST... or https://HOST..., got 'nowhere'"),
-        (["--url", "http://a/", "--header-file", "/no/such"], "No such file"),
-        (["--url", "http://a/", "--header-file", __file__], ":1: expected `name:value`, got a line without"),
-    ],
-)
-def test_a_wrong_command_says_so(arguments: list[str], expected: str) -> None:
-    done = haltline("mcp-proxy", "--bootstrap", "127.0.0.1:9", *arguments)
-    assert (done.exit_code, done.stdout, expected in done.stderr) == (2, "", True), done.stderr
 
 
 # What is not the SDK's: a server that repeats what came, and bodies of any shape.
@@ -278,16 +251,14 @@ def test_what_is_no_request_of_the_protocol_is_reported() -> None:
         for method, path, status in (("POST", "/mcp/x", 404), ("GET", "/", 404), ("PUT", "/mcp", 405)):
             async with http.request(method, path, json=CALL) as response:
                 message = (await response.json())["error"]["message"]
-            assert (response.status, f"expected POST, GET or DELETE /mcp, got {method} {path}" in message) == (
-                status,
-                True,
-            )
+            assert response.status == status
+            assert f"expected POST, GET or DELETE /mcp, got {method} {path}" in message
 
     assert with_echo(talk, Guards())[1] == []
 
 
 def test_a_call_that_its_client_takes_back_by_going_away_is_taken_back_from_the_server_too() -> None:
-    guards = Guards(lambda _: Level.ALLOW)
+    guards = Guards()
     ended: list[str] = []
 
     async def talk(http: Http) -> None:
@@ -356,7 +327,7 @@ def test_a_stream_is_read_whatever_its_pieces(pieces: int, end: bytes) -> None:
 
 
 def test_a_result_for_which_its_client_had_to_come_back_is_reported() -> None:
-    guards, session = Guards(lambda _: Level.ALLOW), {"Mcp-Session-Id": "a"}
+    guards, session = Guards(), {"Mcp-Session-Id": "a"}
     events = {"POST": b"id: 1\ndata: \n\n", "GET": b'id: 2\ndata: {"jsonrpc":"2.0","id":1,"result":{"content":[]}}\n\n'}
 
     async def answer(request: web.Request) -> web.Response:
@@ -374,19 +345,19 @@ def test_a_result_for_which_its_client_had_to_come_back_is_reported() -> None:
 
 
 def test_a_redirect_that_would_lead_past_the_guard_is_not_passed_on() -> None:
-    async def away(_: web.Request) -> web.Response:
-        return web.Response(status=307, headers={"Location": "http://elsewhere.example/mcp"})
+    guards, elsewhere = Guards(), "http://elsewhere.example/mcp"
 
-    guards = Guards(lambda _: Level.ALLOW)
+    async def away(_: web.Request) -> web.Response:
+        return web.Response(status=307, headers={"Location": elsewhere})
+
     (status, result), _ = posted(A_CALL, guards, away)
-    assert status == 502
-    assert "http://elsewhere.example/mcp" in orjson.loads(result)["error"]["message"]
+    assert (status, elsewhere in orjson.loads(result)["error"]["message"]) == (502, True)
     assert guards.ends() == [("rm", Outcome.UNKNOWN)]
 
 
 @pytest.mark.parametrize("session", [{}, {"Mcp-Session-Id": "abc"}])
 def test_a_call_whose_server_does_not_answer_has_ended(session: dict[str, str]) -> None:
-    guards = Guards(lambda _: Level.ALLOW)
+    guards = Guards()
 
     async def run() -> tuple[int, bytes]:
         async with behind("http://127.0.0.1:9/mcp", guards) as address, Http(URL(address).origin()) as http:
@@ -402,31 +373,27 @@ ANY_BODY = st.binary(max_size=30) | MESSAGES
 
 def test_any_body_and_any_answer_is_taken() -> None:
     """One proxy for all examples: a body of any shape, answered with a body or a stream of any shape."""
-    guards = Guards(lambda _: Level.ALLOW)
-    answers: list[tuple[bytes, str]] = []
+    guards, statuses, due = Guards(), list[int](), list[web.Response]()
 
     async def answer(_: web.Request) -> web.Response:
-        body, kind = answers[-1]
-        return web.Response(body=body, content_type=kind)
+        return due[-1]
 
-    async def talk(http: Http) -> int:
-        done = 0
+    async def talk(http: Http) -> None:
         loop = asyncio.get_running_loop()
 
         @given(ANY_BODY, ANY_BODY, st.booleans(), st.sampled_from(({}, {"Mcp-Session-Id": "a"})))
         @at_most(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
         def any_body(body: bytes, data: bytes, is_stream: bool, session: dict[str, str]) -> None:
-            nonlocal done
             stream = b"event: message\ndata: " + data.replace(b"\n", b"") + b"\r\n\r\n"
-            answers.append((stream, "text/event-stream") if is_stream else (data, "application/json"))
+            given = (stream, "text/event-stream") if is_stream else (data, "application/json")
+            due.append(web.Response(body=given[0], content_type=given[1]))
             status, actual = asyncio.run_coroutine_threadsafe(post(http, body, **session), loop).result(20)
             assert status in {200, 202, 400}, actual
-            done += 1
+            statuses.append(status)
 
         await asyncio.to_thread(any_body)
-        return done
 
-    done, _ = with_echo(talk, guards, answer)
-    assert done >= 30
+    with_echo(talk, guards, answer)
+    assert len(statuses) >= 30
     proposed = [e for e in guards.events if e.kind is Kind.PROPOSED]
     assert len(guards.ends()) == len(proposed)

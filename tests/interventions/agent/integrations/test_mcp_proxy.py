@@ -77,7 +77,21 @@ def test_lines_of_any_shape_in_both_directions_lose_no_line(lines: list[bytes]) 
     assert len(result) >= len([line for line in lines if line.strip() not in {b"", b"[]"}])
 
 
-def test_a_server_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--", "/no/such/server"], "/no/such/server"),
+        ([], "expected the command of a server after --, or --url; got none"),
+        (["--url", "http://a/mcp", "--", "server"], "or --url; got both"),
+        (["--url", "ftp://a/mcp"], "--url: expected http://HOST... or https://HOST..., got 'ftp://a/mcp'"),
+        (["--url", "nowhere"], "--url: expected http://HOST... or https://HOST..., got 'nowhere'"),
+        (["--url", "http://a/", "--header-file", "/no/such"], "No such file"),
+        (["--url", "http://a/", "--header-file", __file__], ":1: expected `name:value`, got a line without"),
+    ],
+)
+def test_a_command_without_a_server_says_so(
+    arguments: list[str], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HALTLINE_CLOSE_BUDGET_S", "0")
-    done = haltline("mcp-proxy", "--bootstrap", "127.0.0.1:9", "--", "/no/such/server")
-    assert (done.exit_code, done.stdout, "/no/such/server" in done.stderr) == (2, "", True)
+    done = haltline("mcp-proxy", "--bootstrap", "127.0.0.1:9", *arguments)
+    assert (done.exit_code, done.stdout, expected in done.stderr) == (2, "", True), done.stderr

@@ -5,7 +5,6 @@ from enum import Enum
 from pathlib import Path
 
 import orjson
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
@@ -13,7 +12,7 @@ from pydantic import BaseModel
 from haltline.interventions.agent.redaction.marks import Keys
 from haltline.interventions.agent.redaction.payload_encoding import plain
 from haltline.interventions.agent.testing import ScriptedGuard
-from tests.builders import some
+from tests.builders import cases, some
 
 
 class Colour(Enum):
@@ -40,39 +39,37 @@ def circle() -> list[object]:
     return ring
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        pytest.param({"b": 1, "a": None}, {"a": None, "b": 1}, id="JSON is told as it is"),
-        pytest.param({"p": Path("/etc/passwd")}, {"p": "/etc/passwd"}, id="a path as its text"),
-        pytest.param({"m": Model(), "d": Point()}, {"m": {"name": "x"}, "d": {"x": 1}}, id="models as their fields"),
-        pytest.param({"c": Colour.RED}, {"c": "red"}, id="an enumeration as its value"),
-        pytest.param({"s": {3, 1, 2}}, {"s": [1, 2, 3]}, id="a set in order"),
-        pytest.param({"d": decimal.Decimal("1.50")}, {"d": "1.50"}, id="a decimal as its text"),
-        pytest.param({"b": b"text"}, {"b": "text"}, id="bytes that are text as text"),
-        pytest.param({"b": b"\xff\xfe"}, {"b": "<2 bytes>"}, id="other bytes as their number"),
-        pytest.param({"n": math.nan}, {"n": None}, id="no number as nothing"),
-        pytest.param(
-            {"n": 2**70, "x": None}, {"n": str(2**70), "x": None}, id="a number too large for JSON as its text"
-        ),
-        pytest.param({"t": "a\ud800b"}, {"t": "a?b"}, id="a text that cannot be written as far as it can"),
-        pytest.param({1: "a", None: "b"}, {"1": "a", "null": "b"}, id="keys that are no texts as texts"),
-        pytest.param({(1, 2): "a"}, {"[1, 2]": "a"}, id="keys that JSON has not as texts"),
-        pytest.param({"o": object()}, {"o": "<builtins.object>"}, id="an object of no value as its kind"),
-    ],
+@cases(
+    "value, expected",
+    {
+        "JSON is told as it is": ({"b": 1, "a": None}, {"a": None, "b": 1}),
+        "a path as its text": ({"p": Path("/etc/passwd")}, {"p": "/etc/passwd"}),
+        "models as their fields": ({"m": Model(), "d": Point()}, {"m": {"name": "x"}, "d": {"x": 1}}),
+        "an enumeration as its value": ({"c": Colour.RED}, {"c": "red"}),
+        "a set in order": ({"s": {3, 1, 2}}, {"s": [1, 2, 3]}),
+        "a decimal as its text": ({"d": decimal.Decimal("1.50")}, {"d": "1.50"}),
+        "bytes that are text as text": ({"b": b"text"}, {"b": "text"}),
+        "other bytes as their number": ({"b": b"\xff\xfe"}, {"b": "<2 bytes>"}),
+        "no number as nothing": ({"n": math.nan}, {"n": None}),
+        "a number too large for JSON as its text": ({"n": 2**70, "x": None}, {"n": str(2**70), "x": None}),
+        "a text that cannot be written as far as it can": ({"t": "a\ud800b"}, {"t": "a?b"}),
+        "keys that are no texts as texts": ({1: "a", None: "b"}, {"1": "a", "null": "b"}),
+        "keys that JSON has not as texts": ({(1, 2): "a"}, {"[1, 2]": "a"}),
+        "an object of no value as its kind": ({"o": object()}, {"o": "<builtins.object>"}),
+    },
 )
 def test_arguments(value: dict[object, object], expected: object) -> None:
     assert plain(value, max_bytes=8192).value == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     "value",
-    [
-        pytest.param(circle(), id="a list that contains itself"),
-        pytest.param({"o": Opaque(), "n": 2**70}, id="an object whose repr raises"),
-        pytest.param([[]] * 300_000 + [2**70], id="far too many values"),
-        pytest.param({"\ud800": {"\ud801": 2**70}}, id="keys that cannot be written"),
-    ],
+    {
+        "a list that contains itself": circle(),
+        "an object whose repr raises": {"o": Opaque(), "n": 2**70},
+        "far too many values": [[]] * 300_000 + [2**70],
+        "keys that cannot be written": {"\ud800": {"\ud801": 2**70}},
+    },
 )
 def test_anything_can_be_reported(value: object) -> None:
     described = plain(value, max_bytes=8192)

@@ -6,26 +6,27 @@ from haltline.interventions.agent import Task
 from haltline.interventions.agent.redaction.pii import without_pii_text
 from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.schemas.events import Kind
+from tests.builders import cases
 from tests.interventions.agent.attempts import of
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("to ada.l+x@mail.example.org.", "to [redacted:email].", id="an email address"),
-        pytest.param("git@github.com:a/b", "[redacted:email]:a/b", id="what looks like one"),
-        pytest.param("ssn 123-45-6789", "ssn [redacted:us_ssn]", id="a social security number"),
-        pytest.param("000-45-6789 and 123-00-6789", "000-45-6789 and 123-00-6789", id="no number that is none"),
-        pytest.param("4111 1111 1111 1111", "[redacted:credit_card]", id="a card"),
-        pytest.param("378282246310005", "[redacted:credit_card]", id="a card of fifteen digits"),
-        pytest.param("4111 1111 1111 1112", "4111 1111 1111 1112", id="no card whose check digit is wrong"),
-        pytest.param("0000000000000000", "0000000000000000", id="no row of zeros"),
-        pytest.param("call (212) 555-0123 now", "call [redacted:phone_us] now", id="a phone number"),
-        pytest.param("+1 212-555-0123", "[redacted:phone_us]", id="one with the country"),
-        pytest.param("2026-11-22 and 1.2.3.4", "2026-11-22 and 1.2.3.4", id="no date and no address"),
-        pytest.param("live_" + "a1B2c3D4" * 4, "[redacted:api_key_like]", id="what looks like a key"),
-        pytest.param("/src/module_3.py", "/src/module_3.py", id="nothing in a path"),
-    ],
+@cases(
+    "text, expected",
+    {
+        "an email address": ("to ada.l+x@mail.example.org.", "to [redacted:email]."),
+        "what looks like one": ("git@github.com:a/b", "[redacted:email]:a/b"),
+        "a social security number": ("ssn 123-45-6789", "ssn [redacted:us_ssn]"),
+        "no number that is none": ("000-45-6789 and 123-00-6789", "000-45-6789 and 123-00-6789"),
+        "a card": ("4111 1111 1111 1111", "[redacted:credit_card]"),
+        "a card of fifteen digits": ("378282246310005", "[redacted:credit_card]"),
+        "no card whose check digit is wrong": ("4111 1111 1111 1112", "4111 1111 1111 1112"),
+        "no row of zeros": ("0000000000000000", "0000000000000000"),
+        "a phone number": ("call (212) 555-0123 now", "call [redacted:phone_us] now"),
+        "one with the country": ("+1 212-555-0123", "[redacted:phone_us]"),
+        "no date and no address": ("2026-11-22 and 1.2.3.4", "2026-11-22 and 1.2.3.4"),
+        "what looks like a key": ("live_" + "a1B2c3D4" * 4, "[redacted:api_key_like]"),
+        "nothing in a path": ("/src/module_3.py", "/src/module_3.py"),
+    },
 )
 def test_what_belongs_to_persons(text: str, expected: str) -> None:
     assert re.sub(r":[0-9a-f]{8}\]", "]", without_pii_text(text, b"key")) == expected

@@ -22,16 +22,16 @@ from tests.builders import cases, some
 S = 1000  # ms
 
 
-@pytest.mark.parametrize(
-    ("spent", "reported"),
-    [
-        pytest.param([0.7], [None], id="not before the threshold"),
-        pytest.param([0.8], [80.0], id="at the threshold"),
-        pytest.param([0.8, 0.05], [80.0, None], id="once"),
-        pytest.param([0.8, 0.15], [80.0, 95.0], id="again at the next one"),
-        pytest.param([0.99, 0.0], [95.0, None], id="only the highest of those that were passed at once"),
-        pytest.param([0.1] * 8, [None] * 7 + [80.0], id="eight times 0.1 of 1 is 80 percent"),
-    ],
+@cases(
+    "spent, reported",
+    {
+        "not before the threshold": ([0.7], [None]),
+        "at the threshold": ([0.8], [80.0]),
+        "once": ([0.8, 0.05], [80.0, None]),
+        "again at the next one": ([0.8, 0.15], [80.0, 95.0]),
+        "only the highest of those that were passed at once": ([0.99, 0.0], [95.0, None]),
+        "eight times 0.1 of 1 is 80 percent": ([0.1] * 8, [None] * 7 + [80.0]),
+    },
 )
 def test_a_budget_is_warned_of(spent: Sequence[float], reported: Sequence[float | None]) -> None:
     budget = Budget("session", 1.0, warn_at=(95.0, 80.0))
@@ -194,16 +194,16 @@ def test_required_arguments_and_all_that_is_wrong_are_reported_at_once() -> None
     assert constraints.against("pay", expected, {"to": "a", "amount": 1}) is None
 
 
-@pytest.mark.parametrize(
-    ("seen", "now_s", "code"),
-    [
-        pytest.param([], 0, "missing_evidence", id="nothing was looked up"),
-        pytest.param([("lookup_order", 0)], 10, None, id="it was"),
-        pytest.param([("lookup_order", 0)], 60, None, id="as long ago as is allowed"),
-        pytest.param([("lookup_order", 0)], 60.001, "stale_evidence", id="longer ago"),
-        pytest.param([("lookup_order", 0), ("lookup_order", 50)], 100, None, id="and again since"),
-        pytest.param([("lookup_user", 0)], 1, "missing_evidence", id="something else was looked up"),
-    ],
+@cases(
+    "seen, now_s, code",
+    {
+        "nothing was looked up": ([], 0, "missing_evidence"),
+        "it was": ([("lookup_order", 0)], 10, None),
+        "as long ago as is allowed": ([("lookup_order", 0)], 60, None),
+        "longer ago": ([("lookup_order", 0)], 60.001, "stale_evidence"),
+        "and again since": ([("lookup_order", 0), ("lookup_order", 50)], 100, None),
+        "something else was looked up": ([("lookup_user", 0)], 1, "missing_evidence"),
+    },
 )
 def test_evidence(seen: Sequence[tuple[str, float]], now_s: float, code: str | None) -> None:
     evidence = Evidence(["lookup_order"])
@@ -236,17 +236,17 @@ def test_what_failed_may_be_tried_again_and_what_is_kept_is_bounded() -> None:
 LIMITS = {"max_file_operations": 2.0, "max_tokens": 100.0, "max_memory_mb": 10.0, "batch_size": 4.0}
 
 
-@pytest.mark.parametrize(
-    ("used", "effect", "name"),
-    [
-        pytest.param([], Effect.WRITE, None, id="within"),
-        pytest.param([Effect.WRITE, Effect.MUTATE], Effect.WRITE, "max_file_operations", id="too many writes"),
-        pytest.param([Effect.WRITE, Effect.MUTATE], Effect.READ, None, id="looking is never held back"),
-        pytest.param([Effect.READ] * 5, Effect.WRITE, None, id="and does not count"),
-        pytest.param([Usage(input_tokens=101)], Effect.EXEC, "max_tokens", id="too many tokens"),
-        pytest.param([Usage(memory_bytes=11 * MIB)], Effect.EXEC, "max_memory_mb", id="too much memory"),
-        pytest.param([Usage(memory_bytes=11 * MIB), Usage(memory_bytes=MIB)], Effect.EXEC, None, id="less again"),
-    ],
+@cases(
+    "used, effect, name",
+    {
+        "within": ([], Effect.WRITE, None),
+        "too many writes": ([Effect.WRITE, Effect.MUTATE], Effect.WRITE, "max_file_operations"),
+        "looking is never held back": ([Effect.WRITE, Effect.MUTATE], Effect.READ, None),
+        "and does not count": ([Effect.READ] * 5, Effect.WRITE, None),
+        "too many tokens": ([Usage(input_tokens=101)], Effect.EXEC, "max_tokens"),
+        "too much memory": ([Usage(memory_bytes=11 * MIB)], Effect.EXEC, "max_memory_mb"),
+        "less again": ([Usage(memory_bytes=11 * MIB), Usage(memory_bytes=MIB)], Effect.EXEC, None),
+    },
 )
 def test_limits_of_a_throttling(used: Sequence[Effect | Usage], effect: Effect, name: str | None) -> None:
     throttled = Throttled(hold_s=300)
