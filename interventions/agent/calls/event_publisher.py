@@ -71,11 +71,11 @@ class EventPublisher:
     def call_event(self, kind: Kind, call: Call, fields: dict[str, Any]) -> "CallEvent":
         """Return a new event of a call. Its fields were created here, and are not validated again."""
         own, called = self._own_fields(kind, fields), call.describe(self._settings)
-        if not self._link.carries:
-            return CallEvent(own, (self._whole, called), b"")
-        written = orjson.dumps(own, default=_written)[1:-1]
-        written = b"{%b,%b,%b}" % (self._of_session_json, written, call.described_json(self._settings))
-        return CallEvent(own, (self._of_session, called), written)
+        written = b""
+        if self._link.carries:
+            written = orjson.dumps(own, default=_written)[1:-1]
+            written = b"{%b,%b,%b}" % (self._of_session_json, written, call.described_json(self._settings))
+        return CallEvent(own, (self._whole, called), written)
 
     def _own_fields(self, kind: Kind, fields: dict[str, Any]) -> dict[str, Any]:
         """Return the fields of an event that are neither its session's nor its call's."""
@@ -134,7 +134,7 @@ def now_ms() -> int:
 class CallEvent:
     """An event of a call in its written form; the event object is created on request.
 
-    Its fields are its own, and those of its session and its call. If it is never written, `_shared` has all its fields.
+    Its fields are its own, and those of its session, with the defaults of all others, and its call.
     """
 
     __slots__ = ("_own", "_shared", "_written")
@@ -158,8 +158,7 @@ class CallEvent:
     def event(self) -> ActionEvent:
         """A new event object on each access."""
         of_session, called = self._shared
-        fields = {**of_session, **called, **self._own}
-        return made(fields) if self._written else _of(fields)
+        return _of({**of_session, **called, **self._own})
 
     def to_json(self) -> bytes:
         """Return one line of JSON."""
