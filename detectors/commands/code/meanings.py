@@ -204,13 +204,13 @@ def _removes_path(call: CallSite, _: Program) -> list[Call] | None:
 
 def _requests(call: CallSite, _: Program) -> list[Call] | None:
     texts = call.texts
-    named = (*(call.items if call.last == "curl_setopt" else call.items[:1]), call.keywords.get("method", NONE))
-    how = {text.upper() for value in named for text in value.texts if len(text) < 8}
-    how |= {text.rpartition("\0")[2].upper() for text in texts if text.startswith("\0method\0")}
     places = [text for text in texts if text.startswith(("http://", "https://", "/", "$"))]
     places += [text.rpartition("\0")[2] for text in texts if text.startswith(("\0url\0", "\0path\0"))]
     if not places:
         return None
+    named = (*(call.items if call.last == "curl_setopt" else call.items[:1]), call.keywords.get("method", NONE))
+    how = {text.upper() for value in named for text in value.texts if len(text) < 8}
+    how |= {text.rpartition("\0")[2].upper() for text in texts if text.startswith("\0method\0")}
     if "DELETE" in how:
         return [Call("url", "http_delete", places[0])]
     method = call.last.upper() if call.last.upper() in _HTTP else next(iter(how & _HTTP), "")
