@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
@@ -104,6 +105,7 @@ def _watch_all(policy: Path | None, notify: str, given: dict[str, Any] | None) -
     from haltline.streams.importing.reading import shown
     from haltline.streams.kafka.log_reader import open_consumer
     from haltline.streams.scan.following import Following
+    from haltline.streams.stop_signals import stopped_by_signals
 
     show = _desktop() if notify == "desktop" else lambda *_: None
     if show is None:
@@ -122,13 +124,17 @@ def _watch_all(policy: Path | None, notify: str, given: dict[str, Any] | None) -
     count = following.start()
     what = f"{count} histor{'y' if count == 1 else 'ies'}, and new ones" if count else "no histories yet, but new ones"
     _say(f"{what}; Ctrl-C ends", 0)
-    with suppress(KeyboardInterrupt):
+    ended: SimpleQueue[None] = SimpleQueue()
+    with stopped_by_signals(lambda: ended.put(None), "watch"):
+        # An exception in the midst of a poll could come out as an error of the library that it interrupts.
         while True:
             for trip in following.poll():
                 title, text = map(shown, line_of(trip))
                 print(f"{time.strftime('%H:%M:%S')} {title}: {text}", flush=True)
                 show(title, text)
-            time.sleep(_EVERY_S)
+            with suppress(Empty):
+                ended.get(timeout=_EVERY_S)
+                break
     if publisher is not None:
         publisher.close()
 

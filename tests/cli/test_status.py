@@ -152,4 +152,4 @@ def test_what_goes_wrong_is_printed_shown_on_the_desktop_and_published(
         wait_until(lambda: notices.exists() and "claude-code -srv-shop" in notices.read_text(), "a notice is shown")
         wait_until(lambda: worker.of(Kind.PROPOSED), "what the agent does is published")
         watch.send_signal(signal.SIGINT)
-        assert watch.wait(30) == 0
+        assert watch.wait(30) == 0, watch.stderr.read()
