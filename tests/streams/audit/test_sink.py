@@ -260,13 +260,21 @@ def test_what_fails_is_reported_and_tried_again_and_settings_that_cannot_work_ar
 URI = "s3://audit/table"
 FLUSHES = 3
 Options = dict[str, str]
+SERVER = """
+import sys
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import run_simple
+run_simple("127.0.0.1", int(sys.argv[1]), DomainDispatcherApplication(create_backend_app), threaded=False)
+"""
 
 
 @pytest.fixture
 def store() -> Iterator[Options]:
     # As a process of its own: the table's library does not let other threads run while it waits for an answer.
+    # One request after another: moto looks for the object and then puts it, so in two threads both of two conditional
+    # requests can succeed, which no store allows.
     port, nowhere = free_port(), subprocess.DEVNULL
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    command = [sys.executable, "-c", SERVER, str(port)]
     server = subprocess.Popen(command, stdout=nowhere, stderr=nowhere)
     endpoint = f"http://127.0.0.1:{port}"
     wait_until(lambda: server.poll() is None and get(port, "/")[0] > 0, "the store answers", deadline_s=60)
