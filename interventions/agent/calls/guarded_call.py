@@ -79,12 +79,9 @@ class Action:
         self.began_ns = time.perf_counter_ns()
 
     def __enter__(self) -> Self:
-        steps = self._steps()
-        try:
+        with contextlib.closing(self._steps()) as steps:
             for future, timeout_s in steps:
                 wait(future, timeout_s)
-        finally:
-            steps.close()
         return self
 
     async def __aenter__(self) -> Self:
