@@ -41,7 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = _options().parse_args(arguments)
     states = recorded(args.files or default_files())
     with started("sessions") as (cluster, children, _):
-        measured = _measure(cluster, children, states, args.sessions, args.compression)
+        measured = _measure(
+            cluster, children, states, args.sessions, compression=args.compression, version=args.state_version
+        )
     print(orjson.dumps(measured | {"machine": machine()}, option=orjson.OPT_INDENT_2).decode())
     return 0
 
@@ -63,16 +65,19 @@ def _measure(
     children: Children,
     states: Sequence[SessionState],
     sessions: int,
+    *,
     compression: str,
+    version: int,
 ) -> dict[str, Any]:
     group, topics = "sessions", Topics("sessions.")
     changelog = f"{group}-sessions-changelog"
     cluster.make_topics(topics, changelog)
     empty_start_s, worker = _start(cluster, children, topics, group, "empty")
     processes.stop(worker)
-    sizes = fill(cluster, changelog, states, sessions, compression)
+    sizes = fill(cluster, changelog, states, sessions, compression=compression, version=version)
     port = free_port()
-    start_s, worker = _start(cluster, children, topics, group, "again", ["--metrics-port", str(port)])
+    options = ["--metrics-port", str(port), "--state-version", str(version)]
+    start_s, worker = _start(cluster, children, topics, group, "again", options)
     cpu_s, ready_rss = processes.cpu_s(worker.pid), processes.rss_bytes(worker.pid)
     touched = min(sessions, _EVENTS)
     before = _checkpoints(port)
@@ -86,6 +91,7 @@ def _measure(
     processes.stop(worker)
     return {
         "sessions": sessions,
+        "state_version": version,
         "state_bytes_median": round(median(sizes)),
         "changelog_bytes": cluster.log_bytes(changelog),  # on the broker's disk
         "compression": compression,  # of the producer that filled the changelog
@@ -111,7 +117,13 @@ def _start(  # noqa: PLR0917 - the parameters that all benchmarks share
 
 
 def fill(
-    cluster: Cluster, changelog: str, states: Sequence[SessionState], sessions: int, compression: str
+    cluster: Cluster,
+    changelog: str,
+    states: Sequence[SessionState],
+    sessions: int,
+    *,
+    compression: str = "none",
+    version: int = state_codec.VERSION,
 ) -> list[int]:
     """Write states under new names, like a worker; return their sizes in bytes."""
     headers = _headers(cluster, changelog)
@@ -120,7 +132,7 @@ def fill(
     shuffled = random.Random(1).sample(states, len(states))
     for number in range(sessions):
         state = replace(shuffled[number % len(states)], session_id=name_of(number))
-        value = state_codec.encode(state)
+        value = state_codec.encode(state, version)
         sizes.append(len(value))
         partition = partition_of(name_of(number), PARTITIONS)
         sender.send(name_of(number), value, partition=partition, headers=headers[partition])
@@ -185,6 +197,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument(
         "--compression", default="none", choices=("none", "lz4", "zstd"), help="compression of the changelog"
     )
+    parser.add_argument("--state-version", type=int, default=2, choices=(2, 3), help="format of states (%(default)s)")
     return parser
 
 

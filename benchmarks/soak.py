@@ -69,7 +69,7 @@ def _run(cluster: Cluster, children: Children, options: argparse.Namespace) -> d
     workers, empty_start_s = _start(cluster, children, topics, options.workers, "empty")
     if options.live:
         _stop(workers)
-        fill(cluster, _CHANGELOG, recorded(default_files()), options.live, "none")
+        fill(cluster, _CHANGELOG, recorded(default_files()), options.live)
     workers, start_s = _start(cluster, children, topics, options.workers, "first") if options.live else (workers, 0.0)
     group = Group(cluster.bootstrap, _NAME, [topics.actions])
     samples = list(_samples(cluster, workers, group, topics, options))

@@ -63,6 +63,7 @@ def run(
             metrics=SessionMetrics(metrics),
             policies=policies.take,
             changelog=settings.changelog,
+            state_version=settings.state_version,
         )
 
     try:

@@ -1,5 +1,6 @@
 """The results of `benchmarks.core` as data, JSON and tables."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -59,6 +60,7 @@ class DetectorCost:
 class States:
     """The final states of sessions, as written to the changelog."""
 
+    version: int
     sessions: int
     bytes_median: int
     bytes_max: int
@@ -80,7 +82,7 @@ class Measured:
     sessions: int
     rounds: int
     costs: dict[str, Cost] = field(default_factory=dict)
-    states: States | None = None
+    states: Sequence[States] = ()
     profile_events: int = 0
     by_rules: dict[str, Cost] = field(default_factory=dict)
     """The core's cost over the events of the profile, by the rules that run."""
@@ -97,7 +99,7 @@ class Measured:
             ],
             "profile": {"events": self.profile_events, "costs": [asdict(cost) for cost in self.by_rules.values()]},
             "detectors": [asdict(cost) for cost in self.detectors],
-            "states": asdict(self.states) if self.states else None,
+            "states": list(map(asdict, self.states)),
             "machine": machine(),
         }
 
@@ -116,11 +118,10 @@ def show(measured: Measured, console: Console) -> None:
     if measured.by_rules:
         console.print(_rules(measured))
         console.print(_profile(measured))
-    if measured.states is not None:
-        s = measured.states
+    for s in measured.states:
         console.print(
-            f"State of a session: {s.bytes_median:,} bytes in the median, {s.bytes_max:,} at most ({s.largest}); "
-            f"{s.encode_us:.1f} us to encode, {s.decode_us:.1f} us to decode",
+            f"State of a session, version {s.version}: {s.bytes_median:,} bytes in the median, {s.bytes_max:,} at most "
+            f"({s.largest}); {s.encode_us:.1f} us to encode, {s.decode_us:.1f} us to decode",
             highlight=False,
         )
         parts = sorted(s.parts_median.items(), key=lambda part: -part[1])[:5]

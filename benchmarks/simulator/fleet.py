@@ -47,9 +47,12 @@ _BURST_ENDS_SHARE: Final = 0.25
 
 
 def start_worker(
-    world: World, broker: Broker, name: str, *, instance_id: str | None, standbys: int, follows: bool
+    world: World, broker: Broker, name: str, *, instance_id: str | None, standbys: int, follows: bool, version: int
 ) -> Process:
-    """Start a worker. `follows`: it asks which topics are in use, as after they were grown."""
+    """Start a worker that writes states of this version.
+
+    `follows`: it asks which topics are in use, as after they were grown.
+    """
     process = Process(world, name)
     system = system_of(process, broker)
     loop = SimLoop(process)
@@ -66,7 +69,11 @@ def start_worker(
         sets = present(ADDRESS, topics, client={}, system=system) if topics.older else [topics]
         older = tuple(one.control for one in sets[:-1])
         settings = replace(
-            settings_of(topics), instance_id=instance_id, standby_replicas=standbys, older_controls=older
+            settings_of(topics),
+            instance_id=instance_id,
+            standby_replicas=standbys,
+            older_controls=older,
+            state_version=version,
         )
         end = cast("Callable[[BaseException], NoReturn]", process.end)
         bridges = [Bridge(settings, *pair, NoMetrics(), on_failure=end, system=system) for pair in pairwise(sets)]
@@ -81,6 +88,7 @@ def start_worker(
                 metrics=SessionMetrics(NoMetrics()),
                 now_ms=system.time_ms,
                 changelog=settings.changelog,
+                state_version=settings.state_version,
             )
 
         for bridge in bridges:

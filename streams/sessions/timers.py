@@ -2,19 +2,8 @@
 
 import heapq
 from collections.abc import Collection, Iterator, Mapping
-from typing import Final
 
-_MARK: Final = b'{"due_ms":'
-_MAX_DIGITS: Final = 20
-_NEVER: Final = b'{"due_ms":0,'
-
-
-def due_of(encoded: bytes) -> int:
-    """Return when an encoded state is due, without decoding it; 0: never, also for old formats and invalid bytes."""
-    if encoded.startswith(_NEVER) or not encoded.startswith(_MARK):
-        return 0
-    digits, comma, _ = encoded[len(_MARK) : len(_MARK) + _MAX_DIGITS].partition(b",")
-    return int(digits) if comma and digits.isdigit() else 0
+from haltline.streams.sessions.state_codec import due_of
 
 
 class TimerQueue:

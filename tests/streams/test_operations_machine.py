@@ -29,7 +29,7 @@ from haltline.schemas.policy import ApprovalRules, Operations, Policy, Probation
 from haltline.streams.engine.core import Core, Position, SessionState
 from haltline.streams.engine.core import Effects as Followed
 from haltline.streams.sessions import state_codec
-from haltline.streams.sessions.timers import due_of
+from haltline.streams.sessions.state_codec import due_of
 from tests.builders import T0_MS, event
 
 PAUSES = dict.fromkeys(Severity, Level.PAUSE)

@@ -1,5 +1,6 @@
 """The worker's main path without a broker: records in, records out, and the states in between."""
 
+from itertools import product
 from pathlib import Path
 
 import orjson
@@ -21,8 +22,8 @@ from haltline.streams.runtime.changelog import PartitionState
 from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.processor import SessionProcessor
 from haltline.streams.sessions.state_cache import SCOPE_KEY
-from haltline.streams.sessions.state_codec import CorruptState, UnreadableState
-from haltline.streams.sessions.timers import TimerQueue, due_of
+from haltline.streams.sessions.state_codec import CorruptState, UnreadableState, due_of
+from haltline.streams.sessions.timers import TimerQueue
 from tests.builders import T0_MS, cases
 from tests.streams.sessions.bench import (
     DAY_S,
@@ -136,17 +137,26 @@ def test_one_record_from_the_future_makes_no_session_idle_nor_a_command_ahead_of
     assert bench.table.keys() == {SESSION.encode(), OTHERS[0].encode()}
 
 
-def read_from(key: bytes, data: bytes, partition: int = HOME) -> Bench:
+def read_from(key: bytes, data: bytes, partition: int = HOME, *, state_version: int = 2) -> Bench:
     """A pipeline whose changelog has these bytes under this key."""
     slices = [PartitionState(number) for number in range(PARTITIONS)]
     slices[partition].put(key, data, T0_MS)
-    bench = Bench(slices=slices)
+    bench = Bench(slices=slices, state_version=state_version)
     bench.pipeline.recovered(partition, slices[partition].values)
     return bench
 
 
+AGENT_HOME = partition_of("cleaner", PARTITIONS)
 GOOD = killed_bench().checkpoint()[SESSION.encode()] or b""
-UNREADABLE = {"nothing": b"", "cut": GOOD[:-7], "not text": b"\x00\xff" + GOOD}
+GOOD_3 = state_codec.encode(state_codec.decode(GOOD), 3)
+UNREADABLE = {
+    "nothing": b"",
+    "cut": GOOD[:-7],
+    "not text": b"\x00\xff" + GOOD,
+    "version 3, cut": GOOD_3[:-7],
+    "version 3, cut in its head": GOOD_3[:9],
+    "version 3, with another byte": GOOD_3[:40] + b"\xff" + GOOD_3[41:],
+}
 
 
 @cases(
@@ -179,9 +189,8 @@ def test_a_state_that_cannot_be_read_begins_anew_and_its_bytes_are_kept(
 @cases("data", UNREADABLE)
 def test_what_cannot_be_read_of_an_agent_begins_anew_too(data: bytes) -> None:
     key = SCOPE_KEY + b"agent:cleaner"
-    home = partition_of("cleaner", PARTITIONS)
-    bench = read_from(key, data, home)
-    bench.put(TOPICS.commands, operator(CommandKind.KILL, ScopeKind.AGENT, "cleaner"), partition=home)
+    bench = read_from(key, data, AGENT_HOME)
+    bench.put(TOPICS.commands, operator(CommandKind.KILL, ScopeKind.AGENT, "cleaner"), partition=AGENT_HOME)
     assert len(bench.sent.of(TOPICS.control)) == 1
     assert bench.sent.of(TOPICS.dead_letter) == [data]
     assert state_codec.decode_scope(bench.checkpoint()[key] or b"").id == "cleaner"
@@ -199,17 +208,38 @@ def test_what_cannot_be_read_and_is_without_further_records_is_dropped_when_it_i
 
 
 def test_a_state_forgets_offsets_and_nothing_else_and_one_of_a_later_release_ends_the_process() -> None:
-    bench = read_from(SESSION.encode(), GOOD.replace(b'"v":2', b'"v":3'))
-    with pytest.raises(CorruptState, match="expected 2 or less, got 3"):
-        bench.put(TOPICS.actions, delete(0))
+    for later in (GOOD.replace(b'"v":2', b'"v":4'), GOOD_3.replace(b"hs\x03", b"hs\x04")):
+        bench = read_from(SESSION.encode(), later)
+        with pytest.raises(CorruptState, match="expected 3 or less, got 4"):
+            bench.put(TOPICS.actions, delete(0))
     bench = Bench()
     key, before = SESSION.encode(), state_codec.shown(state_codec.decode(GOOD))
     assert before["offsets"] == {TOPICS.actions: 2}
     assert bench.pipeline.forget(key, GOOD, {TOPICS.actions: 3, TOPICS.commands: 0}) == GOOD
     assert bench.pipeline.forget(key, b"damage", {TOPICS.actions: 0}) == b"damage", "is told when it is needed"
-    for end in (0, 2):
-        after = state_codec.shown(state_codec.decode(bench.pipeline.forget(key, GOOD, {TOPICS.actions: end})))
-        assert after == before | {"offsets": {}}, "a kill and what was counted stay"
+    for end, state in product((0, 2), (GOOD, GOOD_3)):
+        after = bench.pipeline.forget(key, state, {TOPICS.actions: end})
+        assert state_codec.version_of(after) == state_codec.version_of(state)
+        assert state_codec.shown(state_codec.decode(after)) == before | {"offsets": {}}, "a kill and counts stay"
+
+
+def test_states_of_both_versions_say_the_same_and_a_worker_writes_the_one_that_it_is_told() -> None:
+    for state in (state_codec.decode(GOOD), ScopeState("agent", "a1")):
+        decode = state_codec.decode if isinstance(state, SessionState) else state_codec.decode_scope
+        second, third = (state_codec.encode(state, version) for version in (2, 3))
+        assert state_codec.shown(decode(second)) == state_codec.shown(decode(third)) == state_codec.shown(state)
+        assert (state_codec.version_of(second), state_codec.version_of(third)) == (2, 3)
+        assert len(third) < 0.8 * len(second)
+    for due_ms in (0, 7, T0_MS):
+        assert [due_of(state_codec.encode(SessionState("s1", due_ms=due_ms), v)) for v in (2, 3)] == [due_ms, due_ms]
+    bench = read_from(SESSION.encode(), GOOD, state_version=3)
+    for number in range(4):
+        bench.put(TOPICS.actions, delete(number))  # the state has the first three
+    bench.put(TOPICS.commands, operator(CommandKind.KILL, ScopeKind.AGENT, "cleaner"), partition=AGENT_HOME)
+    written = bench.checkpoint()
+    assert len(written) == 2
+    assert {state_codec.version_of(state or b"") for state in written.values()} == {3}
+    assert state_codec.decode(written[SESSION.encode()] or b"").events == state_codec.decode(GOOD).events + 1
 
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -245,17 +275,17 @@ def _kept(written: object, read: object) -> object:
 def test_releases_see_each_other_s_versions_and_keep_what_they_do_not_know() -> None:
     for state in (SessionState("s1", due_ms=7), ScopeState("agent", "a1")):
         # An older release reads JSON, and ends where `v` is a number that it does not know.
-        assert orjson.loads(state_codec.encode(state))["v"] == state_codec.VERSION == 2
-    files = GOLDEN / "state_v1.json", FULL, GOLDEN / "state_v2_without_defaults.json"
-    first, second, third = (state_codec.decode(file.read_bytes()) for file in files)
-    for written in (first, second, third):
+        assert orjson.loads(state_codec.encode(state))["v"] == state_codec.VERSION == 2, "the default"
+    files = GOLDEN / "state_v1.json", FULL, GOLDEN / "state_v2_without_defaults.json", GOLDEN / "state_v3.bin"
+    read = [state_codec.decode(file.read_bytes()) for file in files]
+    for written in read:
         assert written.detectors.pop("context_thrash")  # a rule that is gone: kept as it was written
         assert all(opened(written.detectors, name) is not None for name in written.detectors)
-    assert first == second == third
+    assert all(state == read[0] for state in read)
     later = SessionState("s1", detectors={"of_tomorrow": {"count": 3}})
     assert state_codec.shown(state_codec.decode(state_codec.encode(later))) == state_codec.shown(later)
-    with pytest.raises(CorruptState, match="state version: expected 2 or less, got 3") as raised:
-        state_codec.decode(b'{"v": 3, "session_id": "s1"}')
+    with pytest.raises(CorruptState, match="state version: expected 3 or less, got 4") as raised:
+        state_codec.decode(b'{"v": 4, "session_id": "s1"}')
     assert not isinstance(raised.value, UnreadableState), "it is not taken for damage"
 
 
