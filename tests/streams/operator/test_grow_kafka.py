@@ -55,11 +55,11 @@ class Site:
         options: dict[str, Any] = {"mode": mode, "fetch_wait_ms": 100 + self._connections, "agent_id": session}
         return guard_of(self.bootstrap, session, topic_prefix=self.topics.prefix, **options)
 
-    def worker(self, stack: ExitStack, name: str) -> Child:
+    def worker(self, stack: ExitStack, name: str, *options: str) -> Child:
         children = stack.enter_context(Children(self.folder / name))
         worker = start_worker(
             children, self.bootstrap, "--prefix", self.topics.prefix, "--checkpoint-interval", "0.2",
-            "--session-timeout", "6", embedded=False,
+            "--session-timeout", "6", *options, embedded=False,
         )  # fmt: skip
         wait_until_ready(children, worker)
         return worker
@@ -82,12 +82,16 @@ class Site:
 
     def states(self) -> dict[str, int]:
         """The number of events in the last state of each session."""
+        return {session: state_codec.decode(value).events for session, value in self.written().items()}
+
+    def written(self) -> dict[str, bytes]:
+        """The last state of each session."""
         last: dict[str, bytes] = {}
         for record in self.records(changelog_of(self.grown)):
             key = record.key() or b""
             if record.value() is not None and not key.startswith((SCOPE_KEY, b"\xfe")):
                 last[key.decode()] = record.value() or b""
-        return {session: state_codec.decode(value).events for session, value in last.items()}
+        return last
 
     def records(self, *topics: str) -> list[Any]:
         with LogReader(self.bootstrap, topics) as reader:
@@ -139,7 +143,7 @@ def test_topics_grow_under_agents_and_nothing_is_lost_or_counted_twice(site: Sit
             assert deletes(old, 1) == [KILLED], "its third"
             assert attempts(dead, 1, "get_asset") == [KILLED]
             os.kill(worker.pid, signal.SIGKILL)
-            site.worker(stack, "again")
+            site.worker(stack, "again", "--state-version", "3")
             with site.guard("moving") as moved:
                 assert deletes(moved, 1) == [KILLED], "deleted once before, once through the bridge, once here"
             with site.guard("new") as new:
@@ -156,6 +160,8 @@ def test_topics_grow_under_agents_and_nothing_is_lost_or_counted_twice(site: Sit
         keys = [{record.key() for record in site.records(one.actions)} for one in (site.topics, site.grown)]
         assert (b"new" in keys[0], b"new" in keys[1]) == (False, True), "a new guard uses the new topics"
         wait_until(lambda: site.states() == dict(published), "every event counts once", deadline_s=60)
+        versions = {session: state_codec.version_of(state) for session, state in site.written().items()}
+        assert (versions["moving"], versions["new"]) == (3, 3), "the last worker went on from states of version 2"
         _audit_has_each_once(site, published)
         _read_model_has_each_once(site, published)
 
