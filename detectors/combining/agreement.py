@@ -11,7 +11,7 @@ Misses: a lack of progress that only one rule finds.
 
 from typing import Annotated, ClassVar, Final
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation
@@ -20,6 +20,7 @@ from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.stored import Stored
 
 PARTS: Final = frozenset(
     {
@@ -42,7 +43,7 @@ _POINTS: Final = {Severity.LOW: 0, Severity.MEDIUM: 1, Severity.HIGH: 2, Severit
 _SCORE, _SEVERITY = 4, 5
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """The last finding of each rule."""
 
     last: dict[str, Entry] = field(default_factory=dict)

@@ -24,7 +24,7 @@ import re
 from math import exp, log, log2, sqrt
 from typing import Annotated, ClassVar, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -35,6 +35,7 @@ from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Reading
 from haltline.schemas.record import Values
+from haltline.schemas.stored import Stored
 
 _RATE, _MIX, _CAPABILITY = "action_rate_drift", "tool_mix_drift", "capability_drift"
 _INDEX, _USUAL = 1, 4
@@ -76,7 +77,7 @@ _STEPS = _Measure(_RATE, min_spread=0.7, most=3.0, memories=2)
 _TOOLS = _Measure(_MIX, min_spread=1.0, most=6.0, memories=1)
 
 
-class Baseline(Struct, omit_defaults=True):
+class Baseline(Stored):
     """Exponentially weighted mean and variance of a measured value."""
 
     count: int = 0
@@ -92,7 +93,7 @@ class Baseline(Struct, omit_defaults=True):
         self.variance = (1 - weight) * (self.variance + weight * by * by)
 
 
-class Deviation(Struct, omit_defaults=True):
+class Deviation(Stored):
     """A current deviation of the session from its baseline."""
 
     sum: float
@@ -102,7 +103,7 @@ class Deviation(Struct, omit_defaults=True):
     told: bool = False
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """The baselines, and the current deviations from them."""
 
     step_ms: int | None = None

@@ -19,7 +19,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import Annotated, ClassVar
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -30,6 +30,7 @@ from haltline.detectors.framework.window import EVENT_ID, Entry, entry, evidence
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Reading
+from haltline.schemas.stored import Stored
 
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _SHELL, _READ = Reading.SHELL, Effect.READ
@@ -49,7 +50,7 @@ _FILE = re.compile(
 )
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """The last lookups without a change between them."""
 
     looks: list[Entry] = field(default_factory=list)

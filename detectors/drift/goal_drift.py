@@ -19,7 +19,7 @@ from functools import lru_cache
 from operator import mul
 from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -28,6 +28,7 @@ from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, entry, evidence
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.stored import Stored
 
 # A module constant, as it is read at every event: looking up an enum member is ten times as slow.
 _SESSION_STARTED = Kind.SESSION_STARTED
@@ -50,7 +51,7 @@ _COMMON = frozenset((
 ))  # fmt: skip
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """The goal's words, and the alignment of the last actions."""
 
     goals: list[list[str]] = field(default_factory=list)

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from msgspec import Struct, field
+from msgspec import field
 
 from haltline.schemas.events import Effect
+from haltline.schemas.stored import Stored
 
 
 class Phase(StrEnum):
@@ -21,7 +22,7 @@ class Phase(StrEnum):
     """Not about a call, or a duplicate."""
 
 
-class Call(Struct, omit_defaults=True):
+class Call(Stored):
     """An attempt that is stored until its result arrives. Plain JSON values: part of the session's state."""
 
     key: str
@@ -50,7 +51,7 @@ class Call(Struct, omit_defaults=True):
     """`[new target, old target]` of the things that it renames."""
 
 
-class Known(Struct, omit_defaults=True):
+class Known(Stored):
     """History of a call that was made before. Plain JSON values: part of the session's state."""
 
     results: list[str]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from enum import StrEnum
 
-from msgspec import Raw, Struct, field, msgpack
+from msgspec import Raw, field, msgpack
 
 from haltline.detectors.features.call import Again, Known
 from haltline.detectors.features.call_changes import CHANGING
@@ -18,6 +18,7 @@ from haltline.detectors.features.error_normalization import Normalization, faili
 from haltline.detectors.features.fingerprint import clean_result, clean_waiting, digest
 from haltline.detectors.features.observation_protocol import Observed
 from haltline.schemas.events import Effect
+from haltline.schemas.stored import Stored
 
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _WRITE, _MUTATE, _NETWORK, _READ = Effect.WRITE, Effect.MUTATE, Effect.NETWORK, Effect.READ
@@ -91,7 +92,7 @@ _entry = msgpack.Decoder(tuple[str, int, int, int, str, int, str]).decode
 _NONE = Raw(_pack({}))
 
 
-class CallHistory(Struct, omit_defaults=True):
+class CallHistory(Stored):
     """The calls of one session. Plain JSON values: part of its state."""
 
     once: Raw = _NONE

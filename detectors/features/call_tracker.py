@@ -3,7 +3,7 @@
 import re
 from zlib import crc32
 
-from msgspec import Struct, field
+from msgspec import field
 
 from haltline.detectors.commands.model import as_row
 from haltline.detectors.features import call_changes, tool_classifier
@@ -16,6 +16,7 @@ from haltline.detectors.features.observation_protocol import Observed
 from haltline.detectors.features.ownership import UNDO, Ownership
 from haltline.detectors.features.steps import Step
 from haltline.schemas.events import ActionEvent, Effect, Kind, Task
+from haltline.schemas.stored import Stored
 
 UNKNOWN = "unknown"
 _READ_CHARS = 2048
@@ -37,7 +38,7 @@ _PROPOSED, _COMPLETED, _MODEL_TURN = Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_T
 _SESSION_STARTED = Kind.SESSION_STARTED
 
 
-class CallTracker(Struct, omit_defaults=True):
+class CallTracker(Stored):
     """The calls of a session, joined by call id, or by order for producers without ids."""
 
     actions: int = 0

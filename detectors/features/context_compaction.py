@@ -4,9 +4,8 @@ A turn that reads far fewer tokens than the one before, which read many, has a c
 of what the session had found. A small call in between, after which the context is as large as before, does not count.
 """
 
-from msgspec import Struct
-
 from haltline.schemas.events import Usage
+from haltline.schemas.stored import Stored
 
 MIN_TOKENS = 20_000
 FALLS_TO = 0.6
@@ -15,7 +14,7 @@ AFTERWARDS = 20
 """Actions within which earlier ones may be repeated after the context was condensed."""
 
 
-class ContextCompaction(Struct, omit_defaults=True):
+class ContextCompaction(Stored):
     """The tokens that the model read. Plain JSON values: part of the session's state."""
 
     tokens: int = 0

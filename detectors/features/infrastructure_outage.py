@@ -6,7 +6,7 @@ After an error of an overloaded, rate-limited or unreachable service, a session 
 
 import re
 
-from msgspec import Struct
+from haltline.schemas.stored import Stored
 
 _INFRASTRUCTURE = re.compile(
     r"\b(?:https?|status|code|error)\b[\w \"':=/.()-]{0,20}\b(?:429|502|503|504|529)\b"
@@ -36,7 +36,7 @@ def is_infrastructure(text: str) -> bool:
     return _INFRASTRUCTURE.search(text) is not None
 
 
-class InfrastructureOutage(Struct, omit_defaults=True):
+class InfrastructureOutage(Stored):
     """The last error of the infrastructure. Plain JSON values: part of the session's state."""
 
     ended_ms: int = 0

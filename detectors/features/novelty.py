@@ -19,13 +19,14 @@ from math import log2
 from typing import NamedTuple
 from zlib import crc32
 
-from msgspec import Struct, field
+from msgspec import field
 
 from haltline.detectors.commands.model import holds_one
 from haltline.detectors.features.lazy import lazy
 from haltline.detectors.features.observation_protocol import Observed
 from haltline.detectors.features.whole_results import WholeResults, writes_or_acts_outside
 from haltline.schemas.record import canonical_json
+from haltline.schemas.stored import Stored
 
 WINDOW = 30
 """Number of stored steps."""
@@ -107,7 +108,7 @@ VALUES = (
 """The measured numbers, in the order in which `Novelty.take` returns them."""
 
 
-class Novelty(Struct, dict=True, omit_defaults=True):
+class Novelty(Stored, dict=True):
     """The latest steps of one session. Plain JSON values: part of its state, a few kilobytes."""
 
     steps: int = 0

@@ -20,10 +20,11 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
-from msgspec import Struct, field
+from msgspec import field
 
 from haltline.detectors.commands.model import BLANK, OPENED, ActEffect, Badness, Destruction
 from haltline.detectors.commands.names import is_production
+from haltline.schemas.stored import Stored
 
 _MAX_THERE = 128
 MAX_TARGETS = 256
@@ -45,7 +46,7 @@ _TELLING_CHARS = 3
 _V = TypeVar("_V")
 
 
-class Ownership(Struct, omit_defaults=True):
+class Ownership(Stored):
     """The ownership of one session's targets. Plain JSON values: part of its state."""
 
     own: dict[str, bool] = field(default_factory=dict)

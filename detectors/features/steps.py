@@ -13,9 +13,10 @@ model turn ends a step.
 Misses: calls of one turn that are further apart; recordings in whole seconds whose turns take less than one.
 """
 
-from msgspec import Struct, field
+from msgspec import field
 
 from haltline.detectors.features.observation_protocol import Observed
+from haltline.schemas.stored import Stored
 
 TOGETHER_MS = 1_500
 MAX_CALLS = 8
@@ -24,7 +25,7 @@ _REACTION_MS = 300
 _SECOND_MS = 1_000
 
 
-class Step(Struct, omit_defaults=True):
+class Step(Stored):
     """The step of the last attempt. Plain JSON values: part of the session's state."""
 
     first: int = 0

@@ -12,12 +12,11 @@ agent's side has restarted, nothing counts until it has seen `UNSURE` results ag
 
 import re
 
-from msgspec import Struct
-
 from haltline.detectors.commands.model import holds_one
 from haltline.detectors.features.observation_protocol import Observed
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Reading
+from haltline.schemas.stored import Stored
 
 _NETWORK = Effect.NETWORK
 FRESH = 10
@@ -88,7 +87,7 @@ def _replaces(act: Observed) -> bool:
     return any(name.lower().startswith("old") for name in act.event.args or ())
 
 
-class WholeResults(Struct, omit_defaults=True):
+class WholeResults(Stored):
     """The count of one session. Plain JSON values: part of its state."""
 
     balance: int = 0

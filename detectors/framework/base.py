@@ -7,7 +7,6 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, dataclass_transform, get_args
 
-import msgspec
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from haltline.detectors.framework.severity_counts import severity_of, thresholds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
 from haltline.schemas.record import Values
+from haltline.schemas.stored import Stored
 
 State = TypeVar("State")
 _T = TypeVar("_T")
@@ -192,13 +192,13 @@ class Graded(Detector[State]):
         return self.medium, self.high, self.critical
 
 
-class Nearness(msgspec.Struct, omit_defaults=True):
+class Nearness(Stored):
     """How close the session is to a finding, from 0 to 1 (found)."""
 
     nearness: float = 0.0
 
 
-class Attempts(msgspec.Struct, omit_defaults=True):
+class Attempts(Stored):
     """The number of attempts."""
 
     attempts: int = 0

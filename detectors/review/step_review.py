@@ -15,7 +15,7 @@ import re
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features import task_scope
@@ -40,6 +40,7 @@ from haltline.detectors.review.scoring import (
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.record import Values
+from haltline.schemas.stored import Stored
 
 # A module constant, as it is read at every event: looking up an enum member is ten times as slow.
 _SESSION_STARTED = Kind.SESSION_STARTED
@@ -62,7 +63,7 @@ _Risk = Annotated[float, Field(gt=0, le=1), Stricter.LOWER]
 _V = TypeVar("_V")
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """The scope, the goal, and recent actions."""
 
     expected: list[str] = field(default_factory=list)

@@ -12,7 +12,7 @@ Misses: refusals that the agent's side does not publish, when there are more tha
 
 from typing import Annotated, ClassVar, Final
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -21,6 +21,7 @@ from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence, seconds, within
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding
+from haltline.schemas.stored import Stored
 
 _KEY: Final = 4
 """Position of the refused call in an entry."""
@@ -31,7 +32,7 @@ _INTERRUPTED = "interrupted"
 _Count = Annotated[int, Field(ge=2, le=1000), Stricter.LOWER]
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """The last refusals."""
 
     refused: list[Entry] = field(default_factory=list)

@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Annotated, ClassVar, Literal
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.commands.model import Destruction
@@ -26,6 +26,7 @@ from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.stored import Stored
 
 Effect = Literal["destroys", "overwrites", "exposes", "spends", "sends", "hands_over"]
 """The values of `ActEffect`, as written in policies."""
@@ -40,7 +41,7 @@ _MAX_DONE = 256
 """Targets stored as approved; the oldest are dropped first, and need another approval."""
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """Acts that needed an approval, and which of them were executed, as digests of effect and target."""
 
     waiting: dict[str, list[str]] = field(default_factory=dict)

@@ -11,7 +11,7 @@ Misses: usage that is not reported (findings on tokens and cost_usd give the num
 
 from typing import Annotated, ClassVar, Literal, get_args
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -20,6 +20,7 @@ from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.usage_totals import budget_finding, spent_of
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding
+from haltline.schemas.stored import Stored
 
 # A module constant, as it is read at every event: looking up an enum member is ten times as slow.
 _SESSION_STARTED = Kind.SESSION_STARTED
@@ -31,7 +32,7 @@ _LEAST = 1e-6
 """A declared limit below this is ignored: nothing could be done within it."""
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """The usage so far, and the limits that the session declared."""
 
     used: dict[Resource, float] = field(default_factory=dict)

@@ -14,7 +14,7 @@ Misses: one thing under two names that only its system can resolve; calls withou
 
 from typing import Annotated, ClassVar
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.commands.model import LOSSES, ActEffect, Destruction
@@ -25,6 +25,7 @@ from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import EVENT_ID, INDEX, Entry, deed, evidence, seconds, within
 from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.stored import Stored
 
 _MAX_TARGETS = 128
 _MAX_ENTRIES = 16
@@ -36,7 +37,7 @@ _ROWS = " rows "
 """Separator between a table and the condition on its rows."""
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """The executed attempts, by target."""
 
     attempts: dict[str, list[Entry]] = field(default_factory=dict)

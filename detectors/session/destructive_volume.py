@@ -16,7 +16,7 @@ Misses: destruction that neither the tool's name, nor the policy, nor the comman
 
 from typing import Annotated, ClassVar
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction
@@ -27,13 +27,14 @@ from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import EVENT_ID, INDEX, Entry, deed, evidence, seconds, within
 from haltline.schemas.control import Batch
 from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.stored import Stored
 
 _ONE_BY_ONE = frozenset((ActEffect.SENDS, ActEffect.HANDS_OVER, ActEffect.SPENDS))
 _MAX_ENTRIES = 128
 """Entries stored, unless a setting needs more."""
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """Recent destructive acts, and the count of the current declared batch."""
 
     entries: list[Entry] = field(default_factory=list)

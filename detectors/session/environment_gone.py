@@ -16,7 +16,7 @@ import re
 from functools import lru_cache
 from typing import Annotated, ClassVar
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -26,6 +26,7 @@ from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, entry, evidence, is_near, seconds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.stored import Stored
 
 _WHAT, _WEIGHT, _TOOL, _SUBJECT = range(4, 8)
 """Positions in an entry: what is gone, its weight, the tool, and the subject of the call."""
@@ -78,7 +79,7 @@ _CUES = (
 """Every match contains one of these; checking them first takes a tenth of the time."""
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """Failures since the last success."""
 
     rows: list[Entry] = field(default_factory=list)

@@ -20,7 +20,7 @@ Misses: errors that are worded differently each time; loops in which every call 
 from collections import Counter
 from typing import Annotated, ClassVar
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.error_normalization import Normalization, failing
@@ -31,6 +31,7 @@ from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, TIME_MS, Entry, entry, evidence, is_near, seconds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding
+from haltline.schemas.stored import Stored
 
 _KEY, _SUBJECT, _QUARTERS, _QUARTERS_OF_ANY, _FAILING = range(4, 9)
 """Positions in an entry: the normalised error, the subject of the call, the weight of the repetition, its weight after
@@ -46,7 +47,7 @@ _MAX_UNREAD = 16
 _Count = Annotated[int, Field(ge=2, le=1000), Stricter.LOWER]
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """The last errors, and what happened between them."""
 
     errors: list[Entry] = field(default_factory=list)

@@ -14,7 +14,7 @@ Misses: the same thing by another name; shell commands that change but do not de
 import re
 from typing import Annotated, ClassVar
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -24,6 +24,7 @@ from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, TIME_MS, Entry, entry, evidence
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.stored import Stored
 
 # A module constant, as it is read at every event: looking up an enum member is ten times as slow.
 _MUTATE = Effect.MUTATE
@@ -46,7 +47,7 @@ _DENIED = re.compile(
 _MORE_RIGHTS = re.compile(r"\b(?:sudo|doas|su)\s|--force\b|--privileged\b|--no-verify\b|--no-preserve-root\b")
 
 
-class Refused(Struct, omit_defaults=True):
+class Refused(Stored):
     """A target whose destruction or change was refused."""
 
     ways: list[str]
@@ -56,7 +57,7 @@ class Refused(Struct, omit_defaults=True):
     is_loss: bool = False
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """The refused targets, the oldest first."""
 
     refused: dict[str, Refused] = field(default_factory=dict)

@@ -22,7 +22,7 @@ import re
 from functools import lru_cache
 from typing import Annotated, ClassVar
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.commands.model import holds_one
@@ -36,6 +36,7 @@ from haltline.detectors.framework.window import INDEX, Entry, entry, evidence, s
 from haltline.schemas.events import Effect, Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Reading
+from haltline.schemas.stored import Stored
 
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _SHELL, _READ = Reading.SHELL, Effect.READ
@@ -110,7 +111,7 @@ _NEAR_SIZE = 0.03
 _TALK = frozenset(("think", "say", "note", "plan", "reflect", "thought"))
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """The last lookups in a row without results, and the last guesses."""
 
     count: int = 0

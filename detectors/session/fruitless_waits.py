@@ -12,7 +12,7 @@ Misses: calls without an id and without a reported duration; results that are wo
 import re
 from typing import Annotated, ClassVar
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.error_normalization import is_timeout
@@ -24,6 +24,7 @@ from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence, seconds
 from haltline.schemas.events import Effect, Outcome
 from haltline.schemas.findings import Finding
+from haltline.schemas.stored import Stored
 
 _SUBJECT, _ANSWER, _TOOK_S = range(4, 7)
 """Positions in an entry: the tool and program, the answer, and the duration in seconds."""
@@ -52,7 +53,7 @@ _SAYS_NOTHING = re.compile(
 _ASKS = re.compile(r"ask|confirm|approv|human|user|input", re.IGNORECASE)
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """Recent slow calls."""
 
     rows: list[Entry] = field(default_factory=list)

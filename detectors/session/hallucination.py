@@ -18,7 +18,7 @@ Misses: references inside text and code; errors of a missing name (`ImportError`
 import re
 from typing import Annotated, ClassVar
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.commands.paths import canonical
@@ -29,6 +29,7 @@ from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence
 from haltline.schemas.events import Effect, Kind
 from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.stored import Stored
 
 _MAX_CHARS = 1024
 """Characters that are read of an error."""
@@ -65,7 +66,7 @@ _FOLDER = re.compile(r"\s*cd\s+([^\s;&|]+)")
 _NOTHING = ("", "", False)
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """Recent wrong references, and what was reported missing."""
 
     wrong: list[Entry] = field(default_factory=list)

@@ -16,7 +16,7 @@ Misses: invented content that looks real; text written in parts; files that a pr
 
 from typing import Annotated, ClassVar
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.files.literal import Written, is_placeholder, written
@@ -27,6 +27,7 @@ from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence
 from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.stored import Stored
 
 _PATH, _NAME, _IS_PLACEHOLDER = range(4, 7)
 """Positions in an entry: the path, its last component, and whether the content is a placeholder."""
@@ -35,7 +36,7 @@ _MAX_FILES = 16
 _MAX_USES = 8
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """The files that the session wrote word for word, and what it did with them."""
 
     files: list[Entry] = field(default_factory=list)

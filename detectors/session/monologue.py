@@ -25,7 +25,7 @@ from operator import eq
 from typing import Annotated, ClassVar, TypeAlias
 from zlib import crc32
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -41,6 +41,7 @@ from haltline.detectors.framework.window import Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Reading
+from haltline.schemas.stored import Stored
 
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _MODEL_TURN, _SHELL = Kind.MODEL_TURN, Reading.SHELL
@@ -94,7 +95,7 @@ _Count = Annotated[int, Field(ge=2, le=_MAX_MESSAGES), Stricter.LOWER]
 Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], ASCENDING]
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """The messages since the last action."""
 
     messages: list[Entry] = field(default_factory=list)

@@ -21,7 +21,7 @@ import re
 from functools import lru_cache
 from typing import Annotated, ClassVar, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.call import Again
@@ -44,6 +44,7 @@ from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import EVENT_ID, INDEX, Entry, entry, evidence, is_near, seconds
 from haltline.schemas.findings import Finding
 from haltline.schemas.record import canonical_json
+from haltline.schemas.stored import Stored
 
 _Count = Annotated[int, Field(ge=2, le=MAX_ROWS), Stricter.LOWER]
 Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], ASCENDING]
@@ -64,7 +65,7 @@ _NOTES = re.compile(r"to-?_?dos?(?:$|[_A-Z])|scratchpad", re.IGNORECASE)
 _NUMBERS = re.compile(rb"\d+(?:\.\d+)?")
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """The last repetitions and edits."""
 
     nearness: float = 0.0

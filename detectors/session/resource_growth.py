@@ -21,7 +21,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field, field_validator
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -30,6 +30,7 @@ from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import EVENT_ID, INDEX, OFFSET, TIME_MS, evidence
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.stored import Stored
 
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _SESSION_STARTED, _MODEL_TURN = Kind.SESSION_STARTED, Kind.MODEL_TURN
@@ -72,7 +73,7 @@ Row: TypeAlias = list[Any]
 """`[time_ms, step, event_id, offset, *amounts]` of one step, by its last event; None: no amount reported."""
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """The amounts of the last steps; the newest step may be incomplete."""
 
     step: int = 0

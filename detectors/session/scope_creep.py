@@ -19,7 +19,7 @@ Misses: new files outside of the scope, and files there that are overwritten wit
 import re
 from typing import Annotated, ClassVar
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features import task_scope
@@ -30,6 +30,7 @@ from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, entry, evidence
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.stored import Stored
 
 # A module constant, as it is read at every event: looking up an enum member is ten times as slow.
 _SESSION_STARTED = Kind.SESSION_STARTED
@@ -46,7 +47,7 @@ _OUTSIDE = 4
 """Position in a path's entry: 1 if it is outside of the scope."""
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """The scope, and the paths that were touched."""
 
     expected: list[str] = field(default_factory=list)

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from functools import cached_property, lru_cache
 from typing import Annotated, ClassVar
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
@@ -22,6 +22,7 @@ from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
+from haltline.schemas.stored import Stored
 
 _BUCKETS = 6
 """Parts of a window; it advances by one of them."""
@@ -35,7 +36,7 @@ _AGAIN = 1.5
 _ROUNDING = 1e-6
 
 
-class Bucket(Struct, omit_defaults=True):
+class Bucket(Stored):
     """The spending in one part of a window."""
 
     number: int
@@ -47,7 +48,7 @@ class Bucket(Struct, omit_defaults=True):
     """Event id, offset, dollars and tokens of the event that spent the most."""
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """The parts of the window, the earliest first."""
 
     buckets: list[Bucket] = field(default_factory=list)

@@ -16,7 +16,7 @@ Misses: sessions without published results; work on invented data whose results 
 
 from typing import Annotated, ClassVar
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import Field, model_validator
 
 from haltline.detectors.features.additive_model import Model, shipped
@@ -27,6 +27,7 @@ from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, entry, evidence
 from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.stored import Stored
 
 SHIPPED = shipped("stagnation")
 _REASONS = 3
@@ -39,7 +40,7 @@ _Score = Annotated[float, Field(ge=-20, le=40), Stricter.LOWER]
 _Steps = Annotated[int, Field(ge=1, le=20), Stricter.LOWER]
 
 
-class State(Struct, omit_defaults=True):
+class State(Stored):
     """The latest scores."""
 
     scores: list[float] = field(default_factory=list)

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 
-from msgspec import Struct, field
+from msgspec import field
 
 from haltline.interventions.state.approval_ticket import Ticket
 from haltline.interventions.state.intervention_history import History
 from haltline.interventions.state.open_incident import OpenIncident
 from haltline.schemas.control import Batch
+from haltline.schemas.stored import Stored
 
 
 @dataclass
@@ -132,7 +133,7 @@ class RepeatedCommand:
         return 0 <= self.time_ms - earlier.time_ms <= within_s * 1000
 
 
-class SessionControl(Struct, omit_defaults=True):
+class SessionControl(Stored):
     """The control state of one session. Plain JSON values: part of the session's state."""
 
     killed: Kill | None = None

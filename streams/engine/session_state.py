@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Raw, Struct, field
+from msgspec import Raw, field
 
 from haltline.detectors.commands.model import Destruction
 from haltline.detectors.features.observation import CallTracker
@@ -17,6 +17,7 @@ from haltline.schemas.decisions import Decision
 from haltline.schemas.findings import Detection
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.signals import Signal
+from haltline.schemas.stored import Stored
 from haltline.streams.engine.log_position import Failure
 from haltline.streams.engine.signals import UnsentSignals
 
@@ -31,7 +32,7 @@ MAX_SEEN = 64
 """The number of event ids kept, to detect an event that its producer sent twice."""
 
 
-class SessionState(Struct, omit_defaults=True):
+class SessionState(Stored):
     """The state of one session: one value, with the offsets that it includes."""
 
     session_id: str

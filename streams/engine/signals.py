@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from msgspec import Struct, field
+from msgspec import field
 
 from haltline.detectors.cross_session.agent_baseline import ACTIONS, EFFECT, STEP_S, TOOL
 from haltline.detectors.cross_session.base import CrossSessionPattern
@@ -16,6 +16,7 @@ from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.signals import FLEET_ID, MAX_TARGETS, Signal, SignalKind, SignalScope
+from haltline.schemas.stored import Stored
 
 # Constants because they are read at every event: an attribute of the enum class takes ten times as long.
 _DESTRUCTIVE = Effect.DESTRUCTIVE
@@ -39,7 +40,7 @@ _NOT_SHARED = frozenset(
 _COUNTED_EFFECTS = frozenset({Effect.NETWORK, Effect.MUTATE, Effect.DESTRUCTIVE})
 
 
-class UnsentSignals(Struct, omit_defaults=True):
+class UnsentSignals(Stored):
     """What a session has not sent yet. Plain JSON values: part of its state."""
 
     spent: dict[str, float] = field(default_factory=dict)

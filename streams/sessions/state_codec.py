@@ -6,7 +6,7 @@ compressed by Zstandard with the names in `state_v2.dict`. Version 3 is this aft
 take version 3 for damage and reset the state, so it is written only on request (`--state-version 3`), when all workers
 of a group read it. `shown` decodes a state for people.
 
-A field with its default value is not written (`omit_defaults`), so a default never changes.
+Which fields can change, and how, is in `schemas/stored.py`.
 """
 
 import struct
