@@ -14,7 +14,7 @@ from haltline.detectors.features.tool import KnownTool
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Policy, Reading, Tool
 from haltline.schemas.record import JsonObject
-from haltline.schemas.tool_names import destroying_verb, folded, words
+from haltline.schemas.tool_names import DESTRUCTIVE, destroying_verb, folded, words
 
 # Looked up for every event; as members of their class they take ten times as long.
 _EXEC, _WRITE, _READ, _NETWORK = Effect.EXEC, Effect.WRITE, Effect.READ, Effect.NETWORK
@@ -43,10 +43,7 @@ BUILT_IN: tuple[Tool, ...] = (
         "notebook_execute*", "notebook_run*",
         "run_cell", "execute_cell", "repl", "*_repl", "interpreter",
     )),
-    *(Tool(match=name, effect=Effect.DESTRUCTIVE) for name in (
-        "delete_*", "drop_*", "truncate_*", "destroy_*", "purge_*", "wipe_*", "erase_*", "*_delete", "*_drop",
-        "bulk_delete*", "batch_delete*", "hard_delete*", "delete", "drop", "truncate", "destroy", "purge", "wipe",
-    )),
+    *(Tool(match=name, effect=Effect.DESTRUCTIVE) for name in DESTRUCTIVE),
     *(Tool(match=name, effect=Effect.NETWORK) for name in ("post_status", "*_post_status", "publish_status")),
     *(Tool(match=name, effect=Effect.MUTATE) for name in ("update_*status", "set_*status", "change_*status")),
     *(Tool(match=name, effect=Effect.POLL) for name in (
@@ -67,7 +64,7 @@ BUILT_IN: tuple[Tool, ...] = (
     )),
     *(Tool(match=name, effect=Effect.NETWORK) for name in ("http_*", "send_*", "post_*", "web*", "curl", "request*")),
 )  # fmt: skip
-"""The first match in this order applies. `delete_*`, `drop_*` and `truncate_*` are TapPass's own three."""
+"""The first match in this order applies."""
 TARGET_ARGS = (
     "asset_id", "database", "schema", "table", "dataset", "bucket", "collection", "index", "queue", "topic",
     "namespace", "resource_id", "record_id", "user_id", "path", "file_path", "filename", "file", "key", "name", "id",

@@ -9,12 +9,8 @@ from fnmatch import translate
 from functools import lru_cache
 
 from haltline.schemas.events import Effect
-from haltline.schemas.tool_names import destroying_verb
+from haltline.schemas.tool_names import DESTRUCTIVE, destroying_verb
 
-DESTRUCTIVE = (
-    "delete_*", "drop_*", "truncate_*", "destroy_*", "purge_*", "wipe_*", "erase_*", "*_delete", "*_drop",
-    "bulk_delete*", "batch_delete*", "hard_delete*", "delete", "drop", "truncate", "destroy", "purge", "wipe",
-)  # fmt: skip
 READS = (
     "get_*", "list_*", "read_*", "search_*", "find_*", "describe_*", "show_*", "view_*", "fetch_*",
     "read", "grep", "glob", "ls",

@@ -1,9 +1,10 @@
 import pytest
 
 from haltline.detectors.features.tool_classifier import BUILT_IN, Classifier
-from haltline.interventions.agent.rules.known_effects import DESTRUCTIVE, READS, known_effect
+from haltline.interventions.agent.rules.known_effects import READS, known_effect
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Policy
+from haltline.schemas.tool_names import DESTRUCTIVE
 
 
 @pytest.mark.parametrize("glob", [*DESTRUCTIVE, *READS])
