@@ -7,7 +7,7 @@ import typer
 
 from haltline.cli.audit_table import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.common import DEFAULT_PREFIX, AsJson, Exit, PolicyFile, PolicyName, Prefix, fail, print_json, say
-from haltline.cli.sources import Sink
+from haltline.cli.sources import Sink, say_unread
 from haltline.schemas.topics import Topics
 
 
@@ -42,6 +42,7 @@ def incident(
     chosen = read_policy(policy) if policy is not None else None
     try:
         found = TableRange(table, Topics(prefix), sink=sink, storage_options=options_of(storage_option))
+        say_unread(found.unread)
         session = session_in(found.rows, session)
         collected = collect(found, session, policy=chosen, name=policy_name, plugins=plugins)
         write_bundle(out, collected.manifest, collected.files)

@@ -45,6 +45,7 @@ class KafkaRange(FrozenRange, AbstractContextManager["KafkaRange", None]):
     ) -> None:
         self.name = f"kafka {bootstrap}"
         self.topics = topics
+        self.unread = topics.older
         self._open = partial(open_consumer, bootstrap, client=client)
         self._consumer = self._open()
         try:

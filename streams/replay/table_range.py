@@ -44,8 +44,10 @@ class TableRange(FrozenRange):
         self.topics = topics
         self.sink = self._one_sink(sink, uri)
         self._places = self._all_places()
-        actions = [one.actions for one in topics.sets]
-        if not any(place[0] in actions for place in self._places):
+        names = {name for name, _ in self._places}
+        sets = topics.latest(names).sets
+        self.unread = [one.prefix for one in sets if one.prefix != topics.prefix and one.actions in names]
+        if names.isdisjoint(one.actions for one in topics.sets):
             raise QueryFailed(f"audit table {uri}: expected records of {topics.actions}, got none")
         most = max((number for name, number in self._places if name in topics.all), default=0)
         self.partitions = self._count(most + 1)
@@ -95,10 +97,9 @@ class TableRange(FrozenRange):
         return otherwise if found["first"] is None else int(found["first"])
 
     def _all_places(self) -> dict[tuple[str, int], tuple[int, int]]:
-        named = ", ".join(literal(name) for one in self.topics.sets for name in one.all)
         rows = self.rows(
             'SELECT "topic", "partition", min("offset") AS "low", max("offset") AS "high" FROM audit '
-            f'WHERE "sink" = {literal(self.sink)} AND "topic" IN ({named}) GROUP BY "topic", "partition" ORDER BY 1, 2'
+            f'WHERE "sink" = {literal(self.sink)} GROUP BY "topic", "partition" ORDER BY 1, 2'
         )
         return {(row["topic"], row["partition"]): (row["low"], row["high"]) for row in rows}
 
