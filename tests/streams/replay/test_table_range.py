@@ -87,4 +87,7 @@ def test_a_table_of_topics_that_were_grown_says_which_set_is_not_read(tmp_path: 
     with QuickBroker() as broker:
         broker.ensure_topics(grown)
         with KafkaRange(broker.bootstrap, grown) as found:
+            assert list(found.unread) == [], "the older set was removed"
+        broker.ensure_topics(TOPICS)
+        with KafkaRange(broker.bootstrap, grown) as found:
             assert list(found.unread) == [TOPICS.prefix]
