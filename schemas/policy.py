@@ -141,6 +141,17 @@ class ProbationRules(Part):
     """The longest lockout."""
 
 
+class HoldRules(Part):
+    """The hold of a session that makes no progress."""
+
+    attempts: Annotated[int, Field(ge=0, le=1000)] = 3
+    """Turns that are made after a refused call; if a stop stands then, the session is held."""
+    within: Annotated[int, Field(ge=0, le=10_000)] = 20
+    """A stop that comes later than this number of turns after a refused call is a first one again."""
+    kill_after: Annotated[int, Field(ge=1, le=10_000)] = 10
+    """A held session that goes on is killed after this number of refused turns."""
+
+
 class Operations(Part):
     """Approvals, kills, resets and incidents."""
 
@@ -148,6 +159,8 @@ class Operations(Part):
     """Approvals of calls by people."""
     probation: ProbationRules = ProbationRules()
     """The stricter limits of a session after a reset."""
+    hold: HoldRules = HoldRules()
+    """The hold of a session that makes no progress."""
     kill_ack_s: Annotated[float, Field(ge=0.1, le=3600)] = 5.0
     """A kill that the agent's side has not acknowledged by then is sent again."""
     kill_issues: Annotated[int, Field(ge=1, le=100)] = 3

@@ -147,8 +147,12 @@ class CallTracker(Stored):
         if event.task is None:
             return
         if self.is_other_task(event):
-            self.novelty, self.recall = self.novelty.for_other_task(), CallHistory()
+            self.judge_anew()
         self.task = _checksum_of(event.task) or self.task
+
+    def judge_anew(self) -> None:
+        """Restart the measure of progress, but keep the known words."""
+        self.novelty, self.recall = self.novelty.for_other_task(), CallHistory()
 
     def _remember(self, act: Observed) -> None:
         """Record a call and its result, as far as a rule needs it."""

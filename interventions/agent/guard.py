@@ -214,7 +214,7 @@ class Guard:
         if not self._gate.enforcer.is_loaded and (left_s := self._gate.start_left_s()) > 0:
             wait(self._gate.enforcer.when_loaded(), left_s)
         self._gate.follow_parent()
-        cause = self._gate.enforcer.against("", ())
+        cause = self._gate.against_turn()
         if cause is not None:
             raise cause.refusal()
 

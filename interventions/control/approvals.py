@@ -19,9 +19,9 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final
 
-from haltline.interventions.control import declared_batches
+from haltline.interventions.control import declared_batches, hold
 from haltline.interventions.control.request_queue import answered_by, forget, gather, head_of, line_up, remember
-from haltline.interventions.levels.default_levels import STOPS_SESSION, cause_of_rule
+from haltline.interventions.levels.default_levels import JUDGEMENT, STOPS_SESSION, cause_of_rule, freeze_code
 from haltline.interventions.state.approval_ticket import Ticket, Waiter
 from haltline.interventions.state.call_digest import parameters
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
@@ -58,6 +58,8 @@ def on_event(
     effect: Callable[[], Effect],
 ) -> Decision | None:
     """Return the decision on an event, changed by open and answered approvals. `effect` gives the call's effect."""
+    if decision is not None and decision.detector == hold.DETECTOR and standing.held is not None:
+        return _freeze(standing, event, decision, policy) if standing.held.by == HALTLINE else decision
     if standing.killed is not None or (decision is not None and decision.level > Level.PAUSE):
         return decision
     if event.kind is Kind.COMPLETED and event.outcome is Outcome.REFUSED:
@@ -66,7 +68,7 @@ def on_event(
     if not pauses and not standing.approvals:
         return decision
     bound = parameters(event) if event.kind in {Kind.PROPOSED, Kind.COMPLETED} else None
-    if decision is not None and pauses and (bound is None or decision.detector in STOPS_SESSION):
+    if decision is not None and pauses and (bound is None or decision.detector in STOPS_SESSION | JUDGEMENT):
         return _freeze(standing, event, decision, policy)
     if bound is None:
         return decision
@@ -119,12 +121,21 @@ def _freeze(standing: SessionControl, event: ActionEvent, decision: Decision, po
         remember(standing, bound, ticket)
         ticket.action, ticket.targets, ticket.arguments = WHOLE_SESSION, [], ""
     if standing.held is None:
-        standing.held = Freeze(
-            ControlState.FROZEN.value, HALTLINE, decision.reason[:_SHOWN_CHARS], event.time, decision.decision_id
-        )
-        standing.held.code = f"session_frozen_{decision.detector}"
+        code, reason = freeze_code(decision.detector), decision.reason[:_SHOWN_CHARS]
+        standing.held = Freeze(ControlState.FROZEN.value, HALTLINE, reason, event.time, decision.decision_id, code)
+        standing.judging = None
+    ticket.cause = cause_of_rule(standing.held.code.removeprefix("session_frozen_"))
     _wait(ticket, event)
     return _with(decision, ticket, ticket)
+
+
+def release(standing: SessionControl, who: SessionRef, policy: Policy, time_ms: int, by: str) -> tuple[Decision, ...]:
+    """Approve the request of the session's freeze, which the caller lifts. Returns the answers to publish."""
+    ticket = standing.approvals.pop(digest("session", who.session_id), None)
+    if ticket is None or not ticket.is_open:
+        return ()
+    ticket.approved_by = [*ticket.approved_by, by]
+    return _approved(ticket, who, policy, time_ms).decisions
 
 
 def freezes(standing: SessionControl, command: Command) -> bool:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from haltline.interventions.control import approval_requests, approvals, freeze, kill_acknowledgement, probation
+from haltline.interventions.control import approval_requests, approvals, freeze, hold, kill_acknowledgement, probation
 from haltline.interventions.control.probation import Released
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
 from haltline.interventions.state.session_control import SessionControl
@@ -31,11 +31,13 @@ class CommandHandler:
             frozen = approvals.freezes(standing, command)
             effects = approvals.on_command(standing, who, command, self._policy)
             if frozen and effects.followup == "approval_approved":
+                if hold.is_for_progress(standing.held):
+                    probation.begin(standing, command, self._policy)
                 lifted = freeze.lift(standing, who)
                 return replace(effects, control=lifted.control, released=lifted.released)
             return effects
         if command.kind in _HOLDS:
-            return freeze.on_command(standing, who, command)
+            return freeze.on_command(standing, who, command, self._policy)
         return NOTHING
 
     def reset(self, standing: SessionControl, who: SessionRef, command: Command) -> Released:

@@ -3,21 +3,24 @@
 A kill replaces both and is never softened by them; a reset ends them.
 """
 
-from haltline.interventions.control.probation import record as probation_record
+from haltline.interventions.control import hold, probation
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
 from haltline.interventions.state.records import record_of
 from haltline.interventions.state.session_control import Freeze, SessionControl, digest
 from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
+from haltline.schemas.policy import Policy
 
 STATE_OF = {CommandKind.FREEZE: ControlState.FROZEN, CommandKind.CONTAIN: ControlState.CONTAINED}
 
 
-def on_command(standing: SessionControl, who: SessionRef, command: Command) -> ControlEffects:
+def on_command(standing: SessionControl, who: SessionRef, command: Command, policy: Policy) -> ControlEffects:
     """Freeze, contain, or lift either. Repeating a command changes nothing."""
     if standing.killed is not None:
         return NOTHING
     state = STATE_OF.get(command.kind)
     if state is None:
+        if hold.is_for_progress(standing.held):
+            probation.begin(standing, command, policy)
         return lift(standing, who)
     if standing.held is not None and standing.held.state == state:
         return NOTHING
@@ -32,7 +35,7 @@ def lift(standing: SessionControl, who: SessionRef) -> ControlEffects:
         return NOTHING
     standing.held = None
     if standing.probation is not None:
-        return ControlEffects(control=probation_record(standing.probation, who), followup="lifted")
+        return ControlEffects(control=probation.record(standing.probation, who), followup="lifted")
     return ControlEffects(released=True, followup="lifted")
 
 

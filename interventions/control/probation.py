@@ -13,6 +13,8 @@ The lockout counts from the kill's event time, and is compared with the time of 
 from dataclasses import dataclass
 from typing import Final
 
+from haltline.interventions.control import hold
+from haltline.interventions.levels.default_levels import JUDGEMENT, is_ask
 from haltline.interventions.state.effects import ControlEffects, SessionRef
 from haltline.interventions.state.messages import STOPPED
 from haltline.interventions.state.records import control_record, record_of
@@ -40,7 +42,9 @@ def reset(standing: SessionControl, who: SessionRef, command: Command, policy: P
     """Apply an operator's reset."""
     kill = standing.killed
     if kill is None:
-        # Nothing to release: counts are cleared, and a probation continues. A freeze or containment ends.
+        # Counts are cleared, and a probation continues. A freeze or containment ends; after a hold, probation begins.
+        if hold.is_for_progress(standing.held):
+            begin(standing, command, policy)
         kept, on = SessionControl(probation=standing.probation, trips=standing.trips), standing.probation
         effects = ControlEffects(control=None if on is None else record(on, who), released=on is None, followup="reset")
         return Released(effects, kept)
@@ -69,7 +73,7 @@ def on_event(
     probation = standing.probation
     if probation is None:
         return decision, False
-    if not newly_killed and decision is not None and decision.level >= Level.PAUSE:
+    if not newly_killed and decision is not None and _kills(decision):
         decision = decision.model_copy(
             update={"level": Level.KILL, "code": KILLED_ON_PROBATION, "message": STOPPED, "flag": True}
         )
@@ -88,6 +92,21 @@ def on_event(
             standing.probation, standing.trips = None, 0
             return decision, standing.held is None  # a freeze or containment replaces it
     return decision, False
+
+
+def _kills(decision: Decision) -> bool:
+    """Return whether a refusal is a kill: not a question about an act, nor the refused call before a hold."""
+    if decision.level < Level.PAUSE or is_ask(decision.detector, decision.level):
+        return False
+    return decision.detector not in JUDGEMENT or decision.level is not Level.BLOCK
+
+
+def begin(standing: SessionControl, command: Command, policy: Policy) -> None:
+    """Begin the probation of a session that an operator has released from a hold."""
+    actions = policy.operated.probation.actions
+    if actions and standing.probation is None:
+        decision_id = digest("reset", command.command_id)
+        standing.probation = Probation(actions, command.by, command.reason, command.time, decision_id)
 
 
 def _second(standing: SessionControl, command: Command, policy: Policy) -> bool:

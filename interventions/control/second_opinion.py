@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from haltline.interventions.control import incidents
-from haltline.interventions.levels.default_levels import cause_of_rule
-from haltline.interventions.levels.in_doubt import CODE, OF_JUDGEMENT, is_eligible, is_in_doubt
+from haltline.interventions.levels.default_levels import JUDGEMENT, cause_of_rule
+from haltline.interventions.levels.in_doubt import CODE, is_eligible, is_in_doubt
 from haltline.interventions.state.open_incident import About
 from haltline.interventions.state.session_control import OpenQuestion, SessionControl
 from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
@@ -49,8 +49,8 @@ class SecondOpinions:
         self._policy = policy
         self._rules = policy.opinion
         for name in self._rules.rules if self._rules is not None else ():
-            if name not in OF_JUDGEMENT and name not in REMOVED:
-                expected = ", ".join(sorted(OF_JUDGEMENT))
+            if name not in JUDGEMENT and name not in REMOVED:
+                expected = ", ".join(sorted(JUDGEMENT))
                 raise ValueError(f"opinion.rules: expected rules of judgement ({expected}), got {name!r}")
 
     def raised(self, standing: SessionControl, act: _Act) -> list[Finding]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from haltline.interventions.acgp.evaluation import Governor, with_governance
+from haltline.interventions.control import hold
 from haltline.interventions.decide.level_selection import Chooser
 from haltline.interventions.levels.default_levels import kill_code
 from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
@@ -13,12 +14,13 @@ from haltline.interventions.state.intervention_history import History
 from haltline.interventions.state.messages import STOPPED
 from haltline.interventions.state.records import about, flagged, under
 from haltline.interventions.state.records import found as found_by
-from haltline.interventions.state.session_control import Given, Kill, SessionControl, digest
-from haltline.schemas.control import Command, Feedback, Stage
+from haltline.interventions.state.session_control import Freeze, Given, Kill, SessionControl, digest
+from haltline.schemas.control import HALTLINE, Command, Feedback, Stage
 from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Policy, Rule
+from haltline.schemas.tools import ends_turn
 
 __all__ = ["Controller", "Given", "Kill", "SessionControl", "digest"]
 
@@ -63,11 +65,14 @@ class Controller:
         """
         if standing.killed is not None:
             return self._after_kill(standing, event, standing.killed, findings, context=context), None
+        held = standing.held if hold.is_held(standing) else None
+        if held is not None and (kill := self._goes_on(standing, event, held, context)) is not None:
+            return kill, None
         governed = self.examines and self._governor.concerns(event, context)
         if not findings and not governed:
-            return (self._verdict(event) if event.await_verdict else None), None
+            return self._verdict(standing, event), None
         history = standing.history or History()
-        chosen, shadow = self._chooser.choose(history, event, findings, rules, context)
+        chosen, shadow = self._chooser.choose(standing, history, event, findings, rules, context)
         governance = None
         if self.examines:
             chosen, governance = self._governor.evaluate(
@@ -82,8 +87,8 @@ class Controller:
             known = {name: value for name, value in near().items() if not _in_shadow(rules, name)}
             outcome = self._decision(standing, history, event, chosen, found=found, near=known, context=context)
             decision = with_governance(outcome, governance)
-        elif event.await_verdict:
-            decision = with_governance(self._verdict(event), governance)
+        elif (verdict := self._verdict(standing, event)) is not None:
+            decision = with_governance(verdict, governance)
         if shadow is None or (decision is not None and decision.level is not Level.ALLOW):
             return decision, None
         if not self._is_news(standing, history, event, shadow):
@@ -226,7 +231,47 @@ class Controller:
             **self._payloads.of_refusal(history, event, context),
         )
 
-    def _verdict(self, event: ActionEvent) -> Decision:
+    def _goes_on(self, standing: SessionControl, event: ActionEvent, held: Freeze, context: Context) -> Decision | None:
+        """Return the kill of a held session that goes on for too long; None: not yet."""
+        act = context.deed
+        if held.by != HALTLINE or act is None or not act.is_attempt or ends_turn(event.action):
+            return None
+        rules = self._policy.operated.hold
+        if not hold.counts_turn(held, act, rules):
+            return None
+        decision_id = digest("held", event.session_id, event.event_id)
+        reason = f"{held.turns} turns with refused calls while the session was held: {held.reason}"[:MAX_REASON_CHARS]
+        standing.killed = Kill(decision_id, hold.WENT_ON, reason, HALTLINE, event.time)
+        standing.history = history = standing.history or History()
+        return Decision(
+            decision_id=decision_id,
+            level=Level.KILL,
+            code=hold.WENT_ON,
+            reason=reason,
+            message=STOPPED,
+            flag=True,
+            detector=hold.DETECTOR,
+            values={"turns": held.turns},
+            thresholds={"kill_after": rules.kill_after},
+            **about(event, self._policy),
+            **self._payloads.of_refusal(history, event, context),
+        )
+
+    def _verdict(self, standing: SessionControl, event: ActionEvent) -> Decision | None:
+        """Return the verdict on an event without findings, if one is awaited."""
+        if not event.await_verdict:
+            return None
+        held = standing.held
+        if held is not None and hold.is_held(standing) and event.kind is Kind.PROPOSED and not ends_turn(event.action):
+            return Decision(
+                decision_id=digest("held", event.session_id, event.event_id),
+                level=Level.PAUSE,
+                code=held.code or "session_frozen_by_operator",
+                reason=f"the session is held: {held.reason}"[:MAX_REASON_CHARS],
+                message=hold.refusal(held),
+                detector=hold.DETECTOR,
+                **about(event, self._policy),
+            )
         return Decision(
             decision_id=digest("verdict", event.session_id, event.event_id),
             level=Level.ALLOW,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from haltline.interventions.control import hold
 from haltline.interventions.levels.default_levels import ASKS_NOBODY, default_level
 from haltline.interventions.levels.in_doubt import level_in_doubt, level_of_verdict
 from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
@@ -18,6 +19,7 @@ from haltline.interventions.levels.strategies import (
 )
 from haltline.interventions.state.context import Context
 from haltline.interventions.state.intervention_history import Entry, History
+from haltline.interventions.state.session_control import SessionControl
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Finding, Severity
@@ -27,9 +29,9 @@ from haltline.schemas.policy import Policy, Rule
 _HINTS = (Level.NUDGE, Level.REINFORCE)
 
 
-def _rank(chosen: Chosen) -> tuple[Level, Level, Severity, bool]:
+def _rank(chosen: Chosen) -> tuple[Level, bool, Level, Severity, bool]:
     # Of two at the same level, the one with a target is more useful to the operator.
-    return chosen.level, chosen.meant, chosen.finding.severity, chosen.finding.target is not None
+    return chosen.level, chosen.holds, chosen.meant, chosen.finding.severity, chosen.finding.target is not None
 
 
 class Chooser:
@@ -55,6 +57,7 @@ class Chooser:
 
     def choose(
         self,
+        standing: SessionControl,
         history: History,
         event: ActionEvent,
         findings: Sequence[Finding],
@@ -74,9 +77,10 @@ class Chooser:
         ]
         for finding in findings:
             history.note_issue(finding.detector, event.time)
-        effective = max((c for c in chosen if c.mode is not Mode.SHADOW), key=_rank, default=None)
-        hardest = max(chosen, key=_rank)
-        return effective, hardest if hardest.mode is Mode.SHADOW else None
+        weighed = hold.weigh(standing, history, event, chosen, context.deed, self._policy.operated.hold)
+        effective = max((c for c in weighed if c.mode is not Mode.SHADOW), key=_rank, default=None)
+        hardest = max(weighed, key=_rank, default=None)
+        return effective, hardest if hardest is not None and hardest.mode is Mode.SHADOW else None
 
     def note(self, history: History, event: ActionEvent, chosen: Chosen, actions: int) -> None:
         """Store a published decision, to judge later whether it helped."""

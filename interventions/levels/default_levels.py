@@ -108,19 +108,27 @@ def kill_code(detector: str) -> str:
     return "session_killed_loop_guard" if detector in LOOP_GUARD else f"session_killed_{detector}"
 
 
-NO_PROGRESS: Final = frozenset(
+JUDGEMENT: Final = frozenset(
     {
         "agreement", "cycle", "environment_gone", "error_repetition", "exploration_wandering", "fruitless_search",
-        "fruitless_waits", "invented_data", "monologue", "polling", "repetition", "stagnation",
+        "fruitless_waits", "goal_drift", "hallucination", "invented_data", "monologue", "polling", "repetition",
+        "stagnation",
     }
 )  # fmt: skip
-"""Rules that detect a session without progress."""
+"""Rules that judge a session's progress: their cause is `no_progress`, and their stop holds the session."""
+PLAIN: Final = frozenset({"identical_calls"})
+"""Codes of their findings that are plain equality: they hold a session at once after a hint."""
 _RULES: Final[Mapping[str, Collection[str]]] = {
-    "no_progress": NO_PROGRESS,
+    "no_progress": JUDGEMENT | {"no_progress"},
     "destruction": ("destructive_repeat", "destructive_volume", "severe_destruction"),
     "spending": ("budget", "spend_velocity"),
 }
 _CAUSES: Final = {rule: cause for cause, rules in _RULES.items() for rule in rules}
+
+
+def freeze_code(rule: str) -> str:
+    """Return the code of refusals in a session that a decision of this rule froze."""
+    return f"session_frozen_{cause_of_rule(rule) if rule in JUDGEMENT else rule}"
 
 
 def cause_of_rule(rule: str) -> str:

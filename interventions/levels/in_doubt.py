@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from haltline.interventions.levels.default_levels import NO_PROGRESS
+from haltline.interventions.levels.default_levels import JUDGEMENT
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.opinions import OpinionRules, WithoutAnswer
@@ -10,9 +10,6 @@ from haltline.schemas.policy import Policy
 
 CODE: Final = "second_opinion"
 """The code of the finding that a verdict causes."""
-
-OF_JUDGEMENT: Final = NO_PROGRESS | {"goal_drift", "hallucination"}
-"""Rules that judge a session's progress. Harm, budgets and refusals are not subject to opinions."""
 
 
 def level_in_doubt(policy: Policy, finding: Finding, mode: Mode, level: Level) -> Level:
@@ -30,7 +27,7 @@ def is_in_doubt(finding: Finding, rules: OpinionRules) -> bool:
 
 def is_eligible(rules: OpinionRules, detector: str, severity: Severity) -> bool:
     """Return whether a second opinion is requested on a rule's finding of this severity."""
-    return detector in (rules.rules or OF_JUDGEMENT) and rules.is_in_doubt(severity)
+    return detector in (rules.rules or JUDGEMENT) and rules.is_in_doubt(severity)
 
 
 def level_of_verdict(finding: Finding, level: Level) -> Level:

@@ -196,6 +196,10 @@ class Chosen:
     attempts: int = 0
     last_hint: bool = False
     """The session gets no more hints after this one."""
+    holds: bool = False
+    """It holds the whole session."""
+    says: str = ""
+    """The text for the model; empty: that of the level."""
 
     @property
     def level(self) -> Level:

@@ -56,7 +56,7 @@ class Payloads:
     ) -> dict[str, Any]:
         """Return the level's fields of the decision. Stores changed limits and refused calls in `history`."""
         level, finding, settings = chosen.level, chosen.finding, self._settings
-        message = self._message(level, finding)
+        message = chosen.says[:MAX_MESSAGE_CHARS] or self._message(level, finding)
         fields: dict[str, Any] = {
             "message": message,
             "vocabulary": self._vocabulary(event, context),

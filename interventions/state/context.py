@@ -74,6 +74,11 @@ class Deed(Protocol):
 
     is_attempt: bool
     """Whether it is about to be executed, or was never proposed."""
+    is_result: bool
+    step: int
+    """Index of the first call of its turn."""
+    refused: bool
+    """Whether it ended without being executed."""
 
     @property
     def effect(self) -> Effect:

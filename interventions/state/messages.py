@@ -8,6 +8,9 @@ from haltline.schemas.findings import Finding
 STOPPED = "This session was stopped. Nothing more is executed; a person has to release it."
 """For a killed session."""
 
+HELD = "This session is held, and nothing is executed: {reason}. End your turn now with a report."
+"""For a session whose every call is refused, though it is not killed; `reason` is what was found."""
+
 _MESSAGES: Mapping[str, str] = {
     "respawned": (
         "Earlier sessions of this agent were stopped. Do not resume their work; report what you were asked to do."

@@ -1,5 +1,6 @@
 """The control state of a session: kill, freeze, probation, approvals, batches. Plain JSON values, part of its state."""
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -116,6 +117,29 @@ class Freeze:
     decision_id: str
     code: str = ""
     """The code of the refusals; empty: set by an operator."""
+    turns: int = 0
+    """Turns with a refused call since then."""
+    step: int = 0
+    """The step of the last of them."""
+
+
+@dataclass
+class Judging:
+    """A session that had a call refused for lack of progress, until it makes some or is held."""
+
+    rule: str
+    """The rule that found it."""
+    reason: str
+    since_ms: int
+    """When the lack of progress was first found, event time."""
+    refused: list[str] = dataclasses.field(default_factory=list)
+    """Short fingerprints of the refused calls."""
+    refuses_next: bool = False
+    """It was decided on a result: the agent's side refuses the next call, whatever it is."""
+    step: int = 0
+    """The step of the refused call, then of the last attempt."""
+    attempts: int = 0
+    """Steps attempted since."""
 
 
 @dataclass
@@ -157,6 +181,8 @@ class SessionControl(Stored):
     """A reset within the lockout that waits for a second operator's."""
     rejected: dict[str, str] = field(default_factory=dict)
     """By rule that asks once in a session: the operator who rejected its request."""
+    judging: Judging | None = None
+    """The steps towards a hold; None: no call was refused for lack of progress, or some was made since."""
     incidents: dict[str, OpenIncident] = field(default_factory=dict)
     """Open incidents by cause, the one with the oldest last decision first."""
     opinions: dict[str, OpenQuestion] = field(default_factory=dict)

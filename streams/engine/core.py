@@ -5,13 +5,14 @@ own time: no I/O, no wall clock, no randomness, no globals.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from haltline.detectors import catalogue
 from haltline.detectors.commands.model import Destruction
 from haltline.detectors.features.observation import CallTracker, Observation
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
-from haltline.interventions.control import approvals, declared_batches, freeze, probation, session_incidents
+from haltline.interventions.control import approvals, declared_batches, freeze, hold, probation, session_incidents
 from haltline.interventions.control.second_opinion import SecondOpinions
 from haltline.interventions.decide.activity_after_kill import activity_after_kill
 from haltline.interventions.decide.controller import Controller, Kill, SessionControl
@@ -23,7 +24,7 @@ from haltline.interventions.state.intervention_history import Checkpoints
 from haltline.interventions.state.records import control_record, detection
 from haltline.interventions.state.session_control import DeclaredBatch, Freeze
 from haltline.schemas.control import Command, CommandKind, ControlState, Feedback
-from haltline.schemas.decisions import Decision
+from haltline.schemas.decisions import WHOLE_SESSION, Decision
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Detection, Finding
 from haltline.schemas.incidents import IncidentRecord
@@ -90,6 +91,7 @@ class Core:
         """Whether no rule is in shadow, so that this group has nothing to find."""
         self._signaller = self._cross_session.signaller
         self._commands = SessionCommands(self.policy, self._controller, self._signaller)
+        self._hold = self.policy.operated.hold
         self._ttl_ms = int(self.policy.session_ttl_h * 3_600_000)
 
     def on_event(self, state: SessionState | None, event: ActionEvent, at: LogPosition | None = None) -> Effects:
@@ -118,6 +120,7 @@ class Core:
         act = self._act(state, event, at, watch)
         declared = self._declared(standing, act) if standing.batches else None
         was_killed = standing.killed
+        released = self._released_by_prompt(state, act) if standing.held is not None or standing.judging else ()
         findings: Sequence[Finding]
         failures: Sequence[Failure] = ()
         if was_killed is None:
@@ -125,6 +128,8 @@ class Core:
         else:
             findings = self._after_kill(act, was_killed)
         findings = [*findings, *self._opinions.raised(standing, act)] if standing.opinions else findings
+        if standing.judging is not None and (again := hold.on_attempt(standing, act, self._hold)) is not None:
+            findings = [*findings, again]
         signals: Sequence[Signal] = ()
         if not self._alone and (act.is_attempt or state.events == 1 or self._signaller.adds_up):
             signals = self._signaller.saw(state.unsaid, act, agent_id=state.agent_id, first=state.events == 1)
@@ -135,10 +140,16 @@ class Core:
         judged = _settled(standing, state.calls.actions) if standing.history is not None and act.is_attempt else []
         over = session_incidents.close_quiet(standing, state.ref, self.policy, time_ms) if standing.incidents else []
         concerned: object = (
-            standing.approvals or standing.probation or event.await_verdict or self._examines or declared or over
+            standing.approvals
+            or standing.probation
+            or event.await_verdict
+            or self._examines
+            or declared
+            or over
+            or released
         )
         if was_killed is None and standing.held is not None:
-            concerned = concerned or act.kind is _MODEL_TURN
+            concerned = concerned or act.kind is _MODEL_TURN or act.is_attempt
         if not (findings or failures or was_killed or concerned or (state.ended and standing.incidents)):
             return (
                 Effects(state, signals=signals, judged=judged, irreversible=irreversible)
@@ -156,6 +167,7 @@ class Core:
             signals=list(signals),
             judged=judged,
             incidents=over,
+            released=released,
         )
         effects.irreversible = irreversible
         return effects
@@ -173,6 +185,7 @@ class Core:
         signals: list[Signal],
         judged: list[tuple[str, str, float]],
         incidents: list[IncidentRecord],
+        released: Sequence[ControlEffects],
     ) -> Effects:
         """Return the effects of an event that has any; most have none."""
         event, standing = act.event, state.standing
@@ -196,23 +209,28 @@ class Core:
             decision = self._opinions.request(standing, event, decision, actions=state.calls.actions, goal=goal)
         killed = standing.killed
         frozen = standing.held if held is None and killed is None else None
+        closed: tuple[Decision, ...] = ()
+        if frozen is not None and hold.is_for_progress(frozen):
+            closed = self._closed_by_hold(state, event.time)
         stopped = state.ended and self._controller.has_ended(standing, event.time)
         decision, counted = session_incidents.on_event(
             standing, event, decision, killed_before=was_killed is not None, findings=findings
         )
         incidents += counted
-        closed: tuple[Decision, ...] = ()
         if state.ended or (killed is not None and was_killed is None):
             why = session_incidents.ENDED if state.ended else session_incidents.KILLED
-            closed, resolved = session_incidents.close(standing, state.ref, self.policy, event.time, why)
-            incidents += resolved
+            answers, resolved = session_incidents.close(standing, state.ref, self.policy, event.time, why)
+            closed, incidents = (*closed, *answers), [*incidents, *resolved]
         state.due_ms = self._commands.due_ms(standing)
         if decision is not None and was_killed is None:
             origin = origin_of(act, state.agent_id)
             signals += self._signaller.decided(state.unsaid, origin, decision, killed=killed is not None)
         if declared is not None and was_killed is None:
             decision = declared_batches.decision_on(declared, event, decision, self.policy)
-        decisions = [one for one in (decision, shadow) if one is not None]
+        decisions = [
+            one for one in (*(answer for lifted in released for answer in lifted.decisions), decision, shadow) if one
+        ]
+        control = next((lifted.control for lifted in released if lifted.control is not None), None)
         return Effects(
             state,
             signals=signals,
@@ -221,10 +239,10 @@ class Core:
             also=(*decisions[1:], *closed),
             control=control_record(state.ref, killed)
             if killed is not None and (was_killed is None or stopped)
-            else None
+            else control
             if frozen is None
             else freeze.record(frozen, state.ref),
-            released=passed,
+            released=passed or any(lifted.released for lifted in released),
             failures=tuple(failures),
             followup=TURN_AFTER_STOP if event.kind is _MODEL_TURN and _is_stopped(was_killed, held) else "",
             judged=judged,
@@ -303,6 +321,25 @@ class Core:
                 standing, decision, self.policy, time_ms=act.time_ms, acts=acts, newly_killed=killed
             )
         return approvals.on_event(standing, act.event, decision, self.policy, lambda: act.effect), passed
+
+    def _released_by_prompt(self, state: SessionState, act: Observation) -> Sequence[ControlEffects]:
+        """Judge progress afresh at a new prompt of the user, which ends a hold. Returns the effects."""
+        standing = state.standing
+        if act.event.task is None or not state.calls.is_other_task(act.event):
+            return ()
+        standing.judging = None
+        if not hold.is_for_progress(standing.held):
+            return ()
+        answers = approvals.release(standing, state.ref, self.policy, act.time_ms, "a new prompt of the user")
+        return (replace(freeze.lift(standing, state.ref), decisions=answers),)
+
+    def _closed_by_hold(self, state: SessionState, time_ms: int) -> tuple[Decision, ...]:
+        """Close the open requests of single calls for lack of progress: the hold's request is the one to answer."""
+        tickets = state.standing.approvals.values()
+        requests = {t.request_id for t in tickets if t.cause == hold.CAUSE and t.action != WHOLE_SESSION}
+        if not requests:
+            return ()
+        return approvals.close(state.standing, state.ref, self.policy, time_ms, "session_held", requests=requests)
 
     def _act(self, state: SessionState, event: ActionEvent, at: LogPosition | None, watch: RuleSet) -> Observation:
         """Return the event as detectors see it."""

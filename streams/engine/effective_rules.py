@@ -9,8 +9,7 @@ from typing import Any
 from haltline.detectors import PATTERNS, require_known, unnamed
 from haltline.detectors.framework.base import Pattern
 from haltline.detectors.framework.settings import check, construct, restrict
-from haltline.interventions.levels.default_levels import default_level, default_mode
-from haltline.interventions.levels.in_doubt import OF_JUDGEMENT
+from haltline.interventions.levels.default_levels import JUDGEMENT, default_level, default_mode
 from haltline.schemas.decisions import Mode
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Override, Policy, Rule
@@ -125,7 +124,7 @@ def rule_of(policy: Policy, detector: type[Pattern[Any]], overrides: Sequence[Ov
 def _mode_by_default(policy: Policy, detector_id: str) -> Mode:
     """Return the mode of a rule for which the policy sets none."""
     mode = default_mode(detector_id)
-    return mode if policy.judgement is None or detector_id not in OF_JUDGEMENT else min(mode, policy.judgement)
+    return mode if policy.judgement is None or detector_id not in JUDGEMENT else min(mode, policy.judgement)
 
 
 def without_effect(policy: Policy, detectors: Mapping[str, type[Pattern[Any]]] = PATTERNS) -> list[str]:

@@ -14,7 +14,7 @@ from haltline.detectors.features.observation import Observation
 from haltline.detectors.framework.base import Detector, Pattern
 from haltline.detectors.framework.dispatch import Dispatch
 from haltline.detectors.framework.plugins import Plugins
-from haltline.interventions.levels.in_doubt import OF_JUDGEMENT
+from haltline.interventions.levels.default_levels import JUDGEMENT
 from haltline.schemas.decisions import Mode
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding
@@ -41,7 +41,7 @@ class RuleSet:
     def observe(self, memories: dict[str, Any], act: Observation) -> tuple[Sequence[Finding], Sequence[Failure]]:
         """Return the detectors' findings in an event, and their failures. Changes `memories`, by detector, in place."""
         if act.event.task is not None and act.calls.is_other_task(act.event):
-            _forget_progress(memories)
+            forget_progress(memories)
         if not self.dispatch.of_kind(act.kind):
             return (), ()  # nothing about it needs to be computed
         findings: list[Finding] = []
@@ -77,9 +77,9 @@ class RuleSet:
         return {name: value for name, value in near.items() if value > 0}
 
 
-def _forget_progress(memories: dict[str, Any]) -> None:
+def forget_progress(memories: dict[str, Any]) -> None:
     """Drop what was found of the session's progress before a new task or prompt."""
-    for rule in OF_JUDGEMENT - {GoalDrift.id}:  # which itself tracks the goal
+    for rule in JUDGEMENT - {GoalDrift.id}:  # which itself tracks the goal
         memories.pop(rule, None)
 
 

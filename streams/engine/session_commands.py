@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from haltline.detectors.features.observation import CallTracker
-from haltline.interventions.control import declared_batches, session_incidents
+from haltline.interventions.control import approvals, declared_batches, hold, session_incidents
 from haltline.interventions.control.command_handler import CommandHandler
 from haltline.interventions.control.incidents import ACTS
 from haltline.interventions.decide.controller import Controller, SessionControl
@@ -13,6 +13,7 @@ from haltline.schemas.control import Command, CommandKind, Feedback, Stage
 from haltline.schemas.findings import Detection
 from haltline.schemas.policy import Policy
 from haltline.schemas.signals import SignalKind
+from haltline.streams.engine.rule_sets import forget_progress
 from haltline.streams.engine.session_state import Effects, SessionState
 from haltline.streams.engine.signals import Signaller, origin_of_command
 
@@ -43,7 +44,15 @@ class SessionCommands:
             return Effects(state)
         if command.kind in ACTS:
             return self._outcome(state, session_incidents.on_act(state.standing, state.ref, command, self._policy))
-        return self._with_incidents(state, self._handler.command(state.standing, state.ref, command))
+        held = hold.is_for_progress(state.standing.held)
+        rejects = command.kind is CommandKind.REJECT and approvals.freezes(state.standing, command)
+        effects = self._with_incidents(state, self._handler.command(state.standing, state.ref, command))
+        if rejects and effects.followup == "approval_rejected":
+            return self._killed_by_rejection(state, command, effects)
+        if held and state.standing.held is None:  # judged afresh
+            state.calls.judge_anew()
+            forget_progress(state.detectors)
+        return effects
 
     def feedback(self, state: SessionState, feedback: Feedback) -> Effects:
         """Apply feedback of the agent's side."""
@@ -81,6 +90,15 @@ class SessionCommands:
         origin = origin_of_command(command, state.agent_id, state.root_session_id)
         signals = tuple(self._signaller.decided(state.unsaid, origin, decision, killed=True))
         return Effects(state, decision=decision, also=closed, control=control, signals=signals, incidents=incidents)
+
+    def _killed_by_rejection(self, state: SessionState, command: Command, rejected: Effects) -> Effects:
+        """Return the effects of a rejected release: the session is killed."""
+        effects = self._kill(state, command)
+        decisions = [one for one in (rejected.decision, *rejected.also) if one is not None]
+        effects.also = (*decisions, *effects.also)
+        effects.incidents = (*rejected.incidents, *effects.incidents)
+        effects.followup = rejected.followup
+        return effects
 
     def _reset(self, state: SessionState, command: Command) -> Effects:
         standing, who = state.standing, state.ref

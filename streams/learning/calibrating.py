@@ -16,7 +16,7 @@ from haltline.detectors.features.additive_model import Model
 from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
 from haltline.detectors.session.stagnation import SHIPPED, Stagnation
 from haltline.detectors.session.stagnation_candidate import StagnationCandidate
-from haltline.interventions.levels.in_doubt import OF_JUDGEMENT
+from haltline.interventions.levels.default_levels import JUDGEMENT
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
@@ -191,7 +191,7 @@ def stopped_together(policy: Policy, sessions: Sequence[Recorded], plugins: Plug
     return frozenset(
         session.session_id
         for session in sessions
-        if any(d.detector in OF_JUDGEMENT and Level(d.level) >= Level.PAUSE for d in backtest(core, session).decisions)
+        if any(d.detector in JUDGEMENT and Level(d.level) >= Level.PAUSE for d in backtest(core, session).decisions)
     )
 
 

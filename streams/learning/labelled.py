@@ -17,14 +17,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from haltline.interventions.levels.default_levels import NO_PROGRESS
+from haltline.interventions.levels.default_levels import JUDGEMENT
 from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision
 from haltline.streams.learning.spans import Span
 from haltline.streams.replay.backtest import Recorded
 from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM, MISSED, last_labels
 
-LOOPS = NO_PROGRESS - {"invented_data", "monologue"} | {"stagnation_candidate"}
+LOOPS = JUDGEMENT - {"invented_data", "monologue"} | {"stagnation_candidate"}
 """Rules about steps without new results."""
 
 LEADS = 6

@@ -8,8 +8,7 @@ from haltline.detectors import BY_ID, unnamed
 from haltline.detectors.framework.base import Detector
 from haltline.detectors.framework.settings import annotations_of, check, construct, restrict
 from haltline.detectors.framework.strictness import Stricter, direction_of
-from haltline.interventions.levels.default_levels import default_mode
-from haltline.interventions.levels.in_doubt import OF_JUDGEMENT
+from haltline.interventions.levels.default_levels import JUDGEMENT, default_mode
 from haltline.schemas.decisions import Mode
 from haltline.schemas.policy import Policy, Rule
 
@@ -24,7 +23,7 @@ _NOT_OF_STOPS: Final = frozenset(
 def calibrated_rules(policy: Policy) -> list[str]:
     """The rules of judgement that may stop a session, were it not for `judgement` of the policy."""
     found = []
-    for name in sorted(OF_JUDGEMENT & BY_ID.keys()):
+    for name in sorted(JUDGEMENT & BY_ID.keys()):
         rule = policy.rules.get(name) or unnamed(BY_ID[name])
         mode = rule.mode if "mode" in rule.model_fields_set else default_mode(name)
         if rule.enabled and mode is Mode.ENFORCE:

@@ -138,7 +138,7 @@ class CallGate:
 
         # 1. Restrictions in force: after a kill no verdict is requested.
         self.follow_parent()
-        cause = enforcer.against_call(call)
+        cause = enforcer.against_call(call) or self._held_above(call)
         if cause is not None:
             held_back = self._refusals.take()
             raise cause.refusal() if held_back is None else self._refuse(call, cause, held_back)
@@ -247,6 +247,21 @@ class CallGate:
             parent.follow_parent()
             if parent.enforcer.killed is not None:
                 self.enforcer.stay_killed(parent.enforcer.killed)
+
+    def against_turn(self) -> Cause | None:
+        """Return the cause that refuses the next turn of the model."""
+        above = self._above_here
+        return self.enforcer.against_turn() or (None if above is None else above.against_turn())
+
+    @property
+    def _above_here(self) -> "CallGate | None":
+        """The session above if it is decided on in this process: then no broker reports its hold."""
+        return self._parent if self.decider is not None else None
+
+    def _held_above(self, call: Call) -> Cause | None:
+        """Return the hold of a session above that refuses a call."""
+        above = self._above_here
+        return None if above is None else above.enforcer.against_call(call) or above._held_above(call)
 
     def _by_rules(self, action: Action) -> bool:
         """Raise the refusal by the author's rules; True: a stored result is returned, and the call is not made."""

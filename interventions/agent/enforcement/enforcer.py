@@ -36,6 +36,7 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.control import HALTLINE, ControlRecord, ControlState, Stage, control_key
 from haltline.schemas.decisions import ApprovalState, Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import Effect
+from haltline.schemas.tools import ends_turn
 
 _MAX_LATE = 64
 _MAX_REMEMBERED = 512
@@ -107,6 +108,9 @@ class Enforcer:
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._pending = Pending()
         self._behind_until_s = 0.0
+        self._told = ""  # the decision of the freeze that a call was refused for
+        self._turned = ""  # that of the freeze in which a turn has passed
+        self._may_report = False
 
     # Called by the transport's thread.
 
@@ -221,7 +225,33 @@ class Enforcer:
             entries = chain(self._entries.items(), self._before.items())
             looks = effect <= Effect.POLL
             standing = next((r for key, r in entries if key in keys and not (looks and may_look(r))), None)
-            return None if standing is None else cause_of_entry(standing)
+            if standing is None or (standing.state is ControlState.FROZEN and ends_turn(action)):
+                return None  # a frozen session may report, ask its user, and end its turn
+            if standing.decision_id != self._told:
+                self._told, self._may_report = standing.decision_id, True
+            return cause_of_entry(standing)
+
+    def against_turn(self) -> Cause | None:
+        """Return the cause that refuses the next turn of the model.
+
+        In a session that haltline has frozen, one turn may pass before a call was refused, and one after it: the model
+        reads why, and reports.
+        """
+        with self._lock:
+            frozen = self._frozen_by_haltline()
+            if frozen is not None and self._killed is None:
+                if frozen.decision_id not in {self._told, self._turned}:
+                    self._turned = frozen.decision_id
+                    return None
+                if self._may_report and frozen.decision_id == self._told:
+                    self._may_report = False
+                    return None
+            return self.against("", ())
+
+    def _frozen_by_haltline(self) -> ControlRecord | None:
+        entries = chain(self._entries.items(), self._before.items())
+        frozen = (r for key, r in entries if key in self._always and r.state is ControlState.FROZEN)
+        return next((record for record in frozen if record.by == HALTLINE), None)
 
     def await_verdict(self, event_id: str) -> "Future[Decision | None]":
         """Return the future of a proposal's verdict; None if there will be none, or the session is killed."""

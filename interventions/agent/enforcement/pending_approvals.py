@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+from haltline.interventions.levels.default_levels import freeze_code
 from haltline.schemas.control import ControlRecord, ControlState
 from haltline.schemas.decisions import WHOLE_SESSION, Approval, ApprovalState, Decision, Level, ScopeKind
 
@@ -110,7 +111,7 @@ def frozen_by(decision: Decision) -> ControlRecord:
         scope=ScopeKind.SESSION,
         id=decision.session_id,
         state=ControlState.FROZEN,
-        code=f"session_frozen_{decision.detector}",
+        code=freeze_code(decision.detector),
         reason=decision.reason,
         decision_id=decision.decision_id,
         since=decision.time,

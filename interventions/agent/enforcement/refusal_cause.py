@@ -9,8 +9,8 @@ from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_
 from haltline.interventions.agent.refused import NO_VERDICT, Refused
 from haltline.interventions.agent.rules.objection import Objection
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.interventions.state.messages import STOPPED
-from haltline.schemas.control import ControlRecord, ControlState
+from haltline.interventions.state.messages import HELD, STOPPED
+from haltline.schemas.control import HALTLINE, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 
 _NOT_NOW = "This is not allowed now. Do not try to reach the same result another way; report it instead."
@@ -82,6 +82,8 @@ def cause_of_entry(record: ControlRecord) -> Cause:
     """Return the cause from an entry of the control topic."""
     stops = record.state is ControlState.KILLED and record.scope not in ONE_THING
     message = STOPPED if stops else _ONLY_LOOK if may_look(record) else _NOT_NOW
+    if record.state is ControlState.FROZEN and record.by == HALTLINE:
+        message = HELD.format(reason=record.reason.rstrip("."))
     return Cause(record.decision_id, record.code, message, record.decided_at)
 
 

@@ -1,0 +1,177 @@
+"""The hold: how a session that makes no progress is stopped. Pure, in event time.
+
+The rules of judgement share one cause, and what they find is taken together. Below a stop, each gives its hints. A stop
+is carried out in steps: one call is refused, and the model is told what repeats and what progress would be. The next
+attempts are made, unless they repeat what was refused. If a stop stands after them, the session is held: a freeze of
+the whole session with one open request, which ends by an operator's approval or reset, or by a new prompt of its user.
+What is plainly equal, such as the same call with the same result, is held at once after a hint.
+
+A held session that goes on is killed after the policy's number of refused turns. Time alone allows nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+from haltline.interventions.levels.default_levels import JUDGEMENT, PLAIN
+from haltline.interventions.levels.strategies import Chosen
+from haltline.interventions.state.intervention_history import History
+from haltline.interventions.state.messages import HELD, message_for
+from haltline.interventions.state.session_control import Freeze, Judging, SessionControl
+from haltline.schemas.control import HALTLINE, ControlState
+from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.findings import Evidence, Finding, Severity
+from haltline.schemas.policy import HoldRules
+
+CAUSE: Final = "no_progress"
+REPEATED: Final = "refused_again"
+"""The code of the finding that a refused call is repeated."""
+WENT_ON: Final = "session_killed_after_hold"
+"""The code of a kill, as the session continued while it was held."""
+
+DETECTOR: Final = "held"
+"""The `detector` of decisions on what a held session does."""
+
+_MAX_REFUSED: Final = 8
+_PROGRESS: Final = (
+    "Progress is a result that you have not had before, a change that takes effect, or your report of what is done and "
+    "what is missing."
+)
+
+
+class Attempt(Protocol):
+    """An event as the policy reads it."""
+
+    is_attempt: bool
+    is_result: bool
+    step: int
+    refused: bool
+
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def evidence(self) -> Evidence: ...
+
+
+def is_held(standing: SessionControl) -> bool:
+    """Return whether every call of the session is refused, though it is not killed."""
+    return standing.held is not None and standing.held.state == ControlState.FROZEN
+
+
+def is_for_progress(held: Freeze | None) -> bool:
+    """Return whether a freeze is a hold for lack of progress."""
+    return held is not None and held.by == HALTLINE and held.code == f"session_frozen_{CAUSE}"
+
+
+def on_attempt(standing: SessionControl, act: Attempt, rules: HoldRules) -> Finding | None:
+    """Count an attempt after a refusal. Returns the finding that it repeats the refused call, if it does."""
+    judging = standing.judging
+    if judging is None or not act.is_attempt:
+        return None
+    call = act.fingerprint[:16]
+    if judging.refuses_next and not act.is_result:  # the agent's side refuses it, as it knows the decision
+        judging.refuses_next, judging.step = False, act.step
+        judging.refused = [*judging.refused, call][-_MAX_REFUSED:]
+        return None
+    if act.step > judging.step:  # the calls of one turn count once
+        judging.step = act.step
+        judging.attempts += 1
+    if judging.attempts > rules.within:
+        standing.judging = None
+        return None
+    if act.refused or call not in judging.refused:
+        return None
+    return Finding(
+        detector=judging.rule,
+        code=REPEATED,
+        severity=Severity.CRITICAL,
+        reason=f"the refused call is repeated: {judging.reason}",
+        evidence=(act.evidence,),
+    )
+
+
+def weigh(
+    standing: SessionControl,
+    history: History,
+    event: ActionEvent,
+    chosen: Sequence[Chosen],
+    act: Attempt | None,
+    rules: HoldRules,
+) -> Sequence[Chosen]:
+    """Return what may be decided: of stops for lack of progress, what the session's course asks for now."""
+    stops = [c for c in chosen if c.mode is Mode.ENFORCE and c.meant is Level.PAUSE and c.finding.detector in JUDGEMENT]
+    if not stops:
+        return chosen
+    others = [one for one in chosen if one not in stops]
+    if is_held(standing):
+        return others
+    # A rule's own finding says more than that the call is repeated.
+    first = max(stops, key=lambda one: (one.finding.code in PLAIN, one.finding.code != REPEATED))
+    finding, judging = first.finding, standing.judging
+    if finding.code in PLAIN and not _was_hinted(history):
+        first.meant = Level.REINFORCE
+        first.why.append("a hint first")
+        return [*others, first]
+    if judging is not None and event.kind is Kind.MODEL_TURN:
+        judging.attempts += 1  # of a session that only talks
+    since_ms = _since_ms(history, event) if judging is None else judging.since_ms
+    made = 0 if judging is None else judging.attempts - (act is not None and act.is_attempt and not act.is_result)
+    if finding.code in PLAIN or made >= rules.attempts:
+        first.holds = True
+        first.says = _held(finding, since_ms)
+        first.why.append(f"no progress in {made} attempts after a refusal" if made else "the same again after a hint")
+    elif judging is None or finding.code == REPEATED:
+        first.meant = Level.BLOCK
+        first.says = _refused(finding, since_ms)
+        first.why.append("one call is refused before the session is held")
+        if judging is None:
+            on_call = act is not None and act.is_attempt and not act.is_result
+            refused = [act.fingerprint[:16]] if on_call and act is not None else []
+            step = 0 if act is None else act.step
+            standing.judging = Judging(finding.detector, finding.reason[:500], since_ms, refused, not on_call, step)
+    else:
+        return others  # the next attempts are made
+    return [*others, first]
+
+
+def counts_turn(held: Freeze, act: Attempt, rules: HoldRules) -> bool:
+    """Count an attempt of a held session. Returns whether it has gone on for too long."""
+    if act.step > held.step:  # the calls of one turn count once
+        held.step = act.step
+        held.turns += 1
+    return held.turns >= rules.kill_after
+
+
+def refusal(held: Freeze) -> str:
+    """Return the text for the model of a call that a held session makes."""
+    return HELD.format(reason=held.reason)
+
+
+def _was_hinted(history: History) -> bool:
+    return any(entry.rule in JUDGEMENT and entry.said for entry in history.entries)
+
+
+def _since_ms(history: History, event: ActionEvent) -> int:
+    """Return when the session's lack of progress was first found, event time in epoch milliseconds."""
+    return min(_first_found(history, JUDGEMENT), default=event.time)
+
+
+def _first_found(history: History, rules: Iterable[str]) -> list[int]:
+    return [times[0] for rule in rules if (times := history.issues.get(rule))]
+
+
+def _refused(finding: Finding, since_ms: int) -> str:
+    advice = message_for(Level.NUDGE, finding)
+    return (
+        f"This call was not made, as the session makes no progress since {_clock(since_ms)}: {finding.reason}."
+        f" {advice} {_PROGRESS} Without it, the session is held after a few more calls."
+    )
+
+
+def _held(finding: Finding, since_ms: int) -> str:
+    return HELD.format(reason=f"it makes no progress since {_clock(since_ms)}: {finding.reason}")
+
+
+def _clock(time_ms: int) -> str:
+    return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%H:%M:%S} UTC"
