@@ -134,7 +134,7 @@ class ProbationRules(Part):
     rules: Annotated[dict[Id, Rule], Field(max_length=MAX_RULES)] = Field(
         default_factory=lambda: {"destructive_volume": Rule(settings={"max_deletes": 2, "max_deletes_in_actions": 3})}
     )
-    """By detector id, like an override's: they can only be stricter. From PAUSE on, each decision is a kill."""
+    """By detector id, like an override's: they can only be stricter. A hold on probation is a kill."""
     lockout_s: Annotated[float, Field(ge=0, le=7 * 86_400)] = 3600.0
     """A kill during probation cannot be reset within this time. It doubles with each further one."""
     longest_lockout_s: Annotated[float, Field(ge=0, le=30 * 86_400)] = 86_400.0

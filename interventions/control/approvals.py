@@ -19,9 +19,10 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final
 
-from haltline.interventions.control import declared_batches, hold
+from haltline.interventions.control import declared_batches
 from haltline.interventions.control.request_queue import answered_by, forget, gather, head_of, line_up, remember
-from haltline.interventions.levels.default_levels import JUDGEMENT, STOPS_SESSION, cause_of_rule, freeze_code
+from haltline.interventions.levels import hold
+from haltline.interventions.levels.default_levels import cause_of_rule, freeze_code
 from haltline.interventions.state.approval_ticket import Ticket, Waiter
 from haltline.interventions.state.call_digest import parameters
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
@@ -68,7 +69,7 @@ def on_event(
     if not pauses and not standing.approvals:
         return decision
     bound = parameters(event) if event.kind in {Kind.PROPOSED, Kind.COMPLETED} else None
-    if decision is not None and pauses and (bound is None or decision.detector in STOPS_SESSION | JUDGEMENT):
+    if decision is not None and hold.freezes(event, decision):
         return _freeze(standing, event, decision, policy)
     if bound is None:
         return decision
@@ -124,7 +125,8 @@ def _freeze(standing: SessionControl, event: ActionEvent, decision: Decision, po
         code, reason = freeze_code(decision.detector), decision.reason[:_SHOWN_CHARS]
         standing.held = Freeze(ControlState.FROZEN.value, HALTLINE, reason, event.time, decision.decision_id, code)
         standing.judging = None
-    ticket.cause = cause_of_rule(standing.held.code.removeprefix("session_frozen_"))
+    if decision.detector == hold.DETECTOR:  # the request expired, and the session goes on
+        ticket.cause = hold.cause_of(standing.held)
     _wait(ticket, event)
     return _with(decision, ticket, ticket)
 

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from haltline.interventions.control import approval_requests, approvals, freeze, hold, kill_acknowledgement, probation
+from haltline.interventions.control import approval_requests, approvals, freeze, kill_acknowledgement, probation
 from haltline.interventions.control.probation import Released
+from haltline.interventions.levels import hold
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
 from haltline.interventions.state.session_control import SessionControl
 from haltline.schemas.control import Command, CommandKind

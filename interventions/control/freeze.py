@@ -3,7 +3,8 @@
 A kill replaces both and is never softened by them; a reset ends them.
 """
 
-from haltline.interventions.control import hold, probation
+from haltline.interventions.control import probation
+from haltline.interventions.levels import hold
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
 from haltline.interventions.state.records import record_of
 from haltline.interventions.state.session_control import Freeze, SessionControl, digest

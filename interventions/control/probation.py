@@ -1,7 +1,7 @@
 """Release by an operator, and the stricter rules for a released session.
 
 Only an operator's reset releases. It states who and why, and starts probation: for a number of actions the session has
-stricter rules, and a refusal becomes a kill. Such a kill locks the session: before the lockout has passed, a reset
+stricter rules, and a hold becomes a kill. A kill on probation locks the session: before the lockout has passed, a reset
 takes two different operators. Each further kill doubles the lockout. A session that completes its probation has a clean
 slate.
 
@@ -13,14 +13,14 @@ The lockout counts from the kill's event time, and is compared with the time of 
 from dataclasses import dataclass
 from typing import Final
 
-from haltline.interventions.control import hold
-from haltline.interventions.levels.default_levels import JUDGEMENT, is_ask
+from haltline.interventions.levels import hold
 from haltline.interventions.state.effects import ControlEffects, SessionRef
 from haltline.interventions.state.messages import STOPPED
 from haltline.interventions.state.records import control_record, record_of
 from haltline.interventions.state.session_control import Kill, Probation, RepeatedCommand, SessionControl, digest
-from haltline.schemas.control import Command, ControlRecord, ControlState
+from haltline.schemas.control import HALTLINE, Command, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy
 
 KILLED_ON_PROBATION: Final = "session_killed_on_probation"
@@ -64,7 +64,13 @@ def reset(standing: SessionControl, who: SessionRef, command: Command, policy: P
 
 
 def on_event(
-    standing: SessionControl, decision: Decision | None, policy: Policy, *, time_ms: int, acts: bool, newly_killed: bool
+    standing: SessionControl,
+    event: ActionEvent,
+    decision: Decision | None,
+    policy: Policy,
+    *,
+    acts: bool,
+    newly_killed: bool,
 ) -> tuple[Decision | None, bool]:
     """Return the decision, changed by probation, and whether the session has completed its probation.
 
@@ -73,18 +79,18 @@ def on_event(
     probation = standing.probation
     if probation is None:
         return decision, False
-    if not newly_killed and decision is not None and _kills(decision):
+    if not newly_killed and decision is not None and hold.freezes(event, decision):
         decision = decision.model_copy(
             update={"level": Level.KILL, "code": KILLED_ON_PROBATION, "message": STOPPED, "flag": True}
         )
-        standing.killed = Kill(decision.decision_id, decision.code, decision.reason, "haltline", time_ms)
+        standing.killed = Kill(decision.decision_id, decision.code, decision.reason, HALTLINE, event.time)
         newly_killed = True
     if newly_killed and standing.killed is not None:
         rules = policy.operated.probation
         standing.probation = None
         standing.trips += 1
         lockout_s = min(rules.lockout_s * 2 ** (min(standing.trips, 32) - 1), rules.longest_lockout_s)
-        standing.killed.locked_until_ms = time_ms + round(lockout_s * 1000)
+        standing.killed.locked_until_ms = event.time + round(lockout_s * 1000)
         return decision, False
     if acts:
         probation.left -= 1
@@ -92,13 +98,6 @@ def on_event(
             standing.probation, standing.trips = None, 0
             return decision, standing.held is None  # a freeze or containment replaces it
     return decision, False
-
-
-def _kills(decision: Decision) -> bool:
-    """Return whether a refusal is a kill: not a question about an act, nor the refused call before a hold."""
-    if decision.level < Level.PAUSE or is_ask(decision.detector, decision.level):
-        return False
-    return decision.detector not in JUDGEMENT or decision.level is not Level.BLOCK
 
 
 def begin(standing: SessionControl, command: Command, policy: Policy) -> None:

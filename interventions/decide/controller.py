@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from haltline.interventions.acgp.evaluation import Governor, with_governance
-from haltline.interventions.control import hold
 from haltline.interventions.decide.level_selection import Chooser
+from haltline.interventions.levels import hold
 from haltline.interventions.levels.default_levels import kill_code
 from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
 from haltline.interventions.levels.strategies import Chosen
@@ -72,14 +72,16 @@ class Controller:
         if not findings and not governed:
             return self._verdict(standing, event), None
         history = standing.history or History()
-        chosen, shadow = self._chooser.choose(standing, history, event, findings, rules, context)
+        if findings:
+            standing.history = history
+        chosen, shadow = self._chooser.choose(standing, event, findings, rules, context)
         governance = None
         if self.examines:
             chosen, governance = self._governor.evaluate(
                 history, event, chosen, findings=findings, rules=rules, context=context
             )
-        if findings or chosen is not None:
-            standing.history = history
+            if chosen is not None:
+                standing.history = history
         reviewed = governance is not None and governance.ticket is not None  # each review is published
         decision = None
         if chosen is not None and (reviewed or self._is_news(standing, history, event, chosen)):

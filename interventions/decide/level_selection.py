@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from haltline.interventions.control import hold
+from haltline.interventions.levels import hold
 from haltline.interventions.levels.default_levels import ASKS_NOBODY, default_level
 from haltline.interventions.levels.in_doubt import level_in_doubt, level_of_verdict
 from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
@@ -58,7 +58,6 @@ class Chooser:
     def choose(
         self,
         standing: SessionControl,
-        history: History,
         event: ActionEvent,
         findings: Sequence[Finding],
         rules: Mapping[str, Rule],
@@ -71,13 +70,14 @@ class Chooser:
         """
         if not findings:
             return None, None
+        history = standing.history or History()
         impact = IMPACT[context.effect]
         chosen = [
             self._selected(history, event, f, rules[f.detector], impact=impact, context=context) for f in findings
         ]
         for finding in findings:
             history.note_issue(finding.detector, event.time)
-        weighed = hold.weigh(standing, history, event, chosen, context.deed, self._policy.operated.hold)
+        weighed = hold.weigh(standing, event, chosen, context.deed, self._policy.operated.hold)
         effective = max((c for c in weighed if c.mode is not Mode.SHADOW), key=_rank, default=None)
         hardest = max(weighed, key=_rank, default=None)
         return effective, hardest if hardest is not None and hardest.mode is Mode.SHADOW else None

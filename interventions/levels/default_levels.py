@@ -119,16 +119,20 @@ JUDGEMENT: Final = frozenset(
 PLAIN: Final = frozenset({"identical_calls"})
 """Codes of their findings that are plain equality: they hold a session at once after a hint."""
 _RULES: Final[Mapping[str, Collection[str]]] = {
-    "no_progress": JUDGEMENT | {"no_progress"},
+    "no_progress": JUDGEMENT,
     "destruction": ("destructive_repeat", "destructive_volume", "severe_destruction"),
     "spending": ("budget", "spend_velocity"),
 }
 _CAUSES: Final = {rule: cause for cause, rules in _RULES.items() for rule in rules}
 
 
+HELD_CODE: Final = "session_frozen_no_progress"
+"""The code of refusals in a session that is held for lack of progress."""
+
+
 def freeze_code(rule: str) -> str:
     """Return the code of refusals in a session that a decision of this rule froze."""
-    return f"session_frozen_{cause_of_rule(rule) if rule in JUDGEMENT else rule}"
+    return HELD_CODE if rule in JUDGEMENT else f"session_frozen_{rule}"
 
 
 def cause_of_rule(rule: str) -> str:

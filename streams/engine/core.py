@@ -12,10 +12,11 @@ from haltline.detectors.commands.model import Destruction
 from haltline.detectors.features.observation import CallTracker, Observation
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
-from haltline.interventions.control import approvals, declared_batches, freeze, hold, probation, session_incidents
+from haltline.interventions.control import approvals, declared_batches, freeze, probation, session_incidents
 from haltline.interventions.control.second_opinion import SecondOpinions
 from haltline.interventions.decide.activity_after_kill import activity_after_kill
 from haltline.interventions.decide.controller import Controller, Kill, SessionControl
+from haltline.interventions.levels import hold
 from haltline.interventions.levels.plugins import INTERVENTIONS, STRATEGIES, Extensions
 from haltline.interventions.payloads import rollback
 from haltline.interventions.state.context import Context, note_of
@@ -128,7 +129,7 @@ class Core:
         else:
             findings = self._after_kill(act, was_killed)
         findings = [*findings, *self._opinions.raised(standing, act)] if standing.opinions else findings
-        if standing.judging is not None and (again := hold.on_attempt(standing, act, self._hold)) is not None:
+        if standing.judging and was_killed is None and (again := hold.on_attempt(standing, act, self._hold)) is not None:
             findings = [*findings, again]
         signals: Sequence[Signal] = ()
         if not self._alone and (act.is_attempt or state.events == 1 or self._signaller.adds_up):
@@ -147,9 +148,8 @@ class Core:
             or declared
             or over
             or released
+            or (standing.held is not None and (act.kind is _MODEL_TURN or act.is_attempt))
         )
-        if was_killed is None and standing.held is not None:
-            concerned = concerned or act.kind is _MODEL_TURN or act.is_attempt
         if not (findings or failures or was_killed or concerned or (state.ended and standing.incidents)):
             return (
                 Effects(state, signals=signals, judged=judged, irreversible=irreversible)
@@ -318,7 +318,7 @@ class Core:
             killed = lived and standing.killed is not None
             acts = act.is_attempt and not act.refused
             decision, passed = probation.on_event(
-                standing, decision, self.policy, time_ms=act.time_ms, acts=acts, newly_killed=killed
+                standing, act.event, decision, self.policy, acts=acts, newly_killed=killed
             )
         return approvals.on_event(standing, act.event, decision, self.policy, lambda: act.effect), passed
 

@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 from haltline.detectors.features.observation import CallTracker
-from haltline.interventions.control import approvals, declared_batches, hold, session_incidents
+from haltline.interventions.control import approvals, declared_batches, session_incidents
 from haltline.interventions.control.command_handler import CommandHandler
 from haltline.interventions.control.incidents import ACTS
 from haltline.interventions.decide.controller import Controller, SessionControl
+from haltline.interventions.levels import hold
 from haltline.interventions.state.effects import ControlEffects
 from haltline.interventions.state.records import control_record, detection
 from haltline.schemas.control import Command, CommandKind, Feedback, Stage

@@ -54,6 +54,9 @@ class Deed:
 
     effect: Effect = Effect.READ
     is_attempt: bool = True
+    is_result: bool = False
+    refused: bool = False
+    step: int = 1
     fingerprint: str = "f" * 16
     losses: Sequence[Loss] = ()
     evidence: Evidence = field(default_factory=lambda: Evidence(event_id="this"))

@@ -4,7 +4,7 @@ from haltline.detectors import BY_ID
 from haltline.interventions.control import approvals
 from haltline.interventions.control.command_handler import CommandHandler
 from haltline.interventions.decide.controller import Controller
-from haltline.interventions.levels.default_levels import STOPS_SESSION, default_level
+from haltline.interventions.levels.default_levels import JUDGEMENT, STOPS_SESSION, default_level
 from haltline.interventions.state.context import NOTHING
 from haltline.interventions.state.effects import SessionRef
 from haltline.interventions.state.session_control import SessionControl
@@ -22,7 +22,7 @@ PAUSING = [
     pytest.param(rule, severity, id=f"{rule} when it is {severity.value}")
     for rule in BY_ID
     for severity in Severity
-    if default_level(rule, severity) is Level.PAUSE
+    if default_level(rule, severity) is Level.PAUSE and rule not in JUDGEMENT  # see levels/test_hold.py
 ]
 
 

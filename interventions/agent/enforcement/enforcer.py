@@ -33,6 +33,7 @@ from haltline.interventions.agent.enforcement.refusal_cause import (
     may_look,
 )
 from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.levels.default_levels import HELD_CODE
 from haltline.schemas.control import HALTLINE, ControlRecord, ControlState, Stage, control_key
 from haltline.schemas.decisions import ApprovalState, Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import Effect
@@ -234,11 +235,11 @@ class Enforcer:
     def against_turn(self) -> Cause | None:
         """Return the cause that refuses the next turn of the model.
 
-        In a session that haltline has frozen, one turn may pass before a call was refused, and one after it: the model
-        reads why, and reports.
+        In a session that is held for lack of progress, one turn may pass before a call was refused, and one after it:
+        the model reads why, and reports.
         """
         with self._lock:
-            frozen = self._frozen_by_haltline()
+            frozen = self._hold()
             if frozen is not None and self._killed is None:
                 if frozen.decision_id not in {self._told, self._turned}:
                     self._turned = frozen.decision_id
@@ -248,10 +249,10 @@ class Enforcer:
                     return None
             return self.against("", ())
 
-    def _frozen_by_haltline(self) -> ControlRecord | None:
+    def _hold(self) -> ControlRecord | None:
+        """Return the hold for lack of progress in force, of this session or one above it."""
         entries = chain(self._entries.items(), self._before.items())
-        frozen = (r for key, r in entries if key in self._always and r.state is ControlState.FROZEN)
-        return next((record for record in frozen if record.by == HALTLINE), None)
+        return next((r for key, r in entries if key in self._always and r.code == HELD_CODE), None)
 
     def await_verdict(self, event_id: str) -> "Future[Decision | None]":
         """Return the future of a proposal's verdict; None if there will be none, or the session is killed."""
@@ -302,7 +303,8 @@ class Enforcer:
                 return Admitted(cause_of_waiting(waits))
             # An answered request no longer refuses, even if it was for an earlier call.
             about = [d for d in self._late if verdict is None or not is_same_request(d, verdict)]
-            decisions = [d for d in about if not self._is_stale(d)]
+            passes = ends_turn(call.action)  # also in a session that is held from now on
+            decisions = [d for d in about if not self._is_stale(d) and not (passes and of_session(d))]
             self._late.clear()
             if verdict is not None and verdict.level is not Level.ALLOW:
                 decisions.append(verdict)

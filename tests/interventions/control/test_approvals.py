@@ -4,11 +4,11 @@ import pytest
 
 from haltline.interventions.control.request_queue import MAX_TICKETS
 from haltline.schemas.control import CallRequest, CommandKind, Feedback, Stage
-from haltline.schemas.decisions import Approval, Decision, Level
+from haltline.schemas.decisions import Approval, Decision, Level, Mode
 from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import Interventions
-from haltline.schemas.policy import ApprovalRules, Operations, Policy, Rule
+from haltline.schemas.policy import ApprovalRules, HoldRules, Operations, Policy, Rule
 from haltline.streams.engine.core import Core
 from haltline.streams.policy.loader import parse_policy
 from tests.builders import at, cases, some
@@ -23,7 +23,7 @@ Shown = tuple[str, str, str]
 class Session(CoreSession):
     def __init__(self) -> None:
         operations = Operations(approvals=ApprovalRules(expires_s=60))
-        super().__init__(Policy(rules={**PAUSING, **OFF}, operations=operations))
+        super().__init__(Policy(rules={**PAUSING, **OFF}, operations=operations, judgement=Mode.SHADOW))
 
     def propose(self, second: float, target: str = "a", *, waits: bool = True, **args: Any) -> Decision | None:
         return self.does(second, target, args={"asset_id": target, **args}, await_verdict=waits, targets=[]).decision
@@ -135,7 +135,8 @@ def test_who_approves_what_came_after_warnings_begins_their_count_anew() -> None
     names = ("repetition", "environment_gone", "stagnation", "agreement")
     rules = {**OFF, **{name: Rule(enabled=False) for name in names}}
     rules["error_repetition"] = Rule(levels=dict.fromkeys(Severity, Level.NUDGE))
-    session = CoreSession(Policy(rules=rules, cooldown_s=1, interventions=Interventions(after_warnings=2)))
+    settings = {"cooldown_s": 1, "interventions": Interventions(after_warnings=2)}
+    session = CoreSession(Policy(rules=rules, operations=Operations(hold=HoldRules(attempts=0)), **settings))
 
     def fails(number: int) -> list[Decision]:
         second = number * 10
@@ -145,10 +146,10 @@ def test_who_approves_what_came_after_warnings_begins_their_count_anew() -> None
         return [d for outcome in outcomes if (d := outcome.decision) is not None and d.level > Level.ALLOW]
 
     decisions = [decision for number in range(5) for decision in fails(number)]
-    assert [d.level for d in decisions] == [Level.NUDGE, Level.NUDGE, Level.PAUSE]
+    assert [d.level for d in decisions] == [Level.NUDGE, Level.NUDGE, Level.PAUSE], "held at once"
     request = some(decisions[-1].approval)
     session.command(APPROVE, 60, request_id=request.request_id, nonce=request.nonce)
-    assert fails(6)[-1].level is Level.NUDGE
+    assert [d.level for number in (6, 7, 8) for d in fails(number)] == [Level.NUDGE], "judged afresh"
 
 
 # One cause, one open request: calls with other parameters come behind it.

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from haltline.schemas.control import CommandKind, ControlState
+from haltline.schemas.events import Kind, Usage
 from haltline.schemas.policy import Operations, Policy, ProbationRules
 from haltline.streams.engine.core import Effects
 from tests.builders import at, some
@@ -21,9 +22,8 @@ class Session(CoreSession):
         return self.command(RESET, second, **fields)
 
     def trips(self, second: float) -> None:
-        """Two deletes within a second, which are a kill on probation alone."""
-        self.does(second, "a")
-        self.does(second + 1, "b")
+        """Spend as much as freezes a session, and kills one on probation."""
+        self.event(Kind.MODEL_TURN, second, usage=Usage(cost_usd=40))
 
     @property
     def is_killed(self) -> bool:
@@ -42,18 +42,18 @@ def test_limits_are_lower_on_probation_which_a_reset_begins_and_says() -> None:
     assert (record.state, record.by, record.actions_left) == (ControlState.PROBATION, "ada", 5)
     assert not outcome.released
     assert not held.command(RESET, 15).released, "another reset does not end it"
-    for session, expected in ((free, ("ALLOW", "allowed")), (held, ("KILL", "session_killed_on_probation"))):
+    for session, expected in ((free, ("ALLOW", "allowed")), (held, ("PAUSE", "destructive_volume"))):
         session.does(20, "a")
         assert shown(session.does(21, "b").decision)[:2] == expected
 
 
-def test_a_refusal_on_probation_is_a_kill_that_locks_and_an_operators_kill_locks_nothing() -> None:
-    session, other = (
-        Session(probation={"rules": {"severe_destruction": {"levels": {"high": "PAUSE", "critical": "PAUSE"}}}})
-        for _ in range(2)
-    )
+def test_a_hold_on_probation_is_a_kill_that_locks_and_an_operators_kill_locks_nothing() -> None:
+    session, other = Session(), Session()
     session.released()
-    outcome = session.does(20, "x", action="drop_database")
+    session.does(18, "a")
+    asked = session.does(19, "b")
+    assert shown(asked.decision)[:2] == ("PAUSE", "destructive_volume"), "a question about an act is no kill"
+    outcome = session.event(Kind.MODEL_TURN, 20, usage=Usage(cost_usd=40))
     assert shown(outcome.decision)[:2] == ("KILL", "session_killed_on_probation")
     assert (some(outcome.control).locked_until, session.locked_s) == (at(120), 100)
     other.released()
@@ -79,7 +79,7 @@ def test_within_the_lockout_a_reset_takes_two_different_operators_and_after_it_o
         one.trips(20)
     refused = session.command(RESET, 30)
     assert (refused.released, refused.followup, session.is_killed) == (False, "reset_refused", True)
-    assert some(refused.control).locked_until == at(121)
+    assert some(refused.control).locked_until == at(120)
     session.command(RESET, 31, force=True)
     assert session.is_killed, "the same one twice is one"
     session.command(RESET, 32, "bo")

@@ -97,6 +97,6 @@ def test_the_fleet_takes_two(second: float, by: str, kind: CommandKind, killed: 
 )
 def test_a_session_is(standing: dict[str, Any], kinds: list[CommandKind], expected: list[str | None]) -> None:
     control, who = SessionControl(**standing), SessionRef("s1", "cleaner")
-    result = [hold(control, who, command(kind, second)) for second, kind in enumerate(kinds)]
+    result = [hold(control, who, command(kind, second), Policy()) for second, kind in enumerate(kinds)]
     states = [one.control.state.value if one.control else None for one in result]
     assert ["released" if one.released else state for one, state in zip(result, states, strict=True)] == expected

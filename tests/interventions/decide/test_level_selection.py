@@ -55,7 +55,7 @@ def test_a_strategy_for_the_rule_itself_may_soften_what_is_critical_and_one_for_
     "seconds, actions, levels",
     {
         "one that helped for 10 actions": ((0, 31, 62), (1, 10, 1), ["NUDGE", "NUDGE", "NUDGE"]),
-        "9 quiet actions are not enough": ((0, 31, 62), (1, 9, 1), ["NUDGE", "NUDGE", "PAUSE"]),
+        "9 quiet actions are not enough": ((0, 31, 62), (1, 9, 1), ["NUDGE", "NUDGE", "BLOCK"]),
         "within the cooldown": ((0, 10, 20, 31), (1, 1, 1, 1), ["NUDGE", None, None, "NUDGE"]),
     },
 )
@@ -73,7 +73,7 @@ def test_warnings_of_another_rule_do_not_count() -> None:
 
 
 def test_an_attempt_of_one_type_gives_way_to_the_next_and_that_to_a_stop() -> None:
-    expected = ["NUDGE"] * 3 + ["REINFORCE"] * 2 + ["PAUSE"] * 2
+    expected = ["NUDGE"] * 3 + ["REINFORCE"] * 2 + ["BLOCK", None]
     assert levels(story(), *range(0, 31 * 7, 31)) == expected
 
 
@@ -82,7 +82,7 @@ def test_a_session_hears_no_more_hints_than_it_may_and_a_person_hears_of_it() ->
     rules = ("error_repetition", "repetition", "cycle")
     result = [session.tell(n, found(MEDIUM, rule)) for n, rule in enumerate(rules)]
     assert [None if d is None else (d.level.value, d.flag) for d in result] == [("NUDGE", False), ("NUDGE", True), None]
-    assert session.level(4, found(CRITICAL, "cycle")) == "PAUSE"
+    assert session.level(4, found(CRITICAL, "cycle")) == "BLOCK"
 
 
 def test_what_the_agent_did_not_hear_uses_up_none_of_its_hints_and_is_no_part_of_a_report() -> None:

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from haltline.interventions.levels.default_levels import JUDGEMENT, PLAIN
+from haltline.interventions.levels.default_levels import HELD_CODE, JUDGEMENT, PLAIN, STOPS_SESSION, cause_of_rule
 from haltline.interventions.levels.strategies import Chosen
 from haltline.interventions.state.intervention_history import History
 from haltline.interventions.state.messages import HELD, message_for
 from haltline.interventions.state.session_control import Freeze, Judging, SessionControl
 from haltline.schemas.control import HALTLINE, ControlState
-from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
 from haltline.schemas.policy import HoldRules
@@ -49,9 +49,12 @@ class Attempt(Protocol):
     refused: bool
 
     @property
-    def fingerprint(self) -> str: ...
+    def fingerprint(self) -> str:
+        """Equal for the same call."""
+
     @property
-    def evidence(self) -> Evidence: ...
+    def evidence(self) -> Evidence:
+        """The event itself as evidence."""
 
 
 def is_held(standing: SessionControl) -> bool:
@@ -59,9 +62,15 @@ def is_held(standing: SessionControl) -> bool:
     return standing.held is not None and standing.held.state == ControlState.FROZEN
 
 
+def freezes(event: ActionEvent, decision: Decision) -> bool:
+    """Return whether a decision is a pause of the whole session: for progress or budgets, or on a model turn."""
+    on_call = event.kind in {Kind.PROPOSED, Kind.COMPLETED}
+    return decision.level is Level.PAUSE and (not on_call or decision.detector in STOPS_SESSION | JUDGEMENT)
+
+
 def is_for_progress(held: Freeze | None) -> bool:
     """Return whether a freeze is a hold for lack of progress."""
-    return held is not None and held.by == HALTLINE and held.code == f"session_frozen_{CAUSE}"
+    return held is not None and held.by == HALTLINE and held.code == HELD_CODE
 
 
 def on_attempt(standing: SessionControl, act: Attempt, rules: HoldRules) -> Finding | None:
@@ -93,22 +102,21 @@ def on_attempt(standing: SessionControl, act: Attempt, rules: HoldRules) -> Find
 
 def weigh(
     standing: SessionControl,
-    history: History,
     event: ActionEvent,
     chosen: Sequence[Chosen],
     act: Attempt | None,
     rules: HoldRules,
 ) -> Sequence[Chosen]:
     """Return what may be decided: of stops for lack of progress, what the session's course asks for now."""
+    if is_held(standing):
+        return [one for one in chosen if one.finding.detector not in JUDGEMENT]
     stops = [c for c in chosen if c.mode is Mode.ENFORCE and c.meant is Level.PAUSE and c.finding.detector in JUDGEMENT]
     if not stops:
         return chosen
     others = [one for one in chosen if one not in stops]
-    if is_held(standing):
-        return others
     # A rule's own finding says more than that the call is repeated.
     first = max(stops, key=lambda one: (one.finding.code in PLAIN, one.finding.code != REPEATED))
-    finding, judging = first.finding, standing.judging
+    finding, judging, history = first.finding, standing.judging, standing.history or History()
     if finding.code in PLAIN and not _was_hinted(history):
         first.meant = Level.REINFORCE
         first.why.append("a hint first")
@@ -141,6 +149,11 @@ def counts_turn(held: Freeze, act: Attempt, rules: HoldRules) -> bool:
         held.step = act.step
         held.turns += 1
     return held.turns >= rules.kill_after
+
+
+def cause_of(held: Freeze) -> str:
+    """Return the cause that a freeze counts under."""
+    return CAUSE if held.code == HELD_CODE else cause_of_rule(held.code.removeprefix("session_frozen_"))
 
 
 def refusal(held: Freeze) -> str:
