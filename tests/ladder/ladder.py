@@ -11,8 +11,9 @@ from haltline.detectors.framework.base import Detector
 from haltline.interventions.control import approvals
 from haltline.interventions.decide import cross_session
 from haltline.interventions.decide.controller import Controller
+from haltline.interventions.levels import hold
 from haltline.interventions.levels.default_levels import ASK, is_ask
-from haltline.interventions.state.context import NOTHING
+from haltline.interventions.state.context import NOTHING, Context
 from haltline.interventions.state.session_control import SessionControl
 from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import Effect, Kind
@@ -21,6 +22,7 @@ from haltline.schemas.policy import Policy
 from haltline.schemas.signals import Signal
 from haltline.streams.engine.effective_rules import rule_of
 from tests.builders import at, event
+from tests.interventions.cases import Deed
 
 FILE = Path(__file__).with_name("ladder.txt")
 POLICY = Policy()
@@ -28,6 +30,7 @@ TIMES = (1, 3, 10)
 BETWEEN_S = 60.0
 """Seconds from one finding to the next: more than the cooldown, in which the same hint is not given twice."""
 NOTHING_SAID = "recorded"
+HELD = "PAUSE the session"
 _KINDS = (Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN)
 
 
@@ -45,9 +48,13 @@ def of_session(detector: type[Detector[Any]], severity: Severity) -> Iterator[st
     for number in range(TIMES[-1]):
         on = event(number * BETWEEN_S, "get_asset", kind=kind, outcome=None, args=args, event_id=f"e{number}")
         found = [finding_of(detector.id, severity, on.event_id)]
-        decision, shadow = controller.decide(standing, on, found, {detector.id: rule}, dict, context=NOTHING)
+        deed = Deed(step=number + 1, fingerprint=f"call {number}", is_result=kind is not Kind.PROPOSED)
+        hold.on_attempt(standing, deed, POLICY.operated.hold)
+        context = NOTHING if kind is Kind.MODEL_TURN else Context(deed=deed)
+        decision, shadow = controller.decide(standing, on, found, {detector.id: rule}, dict, context=context)
         decision = approvals.on_event(standing, on, decision, POLICY, lambda: Effect.READ)
-        yield _said(decision or shadow, "the session" if standing.held is not None else "")
+        is_held = standing.held is not None
+        yield _said(decision or shadow, "the session" if is_held else "") if decision or not is_held else HELD
 
 
 def of_scope(pattern: type[CrossSessionPattern[Any]], severity: Severity) -> Iterator[str]:
