@@ -11,7 +11,7 @@ and so on. Small counts are therefore exact, and a loop of a million refusals ta
 of level, of the approval or of the state is always published, with the exact count.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from haltline.interventions.levels.default_levels import cause_of_rule
@@ -107,18 +107,39 @@ def on_answers(
     records: list[IncidentRecord] = []
     last = {d.approval.request_id: (d.approval, d.time) for d in decisions if d.approval is not None}
     for request_id, (approval, time_ms) in last.items():
-        for incident in [i for i in incidents.values() if i.request_id == request_id]:
-            if approval.state not in _WAITS:
-                incident.request_id = next_request(incident.cause)
-            by = (approval.rejected_by if approval.state is ApprovalState.REJECTED else approval.approved_by)[-1:]
-            records.append(
-                incident.next_revision(
-                    IncidentChange.APPROVAL, about, time_ms, by=by[0] if by else None, approval=approval.state
-                )
-            )
-            if incident.cause == REQUESTED and incident.request_id is None:
-                # The incident was about this request only, which is answered or no longer needed.
-                records += close(incidents, about, f"approval_{approval.state}", time_ms, causes=[REQUESTED])
+        by = (approval.rejected_by if approval.state is ApprovalState.REJECTED else approval.approved_by)[-1:]
+        records += _on_answer(incidents, about, request_id, approval.state, time_ms, next_request, *by)
+    return records
+
+
+def on_time(
+    incidents: Open, about: About, waiting: Collection[str], time_ms: int, *, next_request: Callable[[str], str | None]
+) -> list[IncidentRecord]:
+    """Update the incidents whose request is not among those that wait. Returns the records to publish."""
+    over = {i.request_id: None for i in incidents.values() if i.request_id is not None and i.request_id not in waiting}
+    records: list[IncidentRecord] = []
+    for request_id in over:
+        records += _on_answer(incidents, about, request_id, ApprovalState.EXPIRED, time_ms, next_request)
+    return records
+
+
+def _on_answer(
+    incidents: Open,
+    about: About,
+    request_id: str,
+    state: ApprovalState,
+    time_ms: int,
+    next_request: Callable[[str], str | None],
+    by: str | None = None,
+) -> list[IncidentRecord]:
+    records: list[IncidentRecord] = []
+    for incident in [i for i in incidents.values() if i.request_id == request_id]:
+        if state not in _WAITS:
+            incident.request_id = next_request(incident.cause)
+        records.append(incident.next_revision(IncidentChange.APPROVAL, about, time_ms, by=by, approval=state))
+        if incident.cause == REQUESTED and incident.request_id is None:
+            # The incident was about this request only, which is answered or no longer needed.
+            records += close(incidents, about, f"approval_{state}", time_ms, causes=[REQUESTED])
     return records
 
 
@@ -169,15 +190,10 @@ def close(
     return records
 
 
-def quiet(incidents: Open, time_ms: int, policy: Policy) -> list[str]:
-    """Return the causes of incidents without decisions for `operations.incident_quiet_h`."""
-    before_ms = time_ms - policy.operated.incident_quiet_h * 3_600_000
-    return [cause for cause, incident in incidents.items() if incident.last_ms < before_ms]
-
-
 def close_quiet(incidents: Open, about: About, time_ms: int, policy: Policy) -> list[IncidentRecord]:
-    """Resolve the quiet incidents without an open request."""
-    over = [cause for cause in quiet(incidents, time_ms, policy) if incidents[cause].request_id is None]
+    """Resolve the incidents without an open request, and without decisions for `operations.incident_quiet_h`."""
+    before_ms = time_ms - policy.operated.incident_quiet_h * 3_600_000
+    over = [cause for cause, i in incidents.items() if i.last_ms < before_ms and i.request_id is None]
     return close(incidents, about, QUIET, time_ms, causes=over)
 
 

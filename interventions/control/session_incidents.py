@@ -44,7 +44,6 @@ def on_event(
     causes: dict[str, str] = {}
     if decision.approval is not None:
         causes = request_queue.causes(standing)
-        _forget_closed(standing, event.time, decision.approval.request_id)
     cause = findings[0].code if killed_before else incidents.cause_of(decision, causes)
     about, joins = About(ScopeKind.SESSION, event.session_id), _joined(standing, cause)
     records = incidents.note(
@@ -53,13 +52,24 @@ def on_event(
     return decision.model_copy(update={"incident_id": standing.incidents[joins].incident_id}), records
 
 
-def close_quiet(standing: SessionControl, who: SessionRef, policy: Policy, time_ms: int) -> list[IncidentRecord]:
-    """Close incidents without decisions for the policy's time, unless the session is stopped."""
-    stopped = standing.killed is not None or standing.held is not None
-    if stopped or not incidents.quiet(standing.incidents, time_ms, policy):
-        return []
-    _forget_closed(standing, time_ms)
-    return incidents.close_quiet(standing.incidents, About(ScopeKind.SESSION, who.session_id), time_ms, policy)
+def on_time(standing: SessionControl, who: SessionRef, policy: Policy, time_ms: int) -> list[IncidentRecord]:
+    """End what is over at an event's time: requests that expired before a tick closed them, and quiet incidents.
+
+    Incidents without decisions for the policy's time are closed unless the session is stopped.
+    """
+    about, records = About(ScopeKind.SESSION, who.session_id), list[IncidentRecord]()
+    if any(incident.request_id is not None for incident in standing.incidents.values()):
+        waiting = request_queue.causes_waiting(standing, time_ms).values()
+        records += incidents.on_time(
+            standing.incidents,
+            about,
+            {request for requests in waiting for request in requests},
+            time_ms,
+            next_request=lambda cause: _next_of(standing, cause, time_ms),
+        )
+    if standing.killed is None and standing.held is None:
+        records += incidents.close_quiet(standing.incidents, about, time_ms, policy)
+    return records
 
 
 def on_effects(standing: SessionControl, who: SessionRef, effects: ControlEffects) -> ControlEffects:
@@ -161,11 +171,3 @@ def _next_of(standing: SessionControl, cause: str, time_ms: int) -> str | None:
     waiting = request_queue.causes_waiting(standing, time_ms)
     return next((requests[0] for of, requests in waiting.items() if _joined(standing, of) == cause), None)
 
-
-def _forget_closed(standing: SessionControl, time_ms: int, *known: str) -> None:
-    """Remove expired requests from incidents, even if no tick has closed them."""
-    waiting = request_queue.causes_waiting(standing, time_ms).values()
-    known = (*known, *(request for requests in waiting for request in requests))
-    for incident in standing.incidents.values():
-        if incident.request_id not in known:
-            incident.request_id = None

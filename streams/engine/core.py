@@ -139,7 +139,7 @@ class Core:
         if event.task is not None or event.checkpoint is not None or state.checkpoints is not None:
             _note(state, act)
         judged = _settled(standing, state.calls.actions) if standing.history is not None and act.is_attempt else []
-        over = session_incidents.close_quiet(standing, state.ref, self.policy, time_ms) if standing.incidents else []
+        over = session_incidents.on_time(standing, state.ref, self.policy, time_ms) if standing.incidents else []
         concerned: object = (
             standing.approvals
             or standing.probation
