@@ -111,8 +111,8 @@ class Task(Record):
     limits: dict[Name, float] = Field(default_factory=dict, max_length=100)
     """Limits that the session sets for itself. They can tighten the policy, never loosen it."""
     prompts: Count | None = None
-    """The number of the user's prompts so far; None: not counted. A new prompt or another goal is a boundary:
-    progress counts from zero."""
+    """The number of the user's prompts so far that said something new; None: not counted. Such a prompt or another goal
+    is a boundary: progress counts from zero."""
 
 
 class ActionEvent(Record):

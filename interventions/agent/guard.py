@@ -18,6 +18,7 @@ from haltline.interventions.agent.calls.tool_decorator import guarded, name_of
 from haltline.interventions.agent.checkpoints import CannotKeep, Checkpoints
 from haltline.interventions.agent.described import DescribedOutput
 from haltline.interventions.agent.enforcement.refusal_cause import Advice
+from haltline.interventions.agent.prompts import Prompts
 from haltline.interventions.agent.redaction.secrets import without_secrets
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import DEFAULT_AGENT, CallMode, GuardOptions, GuardSettings
@@ -82,7 +83,7 @@ class Guard:
         self._checkpoints = checkpoints
         self._given_link = link
         self._is_fork = False
-        self._prompts, self._last_prompt = 0, 0
+        self._prompts = Prompts()
         above = None if parent is None else parent._gate
         self._gate = CallGate(
             self.settings,
@@ -235,18 +236,14 @@ class Guard:
     def prompt(self, text: str) -> None:
         """Report a new prompt of the session's user: progress is judged from here on.
 
-        The text itself is not published. Repeating the same prompt is a no-op. Raises TypeError if it is not a text.
+        The text itself is not published. A prompt that says nothing new (`continue`, or one given before) is a no-op,
+        and so is the first, for which the session was started. Raises TypeError if it is not a text.
         """
         if not isinstance(text, str):
             raise TypeError(f"prompt: expected a text, got {type(text).__name__}")
-        is_first, is_same = not self._prompts, hash(text) == self._last_prompt
-        if is_same:
-            return
-        self._last_prompt, self._prompts = hash(text), self._prompts + 1
         self.start()
-        if is_first:
-            return  # the session was started for it
-        self._tell_task((self.settings.task or Task()).model_copy(update={"prompts": self._prompts}))
+        if self._prompts.take(text):
+            self._tell_task((self.settings.task or Task()).model_copy(update={"prompts": self._prompts.count}))
 
     def checkpoint(self, checkpoint_id: str, *, safe: bool = True) -> None:
         """Report a state saved under this id: a rollback names it in `Refused.decision.checkpoint`."""

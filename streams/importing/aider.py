@@ -42,17 +42,18 @@ def parts(source: Source) -> Iterator[Part]:
 
 def _steps(lines: Iterable[str], began_ms: int | None) -> Iterator[Step]:
     """Yield the steps; only the first has a time, the local time of the machine, which is read as UTC."""
-    calls, model, is_prompt = 0, "", False
+    calls, model = 0, ""
+    prompt: list[str] = []
     written: list[str] = []
     answer = ""
     time_ms = began_ms
     for line in lines:
         if line.startswith(_PROMPT):
-            if not is_prompt:
-                yield prompted(time_ms)
-            is_prompt = True
+            prompt.append(line.removeprefix(_PROMPT))
             continue
-        is_prompt = False
+        if prompt:
+            yield prompted("\n".join(prompt), time_ms)
+            prompt = []
         if not line.startswith(_NOTE):
             written.append(line)
             continue

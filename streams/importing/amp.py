@@ -40,8 +40,8 @@ def _steps(whole: dict[str, Any]) -> Iterator[Step]:
             results = [one for one in objects(message.get("content")) if one.get("type") == "tool_result"]
             for result in results:
                 yield _end(result, time_ms)
-            if not results and text_of(message.get("content")):
-                yield prompted(time_ms)
+            if not results and (prompt := text_of(message.get("content"))):
+                yield prompted(prompt, time_ms)
         elif message.get("role") == "assistant":
             yield from turn(tokens(used, _TOKENS), inside(used, "model"), text_of(message.get("content")), time_ms)
             for call in proposals(message.get("content")):

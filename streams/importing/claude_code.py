@@ -55,7 +55,7 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
             texts.setdefault(below, []).append(answer)
         times_ms[below] = time_ms or times_ms.get(below)
         if is_prompt:
-            yield prompted(time_ms)
+            yield prompted(text_of(line), time_ms)
         for tool in tools:
             if isinstance(tool, ToolUse):
                 yield proposed(tool.call_id, tool.name, tool.args, time_ms, below=below)

@@ -27,7 +27,7 @@ _TOOLS: Final = (
 _CALL = re.compile(rf"<({_TOOLS}|{'|'.join(sorted(_TALK))})>(.*?)</\1>", re.DOTALL)
 _FIELD = re.compile(r"<([a-z_]+)>(.*?)</\1>", re.DOTALL)
 _RESULT = re.compile(r"\A\[(\w+)(?: for .*?)?\] Result:\n?", re.DOTALL)
-_PROMPT = re.compile(r"<(?:task|feedback|user_message|answer)>")
+_PROMPT = re.compile(r"<(?:task|feedback|user_message|answer)>(.*?)(?:</|\Z)", re.DOTALL)
 _MODEL = re.compile(r"<model>([^<\n]{1,200})</model>")
 _FAILED = "The tool execution failed with the following error"
 _DENIED = "The user denied this operation"
@@ -78,7 +78,7 @@ def _of_command_line(messages: list[dict[str, Any]]) -> Iterator[Step]:
             for call in proposals(content):
                 yield proposed(call.call_id, call.name, call.args, time_ms)
         elif not results:
-            yield prompted(time_ms)
+            yield prompted(text_of(content), time_ms)
         for block in results:
             output, call_id = block.get("content"), block.get("tool_use_id")
             texts = [str(one.get("result") or one.get("error") or "") for one in objects(output) if "success" in one]
@@ -121,8 +121,8 @@ def _steps(lines: Iterable[dict[str, Any]], requests: list[dict[str, Any]], mode
             if found := _MODEL.search(text):
                 model = found[1]
             yield from _results(line.get("content"), waiting, time_ms)
-            if _PROMPT.search(text):
-                yield prompted(time_ms)
+            if found := _PROMPT.search(text):
+                yield prompted(found[1], time_ms)
 
 
 def _calls(content: object, text: str) -> Iterator[Proposal]:

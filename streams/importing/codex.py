@@ -53,7 +53,7 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
                 texts.append(text_of(payload.get("content")))
         elif line.get("type") == "event_msg":
             if kind == "user_message":
-                yield prompted(time_ms)
+                yield prompted(payload.get("message"), time_ms)
             elif (
                 kind == "token_count" and (info := payload.get("info")) and inside(info, "total_token_usage") != counted
             ):

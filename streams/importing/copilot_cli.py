@@ -39,7 +39,7 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
         model = named if isinstance(named, str) else model
         call_id, below = data.get("toolCallId"), text(data.get("parentToolCallId")) or None
         if kind == "user.message":
-            yield prompted(time_ms)
+            yield prompted(data.get("content"), time_ms)
         elif kind == "assistant.message":
             yield from turn(tokens(data, _TOKENS), model, data.get("content"), time_ms, below=below)
         elif kind == "tool.execution_start":

@@ -42,7 +42,7 @@ def _steps(messages: Iterator[dict[str, Any]]) -> Iterator[Step]:
     for message in messages:
         time_ms = _time(message.get("createdAt"))
         if message.get("type") == _USER:
-            yield prompted(time_ms)
+            yield prompted(message.get("text"), time_ms)
             continue
         model = inside(message, "modelInfo", "modelName")
         yield from turn(tokens(message.get("tokenCount"), _TOKENS), model, message.get("text"), time_ms)

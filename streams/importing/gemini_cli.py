@@ -44,8 +44,8 @@ def _key(message: dict[str, Any], number: int) -> object:
 def _steps(messages: Iterable[dict[str, Any]]) -> Iterator[Step]:
     for message in messages:
         time_ms = moment(message.get("timestamp"))
-        if message.get("type") == "user" and text_of(message.get("content")):
-            yield prompted(time_ms)
+        if message.get("type") == "user" and (prompt := text_of(message.get("content"))):
+            yield prompted(prompt, time_ms)
         elif message.get("type") == "gemini":
             usage = tokens(message.get("tokens"), _TOKENS)
             yield from turn(usage, message.get("model"), text_of(message.get("content")), time_ms)

@@ -61,7 +61,7 @@ def _steps(messages: Iterable[tuple[object, object, object]]) -> Iterator[Step]:
             elif block.get("type") == "toolResponse":
                 yield _end(call_id, _inner(block, "toolResult", "tool_result"), time_ms)
         if role == "user" and not any("tool" in str(one.get("type")) for one in objects(content)) and text_of(content):
-            yield prompted(time_ms)
+            yield prompted(text_of(content), time_ms)
 
 
 def _inner(block: dict[str, Any], *names: str) -> object:

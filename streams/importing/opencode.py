@@ -66,10 +66,10 @@ def _steps(messages: Iterable[tuple[dict[str, Any], list[dict[str, Any]]]]) -> I
     for message, found in messages:
         time_ms = moment_of_ms(inside(message, "time", "created"))
         written = [one for one in found if one.get("type") == "text" and one.get("synthetic") is not True]
+        text = "\n".join(str(one.get("text")) for one in written)
         if message.get("role") == "user" and written:
-            yield prompted(time_ms)
+            yield prompted(text, time_ms)
         elif message.get("role") == "assistant":
-            text = "\n".join(str(one.get("text")) for one in written)
             yield from turn(tokens(message, _TOKENS), message.get("modelID"), text, time_ms)
             for part in found:
                 if part.get("type") == "tool":

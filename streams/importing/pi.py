@@ -31,7 +31,7 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
             continue
         role, call_id = message.get("role"), message.get("toolCallId")
         if role == "user":
-            yield prompted(time_ms)
+            yield prompted(text_of(message.get("content")), time_ms)
         elif role == "assistant":
             yield from _turn(message, time_ms)
         elif role == "toolResult" and isinstance(call_id, str):

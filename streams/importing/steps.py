@@ -9,6 +9,7 @@ from haltline.interventions.agent.call import describe_output
 from haltline.interventions.agent.calls.event_publisher import made
 from haltline.interventions.agent.novelty import SeenBySession
 from haltline.interventions.agent.producers.cleaning import cleaned_error, describe_arguments
+from haltline.interventions.agent.prompts import Prompts
 from haltline.interventions.agent.redaction.payload_encoding import Whole
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Task, Usage
@@ -45,6 +46,8 @@ class Step:
     """Epoch milliseconds; None: not recorded."""
     below: str | None = None
     """For a subagent: its id; for a nested one, all ids from the outermost on, separated by slashes."""
+    prompt: str = ""
+    """For a prompt: its text, which is not stored."""
 
 
 class _Call(NamedTuple):
@@ -72,12 +75,10 @@ class Recording:
         seqs: dict[str, int] = {}
         calls: dict[str, _Call] = {}
         seen = SeenBySession()
-        now_ms, prompts = start_ms, 0
+        now_ms, prompts = start_ms, Prompts()
         for step in self.steps:
-            if step.kind is Kind.SESSION_STARTED:
-                prompts += 1
-                if prompts == 1:  # the session was started for it
-                    continue
+            if step.kind is Kind.SESSION_STARTED and not prompts.take(step.prompt):
+                continue
             if step.time_ms is None:
                 self.untimed += 1
             now_ms = step.time_ms if step.time_ms is not None else now_ms + STEP_MS
@@ -114,7 +115,7 @@ class Recording:
                     "error": None if step.error is None else cleaned_error(step.error, _SETTINGS),
                     "duration_ms": step.duration_ms,
                     "usage": self._priced(step, now_ms),
-                    "task": Task(prompts=prompts) if step.kind is Kind.SESSION_STARTED else None,
+                    "task": Task(prompts=prompts.count) if step.kind is Kind.SESSION_STARTED else None,
                     **call.described,
                     **output,
                 }
@@ -136,9 +137,9 @@ def _shortened(name: str) -> str:
     return f"{name[: _MAX_ID_CHARS - len(digest) - 1]}-{digest}"
 
 
-def prompted(time_ms: int | None) -> Step:
-    """A prompt of the user: each except the first restarts the session."""
-    return Step(kind=Kind.SESSION_STARTED, time_ms=time_ms)
+def prompted(text: object, time_ms: int | None) -> Step:
+    """A prompt of the user: each except the first restarts the session if it says something new."""
+    return Step(kind=Kind.SESSION_STARTED, prompt=text if isinstance(text, str) else "", time_ms=time_ms)
 
 
 def turn(

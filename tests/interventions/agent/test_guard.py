@@ -60,9 +60,9 @@ def test_a_call_that_is_allowed_is_proposed_executed_and_completed() -> None:
     assert stages(guard) == []
 
 
-def test_another_prompt_of_the_user_is_told_by_its_count_and_the_same_once_more_is_none() -> None:
+def test_another_prompt_of_the_user_is_told_by_its_count_unless_it_says_nothing_new() -> None:
     with ScriptedGuard() as guard:
-        for text in ("tidy up", "tidy up", "now the attic", "tidy up"):
+        for text in ("tidy up", "tidy up", "now the attic", "go on", "tidy up", "and the cellar"):
             guard.prompt(text)
             attempt(guard)
     assert [event.task.prompts for event in of(guard, Kind.SESSION_STARTED) if event.task] == [2, 3]

@@ -113,7 +113,7 @@ def test_a_database_of_cursor_has_the_calls_of_its_conversations_and_what_turns_
     assert {event.session_id for event in events} == {"c1"}
     said = {"type": 2, "text": "done", "tokenCount": {"inputTokens": 1900, "outputTokens": 268}}
     asked = {"type": 1, "text": "and again", "createdAt": "2026-11-24T09:00:09Z"}
-    whole = {"composerId": "c0", "conversation": [asked, asked, said]}  # as before 2025
+    whole = {"composerId": "c0", "conversation": [asked, asked | {"text": "in German"}, said]}  # as before 2025
     with closing(sqlite3.connect(file)) as database, database:
         database.execute("INSERT INTO cursorDiskKV VALUES ('composerData:c0', ?)", (json.dumps(whole),))
     prompt, turn = (event for event in Imported(file).events() if event.session_id == "c0")
@@ -143,7 +143,8 @@ def test_a_session_of_cline_s_command_line_has_its_calls_turns_and_prompts(tmp_p
     file.write_text(json.dumps({"version": 1, "sessionId": "s1", "origin": {}, "messages": messages}))
     events = check(file, "cline", history())
     assert {event.session_id for event in events} == {"s1"}
-    file.write_text(json.dumps({"sessionId": "s1", "origin": {}, "messages": [messages[0], *messages]}))
+    messages = [{"role": "user", "content": "go"}, *messages]
+    file.write_text(json.dumps({"sessionId": "s1", "origin": {}, "messages": messages}))
     assert [event.task.prompts for event in Imported(file).events() if event.task] == [2]
 
 
@@ -235,9 +236,10 @@ def test_a_database_that_is_cut_off_is_refused(make: Callable[[Path], Path], end
 )
 def test_another_prompt_is_a_boundary(name: str, is_prompt: Callable[[Any], bool], tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (SAMPLES / name).read_text().splitlines()]
-    again = next(line for line in lines if is_prompt(line)) | ({"id": "another"} if name == "gemini_cli.jsonl" else {})
+    given = next(line for line in lines if is_prompt(line)) | ({"id": "another"} if name == "gemini_cli.jsonl" else {})
+    another = json.loads(json.dumps(given).replace("Clean up fact_sales.", "And the docs."))
     file = tmp_path / name
-    file.write_text("\n".join(map(json.dumps, [*lines, again])))
+    file.write_text("\n".join(map(json.dumps, [*lines, given, another])))
     *before, last = Imported(file).events()
     assert Kind.SESSION_STARTED not in {event.kind for event in before}
     assert (last.kind, last.task and last.task.prompts) == (Kind.SESSION_STARTED, 2)
