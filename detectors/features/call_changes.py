@@ -1,21 +1,24 @@
 """What one call creates, renames and changes, by its tool, its text and its arguments."""
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 from haltline.detectors.commands import creations, file_destructions, files_written, remakers
 from haltline.detectors.commands import may_create as text_may_create
 from haltline.detectors.commands import renames as shell_renames
 from haltline.detectors.commands.code.creations import code_creations
-from haltline.detectors.commands.model import as_row, listed
+from haltline.detectors.commands.model import as_row
 from haltline.detectors.commands.prefilter import may_destroy_by_code
 from haltline.detectors.commands.sql import sql_creations, sql_renames
 from haltline.detectors.features import command_effects, tool_name_severity
 from haltline.detectors.features.observation_protocol import ToolCall
 from haltline.detectors.features.tool import KnownTool
-from haltline.detectors.features.tool_classifier import ONLY_LOOKS, UNKNOWN, cwd_of, is_id, short_name, snake_case
+from haltline.detectors.features.tool_classifier import UNKNOWN, cwd_of, is_id, short_name, snake_case
+from haltline.schemas import tools
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
+from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import words
 
 # Looked up for every event; as members of their class they take ten times as long.
@@ -38,11 +41,8 @@ _ANY_THING = frozenset(("path", "file_path", "filename", "file", "name", "id", "
 _FILES = re.compile(r"^\*\*\* Add File: (?P<file>.+)$", re.MULTILINE)
 _RENAMES_SQL = re.compile(r"rename|swap", re.IGNORECASE)
 _RENAMES = frozenset(("rename", "move", "mv"))
-CONTENT_ARGS = listed("""
-    content file_text text contents new_content file_content code data body source code_edit
-""")  # fmt: skip
-_PUT_IN = ("new_str", "new_string", "insert_text", "replacement")
-_PUT_IN_NAMES = frozenset(_PUT_IN)
+CONTENT_ARGS = tools.arguments("content")
+_PUT_IN = tools.arguments("new")
 _MAX_OF_FILE = 32
 _FROM_ARGS = ("source", "src", "from", "old_path", "old_name", "from_path", "source_path", "current_name", "old")
 _TO_ARGS = (
@@ -73,7 +73,7 @@ def files_of(act: ToolCall) -> list[tuple[str, list[list[str]]]]:
             return []
         texts = files_written(text, cwd=cwd_of(act.event))
     elif tool.effect is _WRITE and args:
-        text = next((args[name] for name in (*CONTENT_ARGS, *_PUT_IN) if isinstance(args.get(name), str)), "")
+        text = _first_text(args, (*content_args(tool), *_put_in(tool)))
         target = act.targets[0]
         if not text or not target.startswith("path=") or not may_destroy_by_code(text):
             return []
@@ -84,7 +84,7 @@ def files_of(act: ToolCall) -> list[tuple[str, list[list[str]]]]:
     found: list[tuple[str, list[list[str]]]] = []
     for path, text in texts.items():
         losses = [as_row(d) for d in file_destructions(path, text, cwd=cwd_of(act.event))]
-        if tool.effect is _WRITE and args and not _PUT_IN_NAMES.isdisjoint(args):
+        if tool.effect is _WRITE and args and not args.keys().isdisjoint(_put_in(tool)):
             losses = [*act.written.get(path, ()), *losses][:_MAX_OF_FILE]  # the rest of the file is unchanged
         found.append((path, [*losses, ["unread", f"path={path}", "PLAIN"]] if cut else losses))
     return found
@@ -97,9 +97,6 @@ def creates(act: ToolCall) -> tuple[str, ...]:
     """
     tool, text = act.tool, act.text
     if tool.effect is _WRITE:
-        command = act.args.get("command") if act.args else None
-        if isinstance(command, str) and command in ONLY_LOOKS:
-            return ()
         made = _made_by_tool(act)
         return (*made, *_made_by_file(act, made)) if made else ()
     if not text:
@@ -121,24 +118,36 @@ def _made_by_file(act: ToolCall, made: tuple[str, ...]) -> tuple[str, ...]:
     if not made[0].endswith(_PROGRAM_FILES):
         return ()
     args = act.args or {}
-    text = next((args[name] for name in CONTENT_ARGS if isinstance(args.get(name), str)), "")
-    return code_creations(text, cwd=cwd_of(act.event))
+    return code_creations(_first_text(args, content_args(act.tool)), cwd=cwd_of(act.event))
+
+
+def content_args(tool: KnownTool) -> tuple[str, ...]:
+    """Return the arguments that have the whole new content of what a tool writes."""
+    return CONTENT_ARGS if tool.use is None else tool.use.content
+
+
+def _put_in(tool: KnownTool) -> tuple[str, ...]:
+    return _PUT_IN if tool.use is None else tool.use.new
+
+
+def _first_text(args: JsonObject, names: Iterable[str]) -> str:
+    return next((args[name] for name in names if isinstance(args.get(name), str)), "")
 
 
 def _made_by_tool(act: ToolCall) -> tuple[str, ...]:
-    name_words = words(short_name(act.action))
     args = act.args or {}
+    use = act.tool.use
+    if use is not None and use.patch:
+        return tuple(
+            tool_name_severity.target("path", found["file"].strip(), cwd_of(act.event))
+            for found in _FILES.finditer(_first_text(args, use.patch))
+        )
+    if use is not None and (use.content or use.old):
+        return () if use.old else act.targets
+    name_words = words(short_name(act.action))
     if not _UNLESS_THERE.isdisjoint(name_words) or any(args.get(name) for name in _UNLESS_THERE_ARGS):
         return ()
     if name_words[:1] and name_words[0] not in _MAKES:
-        if args.get("command") == "create":  # an editor with several commands
-            return act.targets
-        text = args.get("input") or args.get("patch")
-        if isinstance(text, str) and "*** Add File: " in text:
-            return tuple(
-                tool_name_severity.target("path", found["file"].strip(), cwd_of(act.event))
-                for found in _FILES.finditer(text)
-            )
         return ()
     kind = act.targets[0].partition("=")[0]
     if name_words[-1:] and name_words[-1] in _OPENS_IT:

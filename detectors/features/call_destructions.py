@@ -25,7 +25,7 @@ from haltline.detectors.commands.script_files import original
 from haltline.detectors.commands.step_budget import StepBudget
 from haltline.detectors.commands.surroundings import names_tests
 from haltline.detectors.features import tool_effects, tool_name_severity
-from haltline.detectors.features.call_changes import CONTENT_ARGS
+from haltline.detectors.features.call_changes import content_args
 from haltline.detectors.features.observation_protocol import ToolCall
 from haltline.detectors.features.tool import KnownTool
 from haltline.detectors.features.tool_classifier import MAX_TARGETS, UNKNOWN, Classifier, cwd_of, short_name, text_of
@@ -63,16 +63,22 @@ _TYPES = frozenset(("type", "fill", "typing", "keyboard", "autocomplete"))
 """Words of tools that type a text."""
 _STATEMENT_HINT = re.compile(r"drop|truncate|delete|alter|update|merge|replace|overwrite", re.IGNORECASE)
 _MAY_WRITE = frozenset((None, Effect.WRITE, Effect.MUTATE))
+_OF_FILES = frozenset((Effect.READ, Effect.POLL, Effect.WRITE))
 
 
 def may_destroy(action: str, tool: KnownTool, hint: Effect | None, args: JsonObject | None) -> bool:
     """Return whether an attempt that executes no text could be irreversible: cheap, with false positives."""
     if hint is _DESTRUCTIVE or tool.effect is _DESTRUCTIVE:
         return True
-    return args is not None and (
+    if args is None:
+        return False
+    use = tool.use
+    if use is not None and _says_all(tool, args):
+        return any(name in args for name in use.patch) or any(map(_is_blank, map(args.get, use.content)))
+    return (
         tool_effects.may_act(action)
         or destructive_shapes.telling(args)
-        or (tool.effect in _MAY_WRITE and any(map(_is_blank, map(args.get, CONTENT_ARGS))))
+        or (tool.effect in _MAY_WRITE and any(map(_is_blank, map(args.get, content_args(tool)))))
     )
 
 
@@ -108,6 +114,10 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
             return found
     if tool.effect is _DESTRUCTIVE or hint is _DESTRUCTIVE:
         found = _named(act.action, _about(act, classifier))
+    elif act.args and tool.use is not None and _says_all(tool, act.event.args or {}):
+        found = _removed(destructive_shapes.patched_away(act.args), cwd_of(act.event)) or _emptied(
+            act.action, act.args, tool, classifier, cwd_of(act.event)
+        )
     else:
         found = _by_shape(classifier, act.action, act.args, tool, cwd_of(act.event), 0) if act.args else ()
         if not found and act.args is not None and tool.effect is not _POLL:
@@ -115,6 +125,12 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
     if found and nobody_misses(act):
         return tuple(replace(one, badness=Badness.SCRATCH) if one.effect in LOSSES else one for one in found)
     return found
+
+
+def _says_all(tool: KnownTool, args: JsonObject) -> bool:
+    """Return whether all arguments of a call are described, and none can name an act: it edits or reads files."""
+    use = tool.use
+    return use is not None and tool.effect in _OF_FILES and "url" not in use.known and use.known.issuperset(args)
 
 
 def _about(act: ToolCall, classifier: Classifier) -> tuple[str, ...]:
@@ -154,10 +170,9 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
     mutations = _by_graphql(objects)
     if mutations:
         return mutations
-    patched = destructive_shapes.patched_away(args)
+    patched = _removed(destructive_shapes.patched_away(args), cwd)
     if patched:
-        kept = tuple(tool_name_severity.target("path", file, cwd) for file in patched)
-        return _named("delete_file", kept)
+        return patched
     statement = _statement(action, args, tool)
     if statement:
         found_there = sql_destructions(statement)
@@ -169,8 +184,12 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
     if verb:
         about = classifier.things(args, cwd) or (UNKNOWN,)
         return _named(f"{verb}_{'_'.join(words(short_name(action))[-1:])}", about)
-    emptied = _emptied(action, args, classifier, cwd)
+    emptied = _emptied(action, args, tool, classifier, cwd)
     return emptied or (_by_texts(args, objects, cwd) if tool.effect is None or tool.effect is Effect.MUTATE else ())
+
+
+def _removed(files: Iterable[str], cwd: str | None) -> tuple[Destruction, ...]:
+    return _named("delete_file", tuple(tool_name_severity.target("path", file, cwd) for file in files))
 
 
 def _by_texts(args: JsonObject, objects: Sequence[Mapping[str, Any]], cwd: str | None) -> tuple[Destruction, ...]:
@@ -190,6 +209,8 @@ def _of_inner(
     classifier: Classifier, action: str, args: JsonObject, cwd: str | None, depth: int
 ) -> tuple[Destruction, ...]:
     tool = classifier.tool_of(action, args)
+    if tool.use is not None:
+        args = tool.use.used(args)
     if tool.effect is _DESTRUCTIVE:
         return _named(action, classifier.things(args, cwd) or (UNKNOWN,))
     text = text_of(args, tool) if tool.effect is _EXEC else ""
@@ -230,14 +251,19 @@ def _statement(action: str, args: JsonObject, tool: KnownTool) -> str:
 _MAKES_FILES = frozenset(("write", "overwrite", "save", "edit", "put", "replace", "update", "create"))
 
 
-def _emptied(action: str, args: JsonObject, classifier: Classifier, cwd: str | None) -> tuple[Destruction, ...]:
+def _emptied(
+    action: str, args: JsonObject, tool: KnownTool, classifier: Classifier, cwd: str | None
+) -> tuple[Destruction, ...]:
     """Return what a tool sets to null, or overwrites with empty content."""
     named = words(short_name(action)) or ("",)
     lead = named[0]
     if lead == "set" and "value" in args and args["value"] is None and not is_recreatable(action):
         return _named(f"unset_{short_name(action)}", classifier.things(args, cwd) or (UNKNOWN,))
-    makes = lead in _MAKES_FILES or named[-1] in _MAKES_FILES or args.get("command") == "create"
-    if not (makes or str(args.get("action")) in _MAKES_FILES) or not any(map(_is_blank, map(args.get, CONTENT_ARGS))):
+    if tool.use is not None:
+        makes = not any(args.get(name) for name in tool.use.new)
+    else:
+        makes = lead in _MAKES_FILES or named[-1] in _MAKES_FILES or str(args.get("action")) in _MAKES_FILES
+    if not makes or not any(map(_is_blank, map(args.get, content_args(tool)))):
         return ()
     return tuple(
         replace(one, verb=_emptying(one.target), effect=ActEffect.OVERWRITES)

@@ -104,6 +104,8 @@ class Observation(Failure):
         self.action = action
         self.index = self.calls.actions + self.is_attempt
         self.tool = tool = self._classifier.tool_of(action, self.args)
+        if tool.use is not None and self.args:
+            self.args = tool.use.used(self.args)
         self.runs = tool.effect is _EXEC
         self.text = tool_classifier.text_of(self.args, tool) if self.runs else ""
         if self.text:
@@ -112,7 +114,7 @@ class Observation(Failure):
         elif not call_destructions.may_destroy(action, tool, self.hint, self.args):
             self.irreversible = self.losses = ()
             if self.is_attempt:  # `CallTracker` needs it in any case
-                self.targets = self._classifier.targets(self.event)
+                self.targets = self._classifier.targets(self.event, tool.use)
         self.step = self.index
         if self.is_attempt:  # `CallTracker` needs both in any case
             self.fingerprint = fingerprint(self.event, action, tool)
@@ -125,6 +127,8 @@ class Observation(Failure):
         self.step = call.step or call.index
         self.runs = call.reading != ""
         self.tool = tool_classifier.RUNS[call.reading] if self.runs else self._classifier.tool_of(action, self.args)
+        if self.tool.use is not None and self.args:
+            self.args = self.tool.use.used(self.args)
         self.text = call.head if self.runs else ""
         if not call.losses:
             self.irreversible = self.losses = ()
@@ -173,7 +177,7 @@ class Observation(Failure):
     @lazy
     def targets(self) -> tuple[str, ...]:
         """The targets that the event itself names, in canonical form; `unknown` if none."""
-        return self._classifier.targets(self.event)
+        return self._classifier.targets(self.event, self.tool.use)
 
     @property
     def effect(self) -> Effect:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
+from haltline.schemas.tools import Operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,5 +16,7 @@ class KnownTool:
     reading: Reading = Reading.PLAIN
     loop_key: tuple[str, ...] | None = None
     """The arguments that identify equal calls, if the policy declares them."""
+    use: Operation | None = None
+    """The described operation that the call is one of: what its arguments mean."""
     program: str = ""
     """The program whose arguments the tool takes, if the tool is named after one."""

@@ -2,99 +2,39 @@
 
 import re
 import shlex
+from collections.abc import Iterable
 from dataclasses import replace
 from fnmatch import translate
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from haltline.detectors.commands import arguments, destructive_shapes
-from haltline.detectors.commands.model import listed
 from haltline.detectors.features import tool_effects, tool_name_severity
 from haltline.detectors.features.tool import KnownTool
+from haltline.schemas import tools
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Policy, Reading, Tool
 from haltline.schemas.record import JsonObject
-from haltline.schemas.tool_names import DESTRUCTIVE, destroying_verb, folded, words
+from haltline.schemas.tool_names import destroying_verb, folded, words
 
 # Looked up for every event; as members of their class they take ten times as long.
 _EXEC, _WRITE, _READ, _NETWORK = Effect.EXEC, Effect.WRITE, Effect.READ, Effect.NETWORK
 _SHELL, _SQL, _PLAIN = Reading.SHELL, Reading.SQL, Reading.PLAIN
-BUILT_IN: tuple[Tool, ...] = (
-    *(Tool(match=name, effect=Effect.EXEC, reading=Reading.SHELL) for name in (
-        "bash", "sh", "shell", "zsh", "execute_bash", "execute_command", "run_command", "run_shell_command",
-        "run_terminal_cmd", "run_terminal_command", "terminal", "local_shell", "exec_command", "exec", "cmd",
-        "run_shell", "shell_command", "bash_tool", "command", "run_commands", "run_bash*", "powershell", "pwsh",
-        "run_powershell*", "send_keys", "terminal_*", "type_keys", "write_stdin", "execute", "run_process",
-        "subprocess",
-    )),
-    *(Tool(match=name, effect=Effect.EXEC, reading=Reading.SQL) for name in (
-        "sql", "sql_*", "*_sql", "query", "*_query", "query_database", "query_db", "run_queries", "execute_queries",
-    )),
-    *(Tool(match=name, effect=Effect.READ) for name in (
-        "python*_docs*", "python*_search*", "python*_lint*", "lint_*", "*_lint", "*_linter",
-    )),
-    *(Tool(match=name, effect=Effect.WRITE) for name in (
-        "python*_format*", "format_python*", "format_js*", "format_code*",
-    )),
-    *(Tool(match=name, effect=Effect.EXEC) for name in (
-        "run_code", "execute_code", "run_python*", "execute_python*", "python*", "ipython", "code_interpreter",
-        "execute_ipython_cell", "run_tests", "test", "run_javascript*", "run_js*", "run_node*", "run_ruby*", "run_r",
-        "run_go*", "run_rust*", "run_java", "run_c", "run_cpp", "run_php*", "run_perl*", "jupyter*",
-        "notebook_execute*", "notebook_run*",
-        "run_cell", "execute_cell", "repl", "*_repl", "interpreter",
-    )),
-    *(Tool(match=name, effect=Effect.DESTRUCTIVE) for name in DESTRUCTIVE),
-    *(Tool(match=name, effect=Effect.NETWORK) for name in ("post_status", "*_post_status", "publish_status")),
-    *(Tool(match=name, effect=Effect.MUTATE) for name in ("update_*status", "set_*status", "change_*status")),
-    *(Tool(match=name, effect=Effect.POLL) for name in (
-        "wait_*", "poll_*", "*_status", "check_status*", "task_output", "bash_output", "wait", "poll", "sleep",
-    )),
-    *(Tool(match=name, effect=Effect.READ) for name in (
-        "get_*", "list_*", "read_*", "search_*", "find_*", "describe_*", "show_*", "view_*", "fetch_*", "count_*",
-        "read", "grep", "glob", "ls", "view", "search", "think", "say", "web_search", "web_fetch", "calculat*",
-        "check_*", "open_*", "query_*", "select_*",
-    )),
-    *(Tool(match=name, effect=Effect.MUTATE) for name in (
-        "update_*", "set_*", "remove_*", "modify_*", "cancel_*", "move_*", "rename_*", "replace_*", "terminate_*",
-    )),
-    *(Tool(match=name, effect=Effect.WRITE) for name in (
-        "create_*", "write_*", "edit_*", "add_*", "write", "edit", "multi_edit", "notebook_edit", "str_replace*",
-        "insert_*", "apply_patch", "apply_*", "save_*", "upload_*", "make_*", "createfile", "writefile", "editfile",
-        "mkdir", "makedirs",
-    )),
-    *(Tool(match=name, effect=Effect.NETWORK) for name in ("http_*", "send_*", "post_*", "web*", "curl", "request*")),
-)  # fmt: skip
+BUILT_IN: tuple[Tool, ...] = tuple(
+    Tool(match=glob, effect=group.effect, reading=Reading(group.runs or Reading.PLAIN))
+    for group in tools.names()
+    for glob in group.globs
+)
 """The first match in this order applies."""
-TARGET_ARGS = (
-    "asset_id", "database", "schema", "table", "dataset", "bucket", "collection", "index", "queue", "topic",
-    "namespace", "resource_id", "record_id", "user_id", "path", "file_path", "filename", "file", "key", "name", "id",
-    "paths", "file_paths", "directory", "dir", "folder",
-)  # fmt: skip
+TARGET_ARGS = tools.arguments("target")
 """Arguments that name the target of an action, the most specific first."""
 UNKNOWN = "unknown"
 """The target of an event without one."""
 _QUALIFIED = ("database", "schema", "table")
 _QUALIFIED_NAMES = frozenset(_QUALIFIED)
-_PATH_ARGS = frozenset(listed("""
-    path file_path filepath target_file filename file paths file_paths directory dir folder
-"""))  # fmt: skip
-ONLY_LOOKS = frozenset({"view", "read", "show", "list"})
-"""Values of an editor's `command` that only read."""
-_OF_EDITORS = frozenset(("create", "view", "str_replace", "insert", "undo_edit"))
-"""All values of an editor's `command`."""
-_TEXT_ARGS = {
-    Reading.SHELL: (
-        "command", "cmd", "script", "input", "code", "commands", "command_line", "bash", "shell", "argv", "program",
-        "cli_command", "keys", "text", "chars", "keystrokes", "args", "source", "cmdline", "line", "exec",
-    ),
-    Reading.SQL: (
-        "query", "sql", "statement", "command", "sql_text", "code", "statements", "queries", "script", "q", "text",
-    ),
-    Reading.PLAIN: (
-        "code", "script", "source", "command", "cmd", "input", "cell", "program", "content", "cells", "query",
-        "snippet", "expression", "expr", "text", "__arg1", "python", "javascript", "js",
-    ),
-}  # fmt: skip
+_PATH_ARGS = frozenset(tools.arguments("path"))
+_TEXT_ARGS = {reading: tools.arguments(reading.value) for reading in Reading}
 _LINES = frozenset(("commands", "statements", "queries", "cells"))
 """Lists of whole lines; any other list is one line's words."""
 _ARGV_NAMES = ("args", "argv", "arguments")
@@ -122,7 +62,7 @@ _RUNNERS = frozenset((
 ))  # fmt: skip
 """A tool name with one of these and a language runs code, whatever the argument is called."""
 _COMMANDS = frozenset(("command", "cmd", "command_line", "commands", "argv"))
-_CWD_ARGS = ("cwd", "workdir", "working_directory", "working_dir")
+_CWD_ARGS = tools.arguments("cwd")
 _CWD_NAMES = frozenset(_CWD_ARGS)
 _MAX_ID_CHARS = 480
 _MAX_CWD_CHARS = 1024
@@ -144,6 +84,8 @@ _GUESSES = (
 """Arguments that determine the reading of an unknown tool."""
 _BY_QUERY = re.compile(r"(?:^|_)(?:delete|purge|truncate)_")
 _LAST_PART = re.compile(r"__|[./:]")
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update) File: (?P<file>.+)$", re.MULTILINE)
+"""The files that a patch writes."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -159,7 +101,9 @@ class Classifier:
         """The number of the policy's own tools, which take precedence."""
         names = dict.fromkeys((*policy.target_args, *TARGET_ARGS))
         self._target_ranks = {name: rank for rank, name in enumerate(names)}
+        self._own_targets = frozenset(policy.target_args)
         self._by_name: dict[str, KnownTool] = {}
+        self._by_use: dict[tuple[str, tools.Operation | None], KnownTool] = {}
 
     def tool(self, action: str) -> KnownTool:
         """Return the known properties of a tool by its name; an unknown one has no effect."""
@@ -171,14 +115,13 @@ class Classifier:
         return known
 
     def _look_up(self, action: str) -> KnownTool:
-        # The last part of `mcp__warehouse__drop_table`, `catalog.delete_asset` and `fs/readFile` is the name.
         plain = folded(action).strip()
         snake = "_".join(words(plain))
-        names = dict.fromkeys((action.lower(), snake_case(plain), short_name(plain), snake))
+        names = _spellings(action)
         known, place = _NOT_KNOWN, 0
         loop_key: tuple[str, ...] | None = None
         for at, (pattern, tool) in enumerate(self._tools):
-            if not any(pattern.match(name) for name in names):
+            if not any(map(pattern.match, names)):
                 continue
             if loop_key is None and tool.loop_key is not None and tool.effect is None and tool.reading is _PLAIN:
                 loop_key = tool.loop_key  # only the loop key is declared: the other properties are determined below
@@ -201,14 +144,31 @@ class Classifier:
             known = _DESTROYS
         return known if loop_key is None else replace(known, loop_key=loop_key)
 
+    def _described(self, action: str, use: tools.Operation | None) -> KnownTool:
+        """Return the properties of a described tool; of its name alone, where a call has no arguments."""
+        tool = self._by_name.get(action) or self.tool(action)
+        effect, runs = tools.effect_of(action) if use is None else (use.effect, use.runs)
+        if effect is None or self._is_declared(action):
+            known = replace(tool, use=use)
+        else:
+            known = KnownTool(effect, Reading(runs or _PLAIN), tool.loop_key, use)
+        if len(self._by_use) >= _CACHED_NAMES:
+            self._by_use.clear()
+        self._by_use[action, use] = known
+        return known
+
+    def _is_declared(self, action: str) -> bool:
+        """Return whether the policy says what a tool does."""
+        own = self._tools[: self._own]
+        return any(tool.effect is not None and any(map(pattern.match, _spellings(action))) for pattern, tool in own)
+
     def tool_of(self, action: str, args: JsonObject | None) -> KnownTool:
         """Return the known properties of a call's tool; those of an unknown tool are inferred from the arguments."""
+        use = tools.operation_of(action, args) if args else None
+        if use is not None or not args:
+            return self._by_use.get((action, use)) or self._described(action, use)
         tool = self._by_name.get(action) or self.tool(action)
-        if tool.effect is _WRITE and args and str(args.get("command")) in ONLY_LOOKS:
-            return replace(tool, effect=_READ)
         if tool.effect is not None and (tool.effect is not _EXEC or tool.reading is _SHELL):
-            return tool
-        if not args:
             return tool
         if tool.effect is _NETWORK and action.lower() in _FETCHERS and ("args" in args or "command" in args):
             return KnownTool(_EXEC, _SHELL, program=action.lower())
@@ -223,11 +183,7 @@ class Classifier:
                     is_operation = (
                         isinstance(value, str)
                         and " " not in value.strip()
-                        and (
-                            value in _OF_EDITORS
-                            or destroying_verb(value) != ""
-                            or tool_effects.names_an_act(f"{value}_{action}")
-                        )
+                        and (destroying_verb(value) != "" or tool_effects.names_an_act(f"{value}_{action}"))
                     )
                     if is_operation or destructive_shapes.inner_calls(args, action):
                         return tool
@@ -235,29 +191,37 @@ class Classifier:
                     return known if tool.loop_key is None else replace(known, loop_key=tool.loop_key)
         return tool
 
-    def targets(self, event: ActionEvent) -> tuple[str, ...]:
-        """Return the targets of the event, in canonical form; `unknown` if it has none."""
+    def targets(self, event: ActionEvent, use: tools.Operation | None = None) -> tuple[str, ...]:
+        """Return the targets of the event, in canonical form; `unknown` if it has none.
+
+        `use`: the described operation that the call is one of.
+        """
         declared = event.targets
         if declared:
             return tuple(declared) if len(declared) == 1 else tuple(dict.fromkeys(declared[:MAX_TARGETS]))
         args = event.args
         if not args:
             return (UNKNOWN,)
+        if use is not None and self._own_targets.isdisjoint(args):
+            named = self._named(use, args, cwd_of(event))
+            if named or use.known.issuperset(args):
+                return named or (UNKNOWN,)
         if not _QUALIFIED_NAMES.isdisjoint(args):
             parts = [f"{name}={args[name]}" for name in _QUALIFIED if is_id(args.get(name))]
             if parts:
                 return (",".join(parts),)
         ranks = self._target_ranks
         names = ranks.keys() & args.keys()
-        for name in sorted(names, key=ranks.__getitem__) if len(names) > 1 else names:
-            value = args[name]
-            kind = "path" if name in _PATH_ARGS else name
-            if is_id(value):
-                return (tool_name_severity.target(kind, value, cwd_of(event)),)
-            if isinstance(value, list) and value and all(is_id(item) for item in value):
-                cwd = cwd_of(event)
-                return tuple(dict.fromkeys(tool_name_severity.target(kind, item, cwd) for item in value[:MAX_TARGETS]))
-        return (UNKNOWN,)
+        ordered = sorted(names, key=ranks.__getitem__) if len(names) > 1 else names
+        return _first_named(ordered, args, cwd_of(event)) or (UNKNOWN,)
+
+    def _named(self, use: tools.Operation, args: JsonObject, cwd: str | None) -> tuple[str, ...]:
+        named = _first_named(use.target, args, cwd)
+        if named or not use.patch:
+            return named
+        text = next((args[name] for name in use.patch if isinstance(args.get(name), str)), "")
+        found = (tool_name_severity.target("path", match["file"].strip(), cwd) for match in _PATCHED.finditer(text))
+        return tuple(dict.fromkeys(islice(found, MAX_TARGETS)))
 
     def things(self, args: JsonObject | None, cwd: str | None) -> tuple[str, ...]:
         """Return the targets of a destructive call, anywhere in its arguments."""
@@ -267,6 +231,24 @@ class Classifier:
                 tool_name_severity.target("path" if kind in _PATH_ARGS else kind, name, cwd) for kind, name in found
             )
         )[:MAX_TARGETS]
+
+
+def _first_named(names: Iterable[str], args: JsonObject, cwd: str | None) -> tuple[str, ...]:
+    """Return the targets in the first of these arguments that names any."""
+    for name in names:
+        value = args.get(name)
+        kind = "path" if name in _PATH_ARGS else name
+        if is_id(value):
+            return (tool_name_severity.target(kind, value, cwd),)
+        if isinstance(value, list) and value and all(is_id(item) for item in value):
+            return tuple(dict.fromkeys(tool_name_severity.target(kind, item, cwd) for item in value[:MAX_TARGETS]))
+    return ()
+
+
+def _spellings(action: str) -> tuple[str, ...]:
+    # The last part of `mcp__warehouse__drop_table`, `catalog.delete_asset` and `fs/readFile` is the name.
+    plain = folded(action).strip()
+    return action.lower(), snake_case(plain), short_name(plain), "_".join(words(plain))
 
 
 def _runs_code(named: tuple[str, ...]) -> bool:
@@ -294,7 +276,8 @@ def text_of(args: JsonObject | None, tool: KnownTool, depth: int = 0) -> str:
     line = args.get("command") if tool.reading is _SHELL else None
     if isinstance(line, str) and " " in line:  # the most common case; `command` is the first of the arguments in order
         return _of_program(line, tool)
-    for name in _TEXT_ARGS[tool.reading]:
+    names = _TEXT_ARGS[tool.reading]
+    for name in names if tool.use is None else (*tool.use.text, *names):
         value = args.get(name)
         if isinstance(value, str):
             return _with_words(name, value, args, tool) if tool.reading is _SHELL else value

@@ -126,6 +126,12 @@ def test_targets_from_arguments(args: dict[str, Any] | None, targets: tuple[str,
     assert CLASSIFIER.targets(event(0, "x", args=args)) == targets
 
 
+EVERY_FIELD = {
+    "command": "str_replace", "path": "/srv/a.csv", "file_text": "", "old_str": "x", "new_str": "y", "insert_line": 0,
+    "view_range": [],
+}  # fmt: skip
+
+
 @cases(
     "e, expected",
     {
@@ -145,6 +151,28 @@ def test_targets_from_arguments(args: dict[str, Any] | None, targets: tuple[str,
         "no command": (event(0, "bash"), []),
         "an unknown tool with a command": (event(0, "odd", args={"cmd": "rm /srv/a"}), ["rm path=/srv/a"]),
         "an unknown tool with SQL": (event(0, "odd", args={"sql": "DROP TABLE t"}), ["drop_table table=t"]),
+        "an edit with every field filled in": (event(0, "str_replace_editor", args=EVERY_FIELD), []),
+        "an edit by an editor that nobody knows": (event(0, "my_files", args=EVERY_FIELD), []),
+        "such an edit within another call": (
+            event(0, "call_tool", args={"name": "file_editor", "arguments": EVERY_FIELD}),
+            [],
+        ),
+        "the file that an editor empties": (
+            event(0, "file_editor", args={"command": "create", "path": "/srv/a.csv", "file_text": ""}),
+            ["empty_file path=/srv/a.csv"],
+        ),
+        "the file alone, not the words about it": (
+            event(0, "delete_file", args={"target_file": "/srv/a", "explanation": "/srv/b is in the way"}),
+            ["delete_file path=/srv/a"],
+        ),
+        "a key of a file is an edit": (
+            event(0, "json_edit_tool", args={"operation": "remove", "file_path": "/srv/a.json", "json_path": "$.x"}),
+            [],
+        ),
+        "an argument that hides in a known tool": (
+            event(0, "Edit", args={"file_path": "/a", "old_string": "x", "new_string": "y", "sql": "DROP TABLE t"}),
+            ["drop_table table=t"],
+        ),
         "where it is done": (event(0, "bash", args={"command": "rm a", "cwd": "/srv"}), ["rm path=/srv/a"]),
     },
 )

@@ -1,0 +1,203 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.schemas import tools
+from haltline.schemas.events import Effect
+from tests.builders import cases, some
+
+EVERY_FIELD = {"file_text": "", "insert_line": 0, "new_str": "", "old_str": "", "view_range": []}
+
+
+def told(action: str, args: dict[str, Any]) -> tuple[Effect | None, tuple[str, ...]]:
+    """The effect of a call, and the targets, texts and contents that it gives, in this order."""
+    use = some(tools.operation_of(action, args))
+    given = use.used(args)
+    names = (*use.target, *use.text, *use.patch, *use.content, *use.old, *use.new)
+    return use.effect, tuple(str(given[name]) for name in names if name in given)
+
+
+READ, WRITE, EXEC, POLL = Effect.READ, Effect.WRITE, Effect.EXEC, Effect.POLL
+
+
+@cases(
+    "action, args, expected",
+    {
+        "Claude Code reads a file": ("Read", {"file_path": "/a", "limit": 5}, (READ, ("/a",))),
+        "Claude Code edits a file": (
+            "Edit",
+            {"file_path": "/a", "old_string": "x", "new_string": "", "replace_all": False},
+            (WRITE, ("/a", "x", "")),
+        ),
+        "Claude Code removes a cell of a notebook": (
+            "NotebookEdit",
+            {"notebook_path": "/n.ipynb", "edit_mode": "delete", "cell_id": "c", "new_source": ""},
+            (WRITE, ("/n.ipynb",)),
+        ),
+        "Claude Code waits for a shell": ("BashOutput", {"bash_id": "b1"}, (POLL, ("b1",))),
+        "Claude Code runs a command": ("Bash", {"command": "ls", "description": "List"}, (EXEC, ("ls",))),
+        "Codex runs a command": ("exec_command", {"cmd": "ls", "workdir": "/w"}, (EXEC, ("ls",))),
+        "Codex types into a shell": ("write_stdin", {"session_id": 1, "chars": "q\n"}, (EXEC, ("q\n",))),
+        "Codex patches": ("apply_patch", {"input": "*** Begin Patch"}, (WRITE, ("*** Begin Patch",))),
+        "Codex plans": ("update_plan", {"plan": [], "explanation": "x"}, (None, ())),
+        "Gemini CLI replaces": (
+            "replace",
+            {"file_path": "/a", "old_string": "x", "new_string": "y", "instruction": "Delete it"},
+            (WRITE, ("/a", "x", "y")),
+        ),
+        "Gemini CLI reads a file": ("read_file", {"absolute_path": "/a"}, (READ, ("/a",))),
+        "Gemini CLI searches": ("search_file_content", {"pattern": "x", "path": "src"}, (READ, ("src",))),
+        "OpenHands looks at a file": ("file_editor", {"command": "view", "path": "/a", **EVERY_FIELD}, (READ, ("/a",))),
+        "OpenHands makes a file": (
+            "str_replace_editor",
+            {"command": "create", "path": "/a", "file_text": "x", "security_risk": "LOW"},
+            (WRITE, ("/a", "x")),
+        ),
+        "goose writes a file": (
+            "developer__text_editor",
+            {"command": "write", "path": "/a", "file_text": ""},
+            (WRITE, ("/a", "")),
+        ),
+        "goose runs a command": ("developer__shell", {"command": "ls"}, (EXEC, ("ls",))),
+        "opencode edits a file": (
+            "edit",
+            {"filePath": "/a", "oldString": "x", "newString": "y"},
+            (WRITE, ("/a", "x", "y")),
+        ),
+        "Cursor removes a file": (
+            "delete_file",
+            {"target_file": "old.py", "explanation": "the whole database is gone"},
+            (Effect.DESTRUCTIVE, ("old.py",)),
+        ),
+        "Cursor runs a command": ("run_terminal_cmd", {"command": "ls", "is_background": False}, (EXEC, ("ls",))),
+        "Copilot edits a file": (
+            "insert_edit_into_file",
+            {"explanation": "x", "filePath": "/a", "code": "y"},
+            (WRITE, ("/a", "y")),
+        ),
+        "Copilot runs a command": ("runInTerminal", {"command": "ls", "explanation": "x"}, (EXEC, ("ls",))),
+        "Cline edits a file": ("replace_in_file", {"path": "a", "diff": "-x"}, (WRITE, ("a", "-x"))),
+        "Cline writes a file": ("write_to_file", {"path": "a", "content": ""}, (WRITE, ("a", ""))),
+        "Windsurf runs a command": ("run_command", {"CommandLine": "ls", "Cwd": "/w"}, (EXEC, ("ls",))),
+        "trae fills in every field": (
+            "str_replace_based_edit_tool",
+            {"command": "str_replace", "path": "/a", **EVERY_FIELD, "old_str": "x"},
+            (WRITE, ("/a", "x", "")),
+        ),
+        "a recorder adds trae's operation to the name": (
+            "str_replace_based_edit_tool.insert",
+            {"command": "insert", "path": "/a", **EVERY_FIELD, "new_str": "y"},
+            (WRITE, ("/a", "y")),
+        ),
+        "trae removes a key of a file": (
+            "json_edit_tool",
+            {"operation": "remove", "file_path": "/a.json", "json_path": "$.x", "value": ""},
+            (WRITE, ("/a.json",)),
+        ),
+        "an editor under another name": (
+            "my_files",
+            {"command": "str_replace", "path": "/a", **EVERY_FIELD, "old_str": "x"},
+            (WRITE, ("/a", "x", "")),
+        ),
+        "OpenClaw sends a message": (
+            "message",
+            {"action": "send", "target": "#ops", "message": "done"},
+            (Effect.NETWORK, ("#ops", "done")),
+        ),
+        "OpenClaw waits for a process": ("process", {"action": "poll", "sessionId": "s"}, (POLL, ("s",))),
+        "Serena replaces a function": (
+            "mcp__serena__replace_symbol_body",
+            {"relative_path": "a.py", "name_path": "f", "body": "y"},
+            (WRITE, ("a.py", "y")),
+        ),
+        "Playwright looks": ("mcp__playwright__browser_snapshot", {}, (READ, ())),
+        "keys for tmux": ("send_keys", {"keys": "ls\n", "session_name": "main"}, (EXEC, ("ls\n",))),
+    },
+)
+def test_a_call_is_read_by_its_operation(
+    action: str, args: dict[str, Any], expected: tuple[Effect | None, tuple[str, ...]]
+) -> None:
+    assert told(action, args) == expected
+
+
+@cases(
+    "action, args",
+    {
+        "a tool of another kind with the name": ("edit", {"table": "sales", "row": 7}),
+        "an operation that is not known": ("str_replace_editor", {"command": "wipe", "path": "/a"}),
+        "no operation": ("str_replace_editor", {"path": "/a"}),
+        "a tool that nobody described": ("update_record", {"id": 7, "content": ""}),
+        "a command that only sounds like an editor's": ("device", {"command": "view"}),
+    },
+)
+def test_other_calls_are_read_like_any_unknown_one(action: str, args: dict[str, Any]) -> None:
+    assert tools.operation_of(action, args) is None
+    assert tools.used(action, args) == args
+
+
+@cases(
+    "action, args, left",
+    {
+        "of another operation": (
+            "str_replace_editor",
+            {"command": "view", "path": "/a", "file_text": "x", "new_str": "y"},
+            {"command": "view", "path": "/a"},
+        ),
+        "empty and optional": ("Grep", {"pattern": "x", "path": "", "glob": ""}, {"pattern": "x", "path": ""}),
+        "about the call": ("Bash", {"command": "ls", "description": "rm -rf /"}, {"command": "ls"}),
+        "but not the content that a write empties": (
+            "Write",
+            {"file_path": "/a", "content": ""},
+            {"file_path": "/a", "content": ""},
+        ),
+        "nor an argument that is not described": (
+            "Bash",
+            {"command": "ls", "then": "rm -rf /"},
+            {"command": "ls", "then": "rm -rf /"},
+        ),
+        "nor no or false": (
+            "Edit",
+            {"file_path": "/a", "replace_all": False},
+            {"file_path": "/a", "replace_all": False},
+        ),
+    },
+)
+def test_arguments_that_the_operation_does_not_use_are_left_out(
+    action: str, args: dict[str, Any], left: dict[str, Any]
+) -> None:
+    assert tools.used(action, args) == left
+
+
+ENDS = """
+task_done finish attempt_completion submit exit complete_task ask_user ask_followup_question AskUserQuestion
+message_notify_user ExitPlanMode final_answer done
+"""
+
+
+@pytest.mark.parametrize("action", ENDS.split())
+def test_these_end_the_turn_report_or_ask_the_user(action: str) -> None:
+    assert tools.ends_turn(action)
+
+
+@pytest.mark.parametrize(
+    "action", ["Bash", "message", "mcp__orders__submit", "finish_order", "TodoWrite", "", "é" * 999]
+)
+def test_others_do_not(action: str) -> None:
+    assert not tools.ends_turn(action)
+
+
+@given(
+    st.sampled_from(["str_replace_editor", "Write", "process", "message", "x", "a.b", "__"]) | st.text(max_size=20),
+    st.dictionaries(
+        st.sampled_from(["command", "action", "path", "file_text", "content", "target"]),
+        st.none() | st.sampled_from(["create", "view", "send", "log", ""]) | st.lists(st.integers(), max_size=2),
+    ),
+)
+def test_of_any_call_some_of_its_arguments_are_left(action: str, args: dict[str, Any]) -> None:
+    left = tools.used(action, args)
+    assert (
+        left.items() <= args.items() if all(not isinstance(v, list) for v in args.values()) else set(left) <= set(args)
+    )
+    assert tools.used(action, left) == left
