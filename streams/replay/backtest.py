@@ -1,4 +1,4 @@
-"""The backtest: what a policy would have done with recorded sessions."""
+"""The backtest: what a policy would have done with recorded sessions, as a guard would have carried it out."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +12,9 @@ from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Policy, Rule
-from haltline.streams.engine.core import Core, Effects, Position
-from haltline.streams.engine.local_fleet import Fleet, decisions_of
+from haltline.streams.engine.core import Core
+from haltline.streams.engine.local_fleet import decisions_of
+from haltline.streams.replay.live_play import LivePlay
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +77,16 @@ class Result:
     first: FirstStop | None = None
     findings: list[FoundAt] = field(default_factory=list)
     decisions: list[DecidedAt] = field(default_factory=list)
+    refused: list[int] = field(default_factory=list)
+    """The calls that would not have been made, by the event's number in the source."""
+    held: int | None = None
+    """The event at which the session was held or killed for the first time: later calls are refused."""
     asks: int = 0
-    """The number of approval requests. Nobody answers here: the call counts as executed."""
+    """The number of approval requests. Nobody answers here: the call is refused."""
     cost_prevented_usd: float = 0.0
     """The cost of refused calls, if the policy has prices."""
     cost_after_stop_usd: float = 0.0
-    """The recorded cost of the session after `first`."""
+    """The recorded cost of what would not have happened after `held`."""
 
     def found(self, seq: int, finding: Finding) -> None:
         """Add a finding."""
@@ -108,37 +113,35 @@ def only(policy: Policy, rules: Mapping[str, Rule], **update: Any) -> Policy:
 
 
 def backtest(core: Core, session: Recorded) -> Result:
-    """Run one session alone through the core, to its end or to the kill."""
+    """Run one session alone through the core."""
     return together(core, [session])[0]
 
 
 def together(core: Core, sessions: Sequence[Recorded]) -> list[Result]:
     """Run sessions together, in time order, with the rules across them.
 
-    Each runs to its end or to its kill. Returns one result for each, in their order.
+    Calls that a guard would have refused do not happen: see `live_play`. Returns one result for each, in their order.
     """
-    fleet = Fleet(core)
+    play = LivePlay(core)
     runs = {s.session_id: Result(s.session_id, s.length, s.label, s.clock) for s in sessions}
     numbers: dict[str, int] = {}
-    killed: set[str] = set()
-    ordered = merge(*(_numbered(session) for session in sessions), key=itemgetter(0))
-    for offset, (_, seq, event) in enumerate(ordered):
-        if event.session_id in killed:
-            continue
+    for _, seq, event in merge(*(_numbered(session) for session in sessions), key=itemgetter(0)):
+        run = runs[event.session_id]
         numbers[event.session_id] = seq
-        for followed in fleet.event(event, Position("recorded", 0, offset)):
+        happened = play.event(event)
+        for followed in happened.followed:
             for detection in followed.detections:
                 if detection.session_id in runs:
                     runs[detection.session_id].found(numbers.get(detection.session_id, 0), detection.finding)
             for decision in decisions_of(followed):
                 if decision.session_id in runs:
                     runs[decision.session_id].decided(numbers.get(decision.session_id, 0), decision)
-            if isinstance(followed, Effects) and followed.state.standing.killed is not None:
-                killed.add(followed.state.session_id)
-    for session in sessions:
-        run = runs[session.session_id]
-        if run.first is not None:
-            run.cost_after_stop_usd = round(_spent_after(session, run.first.event_id), 6)
+        if happened.refused:
+            run.refused.append(seq)
+        if run.held is None:
+            run.held = seq if play.is_stopped(event.session_id) else None
+        elif not happened.made and event.usage is not None:
+            run.cost_after_stop_usd = round(run.cost_after_stop_usd + event.usage.cost_usd, 6)
     return list(runs.values())
 
 
@@ -162,17 +165,6 @@ def related(sessions: Sequence[Recorded]) -> list[list[Recorded]]:
     for session in sessions:
         groups.setdefault(first_of(session.session_id), []).append(session)
     return list(groups.values())
-
-
-def _spent_after(session: Recorded, event_id: str) -> float:
-    """Return the cost of events after the one that stopped the session; 0 if another session's event did."""
-    stopped = False
-    spent = 0.0
-    for _, event in session.events:
-        if stopped and event.usage is not None:
-            spent += event.usage.cost_usd
-        stopped = stopped or event.event_id == event_id
-    return spent
 
 
 def _numbered(session: Recorded) -> Iterator[tuple[int, int, ActionEvent]]:

@@ -1,10 +1,11 @@
 """Recorded sessions from files: recorded traces and plain ActionEvents, one JSON object a line, gzipped or not.
 
-A recorded trace has one line for each action: `session_id, seq, timestamp, action, args, args_sha1, targets, outcome,
-error, obs_len, obs_sha1, obs_head, tokens_in, tokens_out, cost_usd, duration_s`. It becomes the events that an agent
-would have published: the call proposed, then completed. Labels and tasks are read from the file of sessions beside it
-(`NAME.sessions.jsonl.gz` for `NAME.jsonl.gz`), if there is one. A session with a known task begins with an event for it
-(`session.started`), which has the number of the first action, so that numbers match the source.
+A recorded trace has one line for each action: `session_id, seq, timestamp, action, args, args_sha1, outcome, error,
+obs_len, obs_sha1, obs_head, tokens_in, tokens_out, cost_usd, duration_s`. It becomes the events that an agent would
+have published: the call proposed, then completed. Its `targets` are not used: whoever converted the trace declared
+them, and the tools of a live agent do not; those of ActionEvents stay. Labels and tasks are read from the file of
+sessions beside it (`NAME.sessions.jsonl.gz` for `NAME.jsonl.gz`), if there is one. A session with a known task begins
+with an event for it (`session.started`), which has the number of the first action, so that numbers match the source.
 
 If a session's results are recorded completely, or up to `WHOLE_CHARS`, their new words are counted as the agent would
 have (`output_novelty`). For truncated results that is unknown.
@@ -148,7 +149,6 @@ def _pair(row: _Row, seq: int, time: int | str, seen: SeenWords | None) -> tuple
         "action": str(row.get("action", ""))[:512],
         "args": row.get("args"),
         "args_digest": row.get("args_sha1"),
-        "targets": [str(target)[:512] for target in row.get("targets") or ()],
     }
     outcome = row.get("outcome")
     duration_ms = (row.get("duration_s") or 0) * 1000
@@ -167,7 +167,7 @@ def _pair(row: _Row, seq: int, time: int | str, seen: SeenWords | None) -> tuple
     completed = {"event_id": f"{session_id}/{seq}", "kind": Kind.COMPLETED, "time": time_ms + round(duration_ms)}
     return (
         ActionEvent.model_validate(common | pair | proposed),
-        ActionEvent.model_validate(common | {"action": pair["action"]} | ended | completed),
+        ActionEvent.model_validate(common | pair | ended | completed),
     )
 
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from haltline.detectors.features.tool_classifier import Classifier
-from haltline.interventions.levels.default_levels import is_ask
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.policy import Policy
 from haltline.streams.engine.core import Core
-from haltline.streams.engine.local_fleet import Fleet, decisions_of
+from haltline.streams.engine.local_fleet import decisions_of
 from haltline.streams.engine.plugins import installed
 from haltline.streams.importing.formats import Imported
 from haltline.streams.importing.reading import NotReadable
+from haltline.streams.replay.live_play import LivePlay
 from haltline.streams.scan.files import FORMS, project_of
 from haltline.streams.scan.homes import histories
 from haltline.streams.scan.prices import Prices
@@ -39,7 +39,7 @@ class History:
 
     def __init__(self, agent: str, path: Path, core: Core, classifier: Classifier) -> None:
         self._agent, self._path, self._classifier = agent, path, classifier
-        self._fleet = Fleet(core)
+        self._play = LivePlay(core)
         self._fed = 0
         self._reported: set[tuple[str, str, Level]] = set()
         """What was said since the last prompt or progress, by session and rule."""
@@ -64,15 +64,15 @@ class History:
         if event.kind is Kind.SESSION_STARTED or self._has_progressed:
             self._reported.clear()
             if self._is_stopped:  # it went on: what was decided before does not hold it any more
-                self._fleet.sessions.pop(event.session_id, None)
+                self._play.forget(event.session_id)
                 self._is_stopped = False
         self._has_progressed = is_progress(event, self._classifier)
-        for decision in (one for followed in self._fleet.event(event) for one in decisions_of(followed)):
+        for decision in (one for followed in self._play.event(event).followed for one in decisions_of(followed)):
             key = (decision.session_id, decision.detector, decision.level)
             if not decision.detector or decision.level is Level.ALLOW or self._is_stopped or key in self._reported:
                 continue
             self._reported.add(key)
-            self._is_stopped = decision.level >= Level.PAUSE and not is_ask(decision.detector, decision.level)
+            self._is_stopped = self._play.is_stopped(event.session_id)
             yield Trip(self._agent, project_of(self._agent, self._path), decision)
 
 

@@ -27,7 +27,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Waste:
-    """What would have been stopped, and what was spent from there to the next prompt or progress."""
+    """Where a session would have been held, and what was spent from there to the next prompt or progress."""
 
     detector: str
     level: str
@@ -65,6 +65,8 @@ class Scanned:
     waste: list[Waste] = field(default_factory=list)
     asks: list[str] = field(default_factory=list)
     """Acts that a person would have been asked about, in words."""
+    refused: list[str] = field(default_factory=list)
+    """What would have been refused without holding the session, in words."""
     hints: dict[str, int] = field(default_factory=dict)
     """What would have been told to the agent, by rule."""
 

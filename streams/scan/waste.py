@@ -1,4 +1,4 @@
-"""The usage of a session after the first decision to stop it. Pure."""
+"""The usage of a session after it would have been held. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,8 @@ from haltline.interventions.levels.default_levels import is_ask
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.streams.engine.core import Core
-from haltline.streams.engine.local_fleet import Fleet, decisions_of
+from haltline.streams.engine.local_fleet import decisions_of
+from haltline.streams.replay.live_play import LivePlay
 from haltline.streams.scan.results import Scanned, Shown, Waste
 
 IDLE_MS: Final = 5 * 60 * 1000
@@ -26,32 +27,37 @@ _CHARS = 160
 
 
 def judged(core: Core, classifier: Classifier, events: Sequence[ActionEvent], into: Scanned) -> Scanned:
-    """Run the events of one session, including its subagents', through the core, and add the results to `into`.
+    """Play the events of one session, including its subagents', as a guard would have let them happen.
 
-    After a decision to stop, later events count as waste until the next prompt or progress; from there, the session is
-    evaluated from a new state.
+    From where it is held or killed, later events count as waste until the next prompt or progress; from there, as the
+    recorded session went on, it is judged anew.
     """
-    fleet = Fleet(core)
+    play = LivePlay(core)
     boundaries = _boundaries(events, classifier)
     hints: Counter[str] = Counter()
     asks: list[str] = []
+    refused: list[str] = []
     waste_until = -1
+    stop: Decision | None = None
     for at, event in enumerate(events):
-        if at in boundaries and at <= waste_until:  # the recorded session continued: evaluate it from a new state
-            fleet.sessions.pop(event.session_id, None)
-            waste_until = -1
-        decisions = [one for followed in fleet.event(event) for one in decisions_of(followed)]
-        for decision in decisions:
-            if not decision.detector:
+        if at in boundaries and at <= waste_until:
+            play.forget(event.session_id)
+            waste_until, stop = -1, None
+        for decision in (one for followed in play.event(event).followed for one in decisions_of(followed)):
+            if not decision.detector or at <= waste_until:
                 continue
             if is_ask(decision.detector, decision.level):
                 asks.append(decision.reason)
             elif decision.level < Level.PAUSE:
                 hints[decision.detector] += 1
-            elif at > waste_until:
-                waste_until = next((n for n in range(at + 1, len(events)) if n in boundaries), len(events))
-                into.waste.append(_waste(decision, events, at, waste_until))
-    into.asks, into.hints = list(dict.fromkeys(asks)), dict(hints)
+            else:
+                refused.append(decision.reason)
+                stop = decision
+        if at > waste_until and stop is not None and play.is_stopped(event.session_id):
+            waste_until = next((n for n in range(at + 1, len(events)) if n in boundaries), len(events))
+            into.waste.append(_waste(stop, events, at, waste_until))
+            refused.remove(stop.reason)
+    into.asks, into.refused, into.hints = list(dict.fromkeys(asks)), list(dict.fromkeys(refused)), dict(hints)
     into.events = len(events)
     into.began_ms, into.ended_ms = (events[0].time, events[-1].time) if events else (0, 0)
     into.tokens, into.cost_usd, into.ms = _spent(events)
