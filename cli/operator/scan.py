@@ -51,8 +51,8 @@ def scan(
 
     Reads the histories of Claude Code, mini-swe-agent and others in your home, or the given files and folders, and runs
     them through the rules. Nothing leaves the machine: no socket is opened. Secrets are redacted. A second scan reads
-    only what is new. What a session spent from the moment of its stop to the next prompt or progress counts as wasted;
-    of a pause between two steps at most five minutes count.
+    only what is new. Sessions are played as a guard would have let them happen. What one spent from where it would have
+    been held to the next prompt or progress counts as wasted; of a pause between two steps at most five minutes count.
 
     With --json: one object per line and session, and a last line with the totals. Exit codes: 0 done, whatever was
     found; 1 no session was found; 2 a path cannot be read.
@@ -144,6 +144,9 @@ def _print(report: "Report", found: "Sequence[ScannedFile]", html: Path | None) 
     if report.asks:
         sessions = f"{report.sessions_with_asks} sessions"
         say(f"A person would have been asked about {report.asks} acts in {sessions} (see --json).")
+    if report.refused:
+        sessions = f"{report.sessions_with_refused} sessions"
+        say(f"{report.refused} times in {sessions} calls would have been refused, and the session went on (see --json).")
     if html is not None:
         say(f"Every finding with the steps around it: {html}")
     else:

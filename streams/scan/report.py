@@ -67,6 +67,8 @@ class Report:
         self.wasteful = [one for one in sessions if one.waste]
         self.asks = sum(len(one.asks) for one in sessions)
         self.sessions_with_asks = sum(bool(one.asks) for one in sessions)
+        self.refused = sum(len(one.refused) for one in sessions)
+        self.sessions_with_refused = sum(bool(one.refused) for one in sessions)
 
     @cached_property
     def kinds(self) -> list[KindOfWaste]:
@@ -110,6 +112,7 @@ class Report:
             "wasted_usd": round(sum(one.wasted_usd for one in self.wasteful), 4),
             "wasted_ms": sum(one.wasted_ms for one in self.wasteful),
             "asks": self.asks,
+            "refused": self.refused,
             "unpriced": self.unpriced,
         }
 
@@ -142,7 +145,7 @@ class Report:
     def wasted_line(self) -> str:
         """What was wasted."""
         if not self.wasteful:
-            return "Nothing in them would have been stopped."
+            return "None of them would have been held."
         totals = self.totals
         tokens, of = sum(one.wasted_tokens for one in self.wasteful), sum(one.tokens for one in self.sessions)
         share = f" ({tokens / of:.1%} of all)" if of else ""
@@ -151,7 +154,7 @@ class Report:
             parts.append(f"{dollars(float(str(totals['wasted_usd'])))} of {dollars(float(str(totals['cost_usd'])))}")
         parts.append(span(sum(one.wasted_ms for one in self.wasteful)))
         count = len(self.wasteful)
-        return f"{count} of them went wrong: {', '.join(parts)} came after the moment to stop."
+        return f"{count} of them went wrong: {', '.join(parts)} came after the moment to hold them."
 
 
 def amount(count: int) -> str:

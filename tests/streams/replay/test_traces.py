@@ -33,8 +33,9 @@ def test_a_recorded_action_becomes_a_proposal_and_its_result(tmp_path: Path) -> 
     (first_seq, proposed), (second_seq, completed) = session.events
     assert (session.session_id, session.label, session.clock, session.length) == ("s", None, "real", 1)
     assert (first_seq, second_seq) == (4, 4)
-    common = {"session_id": "s", "agent_id": "a", "call_id": "call-4", "action": "bash"}
-    asked = {"kind": Kind.PROPOSED, "time": T0_MS, "args": {"command": "ls"}, "args_digest": "ab", "targets": ["x"]}
+    call = {"action": "bash", "args": {"command": "ls"}, "args_digest": "ab"}
+    common = {"session_id": "s", "agent_id": "a", "call_id": "call-4"} | call
+    asked = {"kind": Kind.PROPOSED, "time": T0_MS}
     assert proposed == ActionEvent.model_validate(common | {"event_id": "s/4/proposed"} | asked)
     done = {
         "kind": Kind.COMPLETED, "time": T0_MS + 1500, "outcome": Outcome.ERROR, "error": "rc=1: no",

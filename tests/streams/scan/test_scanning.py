@@ -22,7 +22,7 @@ from haltline.streams.scan.results import Known, Scanned, ScannedFile, sessions_
 from haltline.streams.scan.scanning import scan
 from haltline.streams.scan.waste import IDLE_MS
 from tests.builders import cases
-from tests.streams.scan.transcripts import BEGAN, MODEL, Transcript, stuck
+from tests.streams.scan.transcripts import BEGAN, MODEL, Transcript, remove, stuck
 
 POLICY = Policy()
 
@@ -38,7 +38,7 @@ def scanned(transcript: Transcript, folder: Path) -> Scanned:
 def test_what_came_after_the_stop_is_wasted_and_a_broken_line_costs_that_line_only(tmp_path: Path) -> None:
     session = scanned(stuck(), tmp_path)
     [waste] = session.waste
-    assert (waste.level, session.project, session.agent) == ("PAUSE", "-srv-shop", "claude-code")
+    assert (waste.level, session.project, session.agent) == ("KILL", "-srv-shop", "claude-code")
     assert 0 < waste.tokens < session.tokens
     assert waste.tokens % 1100 == 0, "whole turns"
     assert 0 < waste.cost_usd < session.cost_usd
@@ -53,9 +53,7 @@ def test_what_came_after_the_stop_is_wasted_and_a_broken_line_costs_that_line_on
 
 def test_waste_ends_with_the_next_prompt_or_progress_and_of_a_pause_five_minutes_count(tmp_path: Path) -> None:
     once = scanned(stuck(), tmp_path).waste[0]
-    again = stuck().prompt("now the docs").call("ls docs", "index.md")
-    for _ in range(12):
-        again.call("make docs", "error: no rule to make target", failed=True)
+    again = remove(stuck().prompt("now the docs").call("ls docs", "index.md"), what="docs")
     first, second = scanned(again, tmp_path).waste
     assert first.steps == once.steps
     assert second.number > first.number + first.steps
@@ -67,8 +65,8 @@ def test_waste_ends_with_the_next_prompt_or_progress_and_of_a_pause_five_minutes
         )
     assert scanned(ended, tmp_path).waste[0].steps == scanned(stuck(), tmp_path).waste[0].steps + 1, "the edit itself"
     short, long = stuck(), stuck()
-    short.later(0).call("make build", "error: cannot find -lssl", failed=True)
-    long.later(86_400).call("make build", "error: cannot find -lssl", failed=True)
+    remove(short.later(0), 1)
+    remove(long.later(86_400), 1)
     difference = scanned(long, tmp_path).waste[0].ms - scanned(short, tmp_path).waste[0].ms
     assert difference == IDLE_MS - 10_000
 
@@ -266,15 +264,14 @@ def test_what_was_there_before_is_not_told_and_a_line_says_what_would_be(tmp_pat
     desk = Desk(tmp_path / "first")
     desk.write(stuck())
     title, text = line_of(list(desk.following.poll())[-1])
-    assert title.startswith("claude-code -srv-shop 11111111-2222-3333-4444-555555555555 PAUSE ")
+    assert title.startswith("claude-code -srv-shop 11111111-2222-3333-4444-555555555555 KILL ")
     assert "Hint: " in text
     transcript = stuck()
     after = len(transcript.lines)
     transcript.later(60)
     since_ms = (transcript.now - 1) * 1000
     transcript.prompt("now the docs")
-    for _ in range(12):
-        transcript.call("make docs", "error: no rule to make target", failed=True)
+    remove(transcript, what="docs")
     desk = Desk(tmp_path, since_ms=since_ms)
     desk.write(transcript, slice(0, after))
     assert desk.following.start() == 1

@@ -46,9 +46,13 @@ class Transcript:
         return self
 
 
-def stuck(times: int = 12) -> Transcript:
-    """The same failing call again and again."""
-    transcript = Transcript().prompt("mend the build")
+def stuck(times: int = 12, what: str = "shop") -> Transcript:
+    """The same folder removed again and again, in vain: the third time is a kill."""
+    return remove(Transcript().prompt("mend the build"), times, what)
+
+
+def remove(transcript: Transcript, times: int = 12, what: str = "shop") -> Transcript:
+    """Go on with such calls."""
     for _ in range(times):
-        transcript.call("make build", "error: cannot find -lssl", failed=True)
+        transcript.call(f"rm -rf /srv/{what}/data", "rm: cannot remove 'data': Device or resource busy", failed=True)
     return transcript
