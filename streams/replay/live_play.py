@@ -19,12 +19,13 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.control import freeze
 from haltline.interventions.state.call_digest import parameters
 from haltline.interventions.state.records import control_record
-from haltline.schemas.control import ControlRecord, control_key
+from haltline.schemas.control import ControlRecord, ControlState, control_key
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.streams.engine.core import Core, Effects, Position, SessionState
 from haltline.streams.engine.local_fleet import Fleet, Followed, decisions_of
 
+_STOPS = frozenset({ControlState.KILLED, ControlState.FROZEN})
 _PROPOSED, _COMPLETED, _MODEL_TURN = Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN
 _WITHOUT_RESULT = {
     "kind": _COMPLETED, "outcome": Outcome.REFUSED, "await_verdict": False, "usage": None, "duration_ms": None,
@@ -62,15 +63,16 @@ class LivePlay:
         if kind is _COMPLETED:
             return self._completed(side, event)
         if kind is _MODEL_TURN:
-            if side.is_stopped:
+            if not side.turn(event):
                 return Happened(made=False)
-            side.turn(event)
         return Happened(self._apply(event))
 
     def is_stopped(self, session_id: str) -> bool:
         """Return whether the session is held or killed now."""
-        side = self._sides.get(session_id)
-        return side is not None and side.is_stopped
+        if not self._entries or (side := self._sides.get(session_id)) is None:
+            return False
+        entries = (self._entries.get(key) for key in side.keys)
+        return any(entry is not None and entry.state in _STOPS for entry in entries)
 
     def forget(self, session_id: str) -> None:
         """Judge the session anew from its next event on."""
@@ -173,9 +175,24 @@ class _AgentSide:
     """By call: whether each of its proposals without a result was refused."""
 
     @property
-    def is_stopped(self) -> bool:
-        """Whether the next turn of the model is refused."""
-        return self._enforcer is not None and self._enforcer.against("", ()) is not None
+    def settings(self) -> GuardSettings:
+        """The settings of its guard."""
+        first = self.first
+        return _DEFAULTS.changed(
+            session_id=first.session_id,
+            agent_id=first.agent_id,
+            parent_session_id=first.parent_session_id,
+            root_session_id=first.root_session_id,
+            mission_id=first.mission_id,
+        )
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of entries that stop all of the session."""
+        settings = self.settings
+        keys = [control_key(ScopeKind.SESSION, session_id) for session_id in settings.lineage]
+        keys += [control_key(ScopeKind.AGENT, settings.agent_id), control_key(ScopeKind.FLEET, "*")]
+        return keys + ([] if settings.mission_id is None else [control_key(ScopeKind.MISSION, settings.mission_id)])
 
     def decision(self, decision: Decision) -> None:
         """Hear a decision."""
@@ -188,10 +205,13 @@ class _AgentSide:
         """Hear an entry of the control topic."""
         self._awake().control(key, record)
 
-    def turn(self, event: ActionEvent) -> None:
-        """Count what a turn of the model used."""
+    def turn(self, event: ActionEvent) -> bool:
+        """Return whether a turn of the model is made, and count what it used."""
+        if self._enforcer is not None and self._enforcer.against_turn() is not None:
+            return False
         if self._throttled is not None and event.usage is not None:
             self._throttled.used(event.usage)
+        return True
 
     def against(self, event: ActionEvent) -> str | None:
         """Return the code by which such a call is refused before it is proposed."""
@@ -245,15 +265,7 @@ class _AgentSide:
 
     def _awake(self) -> Enforcer:
         if self._enforcer is None:
-            first = self.first
-            settings = _DEFAULTS.changed(
-                session_id=first.session_id,
-                agent_id=first.agent_id,
-                parent_session_id=first.parent_session_id,
-                root_session_id=first.root_session_id,
-                mission_id=first.mission_id,
-            )
-            self._enforcer = Enforcer(settings, acknowledge=_nobody, now_ms=lambda: self.now_ms)
+            self._enforcer = Enforcer(self.settings, acknowledge=_nobody, now_ms=lambda: self.now_ms)
             self._enforcer.loaded()
         return self._enforcer
 
