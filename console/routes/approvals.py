@@ -13,7 +13,7 @@ from haltline.console.ids import beginning
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import values
 from haltline.schemas.control import CommandKind
-from haltline.schemas.decisions import Approval, ApprovalState, Decision
+from haltline.schemas.decisions import WHOLE_SESSION, Approval, ApprovalState, Decision
 from haltline.schemas.findings import Severity
 from haltline.schemas.record import rfc3339
 from haltline.streams.operator import approval_client
@@ -56,7 +56,7 @@ class Request(BaseModel):
 
 
 class RequestList(Page):
-    """A page of requests, the most urgent first; of one priority those that expire first."""
+    """A page of requests: held sessions, then the most urgent; of one priority those that expire first."""
 
     approvals: list[Request]
 
@@ -133,8 +133,9 @@ def list_approvals(
         rows = connection.execute(
             select(table.body, table.priority).where(*held).order_by(table.expires_ms, table.since_ms)
         ).all()
-    rows = sorted(rows, key=lambda row: -Severity(row[1]).rank)[skip : skip + limit]
-    return RequestList(approvals=[_shown(body, at_ms) for body, _ in rows], total=total, skip=skip, limit=limit)
+    rows = sorted(rows, key=lambda row: (f'"{WHOLE_SESSION}"' not in row[0], -Severity(row[1]).rank))
+    shown = [_shown(body, at_ms) for body, _ in rows[skip : skip + limit]]
+    return RequestList(approvals=shown, total=total, skip=skip, limit=limit)
 
 
 @router.get("/pending")

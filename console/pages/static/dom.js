@@ -45,7 +45,7 @@ export function badge(word, kind) {
 
 const KINDS = {
   bad: ["KILL", "ROLLBACK", "BLOCK", "killed", "critical", "blocked", "loop_detected", "hard_block", "rejected", "rejected_after_review", "expired", "kill"],
-  warn: ["PAUSE", "ASK", "THROTTLE", "frozen", "contained", "high", "escalated", "approval_required", "pending", "info_requested", "missed", "false_alarm"],
+  warn: ["PAUSE", "ASK", "THROTTLE", "held", "frozen", "contained", "high", "escalated", "approval_required", "pending", "info_requested", "missed", "false_alarm"],
   mild: ["REINFORCE", "NUDGE", "probation", "medium", "warned", "warning", "modified", "rate_limited"],
   good: ["ALLOW", "live", "approved", "used", "approved_after_review", "confirmed", "low", "minimal"],
 };

@@ -6,7 +6,7 @@ import { ask, badge, choose, facts, fill, h, json, link, mono, panel, path, tell
 import { soon } from "./live.js";
 import { killTarget } from "./phone.js";
 import { ago, moment, ms, NO_PRICES, plural, prevented, prose, span, usd } from "./say.js";
-import { ENDS, release } from "./views/kill.js";
+import { endOf, release } from "./views/kill.js";
 
 const DID = {
   KILL: "The session was killed: every further call is refused until an operator releases it.",
@@ -138,7 +138,7 @@ function buttons(of, decision, held, request, refresh) {
       request && [button("Approve once", () => answer(request, "approve", refresh), "primary"), button("Reject", () => answer(request, "reject", refresh))],
       !isKilled && button("Kill session", () => kill(of, refresh), "danger"),
       button("Freeze", () => freeze(of, refresh)),
-      held.filter((one) => one.state in ENDS).map((one) => button(`${ENDS[one.state].word} ${one.scope}`, () => release(one, refresh))),
+      held.filter(endOf).map((one) => button(`${endOf(one).word} ${one.scope}`, () => release(one, refresh))),
       h("span", { class: "gap" }),
       button("Was right", () => label(of, decision, "confirmed")),
       button("False alarm", () => label(of, decision, "false_alarm")),

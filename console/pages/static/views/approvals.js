@@ -12,6 +12,10 @@ export const title = "Approvals";
 const OPEN = ["pending", "info_requested"];
 const STATES = [["open", "waiting"], ["approved", "approved"], ["used", "approved and used"], ["rejected", "rejected"], ["expired", "expired"], ["cancelled", "withdrawn"]];
 const WORDS = { approve: ["Approve", "approved"], reject: ["Reject", "rejected"], ask: ["Ask", "asked"] };
+const WHOLE = "the whole session"; // the action of a held session's request
+const isHold = (of) => of.action_name === WHOLE;
+const yes = (of) => (isHold(of) ? "Release" : "Approve");
+const no = (of) => (isHold(of) ? "Kill" : "Reject"); // of a held session, a rejection is a kill
 
 export async function show(main, [wanted], query) {
   let shown = query.get("state") ?? "open";
@@ -62,9 +66,9 @@ export async function show(main, [wanted], query) {
       { head: "Call", class: "wide", cell: ({ of }) => [call(of.action_name, of.arguments), of.targets.length > 0 && h("div", { class: "dim" }, "on ", mono(of.targets.join(", "))), h("div", {}, prose(of.reason)), of.question && h("div", { class: "dim" }, `Asked: ${of.question}${of.answer ? ` Answer: ${of.answer}` : ""}`), isCut(of.arguments) && whole(of)] },
       { head: "Session", class: "id", cell: ({ of }) => [link(path("sessions", of.session_id), mono(of.session_id)), h("div", { class: "dim" }, of.agent_id)] },
       { head: "Requested", cell: ({ of }) => votes(of) },
-      ...(acting ? [{ head: "", class: "tight", cell: ({ of }) => isOpen(of) && h("span", { class: "row" }, h("button", { type: "button", class: "primary", onclick: () => act("approve", [of]) }, "Approve"), h("button", { type: "button", onclick: () => act("reject", [of]) }, "Reject"), h("button", { type: "button", class: "quiet", onclick: () => act("ask", [of]) }, "Ask")) }] : []),
+      ...(acting ? [{ head: "", class: "tight", cell: ({ of }) => isOpen(of) && h("span", { class: "row" }, h("button", { type: "button", class: "primary", onclick: () => act("approve", [of]) }, yes(of)), h("button", { type: "button", onclick: () => act("reject", [of]) }, no(of)), !isHold(of) && h("button", { type: "button", class: "quiet", onclick: () => act("ask", [of]) }, "Ask")) }] : []),
     ],
-    { caption: "Approval requests, the most urgent first", onopen: ({ of }) => open(of) },
+    { caption: "Approval requests: held sessions, then the most urgent", onopen: ({ of }) => open(of) },
   );
   fill(
     main,
@@ -112,10 +116,11 @@ export async function show(main, [wanted], query) {
     }
   };
   const act = async (word, requests) => {
-    const [title, done] = WORDS[word];
+    let [title, done] = WORDS[word];
+    if (requests.every(isHold)) [title, done] = word === "approve" ? ["Release", "released"] : ["Kill", "killed"];
     const critical = requests.filter((of) => of.quorum > 1).length;
     const reply = await ask({
-      title: requests.length === 1 ? `${title} ${requests[0].action_name}` : `${title} ${plural(requests.length, "request")}`,
+      title: requests.length === 1 ? `${title} ${isHold(requests[0]) ? requests[0].session_id : requests[0].action_name}` : `${title} ${plural(requests.length, "request")}`,
       text: [
         h("ul", { class: "evidence" }, requests.slice(0, 12).map((of) => h("li", {}, call(of.action_name, of.arguments), h("span", { class: "dim" }, ` of ${of.session_id}`)))),
         requests.length > 12 && h("p", { class: "dim" }, `and ${count(requests.length - 12)} more`),
@@ -173,9 +178,9 @@ export async function show(main, [wanted], query) {
           "div",
           { class: "row end" },
           acting && isOpen(of) && [
-            h("button", { type: "button", class: "primary", onclick: close(() => act("approve", [of])) }, "Approve"),
-            h("button", { type: "button", onclick: close(() => act("reject", [of])) }, "Reject"),
-            h("button", { type: "button", onclick: close(() => act("ask", [of])) }, "Ask first"),
+            h("button", { type: "button", class: "primary", onclick: close(() => act("approve", [of])) }, yes(of)),
+            h("button", { type: "button", onclick: close(() => act("reject", [of])) }, no(of)),
+            !isHold(of) && h("button", { type: "button", onclick: close(() => act("ask", [of])) }, "Ask first"),
           ],
           h("button", { type: "button", onclick: close() }, "Close"),
         ),

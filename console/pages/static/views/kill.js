@@ -194,12 +194,17 @@ function outcome(asked, seen, answer, how) {
   return { shown: panel(`${past}: ${name}`, stands, summary, list), refresh };
 }
 
+const RELEASE = { word: "Release", way: "lift", past: "released", text: "The session can continue, on probation: another hold kills it." };
 const LIFT = { word: "Lift", way: "lift", past: "no longer stopped", text: "Its calls are allowed again." };
-export const ENDS = { killed: { word: "Release", way: "reset", past: "released", text: "The session can continue, on probation, in a new process or with a new guard." }, frozen: LIFT, contained: LIFT };
+const ENDS = { killed: { word: "Release", way: "reset", past: "released", text: "The session can continue, on probation, in a new process or with a new guard." }, frozen: LIFT, contained: LIFT };
+
+// A session that haltline holds: a person has to look at it.
+export const isHeld = (one) => one.state === "frozen" && one.scope === "session" && (one.by ?? "haltline") === "haltline";
+export const endOf = (one) => (isHeld(one) ? RELEASE : ENDS[one.state]);
 
 // Ends a scope's restriction: asks for the reason, and shows the result.
 export async function release(one, refresh) {
-  const { word, way, past, text } = ENDS[one.state];
+  const { word, way, past, text } = endOf(one);
   const reply = await ask({ title: `${word} ${one.scope} ${one.id}`, text: h("p", {}, text), action: word, fields: [why("What has changed since it was stopped. Kept in the audit with your name.")] });
   if (!reply) return;
   try {
@@ -215,16 +220,17 @@ function listOf(held, refresh) {
   if (!held.length) return empty("Nothing is stopped.");
   const list = table(
     [
-      { head: "State", class: "tight", cell: ({ of }) => badge(of.state) },
+      { head: "State", class: "tight", cell: ({ of }) => badge(isHeld(of) ? "held" : of.state) },
       { head: "What", class: "id", cell: ({ of }) => [`${of.scope} `, of.scope === "session" ? link(path("sessions", of.id), mono(of.id)) : mono(of.id)] },
       { head: "Since", class: "tight", cell: ({ of }) => ago(of.since) },
       { head: "By", cell: ({ of }) => of.by ?? "haltline" },
       { head: "Acknowledged", cell: ({ of }) => (of.state !== "killed" || of.scope !== "session" ? "" : of.stopped_at ? ["stopped ", of.time_to_stop_ms != null && `after ${span(of.time_to_stop_ms)}`] : of.unheard ? badge("no events") : of.escalated_at ? badge("never", "bad") : badge("not yet", "warn")) },
       { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, prose(of.reason)) },
-      { head: "", cell: ({ of }) => may("act") && of.state in ENDS && h("button", { type: "button", onclick: () => release(of, refresh) }, ENDS[of.state].word) },
+      { head: "", cell: ({ of }) => may("act") && endOf(of) && h("button", { type: "button", onclick: () => release(of, refresh) }, endOf(of).word) },
     ],
     { caption: "Stopped now" },
   );
-  list.update([...held].reverse().slice(0, SHOWN).map((of) => ({ key: `${of.scope}:${of.id}`, of })));
+  const latest = [...held].reverse();
+  list.update([...latest.filter(isHeld), ...latest.filter((one) => !isHeld(one))].slice(0, SHOWN).map((of) => ({ key: `${of.scope}:${of.id}`, of })));
   return [list, held.length > SHOWN && h("p", { class: "hint" }, `The latest ${count(SHOWN)} of ${count(held.length)}; haltline status lists all.`)];
 }
