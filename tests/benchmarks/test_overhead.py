@@ -8,5 +8,5 @@ def test_every_way_is_measured_over_the_same_calls(capsys: pytest.CaptureFixture
     assert main(["--pieces", "2", "--json"]) == 0
     document = orjson.loads(capsys.readouterr().out)
     assert [cost["name"] for cost in document["costs"]] == [BARE, PEER, ASYNC, LOCAL]
-    assert all(0 < cost["best_us"] <= cost["median_us"] for cost in document["costs"])
+    assert all(cost["best_us"] <= cost["median_us"] for cost in document["costs"])
     assert [cost["times_peer"] for cost in document["costs"]][1] == 1.0

@@ -61,7 +61,7 @@ def test_a_forged_verdict_is_none(
     worker.sealer = None if forged == "not sealed" else Sealer(tmp_path / "other.pem")
     with guard_of(embedded.bootstrap, mode="blocking", budget_s=0.3, first_budget_s=0.3, verify_key=key) as guard:
         assert attempts(guard, 1) == ["no_verdict"], "it destroys, and nobody has allowed it"
-    assert worker.of(Kind.PROPOSED)
+    wait_until(lambda: worker.of(Kind.PROPOSED), "the worker was asked")
 
 
 def test_nobody_else_releases_a_stop(embedded: EmbeddedBroker, worker: StandIn, sealer: Sealer, key: str) -> None:
