@@ -14,7 +14,7 @@ STAMP := $(VENV)/.made
 HELM := helm.sh/helm/v3/cmd/helm@v3.19.5
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all newest locks upgrade jars go helm kafkajs environments typescript check docs audit dashboards manifests dist kafka bench quality chaos simulate fleet screenshots clean
+.PHONY: help setup demo test test-all explore newest locks upgrade jars go helm kafkajs environments typescript check docs audit dashboards manifests dist kafka bench quality chaos simulate fleet screenshots clean
 
 help: ## This list
 	@echo "make TARGET, where TARGET is:"
@@ -48,6 +48,10 @@ test: setup ## Run the tests of every day, on a real Kafka too when Java and Mav
 
 test-all: ## Run every test, as continuous integration does
 	@$(MAKE) --no-print-directory test WIDE=1
+
+# MINUTES: for how long. A failure names its seed, and the next run begins with its example.
+explore: setup ## Property tests with new seeds, round after round for ten minutes or until one fails (MINUTES)
+	@$(BIN)/python -m tests.explore --minutes $(or $(MINUTES),10) -n $(TESTERS) --dist worksteal
 
 # What a lock holds back is seen here. The npm package's own lock is written by npm and not read here.
 newest: ## The tests with the newest of everything that pyproject.toml allows, in .venv-newest and .venvs-newest

@@ -28,14 +28,26 @@ from tests.waiting import wait_until
 PARTITIONS = 4
 ENDED_WITHIN_S = 20.0
 
-# A desk looks for new examples with every run; CI tells whether a change broke the known ones, the same each time.
+# The same examples each time, or a change would be blamed for what chance found; `make explore` looks for new ones.
 # A busy machine decides nothing: an example has no deadline. Forty of them show what a hundred do; properties of rarer
 # things say how many they take.
 hypothesis.settings.register_profile(
-    "desk", deadline=None, max_examples=40, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "known",
+    deadline=None,
+    max_examples=40,
+    stateful_step_count=30,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    derandomize=True,
 )
-hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("desk"), derandomize=True)
-hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "desk")
+hypothesis.settings.register_profile(
+    "explore",
+    hypothesis.settings.get_profile("known"),
+    max_examples=200,
+    stateful_step_count=60,
+    derandomize=False,
+    print_blob=True,
+)
+hypothesis.settings.load_profile("known")
 
 # The brokers of tests live for seconds: Java's second compiler would cost more than it saves.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")

@@ -25,6 +25,7 @@ OPERATIONS = {
 }
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
 def test_any_request_is_answered_as_described(client: TestClient, name: str) -> None:
     # A command waits for a worker that is not there; without parameters each request is the same.

@@ -16,7 +16,6 @@ from typing import Any
 
 import hypothesis.strategies as st
 import orjson
-from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from haltline.interventions.control.command_handler import CommandHandler
@@ -260,4 +259,3 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
 
 
 TestOperations = Operations_.TestCase
-TestOperations.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)

@@ -17,7 +17,6 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from sqlalchemy import Engine, create_engine, select
 
@@ -273,7 +272,6 @@ class Incidents(RuleBasedStateMachine):
         )
 
 
-Incidents.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 TestIncidents = Incidents.TestCase
 
 

@@ -271,6 +271,7 @@ OTHER = {"key": "mcp.method.name", "value": {"stringValue": "tools/call"}}
 ODD_SPAN = {"resourceSpans": [{"scopeSpans": [{"spans": [{"attributes": [OTHER], "kind": [2]}]}]}]}
 
 
+@pytest.mark.hypothesis
 def test_every_request_has_a_clear_answer_and_what_was_accepted_is_on_the_topic(embedded: EmbeddedBroker) -> None:
     accepted = 0
 

@@ -2,6 +2,7 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -37,6 +38,7 @@ CLINE = {"taskId": "s1", "hookName": "PreToolUse", "preToolUse": {"toolName": "x
 INPUTS = st.binary(max_size=20) | HOOKS.map(lambda hook: json.dumps(hook).encode())
 
 
+@pytest.mark.hypothesis
 def test_any_hook_of_any_agent_is_answered_and_every_call_of_a_tool_is_checked(tmp_path: Path) -> None:
     hooks = Hooks()
     tmp_path.chmod(0o700)

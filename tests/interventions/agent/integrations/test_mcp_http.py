@@ -371,6 +371,7 @@ def test_a_call_whose_server_does_not_answer_has_ended(session: dict[str, str]) 
 ANY_BODY = st.binary(max_size=30) | MESSAGES
 
 
+@pytest.mark.hypothesis
 def test_any_body_and_any_answer_is_taken() -> None:
     """One proxy for all examples: a body of any shape, answered with a body or a stream of any shape."""
     guards, statuses, due = Guards(), list[int](), list[web.Response]()
