@@ -31,14 +31,14 @@ def client(embedded: EmbeddedBroker, tmp_path: Path) -> Iterator[TestClient]:
 
 
 LINK_KEY = LinkKey("k" * 32)
-IN_AN_HOUR_MS = time.time_ns() // 1_000_000 + HOUR_MS
+TOMORROW_MS = time.time_ns() // 1_000_000 + 24 * HOUR_MS
 
 
 LINKS = {
-    "a link of ours": (LINK_KEY.token('apr/"1', IN_AN_HOUR_MS), 200, "url=/approvals/apr%2F%221"),
+    "a link of ours": (LINK_KEY.token('apr/"1', TOMORROW_MS), 200, "url=/approvals/apr%2F%221"),
     "one whose time is over": (LINK_KEY.token("apr", 1_000), 403, "one that has expired"),
-    "one of another key": (LinkKey("j" * 32).token("apr", IN_AN_HOUR_MS), 403, "got another"),
-    "one that was cut": (LINK_KEY.token("apr", IN_AN_HOUR_MS)[:-1], 403, "got another"),
+    "one of another key": (LinkKey("j" * 32).token("apr", TOMORROW_MS), 403, "got another"),
+    "one that was cut": (LINK_KEY.token("apr", TOMORROW_MS)[:-1], 403, "got another"),
     "none": ("", 403, "got another"),
 }
 
@@ -115,7 +115,7 @@ WHAT_IFS: dict[str, dict[str, object]] = {
 
 
 def test_what_cannot_be_answered_says_what_was_expected(client: TestClient) -> None:
-    assert client.get(OPENS_AT, params={"token": LINK_KEY.token("apr", IN_AN_HOUR_MS)}).status_code == 404
+    assert client.get(OPENS_AT, params={"token": LINK_KEY.token("apr", TOMORROW_MS)}).status_code == 404
     answer = client.post("/api/v1/approvals/batch", json={"ids": ["x", "y", "x"], "word": "approve", "reason": "ok"})
     refused = dict.fromkeys(("x", "y"), "not found among those of the last day")
     assert answer.json() == {"answered": [], "late": [], "refused": refused}

@@ -115,7 +115,7 @@ class Site:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
 
         def gone() -> bool:
-            (answer,) = admin.describe_consumer_groups([self.group], request_timeout=5).values()
+            (answer,) = admin.describe_consumer_groups([self.group], request_timeout=30).values()
             return not answer.result().members
 
         wait_until(gone, "the group has no members")

@@ -174,7 +174,7 @@ def test_a_published_document_says_who_and_why_and_a_version_is_published_once(b
 
 def says(worker: Child, line: str) -> bool:
     """Return whether the worker's metrics have this line now."""
-    with urllib.request.urlopen(f"{health_url(worker)}/metrics", timeout=5) as page:
+    with urllib.request.urlopen(f"{health_url(worker)}/metrics", timeout=30) as page:
         return f"haltline_{line}" in page.read().decode().splitlines()
 
 

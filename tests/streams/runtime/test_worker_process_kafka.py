@@ -170,7 +170,7 @@ def test_partitions_that_are_added_stay_unread_when_a_worker_takes_over_and_the_
 
 def members(site: Site) -> int:
     def ask() -> ConsumerGroupDescription:
-        futures = site.admin.describe_consumer_groups([site.group], request_timeout=5)
+        futures = site.admin.describe_consumer_groups([site.group], request_timeout=30)
         description: ConsumerGroupDescription = futures[site.group].result()
         return description
 
