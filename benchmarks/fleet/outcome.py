@@ -108,11 +108,12 @@ def _stopped(acted: Acted, led: Led) -> list[str]:
 
 
 def _answered(acted: Acted, led: Led) -> list[str]:
-    expected_codes = [] if acted.planned.approved else ["approval_rejected"]
+    approved = acted.planned.approved
+    expected_codes = [] if approved else ["session_killed_by_operator"]
     return [
         "" if len(led.approvals) == 1 else f"expected one approval request, got {len(led.approvals)}",
         "" if acted.refused == expected_codes else f"expected refusal codes {expected_codes}, got {acted.refused}",
-        "expected no kill, got one" if acted.killed else "",
+        "" if acted.killed is not approved else f"expected {'no kill' if approved else 'a kill'}",
     ]
 
 

@@ -146,7 +146,9 @@ def _print(report: "Report", found: "Sequence[ScannedFile]", html: Path | None) 
         say(f"A person would have been asked about {report.asks} acts in {sessions} (see --json).")
     if report.refused:
         sessions = f"{report.sessions_with_refused} sessions"
-        say(f"{report.refused} times in {sessions} calls would have been refused, and the session went on (see --json).")
+        say(
+            f"{report.refused} times in {sessions} calls would have been refused, and the session went on (see --json)."
+        )
     if html is not None:
         say(f"Every finding with the steps around it: {html}")
     else:

@@ -170,4 +170,3 @@ def _next_of(standing: SessionControl, cause: str, time_ms: int) -> str | None:
     """Return the open request of an incident, by the incident's first cause."""
     waiting = request_queue.causes_waiting(standing, time_ms)
     return next((requests[0] for of, requests in waiting.items() if _joined(standing, of) == cause), None)
-

@@ -129,7 +129,11 @@ class Core:
         else:
             findings = self._after_kill(act, was_killed)
         findings = [*findings, *self._opinions.raised(standing, act)] if standing.opinions else findings
-        if standing.judging and was_killed is None and (again := hold.on_attempt(standing, act, self._hold)) is not None:
+        if (
+            standing.judging
+            and was_killed is None
+            and (again := hold.on_attempt(standing, act, self._hold)) is not None
+        ):
             findings = [*findings, again]
         signals: Sequence[Signal] = ()
         if not self._alone and (act.is_attempt or state.events == 1 or self._signaller.adds_up):

@@ -109,8 +109,8 @@ class Enforcer:
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._pending = Pending()
         self._behind_until_s = 0.0
-        self._told = ""  # the decision of the freeze that a call was refused for
-        self._turned = ""  # that of the freeze in which a turn has passed
+        self._refused_for = ""  # the decision of the freeze that a call was refused for
+        self._turn_passed_in = ""  # that of the freeze in which a turn has passed
         self._may_report = False
 
     # Called by the transport's thread.
@@ -228,8 +228,8 @@ class Enforcer:
             standing = next((r for key, r in entries if key in keys and not (looks and may_look(r))), None)
             if standing is None or (standing.state is ControlState.FROZEN and ends_turn(action)):
                 return None  # a frozen session may report, ask its user, and end its turn
-            if standing.decision_id != self._told:
-                self._told, self._may_report = standing.decision_id, True
+            if standing.decision_id != self._refused_for:
+                self._refused_for, self._may_report = standing.decision_id, True
             return cause_of_entry(standing)
 
     def against_turn(self) -> Cause | None:
@@ -241,10 +241,10 @@ class Enforcer:
         with self._lock:
             frozen = self._hold()
             if frozen is not None and self._killed is None:
-                if frozen.decision_id not in {self._told, self._turned}:
-                    self._turned = frozen.decision_id
+                if frozen.decision_id not in {self._refused_for, self._turn_passed_in}:
+                    self._turn_passed_in = frozen.decision_id
                     return None
-                if self._may_report and frozen.decision_id == self._told:
+                if self._may_report and frozen.decision_id == self._refused_for:
                     self._may_report = False
                     return None
             return self.against("", ())

@@ -80,7 +80,7 @@ def test_a_candidate_is_learned_from_labels_with_a_report(table: Path, tmp_path:
     assert ET.parse(plot).getroot().findall("{http://www.w3.org/2000/svg}polyline")
     text = report.read_text(encoding="utf-8")
     for part in (
-        f"# Model learned {LEARNED}", "| precision of stops | 56% | 100% |", "| check-3 | false_alarm | PAUSE at",
+        f"# Model learned {LEARNED}", "| precision of stops | 56% | 100% |", "| check-3 | false_alarm | BLOCK at",
         "Brier score", "| repeats_12 | up to", f"haltline learn --promote {out}",
     ):  # fmt: skip
         assert part in text
@@ -97,7 +97,7 @@ def test_the_policy_is_kept_and_nothing_is_applied(table: Path, tmp_path: Path) 
     candidate = load_policy(tmp_path / "candidate.yaml")
     assert (candidate.name, candidate.version, candidate.cooldown_s) == ("night", 5, 60)
     assert candidate.rules.keys() == {"cycle", "stagnation_candidate"}
-    assert level(candidate, checks("new", 9)) == level(load_policy(policy), checks("new", 9)) == Level.PAUSE
+    assert level(candidate, checks("new", 9)) == level(load_policy(policy), checks("new", 9)) >= Level.PAUSE
 
 
 def test_promoted_it_decides_and_is_the_prior_of_the_next(table: Path, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_sessions_of_files_are_sound_where_they_are_solved_and_else_only_compare
     assert [(one["known"], one["change"]) for one in result["changes"] if one["session_id"] == ODD] == [
         ("", "vanishes")
     ]
-    assert "| &lt;b>\\|new | - | PAUSE at" in report.read_text(encoding="utf-8")
+    assert "| &lt;b>\\|new | - | BLOCK at" in report.read_text(encoding="utf-8")
 
 
 def test_too_few_labels_are_an_answer_and_nothing_is_written(tmp_path: Path) -> None:

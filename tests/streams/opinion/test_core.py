@@ -15,7 +15,7 @@ from haltline.streams.policy.loader import BadPolicy, parse_policy
 from tests.builders import at, cases
 from tests.streams.opinion.cases import SESSION, Session, answer, policy
 
-HINT, PAUSED = "NUDGE identical_calls", "PAUSE second_opinion"
+HINT, PAUSED = "NUDGE identical_calls", "BLOCK second_opinion"
 RUNAWAY, SOUND = OpinionOutcome.RUNAWAY, OpinionOutcome.SOUND
 
 
@@ -27,14 +27,13 @@ def hinted(given: Policy | None = None) -> Session:
     return session
 
 
-def test_runaway_pauses_the_next_call_once_and_sound_silences_nothing_beyond_the_upper_threshold() -> None:
+def test_runaway_refuses_the_next_call_once_and_sound_silences_nothing_beyond_the_upper_threshold() -> None:
     session = hinted()
     assert session(answer(session.requested[0])).followup == "opinion_runaway"
     assert session.read(4) == [PAUSED, HINT]
-    paused = next(d for d in session.decisions if d.code == "second_opinion")
-    assert paused.message.endswith("Say what you look for.")
-    assert "runaway: the same file is read again" in paused.reason
-    assert paused.approval is not None
+    refused = next(d for d in session.decisions if d.code == "second_opinion")
+    assert refused.message.endswith("Say what you look for.")
+    assert "runaway: the same file is read again" in refused.reason
     assert session.read(5)[-1] == HINT
     session = hinted(policy(upper=Severity.HIGH, hold_actions=1000))
     session(answer(session.requested[0], SOUND))

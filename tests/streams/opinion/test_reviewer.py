@@ -317,7 +317,7 @@ def test_a_finding_in_doubt_is_asked_about_decided_on_and_judged_by_an_operator(
     assert (opinion.outcome, opinion.decision_id) == (OpinionOutcome.RUNAWAY, asked.decision_id)
     assert opinion.since == f"{SESSION}/p2", "the second step that the model was shown"
     assert (opinion.cost_usd, opinion.input_tokens, opinion.output_tokens) == (0.0028, 1000, 100)
-    assert (paused.level, paused.event_id) == (Level.PAUSE, f"{SESSION}/p4")
+    assert (paused.level, paused.event_id) == (Level.BLOCK, f"{SESSION}/p4")
     assert str(RUNAWAY["tell"]) in paused.message
     assert "notes.txt" in server.text()
     assert KEY not in server.text()

@@ -235,7 +235,7 @@ def test_whether_interventions_helped_is_counted_and_so_is_what_they_led_to() ->
         if outcome.decision is not None:
             meter.decision(outcome.decision, None)
     assert _sum(metrics, "haltline_interventions_judged_total", helped="no") > 0
-    assert _sum(metrics, "haltline_escalations_total", level="PAUSE") > 0
+    assert _sum(metrics, "haltline_escalations_total", level="BLOCK") > 0
 
 
 def _sum(metrics: Metrics, name: str, **labels: str) -> float:
