@@ -134,6 +134,11 @@ def ends_turn(action: str) -> bool:
     return described is not None and described.ends != ""
 
 
+def ending_turns() -> list[str]:
+    """Return the names for which `ends_turn` is true, in lower case without anything between their words."""
+    return sorted(name for name, described in _tables().tools.items() if described.ends != "")
+
+
 def names() -> tuple[Names, ...]:
     """Return the names of tools that are not described; the first match applies."""
     return _tables().names

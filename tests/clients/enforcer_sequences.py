@@ -13,6 +13,7 @@ from haltline.interventions.agent.enforcement import awaited_verdicts, enforcer
 from haltline.interventions.agent.enforcement.enforcer import About, Enforcer
 from haltline.interventions.agent.enforcement.refusal_cause import Cause
 from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.levels.default_levels import HELD_CODE
 from haltline.schemas.control import ControlRecord, ControlState, Stage
 from haltline.schemas.decisions import WHOLE_SESSION, Approval, ApprovalState, Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import Effect
@@ -20,7 +21,7 @@ from haltline.schemas.events import Effect
 NOW_MS: Final = 1_800_000_000_000
 _SEQUENCES: Final = 30
 _STEPS: Final = 45
-_ACTIONS: Final = ("delete_asset", "get_asset", "run")
+_ACTIONS: Final = ("delete_asset", "get_asset", "run", "task_done")
 
 
 def sequences() -> list[list[dict[str, Any]]]:
@@ -118,6 +119,9 @@ class _Recorder:
     def _against(self, action: str, targets: list[str], effect: str) -> Any:
         return _cause(self.enforcer.against(action, targets, Effect(effect)))
 
+    def _against_turn(self) -> Any:
+        return _cause(self.enforcer.against_turn())
+
     last: Decision | None = None
 
 
@@ -152,6 +156,8 @@ def _a_call(recorder: _Recorder) -> None:
     effect, parameters = rng.choice(list(Effect)), rng.choice(("p1", "p2", "p3"))
     if rng.random() < 0.3:
         recorder.step("against", action, targets, effect)
+    if rng.random() < 0.3:
+        recorder.step("against_turn")
     waits = rng.random() < 0.8
     if waits:
         recorder.step("await_verdict", event_id)
@@ -209,7 +215,7 @@ def _entry(recorder: _Recorder) -> tuple[str, dict[str, Any] | None]:
         "scope": scope,
         "id": scope_id,
         "state": state,
-        "code": f"{scope}_{state}_x",
+        "code": HELD_CODE if state is ControlState.FROZEN and rng.random() < 0.5 else f"{scope}_{state}_x",
         "reason": "why",
         "decision_id": rng.choice([f"k{rng.randint(1, 40)}", *(one.decision_id for one in recorder.sent[-3:])]),
         "by": rng.choice(("haltline", "ada")),

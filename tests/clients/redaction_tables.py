@@ -12,6 +12,7 @@ from haltline.interventions.agent import destinations, held_secrets
 from haltline.interventions.agent.redaction.command_lines import PROGRAMS
 from haltline.interventions.agent.redaction.forms import TABLE
 from haltline.schemas.tool_names import _SHOWS, FOREIGN_VERBS, IN_OTHER_LETTERS
+from haltline.schemas.tools import ending_turns
 
 FILE: Final = Path(__file__).resolve().parents[2] / "clients" / "typescript" / "src" / "redaction" / "tables.ts"
 VERBS: Final = FILE.parents[1] / "verbs.ts"
@@ -96,10 +97,18 @@ def _of_javascript(form: re.Pattern[str]) -> str:
 
 
 def verbs_as_text() -> str:
-    """The other file: verbs of other languages that take something away."""
-    tables = {"FOREIGN_VERBS": sorted(FOREIGN_VERBS), "IN_OTHER_LETTERS": IN_OTHER_LETTERS, "SHOWS": _SHOWS}
-    return "/** Written by `python -m tests.clients.redaction_tables`: those of tool_names.py. */\n" + "".join(
-        f"\nexport const {name}: readonly string[] = {json.dumps(words)};\n" for name, words in tables.items()
+    """The other file: verbs of other languages that take something away, and tools that end a turn."""
+    tables = {
+        "FOREIGN_VERBS": sorted(FOREIGN_VERBS),
+        "IN_OTHER_LETTERS": IN_OTHER_LETTERS,
+        "SHOWS": _SHOWS,
+        "ENDING_TURNS": ending_turns(),
+    }
+    return (
+        "/** Written by `python -m tests.clients.redaction_tables`: those of tool_names.py and tools.toml. */\n"
+        + "".join(
+            f"\nexport const {name}: readonly string[] = {json.dumps(words)};\n" for name, words in tables.items()
+        )
     )
 
 

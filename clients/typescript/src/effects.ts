@@ -3,7 +3,7 @@
  * (schemas/tool_names.py), which writes `test/vectors.json` to check that both agree.
  */
 
-import { FOREIGN_VERBS, IN_OTHER_LETTERS, SHOWS } from "./verbs.js";
+import { ENDING_TURNS, FOREIGN_VERBS, IN_OTHER_LETTERS, SHOWS } from "./verbs.js";
 import { EFFECTS, type Effect } from "./transport.js";
 
 function list(words: string): ReadonlySet<string> {
@@ -171,4 +171,9 @@ function translate(text: string, by: ReadonlyMap<string, string>): string {
 function globs(...listed: string[]): RegExp {
   const forms = listed.join(" ").split(" ").map((glob) => glob.replaceAll("*", ".*"));
   return new RegExp(`^(?:${forms.join("|")})$`, "s");
+}
+
+/** Whether a tool with this name ends the turn, reports, or asks the user: a held session may still call it. */
+export function endsTurn(action: string): boolean {
+  return ENDING_TURNS.includes(action.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, ""));
 }

@@ -99,6 +99,8 @@ class Player {
           rollbacks: admitted.rollbacks.map((one) => one.decision_id),
         };
       }
+      case "against_turn":
+        return shown(enforcer.againstTurn());
       case "against":
         return shown(enforcer.against(given[0], given[1], given[2]));
       case "done":

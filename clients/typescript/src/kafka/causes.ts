@@ -1,9 +1,10 @@
 // Causes of refusals and texts for the agent, from decisions and entries of the control topic.
 
 import { APPROVAL_PENDING } from "../refused.js";
-import { type Approval, type ControlRecord, type Decision, type Level, rank } from "./records.js";
+import { type Approval, type ControlRecord, type Decision, HALTLINE, type Level, rank } from "./records.js";
 
 const STOPPED = "This session was stopped. Nothing more is executed; a person has to release it.";
+const HELD = "This session is held, and nothing is executed: {reason}. End your turn now with a report.";
 const NOT_NOW = "This is not allowed now. Do not try to reach the same result another way; report it instead.";
 const BACK = "This was going wrong. It was not done.";
 const ONLY_LOOK = "For now you may look, and change nothing. Report what you would do instead.";
@@ -58,12 +59,18 @@ export function mayLook(record: ControlRecord): boolean {
   return record.state === "contained";
 }
 
+function isHeld(record: ControlRecord): boolean {
+  return record.state === "frozen" && record.by === HALTLINE;
+}
+
 export function causeOfEntry(record: ControlRecord): Cause {
   const stops = record.state === "killed" && !isOneThing(record.scope);
   return {
     decisionId: record.decision_id,
     code: record.code,
-    message: stops ? STOPPED : mayLook(record) ? ONLY_LOOK : NOT_NOW,
+    message: isHeld(record)
+      ? HELD.replace("{reason}", () => record.reason.replace(/\.+$/, ""))
+      : stops ? STOPPED : mayLook(record) ? ONLY_LOOK : NOT_NOW,
     ...(record.decided_at === undefined ? {} : { decidedAtMs: record.decided_at }),
   };
 }

@@ -21,8 +21,10 @@ import {
 import { Later } from "./later.js";
 import { Pending } from "./pending.js";
 import { type Approval, type ControlRecord, type Decision, HALTLINE, rank, WHOLE_SESSION } from "./records.js";
+import { endsTurn } from "../effects.js";
 import { type Effect, EFFECTS } from "../transport.js";
 
+const HELD_CODE = "session_frozen_no_progress";
 const MAX_LATE = 64;
 const MAX_REMEMBERED = 512;
 
@@ -42,6 +44,9 @@ export class Enforcer {
   readonly #seen = new Set<string>();
   readonly #pending = new Pending();
   #behindUntilS = 0;
+  #refusedFor = ""; // the decision of the freeze that a call was refused for
+  #turnPassedIn = ""; // that of the freeze in which a turn has passed
+  #mayReport = false;
 
   private readonly settings: EnforcerSettings;
   private readonly acknowledge: Acknowledge;
@@ -151,9 +156,36 @@ export class Enforcer {
     const looks = EFFECTS.indexOf(effect) <= EFFECTS.indexOf("poll");
     const keys = new Set([...this.#always, `tool:${action}`, ...targets.map((target) => `target:${target}`)]);
     for (const [key, record] of [...this.#entries, ...this.#before]) {
-      if (keys.has(key) && !(looks && mayLook(record))) return causeOfEntry(record);
+      if (!keys.has(key) || (looks && mayLook(record))) continue;
+      // A frozen session may report, ask its user, and end its turn.
+      if (record.state === "frozen" && endsTurn(action)) return undefined;
+      if (record.decision_id !== this.#refusedFor) {
+        this.#refusedFor = record.decision_id;
+        this.#mayReport = true;
+      }
+      return causeOfEntry(record);
     }
     return undefined;
+  }
+
+  /**
+   * Returns the cause that refuses the next turn of the model. In a session that is held for lack of progress, one turn
+   * may pass before a call was refused, and one after it: the model reads why, and reports.
+   */
+  againstTurn(): Cause | undefined {
+    const held = [...this.#entries, ...this.#before].find(([key, one]) => this.#always.has(key) && one.code === HELD_CODE);
+    if (held !== undefined && this.#killed === undefined) {
+      const decisionId = held[1].decision_id;
+      if (decisionId !== this.#refusedFor && decisionId !== this.#turnPassedIn) {
+        this.#turnPassedIn = decisionId;
+        return undefined;
+      }
+      if (this.#mayReport && decisionId === this.#refusedFor) {
+        this.#mayReport = false;
+        return undefined;
+      }
+    }
+    return this.against("", []);
   }
 
   againstCall(call: Admittable): Cause | undefined {
@@ -205,8 +237,12 @@ export class Enforcer {
       return { cause: causeOfWaiting(waits), advice: [], rollbacks: [] };
     }
     // An answered request no longer refuses, even if it was for an earlier call.
+    const passes = endsTurn(call.action); // also in a session that is held from now on
     const decisions = this.#late.filter(
-      (one) => (verdict === undefined || !isSameRequest(one, verdict)) && !this.#isStale(one),
+      (one) =>
+        (verdict === undefined || !isSameRequest(one, verdict)) &&
+        !this.#isStale(one) &&
+        !(passes && ofSession(one) !== undefined),
     );
     this.#late = [];
     if (verdict !== undefined && verdict.level !== "ALLOW") decisions.push(verdict);

@@ -189,7 +189,7 @@ export class Gate {
   async turnVerdict(): Promise<Verdict> {
     await this.#whenLoaded();
     this.followParent();
-    const cause = this.enforcer.against("", []);
+    const cause = this.enforcer.againstTurn();
     return cause === undefined ? { allowed: true, killed: false } : this.#refusal(cause);
   }
 
