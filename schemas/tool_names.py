@@ -23,11 +23,6 @@ _DIGITS_AS_LETTERS = str.maketrans("01345@$", "oieasas")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _BETWEEN = re.compile(r"[\W_]+")
 _LAST_PART = re.compile(r"__|[./:]")
-DESTRUCTIVE = (
-    "delete_*", "drop_*", "truncate_*", "destroy_*", "purge_*", "wipe_*", "erase_*", "*_delete", "*_drop",
-    "bulk_delete*", "batch_delete*", "hard_delete*", "delete", "drop", "truncate", "destroy", "purge", "wipe",
-)  # fmt: skip
-"""Patterns of the names of tools that destroy. `delete_*`, `drop_*` and `truncate_*` are TapPass's own three."""
 FOREIGN_VERBS = frozenset((
     "loeschen", "loschen", "losche", "loesche", "loscht", "entfernen", "entferne", "vernichten", "leeren",
     "zerstoren",

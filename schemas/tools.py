@@ -51,6 +51,13 @@ class Operation:
     """Arguments of the tool's other operations, and texts about the call."""
     known: frozenset[str]
     """All arguments of the tool."""
+    paths: tuple[str, ...]
+    """Those of `target` that are files or folders."""
+
+    @property
+    def edits(self) -> bool:
+        """Return whether it changes the text of files."""
+        return bool(self.patch) or bool(self.paths and (self.content or self.old or self.new))
 
     def used(self, args: JsonObject) -> JsonObject:
         """Return the arguments that the operation uses."""
@@ -71,7 +78,7 @@ class _Described:
     without: str
     operations: Mapping[str, Operation]
     """By name in lower case; a tool without `by` has one, of no name."""
-    ends: str
+    says: str
 
     def operation(self, args: Mapping[str, Any]) -> Operation | None:
         """Return the operation that a call names; None: it names none, or is a call of another tool."""
@@ -94,6 +101,7 @@ class Names:
     globs: tuple[str, ...]
     effect: Effect
     runs: str
+    is_certain: bool
 
 
 def operation_of(action: str, args: Mapping[str, Any]) -> Operation | None:
@@ -130,8 +138,19 @@ def ends_turn(action: str) -> bool:
 
     Only by its whole name: `mcp__orders__submit` is a tool of somebody else.
     """
+    return says(action) in ("reports", "asks")
+
+
+@lru_cache(maxsize=1024)
+def says(action: str) -> str:
+    """Return what a tool with this name only says: `reports`, `asks`, `plans`, `thinks`; empty: it does something."""
     described = _tables().tools.get(_key(action))
-    return described is not None and described.ends != ""
+    return "" if described is None else described.says
+
+
+def thinks(action: str) -> bool:
+    """Return whether an agent only thinks or talks to itself with a tool of this name."""
+    return says(action) == "thinks"
 
 
 def ending_turns() -> list[str]:
@@ -144,9 +163,14 @@ def names() -> tuple[Names, ...]:
     return _tables().names
 
 
-def globs(effect: Effect) -> tuple[str, ...]:
-    """Return the globs over names of tools with an effect."""
-    return tuple(glob for group in names() if group.effect is effect and not group.runs for glob in group.globs)
+def certain(effect: Effect) -> tuple[str, ...]:
+    """Return the globs over names of tools that have an effect for certain, whatever their arguments."""
+    return tuple(glob for group in names() if group.is_certain and group.effect is effect for glob in group.globs)
+
+
+def stores() -> tuple[str, ...]:
+    """Return the globs over names of tools that certainly do not execute their input."""
+    return _tables().stores
 
 
 def arguments(kind: str) -> tuple[str, ...]:
@@ -178,34 +202,38 @@ class _Tables:
     tools: Mapping[str, _Described]
     shapes: tuple[_Described, ...]
     names: tuple[Names, ...]
+    stores: tuple[str, ...]
     arguments: Mapping[str, tuple[str, ...]]
 
 
 @cache
 def _tables() -> _Tables:
     data = tomllib.loads((files(__package__) / "tools.toml").read_text(encoding="utf-8"))
+    kinds = {kind: tuple(dict.fromkeys(listed.split())) for kind, listed in data["arguments"].items()}
+    kinds["path"] = _spelled(data["arguments"]["path"])
+    paths = frozenset(kinds["path"])
     tools: dict[str, _Described] = {}
     shapes: list[_Described] = []
     for row in data["tool"]:
-        described = _read(row)
+        described = _read(row, paths)
         for name in row["names"].split():
             if tools.setdefault(_key(name), described) is not described:
                 raise ValueError(f"schemas/tools.toml: {name} is described twice")
         if row.get("shape"):
             shapes.append(described)
     groups = tuple(
-        Names(tuple(row["globs"].split()), Effect(row.get("effect", Effect.EXEC)), row.get("runs", ""))
+        Names(
+            tuple(row["globs"].split()), Effect(row.get("effect", Effect.EXEC)), row.get("runs", ""), "certain" in row
+        )
         for row in data["name"]
     )
-    kinds = {kind: tuple(dict.fromkeys(listed.split())) for kind, listed in data["arguments"].items()}
-    kinds["path"] = _spelled(data["arguments"]["path"])
-    return _Tables(tools, tuple(shapes), groups, kinds)
+    return _Tables(tools, tuple(shapes), groups, tuple(data["stores"]["globs"].split()), kinds)
 
 
 _MEANINGS: Final = ("target", "text", "content", "old", "new", "patch")
 
 
-def _read(row: Mapping[str, Any]) -> _Described:
+def _read(row: Mapping[str, Any], paths: frozenset[str]) -> _Described:
     by = _spelled(row.get("by", ""))
     rows: Mapping[str, Mapping[str, Any]] = row.get("operations", {"": row})
     of_all = _spelled(row.get("also", ""))
@@ -230,8 +258,9 @@ def _read(row: Mapping[str, Any]) -> _Described:
             optional=frozenset((*of_all, *one["also"])) - required - frozenset(by),
             unused=everything - mine,
             known=everything,
+            paths=tuple(filter(paths.__contains__, one["target"])),
         )
-    return _Described(by, row.get("without", ""), operations, row.get("ends", ""))
+    return _Described(by, row.get("without", ""), operations, row.get("says", ""))
 
 
 def _spelled(names_in_snake: str) -> tuple[str, ...]:

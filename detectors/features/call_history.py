@@ -17,6 +17,7 @@ from haltline.detectors.features.call_changes import CHANGING
 from haltline.detectors.features.error_normalization import Normalization, failing
 from haltline.detectors.features.fingerprint import clean_result, clean_waiting, digest
 from haltline.detectors.features.observation_protocol import Observed
+from haltline.schemas import tools
 from haltline.schemas.events import Effect
 from haltline.schemas.stored import Stored
 
@@ -60,7 +61,6 @@ _MIN_VARIED = 3
 _LONG = re.compile(r"(?<![\w+/=-])[\w+/=-]{16,}")
 _DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[A-Za-z]")
 
-TALK = frozenset(("think", "say", "note", "plan", "reflect", "sequentialthinking", "sequential_thinking", "thought"))
 _PENDING = re.compile(
     r"\b(?:pending|queued|in[ _-]progress|not (?:yet )?(?:ready|finished|completed?|started)|not yet available"
     r"|still (?:running|waiting|processing|building|starting)|connection refused|temporarily unavailable"
@@ -275,7 +275,7 @@ class CallHistory(Stored):
         if act.changes and _is_change(act):
             self.changed = self.news = index if index > self.news else self.news
             return CHANGE
-        if result == "empty" or act.action in TALK:
+        if result == "empty" or tools.thinks(act.action):
             return WAIT if act.waits else NOTHING
         if _did_nothing(act):
             return NOTHING

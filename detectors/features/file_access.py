@@ -13,6 +13,7 @@ from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import STDIN, Invocation
 from haltline.detectors.features.observation_protocol import ToolCall
 from haltline.detectors.features.tool_classifier import cwd_of
+from haltline.schemas import tools
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
 
@@ -25,7 +26,6 @@ _FILE = re.compile(
     r"|parquet|sql|db|sqlite3?|sh|go|rs|rb|exs?|heex|java|kt|c|h|cc|cpp|hpp|cs|php|swift|tf|tfvars|xml|log|lock|pem"
     r"|key|crt|p12|pfx|zip|gz|tar|diff|patch)"
 )
-_ARG_NAMES = ("path", "file_path", "filename", "file", "notebook_path", "directory", "dir", "paths", "files")
 _READS_NO_FILES = frozenset((
     "echo", "printf", "export", "docker", "podman", "kubectl", "helm", "pip", "pip3", "npm", "npx", "pnpm", "yarn",
     "apt", "apt-get", "brew", "cargo", "curl", "wget", "ssh", "cd", "pushd", "test", "[", "which", "kill", "go", "aws",
@@ -67,10 +67,13 @@ def _named(act: ToolCall) -> Iterator[str]:
         kind, equals, value = target.partition("=")
         if equals and kind in ("path", "file", "file_path"):
             yield canonical(value)
-    if act.runs or not act.event.args:
+    if act.runs or not act.args:
         return
-    for name in _ARG_NAMES:
-        named = act.event.args.get(name)
+    use = act.tool.use
+    if use is not None and use.patch:
+        yield from (target[5:] for target in act.targets if target.startswith("path="))
+    for name in tools.arguments("path") if use is None else use.paths:
+        named = act.args.get(name)
         if named is None:
             continue
         for item in named if isinstance(named, list) else (named,):

@@ -101,6 +101,8 @@ def fingerprint(event: ActionEvent, action: str, tool: KnownTool) -> str:
         return digest(
             action.encode() + canonical_json({name: arguments[name] for name in tool.loop_key if name in arguments})
         )
+    if args and tool.use is not None:
+        args = tool.use.used(args) or args
     if not args:
         return digest(f"{action}\0{args_digest or ','.join(event.targets)}".encode())
     runs = tool.effect is _EXEC

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from haltline.detectors.commands.model import Destruction, lost, of_row
 from haltline.detectors.features import call_changes, call_destructions, command_effects, file_access, tool_classifier
 from haltline.detectors.features.call import Again, Call, Phase
-from haltline.detectors.features.call_history import TALK
 from haltline.detectors.features.call_tracker import CallTracker
 from haltline.detectors.features.file_access import Access
 from haltline.detectors.features.fingerprint import fingerprint
@@ -30,6 +29,7 @@ from haltline.detectors.features.observed.trait import (
     Trait,
 )
 from haltline.detectors.features.tool_classifier import Classifier
+from haltline.schemas import tools
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.schemas.findings import Finding
@@ -331,7 +331,9 @@ class Observation(Failure):
 
         A step is the result of a call with a known outcome that was not refused, does not wait and does not only talk.
         """
-        if not self.is_result or self.refused or not self.recalled or self.action in TALK or self.waits:
+        if not self.is_result or self.refused or not self.recalled or self.waits:
+            return None
+        if tools.thinks(self.action):
             return None
         if self.failed and (self.unread or self.cancelled):  # not a call, or one that was not executed
             return None

@@ -14,6 +14,7 @@ import re
 
 from haltline.detectors.commands.model import holds_one
 from haltline.detectors.features.observation_protocol import Observed
+from haltline.schemas import tools
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Reading
 from haltline.schemas.stored import Stored
@@ -28,12 +29,6 @@ MAX_STEPS = 99
 UNSURE = 20
 _LATE = 8
 """Results of one session may be published out of order by this many."""
-DECLARES = frozenset((
-    "task_done", "finish", "finished", "complete", "complete_task", "attempt_completion", "submit", "done",
-    "todo_write", "todowrite", "taskcreate", "taskupdate", "update_plan", "write_todos",
-))  # fmt: skip
-"""Tools with which an agent reports what it has done or will do: neither a read nor a change."""
-
 _READ_CHARS = 4096
 _REPORTS = re.compile(r"[\w)}-]\.(?:md|txt|log|rst|diff|patch)\b")
 """Files that report on work."""
@@ -65,7 +60,7 @@ def writes_or_acts_outside(act: Observed) -> bool:
     name = act.action.lower()
     if not act.changes:
         return not act.runs and act.tool.effect is _NETWORK and _TELLS.search(name) is not None
-    if name in DECLARES:
+    if _declares(act.action):
         return False
     if not act.runs:
         return _replaces(act) or not any(_REPORTS.search(target) for target in act.targets)
@@ -84,7 +79,14 @@ def writes_or_acts_outside(act: Observed) -> bool:
 
 def _replaces(act: Observed) -> bool:
     """Return whether it names a text to replace: then it edits an existing file, whatever its name."""
-    return any(name.lower().startswith("old") for name in act.event.args or ())
+    if act.tool.use is not None and act.tool.use.old:
+        return True
+    return any(name.lower().startswith("old") for name in act.args or ())
+
+
+def _declares(action: str) -> bool:
+    """Return whether an agent reports with it what it has done or will do: neither a read nor a change."""
+    return tools.says(action) in ("reports", "plans")
 
 
 class WholeResults(Stored):
@@ -121,7 +123,7 @@ class WholeResults(Stored):
         if edited:
             self.balance = 0
             return
-        if new is None or act.action.lower() in DECLARES:
+        if new is None or _declares(act.action):
             return
         by = FRESH - min(_MOST_FRESH, new)
         if by < 0 or not together:

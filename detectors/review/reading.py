@@ -232,7 +232,7 @@ def reaches_out(act: Observation) -> bool:
 
 def leaves_the_machine(act: Observation) -> bool:
     """Return whether a request goes to another machine, as far as the command line shows."""
-    text = act.text or " ".join(act.event.targets) or str((act.event.args or {}).get("url", ""))
+    text = act.text or " ".join(act.event.targets) or str((act.args or {}).get("url", ""))
     return _LOCAL.search(text, 0, _READ_CHARS) is None
 
 

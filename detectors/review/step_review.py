@@ -238,7 +238,7 @@ def _aligned(state: State, act: Observation) -> bool | None:
     """Return whether it shares a word with the goal; None without a goal."""
     if not state.goal:
         return None
-    text = " ".join((act.action, *act.event.targets, _text_of(act.event.args)))[:_READ_CHARS].lower()
+    text = " ".join((act.action, *act.event.targets, _text_of(act.args)))[:_READ_CHARS].lower()
     return not set(_WORD.findall(text)).isdisjoint(state.goal)
 
 

@@ -24,6 +24,7 @@ from haltline.detectors.framework.base import Graded, settings
 from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, entry, evidence, is_near, seconds
+from haltline.schemas import tools
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.stored import Stored
@@ -39,7 +40,6 @@ _READ_CHARS = 1024
 _MAX_SUBJECT_CHARS = 160
 _MOSTLY = 2 / 3
 """Minimum share of the failures that must come from the environment."""
-_TALK = frozenset(("think", "say", "note", "plan", "reflect"))
 
 _GONE = re.compile(
     r"no such (?:container|sandbox|session|pod|instance)|no such exec instance"
@@ -112,7 +112,7 @@ class EnvironmentGone(Graded[State]):
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Count a failure of the environment; a success resets the count."""
         if not act.failed:
-            if (state.rows or state.others) and act.action not in _TALK:
+            if (state.rows or state.others) and not tools.thinks(act.action):
                 state.rows, state.others = [], 0
             return None
         if act.cancelled:

@@ -33,6 +33,7 @@ from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence, seconds
+from haltline.schemas import tools
 from haltline.schemas.events import Effect, Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Reading
@@ -108,7 +109,6 @@ _ID = re.compile(r"(?=[\w%.+=~-]*\d)[\w%.+=~-]{20,}")
 """An id, a digest or encoded data, which differ each time."""
 _NEAR_SIZE = 0.03
 """Relative difference below which sizes of answers count as equal."""
-_TALK = frozenset(("think", "say", "note", "plan", "reflect", "thought"))
 
 
 class State(Stored):
@@ -153,7 +153,7 @@ class FruitlessSearch(Detector[State]):
         """Count a lookup without results or a guess, or reset the counts."""
         finding = self._submitted(state, act) or self._guess(state, act) or self._uniform(state, act)
         if not (_is_empty(act) and _is_look(act)):
-            if state.count and act.action not in _TALK:
+            if state.count and not tools.thinks(act.action):
                 state.count, state.rows = 0, []
             return finding
         state.count += 1
@@ -168,7 +168,7 @@ class FruitlessSearch(Detector[State]):
 
     def _guess(self, state: State, act: Observation) -> Finding | None:
         """Count a call with a short negative answer; any other call may bring a new result."""
-        if act.action in _TALK:
+        if tools.thinks(act.action):
             return None
         no = _no(act)
         if not no:
@@ -257,7 +257,7 @@ def _is_empty(act: Observation) -> bool:
 
 
 def _is_look(act: Observation) -> bool:
-    if act.refused or act.action in _TALK:
+    if act.refused or tools.thinks(act.action):
         return False
     if act.runs:
         return act.tool.reading is _SHELL and _LOOKS.match(act.text) is not None and not act.changes

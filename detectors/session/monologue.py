@@ -38,13 +38,13 @@ from haltline.detectors.framework.severity_counts import (
 )
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, entry, evidence, seconds
-from haltline.schemas.events import Kind
+from haltline.schemas.events import Effect, Kind
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Reading
 from haltline.schemas.stored import Stored
 
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.
-_MODEL_TURN, _SHELL = Kind.MODEL_TURN, Reading.SHELL
+_MODEL_TURN, _SHELL, _NETWORK = Kind.MODEL_TURN, Reading.SHELL, Effect.NETWORK
 
 _TURN, _WHOLE, _CUT, _NUMBERS, _SKETCH = range(4, 9)
 """Positions in an entry: the number of the message, the digest of its text, whether it was truncated, a checksum of its
@@ -275,6 +275,8 @@ def _is_spoken(act: Observation) -> bool:
 
 def _goes_out(act: Observation) -> bool:
     args = act.event.args
+    if act.tool.use is not None and act.tool.effect is _NETWORK:
+        return True
     return bool(args) and any(name in args for name in _TO_SOMEBODY)  # type: ignore[operator]  # bool() saw that it is
 
 

@@ -31,7 +31,6 @@ from haltline.detectors.features.call_history import (
     MAX_ROWS,
     MIN_ANSWER_CHARS,
     QUARTERS,
-    TALK,
     Sort,
     sort_of,
 )
@@ -42,6 +41,7 @@ from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.severity_counts import ASCENDING, ManyCounts
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import EVENT_ID, INDEX, Entry, entry, evidence, is_near, seconds
+from haltline.schemas import tools
 from haltline.schemas.findings import Finding
 from haltline.schemas.record import canonical_json
 from haltline.schemas.stored import Stored
@@ -120,7 +120,7 @@ class Repetition(Detector[State]):
             return act.call is not None
         if act.is_attempt and _is_edit(act):
             return True
-        if act.action in TALK:
+        if tools.thinks(act.action):
             return False  # see `monologue`
         again = act.again
         return again is not None and not again.waits and (again.stale or again.varies or not act.runs)
@@ -243,7 +243,10 @@ class Repetition(Detector[State]):
 
 def _is_edit(act: Observation) -> bool:
     """Return whether a tool edits the text of one file, by its name and target."""
-    if not act.args or not _names_an_edit(act.action) or not act.changes:
+    if not act.args or not act.changes:
+        return False
+    use = act.tool.use
+    if not (_names_an_edit(act.action) if use is None else use.edits):
         return False
     return act.targets[0].startswith("path=") or act.targets[0] == UNKNOWN
 

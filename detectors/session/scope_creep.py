@@ -198,7 +198,8 @@ def _is_own(own: dict[str, bool], path: str) -> bool:
 
 def _is_new(act: Observation, path: str) -> bool:
     """Return whether the action creates the file: every normal agent writes helper scripts in addition to its work."""
-    edits = not act.runs and _EDITS.search(act.action) is not None
+    use = act.tool.use
+    edits = not act.runs and (_EDITS.search(act.action) is not None if use is None else bool(use.old))
     return not edits and f"path={path}" in act.creates
 
 

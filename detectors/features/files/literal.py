@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from haltline.schemas import tools
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
 
@@ -17,8 +18,6 @@ _READ_CHARS = 8192
 _MAX_PATH_CHARS = 160
 _MAX_FILES = 8
 """Maximum number per action."""
-_PATH_ARGS = ("path", "file_path", "filename", "file", "target_file")
-_TEXT_ARGS = ("contents", "content", "file_text", "text")
 _WRITES = frozenset((None, Effect.WRITE, Effect.MUTATE))
 _ADDS = re.compile(r"insert|append|search|find|message|comment", re.IGNORECASE)
 """Tools that take a path and a text, but do not replace the whole file with it."""
@@ -83,9 +82,12 @@ def written(act: "Observation") -> tuple[Written, ...]:
     args = act.args
     if not args or act.tool.effect not in _WRITES:
         return ()
-    content = next((args[name] for name in _TEXT_ARGS if isinstance(args.get(name), str)), None)
-    path = next((args[name] for name in _PATH_ARGS if isinstance(args.get(name), str)), "")
-    if content is None or not 0 < len(path) <= _MAX_PATH_CHARS or _ADDS.search(act.action):
+    use = act.tool.use
+    if _ADDS.search(act.action) if use is None else use.old:
+        return ()
+    names = (tools.arguments("path"), tools.arguments("content")) if use is None else (use.paths, use.content)
+    path, content = (next((args[n] for n in some if isinstance(args.get(n), str)), None) for some in names)
+    if content is None or path is None or not 0 < len(path) <= _MAX_PATH_CHARS:
         return ()
     return (Written(path, content),)
 

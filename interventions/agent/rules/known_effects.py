@@ -8,23 +8,15 @@ import re
 from fnmatch import translate
 from functools import lru_cache
 
+from haltline.schemas import tools
 from haltline.schemas.events import Effect
-from haltline.schemas.tool_names import DESTRUCTIVE, destroying_verb
-
-READS = (
-    "get_*", "list_*", "read_*", "search_*", "find_*", "describe_*", "show_*", "view_*", "fetch_*",
-    "read", "grep", "glob", "ls",
-)  # fmt: skip
-
-KEEPS = ("write*", "create_*", "edit*", "multi_edit", "multiedit", "notebook_edit", "str_replace*", "save_*", "add_*",
-         "insert_*", "upload_*", "todo*", "think*", "say*", "send_message*", "task")  # fmt: skip
-"""Tools that do not execute their input: a long text is data."""
+from haltline.schemas.tool_names import destroying_verb
 
 _LAST_PART = re.compile(r"__|[./:]")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _BY_NAME = tuple(
-    (re.compile("|".join(translate(glob) for glob in globs)), effect)
-    for globs, effect in ((DESTRUCTIVE, Effect.DESTRUCTIVE), (READS, Effect.READ))
+    (re.compile("|".join(map(translate, tools.certain(effect)))), effect)
+    for effect in (Effect.DESTRUCTIVE, Effect.READ)
 )
 
 
@@ -36,7 +28,7 @@ def names_of(action: str) -> tuple[str, ...]:
     return action.lower(), snake, _LAST_PART.split(snake)[-1]
 
 
-_KEEPS = re.compile("|".join(translate(glob) for glob in KEEPS))
+_KEEPS = re.compile("|".join(map(translate, tools.stores())))
 
 
 @lru_cache(maxsize=1024)

@@ -1,13 +1,13 @@
 import pytest
 
 from haltline.detectors.features.tool_classifier import BUILT_IN, Classifier
-from haltline.interventions.agent.rules.known_effects import READS, known_effect
+from haltline.interventions.agent.rules.known_effects import known_effect
+from haltline.schemas import tools
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Policy
-from haltline.schemas.tool_names import DESTRUCTIVE
 
 
-@pytest.mark.parametrize("glob", [*DESTRUCTIVE, *READS])
+@pytest.mark.parametrize("glob", [*tools.certain(Effect.DESTRUCTIVE), *tools.certain(Effect.READ)])
 def test_the_agents_side_and_the_classifier_agree_on(glob: str) -> None:
     for prefix in ("", "mcp__warehouse__", "catalog."):
         action = prefix + glob.replace("*", "asset")
