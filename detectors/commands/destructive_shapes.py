@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from haltline.detectors.commands.arguments import MAX_CALLS, MAX_ID_CHARS, decoded, leaves, pairs, snake
 from haltline.detectors.commands.model import ActEffect, listed
+from haltline.schemas import tools
 from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import destroying_verb, words
 
@@ -28,7 +29,7 @@ _OPERATIONS = listed("""
     endpoint rpc procedure action_type operation_type command_name api_method
 """)  # fmt: skip
 _METHODS = ("method", "http_method", "verb", "request_method")
-_PLACES = ("url", "uri", "path", "endpoint", "resource", "href", "route")
+_PLACES = tools.arguments("place")
 _ALONE = frozenset(("terminate", "retire", "evict"))
 """Operations that are destructive, but not as a verb in the name of a tool."""
 TEXTS = ("query", "sql", "statement", "sql_text", "mutation", "document", "graphql", "body", "data")
@@ -55,11 +56,7 @@ _THING_TO_GO = re.compile(
 )
 _GONE_AT = frozenset(("deleted_at", "removed_at", "deletion_time", "deletion_date"))
 _COMMANDED = re.compile(r"\s*(?P<verb>[a-z_]{2,20})\s+(?P<name>[\w./:-]{1,120})\s*", re.IGNORECASE)
-_PROSE = frozenset(listed("""
-    content contents body message text_content description prompt comment note title summary reason old_str new_str
-    old_string new_string file_text answer thought question subject instructions markdown html patch diff pattern
-    regex search explanation goal plan
-"""))  # fmt: skip
+_PROSE = frozenset(tools.arguments("prose"))
 """Arguments whose text is for people, or for storage."""
 _REMOVAL = re.compile(r"\s*(?:sudo\s+(?:-\S+\s+)*)?(?:/\S*/)?(?:rm|rmdir|shred|unlink)\s+(?:-\S+\s+)*[\w~/.$\"'*]")
 _PROGRAM_ARGS = listed("python javascript expression call source_code cells source program code script")

@@ -44,12 +44,8 @@ _RENAMES = frozenset(("rename", "move", "mv"))
 CONTENT_ARGS = tools.arguments("content")
 _PUT_IN = tools.arguments("new")
 _MAX_OF_FILE = 32
-_FROM_ARGS = ("source", "src", "from", "old_path", "old_name", "from_path", "source_path", "current_name", "old")
-_TO_ARGS = (
-    "destination", "dest", "dst", "to", "new_path", "new_name", "to_path", "destination_path", "target",
-    "target_name",
-    "new",
-)  # fmt: skip
+_FROM_ARGS = tools.arguments("from")
+_TO_ARGS = tools.arguments("to")
 _PROGRAM_FILES = (".py", ".sh", ".js", ".ts", ".rb", ".mjs")
 CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
 _PLACES_CHARS = 4096

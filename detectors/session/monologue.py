@@ -38,6 +38,7 @@ from haltline.detectors.framework.severity_counts import (
 )
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, entry, evidence, seconds
+from haltline.schemas import tools
 from haltline.schemas.events import Effect, Kind
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Reading
@@ -71,9 +72,9 @@ _TALKS = frozenset((
     "say", "speak", "talk", "message", "respond", "think", "thought", "reflect", "sequentialthinking",
     "sequential_thinking",
 ))  # fmt: skip
-_TO_SOMEBODY = ("to", "channel", "recipient", "recipients", "email", "chat_id", "phone")
+_TO_SOMEBODY = tools.arguments("recipient")
 """A message with one of these goes to a recipient, which is an action."""
-_TEXTS = ("text", "message", "content", "said", "thought", "thoughts", "response")
+_TEXTS = tools.arguments("said")
 _PERSONS = frozenset(("user", "human", "customer"))
 _CUT_MARKS = ("…[+", "[cut")
 _VARYING = re.compile(

@@ -19,6 +19,7 @@ from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.features.observation import Observation
 from haltline.detectors.framework.base import Attempts, OfAttempts, settings
+from haltline.schemas import tools
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Reading
@@ -66,7 +67,6 @@ _RENAMED = re.compile(r"\balias\s+haltline\w*=|\bfunction\s+haltline\b|\bhaltlin
 _ITSELF = re.compile(r"(?:^|/)haltline[\w-]*$")
 _POSTS = re.compile(r"\.(?:post|put|patch|delete|request)\(\s*[^()\n]{0,40}[\"'][^\"'\n]{0,200}haltline", re.IGNORECASE)
 _WRITTEN_BY_CODE = re.compile(r"""open\([^()\n]{0,200}["'][wa]|write_text|json\.dump\(|writeFile|unlink|remove""")
-_URL_ARGS = ("url", "uri", "endpoint", "path")
 _HELP = frozenset(("--help", "-h", "--version", "--dry-run"))
 
 
@@ -107,7 +107,7 @@ def _of_tool(act: Observation) -> str:
     for target in act.targets:
         if target.startswith("path=") and _SETTINGS.search(target) is not None:
             return f"{act.action} of {target[5:]}"
-    for name in _URL_ARGS:
+    for name in tools.arguments("place"):
         place = args.get(name)
         if isinstance(place, str) and "://" in place and _CONSOLE.search(place.partition("?")[0]) is not None:
             method = str(args.get("method", "")).upper()

@@ -15,6 +15,7 @@ import orjson
 
 from haltline.detectors.commands.effects import tools
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction
+from haltline.schemas.tools import arguments
 
 _TABLE = r"""
 destroys | DELETE | .
@@ -78,7 +79,7 @@ _BY_POST = frozenset((ActEffect.EXPOSES, ActEffect.SENDS))
 """The effects of settings that count in a POST request, which usually creates something new."""
 _MAX_BODY_CHARS = 4096
 _METHODS = ("method", "http_method", "verb", "request_method")
-_PLACES = ("url", "uri", "endpoint", "path", "href", "route")
+_PLACES = arguments("place")
 
 
 def is_own_server(place: str) -> bool:
