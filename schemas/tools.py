@@ -10,7 +10,7 @@ Misses: tools that their users renamed, unless they are called like an editor; o
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final
@@ -36,6 +36,8 @@ class Operation:
     """A file, a page, an id."""
     text: tuple[str, ...]
     """What it executes."""
+    blank: "Operation | None"
+    """What it is instead where that text is empty."""
     content: tuple[str, ...]
     """The whole new content of the target."""
     old: tuple[str, ...]
@@ -90,6 +92,8 @@ class _Described:
         found = self.operations.get(named)
         if found is None:
             return None
+        if found.blank is not None and any(args.get(name) == "" for name in found.text):
+            return found.blank
         fits = found.runs or not found.required.isdisjoint(args) or found.known.issuperset(args)
         return found if fits else None
 
@@ -250,9 +254,10 @@ def _read(row: Mapping[str, Any], paths: frozenset[str]) -> _Described:
         effect = rows[name].get("effect", Effect.EXEC if "runs" in rows[name] else None)
         required = frozenset(n for meaning in _MEANINGS for n in one[meaning])
         mine = required.union(by, of_all, one["also"])
-        operations[name] = Operation(
+        operation = Operation(
             effect=None if effect is None else Effect(effect),
             runs=rows[name].get("runs", ""),
+            blank=None,
             **{meaning: one[meaning] for meaning in _MEANINGS},
             required=required,
             optional=frozenset((*of_all, *one["also"])) - required - frozenset(by),
@@ -260,6 +265,10 @@ def _read(row: Mapping[str, Any], paths: frozenset[str]) -> _Described:
             known=everything,
             paths=tuple(filter(paths.__contains__, one["target"])),
         )
+        if "blank" in rows[name]:
+            blank = replace(operation, effect=Effect(rows[name]["blank"]), runs="", text=())
+            operation = replace(operation, blank=blank)
+        operations[name] = operation
     return _Described(by, row.get("without", ""), operations, row.get("says", ""))
 
 

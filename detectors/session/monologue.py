@@ -9,10 +9,11 @@ Fires: `monologue` when `same` messages since the last action are similar to the
     the third number on. `chanting` when one message repeats a passage `chants` times, on the first, second and third
     such message of the last ten. A message is a model turn with its text, or a call or command line that only says or
     thinks something.
-Quiet: after any action in between; after a pause of `pause_s` between two messages, or a message of a person: a person
-    was asked. Tables, code and lists, which repeat words in differing passages. An `echo` together with other commands,
-    into a file or a pipe, of a variable, or of fewer than six words (`echo done`), which reports progress. The same
-    command line repeated (see `repetition`).
+Quiet: a message with more arguments than its text, which say to whom it goes (`respond(ticket, text)`), as it is an
+    act; after any action in between; after a pause of `pause_s` between two messages, or a message of a person: a
+    person was asked. Tables, code and lists, which repeat words in differing passages. An `echo` together with other
+    commands, into a file or a pipe, of a variable, or of fewer than six words (`echo done`), which reports progress.
+    The same command line repeated (see `repetition`).
 Misses: model turns without text; the same content in other words fewer than `talk` times; passages that start to repeat
     only after the recorded beginning of a message.
 """
@@ -39,13 +40,13 @@ from haltline.detectors.framework.severity_counts import (
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, entry, evidence, seconds
 from haltline.schemas import tools
-from haltline.schemas.events import Effect, Kind
+from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Reading
 from haltline.schemas.stored import Stored
 
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.
-_MODEL_TURN, _SHELL, _NETWORK = Kind.MODEL_TURN, Reading.SHELL, Effect.NETWORK
+_MODEL_TURN, _SHELL = Kind.MODEL_TURN, Reading.SHELL
 
 _TURN, _WHOLE, _CUT, _NUMBERS, _SKETCH = range(4, 9)
 """Positions in an entry: the number of the message, the digest of its text, whether it was truncated, a checksum of its
@@ -73,8 +74,9 @@ _TALKS = frozenset((
     "sequential_thinking",
 ))  # fmt: skip
 _TO_SOMEBODY = tools.arguments("recipient")
-"""A message with one of these goes to a recipient, which is an action."""
+"""A thought or word with one of these goes to a recipient, which is an action."""
 _TEXTS = tools.arguments("said")
+_SAID = frozenset(_TEXTS)
 _PERSONS = frozenset(("user", "human", "customer"))
 _CUT_MARKS = ("…[+", "[cut")
 _VARYING = re.compile(
@@ -276,8 +278,8 @@ def _is_spoken(act: Observation) -> bool:
 
 def _goes_out(act: Observation) -> bool:
     args = act.event.args
-    if act.tool.use is not None and act.tool.effect is _NETWORK:
-        return True
+    if args and not tools.thinks(act.action) and not _SAID.issuperset(args):
+        return True  # `respond(ticket, text)`, `message(action, target, text)`
     return bool(args) and any(name in args for name in _TO_SOMEBODY)  # type: ignore[operator]  # bool() saw that it is
 
 
