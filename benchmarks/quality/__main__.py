@@ -1,12 +1,16 @@
-"""`python -m benchmarks.quality`: haltline's decisions on recorded sessions, compared with its peers' rules.
+"""`python -m benchmarks.quality`: what is executed of recorded sessions behind a guard, beside peers' rules.
 
-Prints how many of the judged runaways get a stop or a hint, and how many other sessions, by source and by class; fails
-if a target is missed. --synthetic uses generated runaways and healthy sessions instead. --ablation prints what each
-rule finds alone, what is lost without it, and its cost. --sweep prints runaways stopped against false stops for each
-value of a setting; --plot also draws them.
+Every session is played once more, live, through the public Guard, by an agent that does not listen: after a refusal it
+goes on to its next recorded call. Counted is what was executed: of runaways, how many calls later than five after the
+moment to stop were still made, and in how many sessions next to none; of sound and solved sessions, in how many a call
+was refused, how many calls, and how many sessions were stopped for good. In brackets: 95 % intervals (Wilson). Fails
+if a target is missed. A sample is also played through a worker on an embedded broker and through `haltline hook`.
+
+--synthetic runs generated runaways and healthy sessions instead, to the first decision that refuses a call.
 """
 
 import argparse
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,25 +21,12 @@ import typer
 from rich.console import Console
 
 from benchmarks import command
-from benchmarks.quality import ablation, curve, picture, report, synthetic
-from benchmarks.quality.judging import Judged, judge
-from benchmarks.quality.sessions import (
-    JUDGED,
-    Kind,
-    Known,
-    default_files,
-    files_in,
-    read,
-    read_judgements,
-    without_done,
-)
-from benchmarks.quality.summary import Summary, summarize
+from benchmarks.quality import report, routes, synthetic
+from benchmarks.quality.measuring import OURS, Measured, measure
+from benchmarks.quality.sessions import GROUPS, SHARED, Known, read, read_groups, read_signals
 from haltline.cli.common import console as console_for_people
 from haltline.cli.policy_option import read_policy
-from haltline.detectors import ALL
-from haltline.schemas.policy import Policy
 from haltline.streams.engine.core import Core
-from haltline.streams.policy.loader import BadPolicy
 from haltline.streams.replay.traces import UnreadableTrace
 
 _USAGE = 2
@@ -43,154 +34,107 @@ _USAGE = 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return the exit code: 0 if every target is met, 1 if one is missed, 2 without sessions to read."""
-    parser = _options()
-    args = parser.parse_args(arguments)
-    if args.plot is not None and args.sweep is None:
-        parser.error("--plot: expected --sweep with it")
-    policy = read_policy(args.policy)
+    args = _options().parse_args(arguments)
+    policy = None if args.policy is None else read_policy(args.policy)
+    if args.synthetic:
+        return _synthetic(args)
     try:
-        if args.synthetic:
-            return _synthetic(args, policy)
-        run = _ablation if args.ablation else _judged if args.sweep is None else _swept
-        return run(args, policy, _sessions(args))
-    except (OSError, UnreadableTrace, BadPolicy) as error:
+        sessions = _sessions(args)
+    except (OSError, ValueError) as error:
         print(f"benchmarks.quality: {error}", file=sys.stderr)
         return _USAGE
-
-
-def _judged(args: argparse.Namespace, policy: Policy, sessions: Sequence[Known]) -> int:
-    judged = judge(sessions, policy, jobs=args.jobs, console=_progress())
-    summary = summarize(judged, [detector.id for detector in ALL])
+    progress = Console(stderr=True)
+    logging.disable(logging.CRITICAL)  # a guard that refuses says so
+    measured = measure(sessions, policy, jobs=args.jobs, console=progress)
+    compared = routes.compare(routes.sample(sessions, measured, args.routes), progress) if args.routes else []
     if args.json:
-        _print_json(_as_json(summary, judged))
+        print(orjson.dumps(_as_json(measured, compared), option=orjson.OPT_INDENT_2).decode())
+    elif args.markdown:
+        print(report.markdown(measured))
+        print(routes.table(compared).markdown())
     else:
-        if args.list:
-            report.show_sessions(judged, console_for_people())
-        report.show(summary, judged, console_for_people())
-    return 0 if summary.passed else 1
+        report.show(measured, console_for_people())
+        if compared:
+            routes.table(compared).show(console_for_people())
+    return 0 if measured.passed and all(one.agrees for one in compared) else 1
 
 
-def _swept(args: argparse.Namespace, policy: Policy, sessions: Sequence[Known]) -> int:
-    swept = curve.measure(sessions, policy, args.sweep, jobs=args.jobs, console=_progress())
-    if args.plot is not None:
-        args.plot.write_text(picture.picture(swept), encoding="utf-8")
-    if args.json:
-        _print_json(swept.as_json())
+def _sessions(args: argparse.Namespace) -> list[Known]:
+    """Read the sessions. Raises OSError, and UnreadableTrace, a ValueError, if a file cannot be used."""
+    if args.files:
+        sessions = read(args.files, None if args.signals is None else read_signals(args.signals), group="given")
     else:
-        curve.show(swept, console_for_people())
-    return 0
+        sessions = read_groups(args.groups or tuple(GROUPS))
+    if not sessions:
+        raise UnreadableTrace("expected recorded sessions, got none")
+    return sessions
 
 
-def _ablation(args: argparse.Namespace, policy: Policy, sessions: Sequence[Known]) -> int:
-    rows = ablation.measure(sessions, policy, seeds=args.seeds, jobs=args.jobs, console=_progress())
-    costs = ablation.costs(sessions[:: args.cost_share], policy, _progress()) if args.cost_share else {}
+def _synthetic(args: argparse.Namespace) -> int:
+    measured = synthetic.measure(
+        Core(None if args.policy is None else read_policy(args.policy)), args.seeds, Console(stderr=True)
+    )
     if args.json:
-        _print_json(ablation.as_json(rows, costs))
-    else:
-        ablation.show(rows, costs, console_for_people())
-    return 0
-
-
-def _synthetic(args: argparse.Namespace, policy: Policy) -> int:
-    measured = synthetic.measure(Core(policy), args.seeds, _progress())
-    if args.json:
-        _print_json(measured.as_json())
+        print(orjson.dumps(measured.as_json(), option=orjson.OPT_INDENT_2).decode())
     else:
         synthetic.show(measured, console_for_people())
     return 0 if measured.passed else 1
 
 
-def _progress() -> Console:
-    return Console(stderr=True)
-
-
-def _sessions(args: argparse.Namespace) -> list[Known]:
-    """Read the sessions of the given files. A missing default folder beside the repository is reported and left out.
-
-    Raises:
-        OSError: a given file cannot be read.
-        UnreadableTrace: a line cannot be used, or there is no session at all.
-
-    """
-    files: list[Path] = []
-    for file in args.files or default_files():
-        if args.files or file.exists():
-            files.append(file)
-        else:
-            print(f"benchmarks.quality: no traces at {file}: left out", file=sys.stderr)
-    folder: Path = args.judged or JUDGED
-    judgements = {}
-    if args.judged is not None or (not args.files and folder.is_dir()):
-        judgements = read_judgements(folder)
-        files = [*files_in(folder), *files]
-    elif not args.files:
-        print(f"benchmarks.quality: no judged sessions at {folder}: left out", file=sys.stderr)
-    sessions = read(files, judgements)
-    if not sessions:
-        raise UnreadableTrace("expected recorded sessions, got none")
-    return [*sessions, *(without_done(known) for known in sessions if known.kind in {Kind.MODERN, Kind.MODERN_SOUND})]
-
-
-def _print_json(data: dict[str, Any]) -> None:
-    print(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
-
-
-def _as_json(summary: Summary, judged: Sequence[Judged]) -> dict[str, Any]:
-    return summary.as_json() | {
+def _as_json(measured: Measured, compared: Sequence[routes.Compared]) -> dict[str, Any]:
+    return {
+        "passed": measured.passed,
+        "targets": [
+            {"group": t.group, "name": t.name, "count": c.part, "of": c.of, "met": t.met(c)}
+            for t, c in measured.targets
+        ],
+        "groups": {
+            system: {name: row.as_json() for name, row in measured.rows(system, lambda known: known.group).items()}
+            for system in measured.outcomes
+        },
+        "sources": {
+            name: row.as_json()
+            for name, row in measured.rows(OURS, lambda known: f"{known.group}: {known.source}").items()
+        },
         "sessions": [
             {
-                "session_id": j.known.session_id,
-                "source": j.known.source,
-                "kind": j.known.kind.value,
-                "label": j.known.session.label,
-                "events": j.result.events,
-                "level": j.result.level,
-                "fired": {
-                    detector: {
-                        "seq": fired.seq,
-                        "severity": fired.severity.value,
-                        "level": fired.level.value,
-                        "reason": fired.reason,
-                    }
-                    for detector, fired in j.fired.items()
-                },
-                "seen": {
-                    system: {"found": seen.found, "stopped": seen.stopped, "asked": seen.asked, "rule": seen.rule}
-                    for system, seen in j.seen.items()
-                    if seen.found is not None or seen.asked is not None
-                },
+                "session_id": one.known.session_id,
+                "group": one.known.group,
+                "kind": one.known.kind.value,
+                "signal": one.known.signal,
+                "calls": one.calls,
+                "refused": one.refused,
+                "hinted": one.hinted,
+                "for_good": one.for_good,
+                "late": one.late,
+                "late_made": one.late_made,
+                "early": one.early,
+                "rules": list(one.rules),
             }
-            for j in judged
-            if j.fired or any(seen.found is not None for seen in j.seen.values())
-        ]
+            for one in measured.outcomes[OURS]
+            if one.refused or one.late or one.hinted
+        ],
+        "routes": [one.as_json() for one in compared],
     }
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = command.options(
-        "benchmarks.quality",
-        __doc__,
-        "--list --policy mine.yaml sessions.jsonl.gz",
-    )
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="recorded traces (../shared/traces)")
+    parser = command.options("benchmarks.quality", __doc__, "--groups judged solved --jobs 2 --markdown")
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="recorded traces, or native streams")
     parser.add_argument(
-        "--judged", type=Path, metavar="DIR", help="verdicts.jsonl and more sessions (../shared/judged, without FILE)"
+        "--signals", type=Path, metavar="FILE", help="with FILE: what was right, a JSON object {SESSION: [VERDICT, N]}"
     )
+    parser.add_argument("--groups", nargs="*", choices=tuple(GROUPS), help=f"sets of {SHARED.name}/ (all)")
     parser.add_argument("--policy", type=Path, metavar="FILE", help="the policy document (YAML; every default)")
-    parser.add_argument("--jobs", type=int, default=1, help="processes (%(default)s)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--list", action="store_true", help="every session in which a rule fired, and the rule")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--synthetic", action="store_true", help="generated runaways and healthy sessions instead")
-    what.add_argument("--ablation", action="store_true", help="each rule alone, and what is lost without it")
-    what.add_argument("--sweep", metavar="SETTING=VALUES", help="as `haltline backtest`: rules.NAME.settings.X=2,3,5")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (%(default)s)")
     parser.add_argument(
-        "--plot", type=Path, metavar="FILE.svg", help="with --sweep: runaways stopped against false stops"
+        "--routes", type=int, default=8, metavar="N", help="sessions that are also played through a worker and hooks; 0"
     )
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--json", action="store_true", help="print JSON")
+    how.add_argument("--markdown", action="store_true", help="print the tables of docs/quality.md")
+    parser.add_argument("--synthetic", action="store_true", help="generated runaways and healthy sessions instead")
     parser.add_argument("--seeds", type=int, default=20, help="seeds of each generated family (%(default)s)")
-    parser.add_argument(
-        "--cost-share", type=int, default=8, metavar="N", help="ablation: time on 1 of N sessions; 0: not (%(default)s)"
-    )
     return parser
 
 

@@ -1,26 +1,38 @@
-"""Recorded sessions with their labels, from a judge who read them or from their source."""
+"""Recorded sessions with what was right for them, from a judge who read them or from their source."""
 
-from collections.abc import Mapping, Sequence
+import gzip
+import tarfile
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
+from typing import TypeVar
 
 import orjson
 
+from haltline.schemas.events import ActionEvent, Kind as EventKind
+from haltline.streams.importing import claude_code
+from haltline.streams.importing.reading import Source, content_of
+from haltline.streams.importing.steps import Recording, Step
 from haltline.streams.replay.backtest import Recorded
 from haltline.streams.replay.traces import UnreadableTrace, read_traces
+
+_Of = TypeVar("_Of", Step, ActionEvent)
 
 SHARED = Path(__file__).parents[3] / "shared"
 """The folder beside the repository with third-party sessions, which are not copied into it."""
 TRACES = SHARED / "traces"
 JUDGED = SHARED / "judged"
 MODERN = SHARED / "modern"
+TERMINAL = SHARED / "terminal"
+SIGNALS = SHARED / "live"
 FILES = ("miniswe", "taubench", "whowhen", "spotter")
-WHOLE = "whole.jsonl.gz"
-"""The judged sessions with whole texts, preferred to the others."""
 DONE_TOOL = "task_done"
 """The tool with which modern agents report that they are done."""
 VERDICTS = "verdicts.jsonl"
+CALL_MS = 15_000
+"""The time between two calls of a source without times, in milliseconds."""
 
 _BY_MODEL = frozenset({"nyuctf", "sweagent"})
 """Sources with sessions of several agents: each is a source of its own."""
@@ -30,140 +42,220 @@ class Kind(Enum):
     """The right reaction to a session."""
 
     STOP = "stop"
-    """Judged a runaway that should be paused."""
+    """A runaway that should be stopped."""
     HINT = "hint"
-    """Judged a runaway for which a hint is enough."""
+    """A runaway for which a hint is enough."""
     SOUND = "sound"
-    """Judged to be no runaway: a stop is a false alarm."""
+    """No runaway: a refused call is a false alarm."""
     SOLVED = "solved"
-    """Not judged, but solved according to its source: a stop is very likely a false alarm."""
-    MODERN = "modern"
-    """Of a modern agent, by a mechanical label: it keeps verifying a finished task, and should be paused."""
-    MODERN_SOUND = "modern sound"
-    """Any other session of a modern agent: a stop counts as a false alarm unless a judge finds it right."""
+    """Solved according to its source: a refused call is very likely a false alarm."""
     OTHER = "other"
-    """Judged unclear, or not judged and not solved according to its source."""
+    """Neither judged nor solved."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A judge's label of one session."""
+    """Where a judge saw the runaway."""
 
-    kind: Kind
     pattern: str | None = None
     """The class of runaway."""
     begins: int = 0
     """Number of the event with which it begins."""
-    signal: int | None = None
-    """Number of the first event at which the session so far justifies an intervention."""
     ends: int | None = None
     """Number of the event with which it ends; None: it continues to the end of the session."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """One recorded session and its label."""
+    """One recorded session, with those of its subagents, and its label."""
 
+    group: str
+    """The set of sessions that it belongs to."""
     source: str
-    session: Recorded
-    judgement: Judgement | None = None
+    sessions: tuple[Recorded, ...]
+    """Its own first; calls are numbered over all."""
+    kind: Kind = Kind.OTHER
+    signal: int | None = None
+    """Number of the first event at which the session so far justifies a stop."""
+    judgement: Judgement = Judgement()
+    whole: "Sequence[NumberedStep]" = ()
+    """Its steps with whole results, where the source has them."""
 
     @property
-    def kind(self) -> Kind:
-        if self.judgement is not None:
-            return self.judgement.kind
-        return Kind.SOLVED if self.session.label in {"resolved", "solved"} else Kind.OTHER
+    def session(self) -> Recorded:
+        return self.sessions[0]
 
     @property
     def session_id(self) -> str:
         return self.session.session_id
 
+    def steps(self) -> "list[NumberedStep]":
+        """What the agent did, in order, for a guard to see."""
+        return list(self.whole or _steps(self.session))
+
+
+NumberedStep = tuple[int, Step]
+"""A step with the number of its call, or of the last one."""
+
+Signals = Mapping[str, tuple[str, int | None]]
+"""By session: what was right (`stop`, `hint`, `sound`, `solved`), and the number of the event that justifies a stop."""
+
 
 def default_files() -> list[Path]:
-    """Return the default files, those with whole texts first: a session is read from the first file that has it."""
+    """Return files of recorded sessions, those with whole texts first: a session is read from the first that has it."""
     return [
         *(MODERN / f"{name}.jsonl.gz" for name in ("miniswe", "trae")),
         *(TRACES / f"{name}.jsonl.gz" for name in FILES),
     ]
 
 
-def files_in(folder: Path) -> list[Path]:
-    """The files of recorded sessions in a folder, without those beside them and without verdicts; whole texts first."""
-    files = sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")], key=lambda file: (file.name != WHOLE, file))
-    return [file for file in files if file.name != VERDICTS and ".sessions." not in file.name]
+GROUPS: Mapping[str, Sequence[Path]] = {
+    "judged": [JUDGED / "whole.jsonl.gz"],
+    "modern": [MODERN / "trae.jsonl.gz"],
+    "terminal": [TERMINAL / "native.tar.gz"],
+    "solved": [MODERN / "miniswe.jsonl.gz", JUDGED / "more.jsonl.gz", *(TRACES / f"{name}.jsonl.gz" for name in FILES)],
+}
+"""The sets beside the repository, each with a file `NAME.signals.json`."""
 
 
-def read(files: Sequence[Path], judgements: Mapping[str, Judgement] | None = None) -> list[Known]:
-    """The sessions of all files; `judgements` are by session, those of modern agents are read with their file.
-
-    A session in several files is read from the first one; its label from any that has one.
+def read_groups(names: Sequence[str] = tuple(GROUPS)) -> list[Known]:
+    """Read the sets that are beside the repository. Modern ones are there twice, once without their `task_done`.
 
     Raises:
         OSError: a file cannot be read.
         UnreadableTrace: a line cannot be used.
 
     """
+    judgements = {**read_judgements(JUDGED / VERDICTS), **read_judgements(TERMINAL / VERDICTS)}
+    found: list[Known] = []
+    for name in names:
+        signals = read_signals(SIGNALS / f"{name}.signals.json")
+        those = read(GROUPS[name], signals, judgements, group=name)
+        found += those
+        found += [without_done(known) for known in those] if name == "modern" else []
+    return found
+
+
+def read(
+    files: Sequence[Path],
+    signals: Signals | None = None,
+    judgements: Mapping[str, Judgement] | None = None,
+    *,
+    group: str = "",
+) -> list[Known]:
+    """The sessions of all files, or those that `signals` names; one that is in several is read from the first.
+
+    A file is a recorded trace, or a native stream of Claude Code, or an archive of such; its name is then the session.
+    Raises like `read_groups`.
+    """
     known: dict[str, Known] = {}
     for file in files:
-        said = {**(judgements or {}), **_modern(file)}
-        for session in read_traces(file):
-            name = session.session_id
-            before = known.get(name)
-            if before is None:
-                known[name] = Known(_source(name, file), session, said.get(name))
-            elif before.session.label is None and session.label is not None:
-                known[name] = replace(before, session=replace(before.session, label=session.label))
+        for found in _read(file):
+            name = found.session_id
+            if name in known or (signals is not None and name not in signals):
+                continue
+            verdict, signal = (signals or {}).get(name, (None, None))
+            kind = Kind(verdict) if verdict is not None else _by_label(found.session.label)
+            judged = (judgements or {}).get(name, found.judgement)
+            known[name] = replace(found, group=group, kind=kind, signal=signal, judgement=judged)
     return list(known.values())
 
 
 def without_done(known: Known) -> Known:
-    """A session of a modern agent without the calls that report that it is done: no rule may depend on those."""
+    """A session without the calls that report that it is done: no rule may depend on those."""
     calls = {event.call_id for _, event in known.session.events if event.action == DONE_TOOL}
     events = [(seq, event) for seq, event in known.session.events if event.call_id not in calls]
     return replace(
-        known, source=f"{known.source}, without {DONE_TOOL}", session=replace(known.session, events=tuple(events))
+        known, group=f"{known.group} without {DONE_TOOL}", sessions=(replace(known.session, events=tuple(events)),)
     )
 
 
-def _modern(file: Path) -> dict[str, Judgement]:
-    """Return the labels of modern agents' sessions, from the file beside them."""
-    beside = file.with_name(f"{file.name.partition('.')[0]}.sessions.jsonl")
-    if file.parent.name != MODERN.name or not beside.exists():
-        return {}
-    rows = map(orjson.loads, beside.read_bytes().splitlines())
-    return {
-        row["session_id"]: Judgement(Kind.MODERN, row["runaway"], signal=row["signal_seq"])
-        if row["runaway"]
-        else Judgement(Kind.MODERN_SOUND)
-        for row in rows
-    }
+def read_signals(path: Path) -> Signals:
+    """Return what was right for each session, from a JSON object `{SESSION: [VERDICT, SIGNAL]}`."""
+    return {name: (verdict, signal) for name, (verdict, signal) in orjson.loads(path.read_bytes()).items()}
 
 
-def read_judgements(folder: Path) -> dict[str, Judgement]:
-    """Return the judges' labels by session. Raises like `read`."""
-    path = folder / VERDICTS
+def read_judgements(path: Path) -> dict[str, Judgement]:
+    """Return where judges saw runaways, by session. Raises like `read_groups`."""
     judgements: dict[str, Judgement] = {}
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         try:
             row = orjson.loads(line)
-            judgements[row["session_id"]] = Judgement(
-                kind=_KINDS[row["verdict"], row["grade"] if row["verdict"] == "runaway" else None],
-                pattern=row["class"],
-                begins=row["begins_seq"] or 0,
-                signal=row["signal_seq"],
-                ends=row.get("ends_seq"),
-            )
+            name = row["session_id"] if "session_id" in row else row["name"]
+            judgements[name] = Judgement(row["class"], row["begins_seq"] or 0, row.get("ends_seq"))
         except (KeyError, TypeError, ValueError) as error:
             raise UnreadableTrace(f"{path}:{number}: expected a verdict, got {line[:80]!r}: {error!r}") from None
     return judgements
 
 
-_KINDS = {
-    ("runaway", "stop"): Kind.STOP,
-    ("runaway", "nudge"): Kind.HINT,
-    ("sound", None): Kind.SOUND,
-    ("unclear", None): Kind.OTHER,
-}
+def _read(file: Path) -> Iterator[Known]:
+    if file.name.endswith(".tar.gz"):
+        with tempfile.TemporaryDirectory() as folder, tarfile.open(file) as archive:
+            archive.extractall(folder, filter="data")
+            for stream in sorted(Path(folder).rglob("*.jsonl")):
+                yield _native(stream)
+    elif _is_native(file):
+        yield _native(file)
+    else:
+        for session in read_traces(file):
+            yield Known("", _source(session.session_id, file), (session,))
+
+
+def _is_native(file: Path) -> bool:
+    with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
+        first = next(iter(lines), b"{}")
+    try:
+        return "type" in orjson.loads(first)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _native(file: Path) -> Known:
+    """Return the session of a native stream."""
+    skipped: list[str] = []
+    [part] = claude_code.parts(Source(file, content_of(file, skipped), skipped))
+    steps, name = list(part.steps), file.name.removesuffix(".jsonl")
+    sessions: dict[str, list[tuple[int, ActionEvent]]] = {name: []}
+    events = list(Recording(name, "claude-code", steps).events(0))
+    for number, event in _numbered(events):
+        sessions.setdefault(event.session_id, []).append((number, event))
+    recorded = tuple(Recorded(session_id, tuple(events)) for session_id, events in sessions.items())
+    return Known("", name.partition("__")[0], recorded, whole=list(_numbered(steps)))
+
+
+def _numbered(steps: Iterable[_Of]) -> Iterator[tuple[int, _Of]]:
+    """Number calls in order; what is no call has the number of the last one."""
+    numbers: dict[str | None, int] = {}
+    for step in steps:
+        if step.kind is EventKind.PROPOSED:
+            numbers[step.call_id] = len(numbers)
+        yield numbers.get(step.call_id, max(0, len(numbers) - 1)), step
+
+
+def _steps(session: Recorded) -> Iterator[NumberedStep]:
+    """Return the steps of a recorded trace: a turn of the model before the call that has its tokens."""
+    usage = {event.call_id: event.usage for _, event in session.events if event.kind is EventKind.COMPLETED}
+    for number, event in session.events:
+        time_ms = event.time if session.clock == "real" else None
+        step = Step(kind=event.kind, call_id=event.call_id, action=event.action, args=event.args, time_ms=time_ms)
+        if event.kind is EventKind.PROPOSED:
+            if (used := usage.get(event.call_id)) is not None:
+                yield number, Step(kind=EventKind.MODEL_TURN, usage=used, time_ms=time_ms)
+            yield number, step
+        elif event.kind is EventKind.COMPLETED:
+            step.outcome, step.error, step.duration_ms = event.outcome, event.error, event.duration_ms
+            step.output = _output(event)
+            yield number, step
+
+
+def _output(event: ActionEvent) -> str:
+    """Return the result as far as it is recorded; of one that was cut, its digest keeps it apart from others."""
+    head = event.output_head or ""
+    return head if (event.output_bytes or 0) <= len(head) + 2 else f"{head} [{event.output_digest or ''}]"
+
+
+def _by_label(label: str | None) -> Kind:
+    return Kind.SOLVED if label in {"resolved", "solved"} else Kind.OTHER
 
 
 def _source(session_id: str, file: Path) -> str:

@@ -11,7 +11,7 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks.baselines.history import Verdict, entries
-from benchmarks.quality.judging import BASELINES
+from benchmarks.quality.measuring import BASELINES
 from benchmarks.reporting.table import table_of
 from benchmarks.runaways import FAMILIES, Case, Family
 from benchmarks.runaways.disturbances import DISTURBANCES, disturbed

@@ -1,0 +1,189 @@
+"""A recorded session once more, live, through the public `Guard`: by an agent that does not listen.
+
+After a refusal it goes on to its next recorded call. No targets are declared, results are whole where the recording has
+them, and the clock is the recorded one: it is put in place of Python's for as long as a session is played.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Unpack
+from unittest import mock
+
+from benchmarks.quality.sessions import CALL_MS, NumberedStep
+from haltline.interventions.agent.calls.guarded_call import Action
+from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.refused import Refused
+from haltline.interventions.agent.settings import GuardOptions
+from haltline.schemas.events import Kind, Outcome
+from haltline.streams.importing.steps import Step
+
+_BEGAN_MS = 1_763_800_000_000
+_TOOK_MS = 200
+"""The duration of a call for which none is recorded."""
+
+
+@dataclass
+class Played:
+    """What came of one session."""
+
+    calls: dict[int, str] = field(default_factory=dict)
+    """By the number of each call in the source: its tool."""
+    refused: dict[int, str] = field(default_factory=dict)
+    """By the number of a call that was not made: the code of its refusal."""
+    hints: int = 0
+
+
+class ToolError(Exception):
+    """The recorded error of a tool."""
+
+
+class Clock:
+    """The recorded time, in place of Python's."""
+
+    def __init__(self) -> None:
+        self.now_ms = _BEGAN_MS
+        self._is_set = False
+
+    def at(self, time_ms: int | None, otherwise_ms: int) -> None:
+        """Go on to a recorded time, or by so many milliseconds where none is recorded. It never goes back."""
+        if time_ms is None:
+            self.now_ms += otherwise_ms
+        else:
+            self.now_ms = max(self.now_ms + 1, time_ms) if self._is_set else time_ms
+        self._is_set = True
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Answer `time.time_ns` and the clock of durations until the end of the block."""
+
+        def now_ns() -> int:
+            return self.now_ms * 1_000_000
+
+        with mock.patch.object(time, "time_ns", now_ns), mock.patch.object(time, "perf_counter_ns", now_ns):
+            yield
+
+
+class Side(Protocol):
+    """What stands between the agent and its tools."""
+
+    hints: int
+
+    def prompt(self, text: str) -> None:
+        """Report a prompt of the user."""
+
+    def turn(self, step: Step | None) -> bool:
+        """Return whether a turn of the model may be made; report it if it is recorded."""
+
+    def propose(self, step: Step, call_id: str) -> str | None:
+        """Return the code by which a call is refused; None: it is made."""
+
+    def end(self, step: Step, call_id: str) -> None:
+        """Report the end of a call that was made."""
+
+
+def drive(steps: Sequence[NumberedStep], side: Side, clock: Clock, between: Callable[[], object] = lambda: None) -> Played:
+    """Play the steps of one session. `between` is called after each call."""
+    played, prompts, is_new_turn = Played(), 0, True
+    refused: set[str] = set()
+    waiting: dict[str, str] = {}
+    for number, step in steps:
+        if step.kind is Kind.SESSION_STARTED:
+            clock.at(step.time_ms, CALL_MS)
+            prompts += 1
+            side.prompt(step.output or f"prompt {prompts}")
+        elif step.kind is Kind.MODEL_TURN:
+            clock.at(step.time_ms, 0)
+            is_new_turn = not side.turn(step) and is_new_turn
+        elif step.kind is Kind.PROPOSED:
+            clock.at(step.time_ms, CALL_MS)
+            if is_new_turn:
+                side.turn(None)
+                is_new_turn = False
+            played.calls[number] = step.action
+            call_id = f"call-{number}"
+            waiting[step.call_id or ""] = call_id
+            code = side.propose(step, call_id)
+            if code is not None:
+                played.refused[number] = code
+                refused.add(call_id)
+        elif step.kind is Kind.COMPLETED:
+            is_new_turn = True
+            call_id = waiting.pop(step.call_id or "", "")
+            if call_id and call_id not in refused:
+                clock.at(None, round(step.duration_ms or _TOOK_MS))
+                side.end(step, call_id)
+            between()
+    played.hints = side.hints
+    return played
+
+
+class GuardSide:
+    """The public guard; each subagent has one of its own below it."""
+
+    def __init__(self, session_id: str, **options: Unpack[GuardOptions]) -> None:
+        self.hints = 0
+        self._main = Guard(session_id=session_id[-200:], agent_id="a", on_advice=self._hear, **options)
+        self._guards: dict[str | None, Guard] = {None: self._main}
+        self._open: dict[str, Action] = {}
+
+    def __enter__(self) -> "GuardSide":
+        self._main.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for guard in reversed(self._guards.values()):
+            guard.close()
+
+    def prompt(self, text: str) -> None:
+        """Report a prompt of the user."""
+        self._main.prompt(text)
+
+    def turn(self, step: Step | None) -> bool:
+        """Check before a turn, and report it if it is recorded."""
+        guard = self._of(None if step is None else step.below)
+        try:
+            guard.check()
+        except Refused:
+            return False
+        if step is not None:
+            guard.model_turn(usage=step.usage, output=step.output if isinstance(step.output, str) else None)
+        return True
+
+    def propose(self, step: Step, call_id: str) -> str | None:
+        """Enter the call."""
+        action = self._of(step.below).action(step.action or "unknown", args=step.args or {})
+        try:
+            action.__enter__()
+        except Refused as refused:
+            return refused.code
+        self._open[call_id] = action
+        return None
+
+    def end(self, step: Step, call_id: str) -> None:
+        """Leave the call, with its recorded result or error."""
+        action = self._open.pop(call_id)
+        if step.outcome is Outcome.ERROR:
+            error = ToolError(step.error or step.output or "error")
+            action.__exit__(ToolError, error, None)
+            return
+        action.result(step.output)
+        action.__exit__(None, None, None)
+
+    def _of(self, below: str | None) -> Guard:
+        if below not in self._guards:
+            above = self._of(below.rpartition("/")[0] or None) if below else self._main
+            self._guards[below] = above.subagent(session_id=f"{self._main.session_id[:150]}/{below}")
+        return self._guards[below]
+
+    def _hear(self, _: Any) -> None:
+        self.hints += 1
+
+
+def play(session_id: str, steps: Sequence[NumberedStep], **options: Unpack[GuardOptions]) -> Played:
+    """Play one session in mode `local`."""
+    clock = Clock()
+    clock.at(next((step.time_ms for _, step in steps if step.time_ms is not None), None), 0)
+    with clock.in_place(), GuardSide(session_id, mode="local", **options) as side:
+        return drive(steps, side, clock)
