@@ -194,7 +194,7 @@ class _Every:
 
     def __call__(self, number: int) -> dict[str, Played]:
         known = self.sessions[number]
-        ours = play(f"{number}-{known.session_id}", known.steps(), policy=self.policy)
+        ours = play(f"{number}-{known.session_id}", known.steps(), self.policy)
         return {OURS: ours, **{name: stopped_by(new(), known, ours.calls) for name, new in BASELINES.items()}}
 
 

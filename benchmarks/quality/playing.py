@@ -8,15 +8,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Unpack
+from typing import Any, Protocol
 from unittest import mock
 
 from benchmarks.quality.sessions import CALL_MS, NumberedStep
 from haltline.interventions.agent.calls.guarded_call import Action
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused
-from haltline.interventions.agent.settings import GuardOptions
+from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import Kind, Outcome
+from haltline.schemas.policy import Policy
 from haltline.streams.importing.steps import Step
 
 _BEGAN_MS = 1_763_800_000_000
@@ -45,6 +46,14 @@ class Clock:
     def __init__(self) -> None:
         self.now_ms = _BEGAN_MS
         self._is_set = False
+
+    @classmethod
+    def of(cls, steps: Sequence[NumberedStep]) -> "Clock":
+        """Return the clock at the beginning of a session."""
+        clock = cls()
+        if (first := next((step.time_ms for _, step in steps if step.time_ms is not None), None)) is not None:
+            clock.at(first, 0)
+        return clock
 
     def at(self, time_ms: int | None, otherwise_ms: int) -> None:
         """Go on to a recorded time, or by so many milliseconds where none is recorded. It never goes back."""
@@ -83,11 +92,12 @@ class Side(Protocol):
         """Report the end of a call that was made."""
 
 
-def drive(steps: Sequence[NumberedStep], side: Side, clock: Clock, between: Callable[[], object] = lambda: None) -> Played:
+def drive(
+    steps: Sequence[NumberedStep], side: Side, clock: Clock, between: Callable[[], object] = lambda: None
+) -> Played:
     """Play the steps of one session. `between` is called after each call."""
     played, prompts, is_new_turn = Played(), 0, True
-    refused: set[str] = set()
-    waiting: dict[str, str] = {}
+    running: set[str] = set()
     for number, step in steps:
         if step.kind is Kind.SESSION_STARTED:
             clock.at(step.time_ms, CALL_MS)
@@ -102,16 +112,15 @@ def drive(steps: Sequence[NumberedStep], side: Side, clock: Clock, between: Call
                 side.turn(None)
                 is_new_turn = False
             played.calls[number] = step.action
-            call_id = f"call-{number}"
-            waiting[step.call_id or ""] = call_id
-            code = side.propose(step, call_id)
-            if code is not None:
+            code = side.propose(step, f"call-{number}")
+            if code is None:
+                running.add(f"call-{number}")
+            else:
                 played.refused[number] = code
-                refused.add(call_id)
         elif step.kind is Kind.COMPLETED:
             is_new_turn = True
-            call_id = waiting.pop(step.call_id or "", "")
-            if call_id and call_id not in refused:
+            if (call_id := f"call-{number}") in running:
+                running.remove(call_id)
                 clock.at(None, round(step.duration_ms or _TOOK_MS))
                 side.end(step, call_id)
             between()
@@ -122,9 +131,9 @@ def drive(steps: Sequence[NumberedStep], side: Side, clock: Clock, between: Call
 class GuardSide:
     """The public guard; each subagent has one of its own below it."""
 
-    def __init__(self, session_id: str, **options: Unpack[GuardOptions]) -> None:
+    def __init__(self, session_id: str, settings: GuardSettings) -> None:
         self.hints = 0
-        self._main = Guard(session_id=session_id[-200:], agent_id="a", on_advice=self._hear, **options)
+        self._main = Guard(settings, session_id=session_id[-200:], agent_id="a", on_advice=self._hear)
         self._guards: dict[str | None, Guard] = {None: self._main}
         self._open: dict[str, Action] = {}
 
@@ -181,9 +190,18 @@ class GuardSide:
         self.hints += 1
 
 
-def play(session_id: str, steps: Sequence[NumberedStep], **options: Unpack[GuardOptions]) -> Played:
+def play(session_id: str, steps: Sequence[NumberedStep], policy: Policy | None = None) -> Played:
     """Play one session in mode `local`."""
-    clock = Clock()
-    clock.at(next((step.time_ms for _, step in steps if step.time_ms is not None), None), 0)
-    with clock.in_place(), GuardSide(session_id, mode="local", **options) as side:
-        return drive(steps, side, clock)
+    return played_by(session_id, steps, GuardSettings(mode="local", policy=policy))
+
+
+def played_by(
+    session_id: str,
+    steps: Sequence[NumberedStep],
+    settings: GuardSettings,
+    between: Callable[[], object] = lambda: None,
+) -> Played:
+    """Play one session through a guard with these settings."""
+    clock = Clock.of(steps)
+    with clock.in_place(), GuardSide(session_id, settings) as side:
+        return drive(steps, side, clock, between)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
-from benchmarks.quality.measuring import BASELINES, OURS, Measured, Row
+from benchmarks.quality.measuring import OURS, Measured, Row
 from benchmarks.quality.sessions import Kind, Known
 from benchmarks.reporting.table import Table
 
@@ -13,7 +13,7 @@ _NAMES = {Kind.SOUND: "sound", Kind.SOLVED: "solved", Kind.HINT: "for a hint"}
 
 def tables(measured: Measured) -> Iterator[Table]:
     """Yield the tables: by set beside the peers, then by source, then by class of runaway."""
-    groups = {system: measured.rows(system, lambda known: known.group) for system in (OURS, *BASELINES)}
+    groups = {system: measured.rows(system, lambda known: known.group) for system in measured.outcomes}
     yield _runaways(
         "Runaways, by set",
         [([name, system], groups[system][name]) for name in groups[OURS] for system in groups],

@@ -25,13 +25,13 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.quality.measuring import OURS, Measured
-from benchmarks.quality.playing import Clock, GuardSide, Played, drive, play
+from benchmarks.quality.playing import Clock, Played, drive, play, played_by
 from benchmarks.quality.sessions import Known
 from benchmarks.reporting.table import Table
 from haltline.cli.agent import hook
 from haltline.cli.agent.hook_request import place
 from haltline.interventions.agent.integrations.hooks import companion
-from haltline.interventions.agent.settings import CallMode
+from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import Outcome
 from haltline.schemas.topics import Topics
 from haltline.streams.importing.steps import Step
@@ -96,16 +96,19 @@ def sample(sessions: Sequence[Known], measured: Measured, count: int) -> list[Kn
 
 
 def compare(sessions: Sequence[Known], console: Console) -> list[Compared]:
-    """Play each session by every way."""
+    """Play the beginning of each session by every way."""
     found: list[Compared] = []
     with _worker() as bootstrap, _hooks() as folder:
+        connected = GuardSettings(
+            mode="blocking", bootstrap=bootstrap, approval_wait_s=0, budget_s=20, start_budget_s=20
+        )
         for number, known in enumerate(track(sessions, "Ways", console=console, disable=not console.is_terminal)):
             steps = [one for one in known.steps() if one[0] < _MOST_CALLS]
             name = f"way-{number}"
             local = play(f"{name}-local", steps)
             ways = {
-                "blocking": _through_worker(f"{name}-blocking", steps, "blocking", bootstrap),
-                "async": _through_worker(f"{name}-async", steps, "async", bootstrap),
+                "blocking": played_by(f"{name}-blocking", steps, connected),
+                "async": played_by(f"{name}-async", steps, connected.changed(mode="async"), _wait),
                 "hook": _through_hook(f"{name}-hook", steps, folder),
             }
             order = {call: at for at, call in enumerate(local.calls)}
@@ -115,6 +118,10 @@ def compare(sessions: Sequence[Known], console: Console) -> list[Compared]:
                 for way, played in ways.items()
             ]
     return found
+
+
+def _wait() -> None:
+    time.sleep(_ARRIVES_S)
 
 
 def table(compared: Sequence[Compared]) -> Table:
@@ -143,15 +150,6 @@ def _worker() -> Iterator[str]:
         yield broker.bootstrap
 
 
-def _through_worker(session_id: str, steps: Sequence[tuple[int, Step]], mode: CallMode, bootstrap: str) -> Played:
-    clock = Clock()
-    clock.at(next((step.time_ms for _, step in steps if step.time_ms is not None), None), 0)
-    options = {"bootstrap": bootstrap, "approval_wait_s": 0, "budget_s": 20, "start_budget_s": 20}
-    pause = _ARRIVES_S if mode == "async" else 0.0
-    with clock.in_place(), GuardSide(session_id, mode=mode, **options) as side:
-        return drive(steps, side, clock, lambda: time.sleep(pause))
-
-
 @contextmanager
 def _hooks() -> Iterator[Path]:
     """Serve hooks in this process, whose clock is the recorded one; yield the folder of the socket."""
@@ -177,8 +175,7 @@ def _until_done(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[None]") -> 
 
 
 def _through_hook(session_id: str, steps: Sequence[tuple[int, Step]], folder: Path) -> Played:
-    clock = Clock()
-    clock.at(next((step.time_ms for _, step in steps if step.time_ms is not None), None), 0)
+    clock = Clock.of(steps)
     side = HookSide(session_id, folder)
     with clock.in_place():
         played = drive(steps, side, clock)

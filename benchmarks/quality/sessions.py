@@ -3,6 +3,7 @@
 import gzip
 import tarfile
 import tempfile
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -11,7 +12,8 @@ from typing import TypeVar
 
 import orjson
 
-from haltline.schemas.events import ActionEvent, Kind as EventKind
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.events import Kind as EventKind
 from haltline.streams.importing import claude_code
 from haltline.streams.importing.reading import Source, content_of
 from haltline.streams.importing.steps import Recording, Step
@@ -224,12 +226,21 @@ def _native(file: Path) -> Known:
 
 
 def _numbered(steps: Iterable[_Of]) -> Iterator[tuple[int, _Of]]:
-    """Number calls in order; what is no call has the number of the last one."""
-    numbers: dict[str | None, int] = {}
+    """Number calls in order, and results as their calls; what is neither has the number of the last call.
+
+    Some servers give several calls one id: their results come in their order.
+    """
+    open_calls: dict[str | None, deque[int]] = {}
+    count = 0
     for step in steps:
+        number = max(0, count - 1)
         if step.kind is EventKind.PROPOSED:
-            numbers[step.call_id] = len(numbers)
-        yield numbers.get(step.call_id, max(0, len(numbers) - 1)), step
+            number = count
+            open_calls.setdefault(step.call_id, deque()).append(number)
+            count += 1
+        elif step.kind is EventKind.COMPLETED and (waiting := open_calls.get(step.call_id)):
+            number = waiting.popleft()
+        yield number, step
 
 
 def _steps(session: Recorded) -> Iterator[NumberedStep]:

@@ -62,9 +62,8 @@ class LivePlay:
             return self._proposed(side, event)
         if kind is _COMPLETED:
             return self._completed(side, event)
-        if kind is _MODEL_TURN:
-            if not side.turn(event):
-                return Happened(made=False)
+        if kind is _MODEL_TURN and not side.turn(event):
+            return Happened(made=False)
         return Happened(self._apply(event))
 
     def is_stopped(self, session_id: str) -> bool:
