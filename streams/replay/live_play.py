@@ -3,7 +3,8 @@
 The core decides, and the guard's own `Enforcer` turns its decisions into refusals, as in mode `local`: the next call
 after a decision on a result, a call whose request nobody answers, every call of a session that is held or killed.
 Instead of a refused call's recorded result the core gets the refused end that a guard publishes. The recorded agent
-does not listen: it goes on to its next recorded call.
+does not listen: it goes on to its next recorded call. That it goes on after a hold, too, is not held against it, as it
+knew of none; a guard would kill it after some refused turns.
 """
 
 from collections import deque
@@ -111,6 +112,9 @@ class LivePlay:
         return Happened(self._apply(event))
 
     def _refused(self, event: ActionEvent, code: str) -> list[Followed]:
+        """Apply the refused end of a call. After a hold it says nothing: the recorded agent did not know of it."""
+        if self.is_stopped(event.session_id):
+            return []
         event_id = f"{event.event_id[:240]}/refused"
         return self._apply(event.model_copy(update={**_WITHOUT_RESULT, "event_id": event_id, "error": code}))
 
