@@ -79,10 +79,10 @@ def test_all_rules_together_keep_the_budget(found: list[Any], budget: float, sto
 @cases(
     "text, loop, delete",
     {
-        "by default": ("{}", Level.KILL, Level.KILL),
+        "by default": ("{}", Level.PAUSE, Level.KILL),
         "harm is enforced at once": ("judgement: shadow", Level.ALLOW, Level.KILL),
         "hints only": ("judgement: warn", Level.NUDGE, Level.KILL),
-        "a rule's own mode": ("{judgement: shadow, rules: {repetition: {mode: enforce}}}", Level.KILL, Level.KILL),
+        "a rule's own mode": ("{judgement: shadow, rules: {repetition: {mode: enforce}}}", Level.PAUSE, Level.KILL),
     },
 )
 def test_the_line_of_a_policy_holds_rules_of_judgement_back_and_no_others(
