@@ -12,7 +12,18 @@ import sys
 import time
 
 from haltline.cli import settings_file
-from haltline.cli.agent.hook_request import MAX_BYTES, Reply, agent_of, folder_of, is_private, place, put, request_reply
+from haltline.cli.agent.hook_request import (
+    MAX_BYTES,
+    Reply,
+    agent_of,
+    folder_of,
+    head_of,
+    is_private,
+    place,
+    put,
+    request_reply,
+    state_folder_of,
+)
 
 _USAGE = """\
 usage: haltline hook [--for AGENT] [--local] [--bootstrap HOST:PORT] [--prefix TEXT] [--agent-id NAME]
@@ -95,11 +106,11 @@ def environment(arguments: list[str]) -> dict[str, str]:
 
 
 def _answered(arguments: list[str], raw: bytes) -> Reply:
-    path, agent, why = place(arguments, os.environ), agent_of(arguments), ""
-    folder = os.path.dirname(path)
+    path, agent, head, why = place(arguments, os.environ), agent_of(arguments), head_of(arguments, os.environ), ""
+    folder, stored = os.path.dirname(path), state_folder_of(os.environ)
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        reply = request_reply(path, agent, raw)
+        reply = request_reply(path, head, raw)
         if not is_private(folder):
             why = f"{folder}: expected a folder that is this user's alone (mode 700), got another; HALTLINE_RUN_DIR"
         elif reply is None and _is_hook(agent, raw):
@@ -108,12 +119,12 @@ def _answered(arguments: list[str], raw: bytes) -> Reply:
                 settings_file.apply("hook")
             except ValueError as error:
                 why = str(error)
-            _start(path, why)
-            reply = request_reply(path, agent, raw)
+            _start(path, stored, why)
+            reply = request_reply(path, head, raw)
             why = why or "its companion ended before it answered"
     except (Unanswered, OSError) as error:
         reply, why = None, str(error)
-    return reply or _by_policy(folder, agent, raw, why)
+    return reply or _by_policy(stored, agent, raw, why)
 
 
 def _is_hook(agent: str, raw: bytes) -> bool:
@@ -131,31 +142,32 @@ def _by_policy(folder: str, agent: str, raw: bytes, why: str) -> Reply:
     from pathlib import Path
 
     from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS, event_of, reply_of
-    from haltline.interventions.agent.integrations.hooks.unanswered import Notes, unanswered, unread
+    from haltline.interventions.agent.integrations.hooks.stored import Stored
+    from haltline.interventions.agent.integrations.hooks.unanswered import unanswered, unread
 
     if agent not in DIALECTS:
         why = f"--for: expected one of {', '.join(DIALECTS)}, got {agent!r}"
-    dialect, notes, event = DIALECTS.get(agent, DIALECTS["claude-code"]), Notes(Path(folder)), ""
+    dialect, stored, event = DIALECTS.get(agent, DIALECTS["claude-code"]), Stored(Path(folder)), ""
     try:
         hook = dialect.hook_of(raw)
         event = str(hook.get("hook_event_name"))
-        answer = unanswered(notes, hook, why)
+        answer = unanswered(stored, hook, why)
     except ValueError as error:
-        answer = unread(notes, "", event_of(raw), str(error))
+        answer = unread(stored, "", event_of(raw), str(error))
     reply = reply_of(dialect, event, answer)
     head, _, texts = reply.partition(b"\n")
     code, out, _ = map(int, head.split())
     return code, texts[:out], texts[out:]
 
 
-def _start(path: str, why: str) -> None:
+def _start(path: str, stored: str, why: str) -> None:
     """Start a companion and wait until it answers; of several started at once, one stays."""
     import subprocess
 
     log = path.removesuffix(".sock") + ".log"
     with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", _COMPANION, path, *filter(None, [why])],
+            [sys.executable, "-P", "-m", _COMPANION, path, stored, *filter(None, [why])],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -176,17 +188,16 @@ def _start(path: str, why: str) -> None:
 def _release(sessions: list[str]) -> int:
     from pathlib import Path
 
-    from haltline.interventions.agent.integrations.hooks.unanswered import Notes
+    from haltline.interventions.agent.integrations.hooks.stored import Stored
 
-    folder = folder_of(os.environ)
-    if len(sessions) != 1 or not os.path.isdir(folder):
+    if len(sessions) != 1 or sessions[0].startswith("-"):
         given = " ".join(sessions) or "none"
         print(f"haltline: hook: release: expected the id of one session that was stopped, got {given}", file=sys.stderr)
         return 2
-    was_stopped = Notes(Path(folder)).stopped(sessions[0]) is not None
-    Notes(Path(folder)).stop(sessions[0], None)
-    for name in os.listdir(folder):
+    (session_id,), folder, stored = sessions, folder_of(os.environ), Stored(Path(state_folder_of(os.environ)))
+    was_stopped = stored.forget(session_id)
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
         if name.endswith(".sock"):
-            request_reply(os.path.join(folder, name), "\0release", sessions[0].encode())
-    print(f"{sessions[0]}: {'it may go on' if was_stopped else 'it was not stopped on this machine'}")
+            request_reply(os.path.join(folder, name), "\0release", session_id.encode())
+    print(f"{session_id}: {'it may go on' if was_stopped else 'it was not stopped on this machine'}")
     return 0 if was_stopped else 1

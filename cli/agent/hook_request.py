@@ -17,6 +17,10 @@ MAX_BYTES = 64 * 1024 * 1024
 ANSWER_S = 20.0
 """Read timeout in seconds; a companion that waits sends a space every few seconds."""
 CLAUDE_CODE = "claude-code"
+ATTENDED = "attended"
+"""Follows the agent's name if a person writes the prompts."""
+_WITH_A_PERSON = ("cli", "claude-vscode", "claude-desktop")
+"""How Claude Code was started, in CLAUDE_CODE_ENTRYPOINT."""
 Reply = tuple[int, bytes, bytes]
 """The exit code, standard output and standard error."""
 
@@ -30,6 +34,20 @@ def agent_of(arguments: "Sequence[str]") -> str:
     return CLAUDE_CODE
 
 
+def head_of(arguments: "Sequence[str]", environ: "Mapping[str, str]") -> str:
+    """The first line of a request: the agent, and whether a person is there."""
+    agent = agent_of(arguments)
+    is_attended = agent == CLAUDE_CODE and environ.get("CLAUDE_CODE_ENTRYPOINT") in _WITH_A_PERSON
+    return f"{agent} {ATTENDED}" if is_attended else agent
+
+
+def state_folder_of(environ: "Mapping[str, str]") -> str:
+    """The folder of what outlives a companion, in the user's home."""
+    home = environ.get("XDG_STATE_HOME", "")
+    home = home if home.startswith("/") else f"{environ.get('HOME', '')}/.local/state"
+    return f"{home}/haltline/sessions"
+
+
 def folder_of(environ: "Mapping[str, str]") -> str:
     """The folder of companions, which belongs to this user alone."""
     runtime = environ.get("XDG_RUNTIME_DIR", "")
@@ -38,7 +56,7 @@ def folder_of(environ: "Mapping[str, str]") -> str:
 
 
 def place(arguments: "Sequence[str]", environ: "Mapping[str, str]") -> str:
-    """The path of the companion's socket. It differs by release, broker and settings file.
+    """The path of the companion's socket. It differs by release, broker, settings file and home.
 
     All agents share one. Read before the settings of the file are added to the environment.
     """
@@ -49,7 +67,7 @@ def place(arguments: "Sequence[str]", environ: "Mapping[str, str]") -> str:
     for at in [at for at, word in enumerate(others) if word.partition("=")[0] == "--for"][:1]:
         del others[at : at + (1 if "=" in others[at] else 2)]
     variables = sorted(f"{name}={value}" for name, value in environ.items() if name.startswith("HALTLINE_"))
-    identity = "\0".join([*others, *variables, _stamp(file), _stamp(__file__)])
+    identity = "\0".join([*others, *variables, state_folder_of(environ), _stamp(file), _stamp(__file__)])
     return f"{folder_of(environ)}/hooks-{crc32(identity.encode(errors='surrogateescape')):08x}.sock"
 
 
@@ -59,7 +77,7 @@ def is_private(folder: str) -> bool:
     return found.st_uid == posix.getuid() and found.st_mode & 0o170077 == 0o040000
 
 
-def request_reply(path: str, agent: str, raw: bytes) -> Reply | None:
+def request_reply(path: str, head: str, raw: bytes) -> Reply | None:
     """The companion's answer; None: none runs, or it ended. Raises OSError on a timeout."""
     if not is_private(path.rpartition("/")[0]):
         return None
@@ -67,15 +85,15 @@ def request_reply(path: str, agent: str, raw: bytes) -> Reply | None:
     try:
         connection.connect(path)
         connection.settimeout(ANSWER_S)
-        connection.sendall(agent.encode() + b"\n" + raw)
+        connection.sendall(head.encode() + b"\n" + raw)
         connection.shutdown(SHUT_WR)
         reply = b"".join(iter(lambda: connection.recv(65_536), b""))
     except (FileNotFoundError, ConnectionError):
         return None
     finally:
         connection.close()
-    head, _, texts = reply.lstrip(b" ").partition(b"\n")
-    numbers = head.split()
+    lengths, _, texts = reply.lstrip(b" ").partition(b"\n")
+    numbers = lengths.split()
     if len(numbers) != 3 or len(texts) != int(numbers[1]) + int(numbers[2]):
         return None
     return int(numbers[0]), texts[: int(numbers[1])], texts[int(numbers[1]) :]
@@ -105,7 +123,7 @@ def main() -> int:
     try:
         environ = {name.decode(errors="surrogateescape"): value.decode(errors="surrogateescape")
                    for name, value in posix.environ.items()}  # fmt: skip
-        reply = request_reply(place(arguments, environ), agent_of(arguments), raw)
+        reply = request_reply(place(arguments, environ), head_of(arguments, environ), raw)
         if reply is not None:
             return put(reply)
     except (OSError, ValueError):

@@ -17,7 +17,7 @@ from haltline.cli.agent.hook_request import CLAUDE_CODE
 
 EVENTS = {
     "SessionStart": None, "UserPromptSubmit": None, "PreToolUse": "*", "PostToolUse": "*", "PostToolUseFailure": "*",
-    "Stop": None, "SubagentStop": None, "SessionEnd": None,
+    "PostToolBatch": None, "Stop": None, "SubagentStop": None, "SessionEnd": None,
 }  # fmt: skip
 """The hooks of Claude Code, and their matchers."""
 _CODEX = dict.fromkeys(("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SubagentStop"))

@@ -270,6 +270,20 @@ class Guard:
         """Report a call made by another process of this session, so that secrets of its result are recognized."""
         self._gate.held.take(args, result, action=name)
 
+    def stored(self) -> bytes | None:
+        """Return the session's counts and its stop, for a later process; None unless the mode is `local`."""
+        return None if self._gate.decider is None else self._gate.decider.stored()
+
+    def go_on(self, stored: bytes) -> None:
+        """Go on from what an earlier process has `stored`, before the first call; a stop that it has stays in force.
+
+        Raises ValueError if it cannot be read.
+        """
+        if self._gate.decider is not None:
+            record = self._gate.decider.restore(stored)
+            if record is not None:
+                self._gate.enforcer.control(record.key, record)
+
     def subagent(self, **options: Unpack[GuardOptions]) -> "Guard":
         """Return the guard of a session below this one, `with` or `async with`: a kill of this session kills it too.
 

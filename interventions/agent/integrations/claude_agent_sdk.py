@@ -22,7 +22,9 @@ from haltline.schemas.events import Effect
 
 log: Final = logging.getLogger("haltline.agent")
 
-_EVENTS: Final = ("UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop")
+_EVENTS: Final = (
+    "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PostToolBatch", "Stop", "SubagentStop",
+)  # fmt: skip
 _MORE_S: Final = 60.0
 
 
@@ -57,6 +59,10 @@ class _Sessions(Sessions):
         super().__init__(guard.settings)
         self._main = FrameworkSession(guard, effects=effects)
 
+    @property
+    def _main_session(self) -> FrameworkSession:
+        return self._main
+
     async def _session(self, hook: Mapping[str, Any]) -> FrameworkSession:
         subagent, above = hook.get("agent_id"), self._main.guard.settings
         if not isinstance(subagent, str) or not subagent:
@@ -67,8 +73,8 @@ class _Sessions(Sessions):
             self._sessions[session_id] = self._main.subagent(session_id=session_id, agent_id=agent_id)
         return self._sessions[session_id]
 
-    def _verdict(self, hook: Mapping[str, Any], session: FrameworkSession, answer: Answer) -> JsonObject:
-        verdict = super()._verdict(hook, session, answer)
+    def _verdict(self, hook: Mapping[str, Any], answer: Answer) -> JsonObject:
+        verdict = super()._verdict(hook, answer)
         output = verdict.get("hookSpecificOutput", {})
         if "updatedInput" in output:  # changed arguments need the program's own permission, like any
             del output["permissionDecision"], output["permissionDecisionReason"]

@@ -9,12 +9,16 @@ from functools import lru_cache
 from typing import Any, Final
 
 from haltline.interventions.agent.transport.transport import Decider
+from haltline.interventions.control import freeze
+from haltline.interventions.state.records import control_record
+from haltline.schemas.control import ControlRecord
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy, PolicyDocument
 from haltline.streams.engine.core import Core, SessionState
 from haltline.streams.engine.plugins import installed
 from haltline.streams.policy.loader import load_core
+from haltline.streams.sessions.state_codec import NEWEST, CorruptState, decode, encode
 
 _SHARED: Final = frozenset(("destructive_repeat", "destructive_volume"))
 """Rules whose counts a session shares with those below it."""
@@ -73,6 +77,32 @@ class LocalDecider(Decider):
         """Take over the state of an earlier decider of the same session, and the shared state of its tree."""
         if isinstance(earlier, LocalDecider):
             self._state, self._tree = earlier._state, earlier._tree
+
+    def stored(self) -> bytes | None:
+        """Return the state of the session, for a later process; None: it has none, or one that is too large."""
+        with self._tree.lock:
+            state = self._state
+            if state is None:
+                return None
+            state.detectors.update(self._tree.memories)
+            state.calls.deeds = max(state.calls.deeds, self._tree.deeds)
+            try:
+                return encode(state, NEWEST)
+            except TypeError:
+                return None
+
+    def restore(self, stored: bytes) -> ControlRecord | None:
+        """Go on from a stored state. Returns the restriction that was in force. Raises ValueError for invalid bytes."""
+        try:
+            state = decode(stored)
+        except CorruptState as error:
+            raise ValueError(str(error)) from None
+        self._state = state
+        self._tree.memories = {name: memory for name, memory in state.detectors.items() if name in _SHARED}
+        self._tree.deeds = state.calls.deeds
+        if state.standing.killed is not None:
+            return control_record(state.ref, state.standing.killed)
+        return None if state.standing.held is None else freeze.record(state.standing.held, state.ref)
 
     def after_fork(self) -> None:
         """In a forked child: keep the state, and replace the lock."""

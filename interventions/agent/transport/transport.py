@@ -92,6 +92,15 @@ class Decider(Protocol):
     def go_on(self, earlier: "Decider") -> None:
         """Take over the counts of an earlier decider of the same session. Before the first event."""
 
+    def stored(self) -> bytes | None:
+        """Return the session's state, for a later process to `restore`; None without one."""
+
+    def restore(self, stored: bytes) -> ControlRecord | None:
+        """Go on from a stored state, before the first event. Returns the restriction in force; None: none.
+
+        Raises ValueError if it cannot be read.
+        """
+
     def below(self) -> "Decider":
         """Return the decider of a session below this one; both share the counts of destroyed targets."""
 

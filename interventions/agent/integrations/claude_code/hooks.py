@@ -2,14 +2,19 @@
 
 Claude Code runs all hooks at once and applies the strictest answer. A call without objections therefore gets no answer:
 `allow` would skip the question of Claude Code itself, or of its user's rules.
+
+A stopped session ends its turn. Releases before 2.1.300 or so ignore `continue: false` beside the denial of a call, so
+`PostToolBatch`, which comes after all calls of a model's message, says it again. A killed session ends at the first
+refused call; a held one after the model has read why and had a turn for its report, at the next.
 """
 
 import asyncio
 import contextlib
+import re
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_PENDING
 from haltline.interventions.agent.frame.session import Answer, FrameworkSession
@@ -18,6 +23,7 @@ from haltline.interventions.agent.integrations.claude_code.transcript import Tra
 from haltline.interventions.agent.producers.any_json import text_of_blocks, written
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import DEFAULT_AGENT, GuardSettings
+from haltline.schemas.decisions import Decision, Level
 
 JsonObject = dict[str, Any]
 OnApproval = Literal["deny", "ask"]
@@ -31,6 +37,32 @@ def agent_id_of(agent: str) -> str:
 
 AGENT_ID: Final = agent_id_of("claude-code")
 _MAX_ID_CHARS = 200
+_RESULTS = frozenset({"PostToolUse", "PostToolUseFailure"})
+_CODE: Final = re.compile(r"^[a-z_]+, ")
+"""The code at the beginning of a decision's reason."""
+_KNOWN: Final = "This session was stopped. "
+
+
+class Stop(NamedTuple):
+    """The stop of a session."""
+
+    text: str
+    """Its cause, for the user and the model."""
+    is_kill: bool = True
+    """False: it is held, and a new prompt of its user ends that."""
+    is_local: bool = False
+    """Whether it was decided on this machine, so that its user can release it."""
+
+    def told(self, session_id: str) -> str:
+        """Return the text with the command that releases the session, if its user may do so."""
+        return f"{self.text} To let it go on: haltline hook release {session_id}" if self.is_local else self.text
+
+
+class Earlier(NamedTuple):
+    """What an earlier process has stored of a session."""
+
+    state: bytes | None = None
+    stop: Stop | None = None
 
 
 class Sessions:
@@ -39,21 +71,61 @@ class Sessions:
     guard_type: ClassVar[type[Guard]] = Guard
     """The class of its guards."""
 
-    def __init__(self, settings: GuardSettings, *, on_approval: OnApproval = "deny", agent_id: str = AGENT_ID) -> None:
-        """`agent_id`: used if the settings have none."""
+    def __init__(
+        self,
+        settings: GuardSettings,
+        *,
+        on_approval: OnApproval = "deny",
+        agent_id: str = AGENT_ID,
+        has_batches: bool = True,
+        is_local: bool = False,
+        earlier: Earlier | None = None,
+    ) -> None:
+        """`agent_id`: used if the settings have none. `has_batches`: the agent runs `PostToolBatch`.
+
+        `is_local`: decided on here alone, so that only this machine's user can release it.
+        """
         self._settings = settings
         self._agent_id = agent_id
         self._on_approval = on_approval
+        self._has_batches = has_batches
+        self._earlier = earlier or Earlier()
+        self._is_local = is_local
         self._sessions: dict[str, FrameworkSession] = {}
         self._transcripts: dict[str, Transcript] = {}
+        self._main_id = ""
+        """The id of the session that is no subagent's."""
+        self._stop = self._earlier.stop
+        self._is_enforced = False
+        """The stop is known to the guard, which may lift it; else only an earlier process knew it."""
+        self._was_told = False
+        """A call was refused because the session is held."""
+        self._state: bytes | None = None
 
     @property
-    def stopped(self) -> Refused | None:
-        """Why the session was stopped; None: it was not."""
-        for session in self._sessions.values():
-            if session.guard.killed:
-                return session.guard.stopped
-        return None
+    def stop(self) -> Stop | None:
+        """The stop of the session; None: it may go on."""
+        main = self._main_session
+        if main is None:
+            return self._stop
+        refused = main.guard.stopped
+        if refused is not None:
+            is_kill = main.guard.killed
+            if self._stop is None or is_kill > self._stop.is_kill:
+                self._stop, self._was_told = Stop(cause_of(refused), is_kill, self._is_local), False
+            self._is_enforced = True
+        elif self._is_enforced or (main.guard.ready and not self._is_local):
+            self._stop, self._is_enforced, self._was_told = None, False, False
+        return self._stop
+
+    @property
+    def _main_session(self) -> FrameworkSession | None:
+        return self._sessions.get(self._main_id)
+
+    def stored(self) -> bytes | None:
+        """Return the counts of the session for a later process; None unless it is decided on here."""
+        main = self._main_session
+        return self._state if main is None or not self._is_local else main.guard.stored()
 
     @property
     def degraded(self) -> str | None:
@@ -65,8 +137,10 @@ class Sessions:
         """Whether the restrictions in force are known for every guard."""
         return all(session.guard.ready for session in self._sessions.values())
 
-    async def answer(self, hook: Mapping[str, Any]) -> JsonObject:
+    async def answer(self, hook: Mapping[str, Any], *, is_attended: bool = True) -> JsonObject:
         """Return the output of a hook; empty for no objection.
+
+        `is_attended`: a person writes the prompts; else they do not end a hold.
 
         Raises: ValueError: a required field is missing or invalid.
         """
@@ -74,38 +148,63 @@ class Sessions:
         if event == "SessionStart":
             await self._begin(hook)
         session = await self._session(hook)
-        if event == "UserPromptSubmit":
-            self._transcript(hook)  # later lines belong to this run
-            session.guard.prompt(str(hook.get("prompt") or ""))
-        elif event == "PreToolUse":
-            self._tell_turns(hook, session)
-            answer = await session.propose_async(_call_id(hook), _text(hook, "tool_name"), _args_of(hook))
-            return self._verdict(hook, session, answer)
-        if event in {"PostToolUse", "PostToolUseFailure"}:
-            failed = str(hook.get("error") or "failed") if event == "PostToolUseFailure" else None
-            result = text_of_blocks(hook.get("tool_response"))
-            if not session.complete(_call_id(hook), result, error=failed):  # another process handled the call
-                session.guard.has_read(str(hook.get("tool_name")), _args_of(hook), failed or result)
-        elif event == "SubagentStop" and "agent_id" in hook:
+        if event == "PreToolUse":
+            return await self._on_call(hook, session)
+        if event == "SessionEnd":
+            await self._tell_last_turns(hook, session, for_answer=False)
+            await self.close()
+            return {}
+        if event == "SubagentStop" and "agent_id" in hook:
             await self._tell_last_turns(hook, session)
             self._sessions.pop(session.guard.session_id, None)
             await session.end_async()
             return {}
+        if event == "UserPromptSubmit":
+            self._on_prompt(hook, session, is_attended=is_attended)
+        elif event in _RESULTS:
+            failed = str(hook.get("error") or "failed") if event == "PostToolUseFailure" else None
+            result = text_of_blocks(hook.get("tool_response"))
+            if not session.complete(_call_id(hook), result, error=failed):  # another process handled the call
+                session.guard.has_read(str(hook.get("tool_name")), _args_of(hook), failed or result)
         elif event in {"Stop", "SubagentStop"}:
             if event == "Stop":
                 await self._tell_last_turns(hook, session)
             else:  # of a subagent without an id, as in older releases: its agent continues
                 self._tell_turns(hook, session)
             session.abandon()  # a call that the user did not allow has no end event
-        elif event == "SessionEnd":
-            await self._tell_last_turns(hook, session, for_answer=False)
-            await self.close()
+        return await self._if_stopped(event, session)
+
+    async def _on_call(self, hook: Mapping[str, Any], session: FrameworkSession) -> JsonObject:
+        self._tell_turns(hook, session)
+        stop = self._stop_of(session)
+        if stop is not None and self._is_local and not self._is_enforced:
+            return self._refusal(stop, hook)
+        answer = await session.propose_async(_call_id(hook), _text(hook, "tool_name"), _args_of(hook))
+        stop = self._stop_of(session)
+        if stop is not None and (answer.refused is not None or not self._is_enforced):
+            return self._refusal(stop, hook)
+        return self._verdict(hook, answer)
+
+    def _on_prompt(self, hook: Mapping[str, Any], session: FrameworkSession, *, is_attended: bool) -> None:
+        self._transcript(hook)  # later lines belong to this run
+        stop = self._stop_of(session)
+        if stop is None or (is_attended and not stop.is_kill):
+            session.guard.prompt(str(hook.get("prompt") or ""))
+
+    async def _if_stopped(self, event: str, session: FrameworkSession) -> JsonObject:
+        """Return what ends the turn of a stopped session; empty if the session goes on."""
+        stop = self._stop_of(session)
+        if stop is None or (event in _RESULTS and not stop.is_kill):  # the model reads first why it is held
             return {}
-        stopped = session.guard.stopped
-        return {} if stopped is None else _halt(stopped)
+        if event == "SessionStart":
+            return {"systemMessage": stop.told(self._main_id)}
+        if event == "PostToolBatch" and not stop.is_kill and self._is_enforced and await _may_turn(session):
+            return {}
+        return halted(stop.told(self._main_id))
 
     async def close(self) -> None:
         """End every session."""
+        self._state = self.stored()  # without the end, as it may be resumed
         sessions, self._sessions = self._sessions, {}
         for session in reversed(sessions.values()):  # subagents before their agent
             await session.end_async()
@@ -114,7 +213,7 @@ class Sessions:
         """Start a session; if it was killed, read the restrictions again, as an operator may have released it."""
         session_id = _session_id(hook)
         session = self._sessions.get(session_id)
-        if session is not None and session.guard.killed:
+        if session is not None and session.guard.killed and not self._is_local:
             del self._sessions[session_id]
             await session.end_async()
         (await self._session(hook)).guard.start()
@@ -128,6 +227,8 @@ class Sessions:
             parent, session_id = session_id, f"{session_id}/{subagent}"[:256]
             agent_id = f"{agent_id}/{hook.get('agent_type') or 'subagent'}"[:256]
         session = self._sessions.get(session_id)
+        if parent is None:
+            self._main_id = session_id
         if session is None:
             above, agent = self._settings, self._sessions.get(parent or "")
             session = FrameworkSession(
@@ -143,17 +244,34 @@ class Sessions:
                 )
             )
             self._sessions[session_id] = session
+            if parent is None and self._earlier.state is not None:
+                with contextlib.suppress(ValueError):  # of another release, which it begins anew with
+                    session.guard.go_on(self._earlier.state)
+                    session.guard.start()
+                self._earlier = Earlier()
             if agent is None:
                 await asyncio.to_thread(_recall, session.guard, hook)  # takes about a second, without blocking others
         return session
 
-    def _verdict(self, hook: Mapping[str, Any], session: FrameworkSession, answer: Answer) -> JsonObject:
+    def _stop_of(self, session: FrameworkSession) -> Stop | None:
+        """Return the stop of the session; for a subagent, also of it alone."""
+        stop = self.stop
+        if stop is not None or session is self._main_session:
+            return stop
+        refused = session.guard.stopped
+        return None if refused is None else Stop(cause_of(refused), session.guard.killed, self._is_local)
+
+    def _refusal(self, stop: Stop, hook: Mapping[str, Any]) -> JsonObject:
+        """Return the answer to a call of a stopped session; it ends the turn if the model has read the cause before."""
+        ends = stop.is_kill or (self._was_told and not self._has_batches)
+        self._was_told = True
+        return stopped_answer(stop.told(_session_id(hook)), ends=ends)
+
+    def _verdict(self, hook: Mapping[str, Any], answer: Answer) -> JsonObject:
         output: JsonObject = {"hookEventName": "PreToolUse"}
         refused = answer.refused
         if refused is not None:
-            if session.guard.stopped is not None:
-                return stopped_answer(refused)
-            waits = refused.code == APPROVAL_PENDING and self._on_approval == "ask"
+            waits = _awaits_a_person(refused) and self._on_approval == "ask"
             reason = answer.refusal
             if waits and self._settings.mode == "local" and refused.decision is not None:
                 reason = f"haltline: {refused.decision.reason}"  # the other text is for a session without a user
@@ -217,15 +335,38 @@ def _recall(guard: Guard, hook: Mapping[str, Any]) -> None:
                 guard.has_read(call.name, call.args, result)
 
 
-def stopped_answer(refused: Refused) -> JsonObject:
-    """Return the answer to a call of a stopped session."""
-    output = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": str(refused)}
-    return _halt(refused) | {"hookSpecificOutput": output}
+def _awaits_a_person(refused: Refused) -> bool:
+    """Return whether a person may allow the refused call: it was paused, or a result before it asked for that."""
+    decision = refused.decision
+    return refused.code == APPROVAL_PENDING or (decision is not None and decision.level is Level.PAUSE)
 
 
-def _halt(refused: Refused) -> JsonObject:
+async def _may_turn(session: FrameworkSession) -> bool:
+    try:
+        await session.before_turn_async()
+    except Refused:
+        return False
+    return True
+
+
+def cause_of(refused: Refused) -> str:
+    """Return why a session was stopped, for its user and the model."""
+    decision: Decision | None = refused.decision
+    why = "" if decision is None else _CODE.sub("", decision.reason).rstrip(".")
+    if not why or why in refused.reason:
+        return f"haltline: {refused.reason}"
+    return f"haltline stopped this session: {why}. {refused.reason.removeprefix(_KNOWN)}"
+
+
+def stopped_answer(text: str, *, ends: bool = True) -> JsonObject:
+    """Return the answer to a call of a stopped session. `ends`: with the fields that end the turn."""
+    output = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": text}
+    return (halted(text) if ends else {}) | {"hookSpecificOutput": output}
+
+
+def halted(text: str) -> JsonObject:
     """Return the fields that end the whole turn, not only the call."""
-    return {"continue": False, "stopReason": f"haltline: {refused}"}
+    return {"continue": False, "stopReason": text}
 
 
 def _session_id(hook: Mapping[str, Any]) -> str:

@@ -3,8 +3,8 @@
 A hook connects to the companion's socket, sends its agent's name and its input, and prints the reply. The first hook
 starts the companion (`cli/agent/hook.py`). The companion holds a lock while it runs, and ends after half an hour
 without hooks, or a minute after its last session has ended. If it is killed, the next hook starts another. Over Kafka,
-that one reads the restrictions in force from the `control` topic. The reason of a stop is also stored in a file beside
-the socket; in mode `local` it is in force until the session is released.
+that one reads the restrictions in force from the `control` topic. Without, it goes on from what is stored in the user's
+home after each hook: the counts of the session, and its stop, which is in force until the session is released.
 
 With invalid settings it answers by the fail policy for a minute, so that not every hook tries to start again.
 """
@@ -20,16 +20,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
-from haltline.interventions.agent.integrations.claude_code.hooks import (
-    OnApproval,
-    Sessions,
-    agent_id_of,
-    stopped_answer,
-)
+from haltline.interventions.agent.integrations.claude_code.hooks import Earlier, OnApproval, Sessions, agent_id_of
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS, Answer, event_of, reply_of
-from haltline.interventions.agent.integrations.hooks.unanswered import Notes, Stop, unanswered, unread, with_release
+from haltline.interventions.agent.integrations.hooks.stored import Stored
+from haltline.interventions.agent.integrations.hooks.unanswered import not_decided, unanswered, unread
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.transport_factory import with_policy_read
+from haltline.schemas.policy import Policy
 
 log: Final = logging.getLogger("haltline.hook")
 
@@ -37,13 +34,15 @@ IDLE_S: Final = 1800.0
 LINGERS_S: Final = 60.0
 """Seconds that a companion without a session waits for the next."""
 PING: Final = "\0ping"
+ATTENDED: Final = "attended"
+"""Follows the agent's name if a person writes the prompts of this agent."""
 RELEASE: Final = "\0release"
 """Sent instead of an agent's name, to release the session that follows. No argument has such a name."""
 _SIGN_OF_LIFE_S = 5.0
 _NOT_SET = "No broker is set (--bootstrap), and it is not set to decide here: haltline hook install --local"
 _MAX_BYTES = 64 * 1024 * 1024
-Make = Callable[[str], Sessions]
-"""Creates the guards of one session of an agent, by the agent's name."""
+Make = Callable[[str, Earlier], Sessions]
+"""Creates the guards of one session of an agent, by the agent's name and what is stored of the session."""
 
 
 @dataclass
@@ -60,15 +59,12 @@ class _Held:
 class Companion:
     """Answers hooks on a socket, for any number of sessions."""
 
-    def __init__(
-        self, make: Make, socket: Path, *, idle_s: float = IDLE_S, is_local: bool = False, why: str = ""
-    ) -> None:
-        """`is_local`: no control topic has the kills. `why`: the reason that there are no verdicts, if so."""
+    def __init__(self, make: Make, socket: Path, stored: Stored, *, idle_s: float = IDLE_S, why: str = "") -> None:
+        """`why`: the reason that there are no verdicts, if so."""
         self._make = make
         self._socket = socket
-        self._notes = Notes(socket.parent)
+        self._stored = stored
         self._idle_s = idle_s
-        self._is_local = is_local
         self._why = why
         self._held: dict[str, _Held] = {}
         self._used = asyncio.Event()
@@ -107,13 +103,15 @@ class Companion:
         held = self._held.pop(session_id, None)
         if held is not None:
             await held.sessions.close()
+            self._stored.keep(session_id, held.sessions.stored())
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._busy += 1
         self._used.set()
         try:
-            agent, _, raw = (await _read_request(reader)).partition(b"\n")
-            answer = asyncio.ensure_future(self._reply(agent.decode(errors="replace"), raw))
+            head, _, raw = (await _read_request(reader)).partition(b"\n")
+            agent, _, marks = head.decode(errors="replace").partition(" ")
+            answer = asyncio.ensure_future(self._reply(agent, raw, is_attended=marks == ATTENDED))
             while not (await asyncio.wait({answer}, timeout=_SIGN_OF_LIFE_S))[0]:
                 writer.write(b" ")
             writer.write(answer.result())
@@ -127,7 +125,7 @@ class Companion:
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
 
-    async def _reply(self, agent: str, raw: bytes) -> bytes:
+    async def _reply(self, agent: str, raw: bytes, *, is_attended: bool) -> bytes:
         dialect = DIALECTS.get(agent)
         if dialect is None:
             if agent == RELEASE:
@@ -137,49 +135,46 @@ class Companion:
         try:
             hook = dialect.hook_of(raw)
             session_id, event = hook["session_id"], str(hook.get("hook_event_name") or "")
-            answer = unanswered(self._notes, hook, self._why) if self._why else await self._answer(agent, hook)
+            if self._why:
+                answer = unanswered(self._stored, hook, self._why)
+            else:
+                answer = await self._answer(agent, hook, is_attended=is_attended)
         except ValueError as error:  # including invalid JSON
             event = event or event_of(raw)
-            answer = unread(self._notes, session_id, event, str(error))
+            answer = unread(self._stored, session_id, event, str(error))
         return reply_of(dialect, event, answer)
 
-    async def _answer(self, agent: str, hook: dict[str, Any]) -> Answer:
+    async def _answer(self, agent: str, hook: dict[str, Any], *, is_attended: bool) -> Answer:
         session_id, event = hook["session_id"], hook.get("hook_event_name")
         held = self._held.get(session_id)
         if held is None:
-            held = self._held[session_id] = _Held(self._make(agent))
+            held = self._held[session_id] = _Held(self._make(agent, self._stored.earlier(session_id)))
         held.busy += 1
         try:
-            out = await held.sessions.answer(hook)
+            out = await held.sessions.answer(hook, is_attended=is_attended)
         finally:
             held.busy -= 1
             held.used_s = asyncio.get_running_loop().time()
-        stopped = None
-        if (refused := held.sessions.stopped) is not None:
-            stopped = Stop(refused, self._is_local)
-            self._notes.stop(session_id, stopped)
-        elif held.sessions.ready and not self._is_local:
-            self._notes.stop(session_id, None)
-        elif event == "PreToolUse":
-            stopped = self._notes.stopped(session_id)
-        if event == "PreToolUse" and stopped is not None:
-            out = stopped_answer(stopped.refused)
-        elif event == "PreToolUse" and not self._is_local and (why := held.sessions.degraded):
-            out |= self._notes.notify_once(session_id, why)
-        out = with_release(out, session_id, is_local=self._is_local if stopped is None else stopped.is_local)
+        stop = held.sessions.stop
+        self._stored.stop(session_id, stop)
+        self._stored.keep(session_id, held.sessions.stored())
+        if event == "PreToolUse" and stop is None and (why := held.sessions.degraded):
+            out |= not_decided(self._stored, session_id, why)
         if DIALECTS[agent].hints_late:
             _delay(event, out, held.late)
         if event == "SessionEnd":
             del self._held[session_id]
+            if stop is not None:  # the only text that a program without a terminal prints
+                return Answer(out, stop.told(session_id), 1)
         return Answer(out)
 
     async def _release(self, session_id: str) -> None:
         """Release a session: forget its stop, and its counts."""
         await self._end(session_id)
-        if self._is_local:
-            from haltline.interventions.agent.transport.local_decider import forget_kill  # noqa: PLC0415 - as its use
+        self._stored.forget(session_id)
+        from haltline.interventions.agent.transport.local_decider import forget_kill  # noqa: PLC0415 - as its use
 
-            forget_kill(session_id)
+        forget_kill(session_id)
 
 
 def _delay(event: object, out: dict[str, Any], late: list[str]) -> None:
@@ -200,20 +195,20 @@ async def _read_request(reader: asyncio.StreamReader) -> bytes:
 
 
 def main() -> int:
-    """Run the companion of the socket named by the first argument; the second: why no verdicts are available."""
+    """Run the companion of a socket, which stores in a folder; the third argument: why no verdicts are available."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     os.umask(0o077)
-    socket, why = Path(sys.argv[1]), "".join(sys.argv[2:])
+    socket, folder, why = Path(sys.argv[1]), Path(sys.argv[2]), "".join(sys.argv[3:])
     with socket.with_suffix(".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return 0
-        asyncio.run(_companion(socket, why).serve())
+        asyncio.run(_companion(socket, Stored(folder), why).serve())
     return 0
 
 
-def _companion(socket: Path, why: str) -> Companion:
+def _companion(socket: Path, stored: Stored, why: str) -> Companion:
     settings, on_approval = settings_of({"HALTLINE_MODE": "local"})
     try:
         settings, on_approval = settings_of(os.environ)
@@ -221,13 +216,23 @@ def _companion(socket: Path, why: str) -> Companion:
         is_set = "HALTLINE_BOOTSTRAP" in os.environ or os.environ.get("HALTLINE_MODE") == "local"
         why = why or (" ".join(str(error).split())[:500] if is_set else _NOT_SET)
 
-    def make(agent: str) -> Sessions:
-        asks: OnApproval = on_approval if DIALECTS[agent].asks else "deny"
-        return Sessions(settings, on_approval=asks, agent_id=agent_id_of(agent))
-
-    idle_s = float(os.environ.get("HALTLINE_HOOK_IDLE_S", LINGERS_S if why else IDLE_S))
     is_local = settings.mode == "local" and settings.bootstrap is None
-    return Companion(make, socket, idle_s=idle_s, is_local=is_local, why=why)
+
+    def make(agent: str, earlier: Earlier) -> Sessions:
+        dialect = DIALECTS[agent]
+        return Sessions(
+            settings,
+            on_approval=on_approval if dialect.asks else "deny",
+            agent_id=agent_id_of(agent),
+            has_batches=dialect.has_batches,
+            is_local=is_local,
+            earlier=earlier,
+        )
+
+    policy = settings.policy if isinstance(settings.policy, Policy) else Policy()
+    stored.prune(policy.session_ttl_h * 3600)
+    idle_s = float(os.environ.get("HALTLINE_HOOK_IDLE_S", LINGERS_S if why else IDLE_S))
+    return Companion(make, socket, stored, idle_s=idle_s, why=why)
 
 
 def settings_of(environ: Mapping[str, str]) -> tuple[GuardSettings, OnApproval]:

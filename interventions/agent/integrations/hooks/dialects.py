@@ -14,8 +14,8 @@ from haltline.interventions.agent.producers.any_json import parsed
 
 JsonObject = dict[str, Any]
 NOT_CALLS: Final = frozenset(
-    {"SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop", "SessionEnd",
-     "Notification", "PreCompact"}
+    {"SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "PostToolBatch", "Stop", "SubagentStop",
+     "SessionEnd", "Notification", "PreCompact"}
 )  # fmt: skip
 """Hooks that precede no call."""
 _GEMINI: Final = {
@@ -48,6 +48,8 @@ class Dialect(NamedTuple):
     """A hint cannot accompany a call: it waits for the next result."""
     asks: bool = False
     """The agent can ask its user about a call."""
+    has_batches: bool = False
+    """A hook runs after all calls of a model's message."""
 
     def hook_of(self, raw: bytes) -> JsonObject:
         """Parse the hook. Raises ValueError if it is invalid."""
@@ -183,7 +185,7 @@ def _to_cline(_: str, answer: Answer) -> Answer:
 
 
 DIALECTS: Final = {
-    "claude-code": Dialect(_same, _as_printed, asks=True),
+    "claude-code": Dialect(_same, _as_printed, asks=True, has_batches=True),
     "codex": Dialect(_without_transcript, _to_codex),
     "gemini-cli": Dialect(_from_gemini, _to_gemini, hints_late=True),
     "cline": Dialect(_from_cline, _to_cline),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from haltline.interventions.agent.integrations.hooks.companion import Companion
+from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Kind, Outcome
@@ -47,14 +48,14 @@ class Hooks(OfClaudeCode):
     def __init__(self, agent: str, verdict: Verdict = Level.ALLOW) -> None:
         super().__init__(verdict)
         self.agent = agent
-        self._companion = Companion(lambda _: self.sessions, Path("/nowhere/s.sock"))
+        self._companion = Companion(lambda *_: self.sessions, Path("/nowhere/s.sock"), Stored(Path("/nowhere")))
 
     @property
     def guard(self) -> ScriptedGuard:
         return self.guards["s1"]
 
     def __call__(self, hook: dict[str, Any]) -> dict[str, Any]:  # type: ignore[override]  # each has its own names
-        reply = asyncio.run(self._companion._reply(self.agent, json.dumps(hook).encode()))
+        reply = asyncio.run(self._companion._reply(self.agent, json.dumps(hook).encode(), is_attended=False))
         head, _, texts = reply.partition(b"\n")
         code, out, _ = map(int, head.split())
         assert code == 0, texts
@@ -104,7 +105,7 @@ def test_a_kill_ends_the_turn_as_far_as_the_agent_can(agent: str) -> None:
     if agent == "codex":  # with `continue` its denial would not count
         assert "continue" not in out
         assert out["hookSpecificOutput"]["permissionDecision"] == "deny"
-        assert "session_killed" in out["systemMessage"]
+        assert "was stopped" in out["systemMessage"]
         out = hooks(RESULTS[agent])
     assert out.get("continue") is False or out["cancel"] is True
 

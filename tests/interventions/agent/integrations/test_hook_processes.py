@@ -34,7 +34,8 @@ class ClaudeCode:
         patient = {"HALTLINE_BUDGET_S": "20", "HALTLINE_START_BUDGET_S": "20"}
         if bootstrap == NOWHERE:
             patient["HALTLINE_CLOSE_BUDGET_S"] = "0.1"
-        self.environment = {**os.environ, "HALTLINE_RUN_DIR": str(folder), **patient, **environment}
+        own = {"HALTLINE_RUN_DIR": str(folder), "XDG_STATE_HOME": str(folder / "state")}
+        self.environment = {**os.environ, **own, **patient, **environment}
         self.options = ["--bootstrap", bootstrap]
 
     def __call__(self, event: str, **fields: Any) -> subprocess.CompletedProcess[str]:
@@ -101,7 +102,8 @@ def test_a_session_goes_through_one_companion_and_is_stopped(embedded: EmbeddedB
         assert claude.pre("delete_asset", "t2")["continue"] is False
         assert claude.pre("Read", "t3")["hookSpecificOutput"]["permissionDecision"] == "deny"
         wait_until(lambda: Stage.STOPPED in worker.stages("s1"), "it is acknowledged that the session has stopped")
-        assert claude("SessionEnd").returncode == 0
+        done = claude("SessionEnd")
+        assert (done.returncode, "haltline stopped this session" in done.stderr) == (1, True)
         wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session has ended")
         seqs = [e.seq for e in worker.events]
         assert (seqs, worker.events[-1].kind) == (list(range(len(seqs))), Kind.SESSION_ENDED)
@@ -118,7 +120,7 @@ def test_a_kill_is_known_by_a_companion_that_was_started_anew_also_with_the_brok
             claude.end(signal.SIGKILL)
             wait_until(lambda: claude.pre("Read").get("continue") is False, "the kill is known")
     claude.end(signal.SIGKILL)
-    assert claude.pre("Read", "t2")["stopReason"].startswith("haltline: session_killed_loop_guard")
+    assert claude.pre("Read", "t2")["stopReason"].startswith("haltline: This session was stopped")
 
 
 @cases(
@@ -191,7 +193,7 @@ def test_without_a_broker_one_companion_stops_sessions_of_several_agents_also_af
     folder.chmod(0o777)
     assert claude.pre("Read", "t10")["stopReason"] == told, "the same without a companion"
     folder.chmod(0o700)
-    with mock.patch.dict(os.environ, HALTLINE_RUN_DIR=str(folder)):
+    with mock.patch.dict(os.environ, claude.environment):
         assert hook.main(["release", "s1"]) == 0
         assert hook.main(["release", "s1"]) == 1
     assert claude.pre("Read", "t11") == {}

@@ -23,7 +23,11 @@ class Hooks:
     """Claude Code's side: what it tells its hooks, and what they answer."""
 
     def __init__(
-        self, *verdicts: Verdict, on_approval: OnApproval = "deny", settings: GuardSettings = SETTINGS
+        self,
+        *verdicts: Verdict,
+        on_approval: OnApproval = "deny",
+        settings: GuardSettings = SETTINGS,
+        has_batches: bool = True,
     ) -> None:
         self.guards: dict[str, ScriptedGuard] = {}
         self.all_guards: list[ScriptedGuard] = []
@@ -38,7 +42,7 @@ class Hooks:
         class ScriptedSessions(Sessions):
             guard_type = Scripted
 
-        self.sessions = ScriptedSessions(settings, on_approval=on_approval)
+        self.sessions = ScriptedSessions(settings, on_approval=on_approval, has_batches=has_batches)
 
     def __call__(self, event: str, **fields: Any) -> dict[str, Any]:
         return asyncio.run(self.sessions.answer({"session_id": "s1", "hook_event_name": event, **fields}))
@@ -54,7 +58,7 @@ class Hooks:
         return [(e.kind, e.outcome) for e in self.guards[session_id].events]
 
 
-REASON = "session_killed_loop_guard: This session was stopped."
+REASON = "haltline stopped this session: 3 deletes. A person has to release it."
 CHANGED = {"updatedInput": {"command": "ls -l"}, "permissionDecisionReason": "Only this way."}
 CHANGED |= {"additionalContext": "Only this way."}
 
@@ -64,7 +68,10 @@ CHANGED |= {"additionalContext": "Only this way."}
     {
         "a hint reaches the model": (hint, "default", {"additionalContext": "Think again."}),
         "a kill denies the call": (
-            lambda e: decision(Level.KILL, e, message="This session was stopped."), "default",
+            lambda e: decision(
+                Level.KILL, e, reason="loop_detected, 3 deletes",
+                message="This session was stopped. A person has to release it.",
+            ), "default",
             {"permissionDecision": "deny", "permissionDecisionReason": REASON},
         ),
         "changed arguments are shown to the user": (list_instead, "default", {"permissionDecision": "ask", **CHANGED}),
@@ -76,7 +83,7 @@ CHANGED |= {"additionalContext": "Only this way."}
 def test_a_proposed_call_is_answered(verdict: Verdict, mode: str, expected: dict[str, Any]) -> None:
     answer = Hooks(verdict).pre(permission_mode=mode)
     assert answer.pop("hookSpecificOutput") == {"hookEventName": "PreToolUse", **expected}
-    ends_the_turn = {"continue": False, "stopReason": f"haltline: {REASON}"}
+    ends_the_turn = {"continue": False, "stopReason": REASON}
     assert answer == (ends_the_turn if REASON in expected.values() else {})
 
 
@@ -137,14 +144,51 @@ def test_a_hint_between_two_calls_is_delivered_once_with_the_next_whatever_becom
     assert [str(answer).count("Read the task again.") for answer in answers] == [1, 0]
 
 
-@pytest.mark.parametrize("event", ["UserPromptSubmit", "PostToolUse", "Stop"])
+@pytest.mark.parametrize("event", ["UserPromptSubmit", "PostToolUse", "PostToolBatch", "Stop"])
 @pytest.mark.parametrize("state", [ControlState.KILLED, ControlState.FROZEN, ControlState.CONTAINED])
 def test_every_hook_ends_the_turn_of_a_stopped_session(event: str, state: ControlState) -> None:
     hooks = Hooks()
     hooks.pre()
     hooks.guards["s1"].stand(state)
     halted = hooks(event, tool_use_id="t1").get("continue") is False
-    assert halted == (state is not ControlState.CONTAINED), "what is contained may look, and say what it saw"
+    is_final = event in {"UserPromptSubmit", "Stop"}  # after the others, the model of a held session has one more turn
+    assert halted == (state is ControlState.KILLED or (state is ControlState.FROZEN and is_final))
+
+
+@pytest.mark.parametrize("has_batches", [True, False])
+def test_a_held_session_reads_why_has_one_turn_for_its_report_and_ends_at_the_next_refused_call(
+    has_batches: bool,
+) -> None:
+    hooks = Hooks(has_batches=has_batches)
+    hooks.pre()
+    hooks.guards["s1"].stand(ControlState.FROZEN)
+    ended = []
+    for turn in range(2):
+        answer = hooks.pre(call_id=f"t{turn}")
+        assert answer["hookSpecificOutput"]["permissionDecision"] == "deny"
+        ended.append("continue" in (hooks("PostToolBatch") if has_batches else answer))
+    assert ended == [False, True]
+    assert hooks.pre("AskUserQuestion", "t9") == {}, "it may ask its user"
+
+
+@pytest.mark.parametrize("is_attended", [True, False])
+def test_only_a_prompt_of_a_person_is_told_to_a_held_session(is_attended: bool) -> None:
+    hooks = Hooks()
+    hooks("UserPromptSubmit", prompt="Delete it")
+    hooks.guards["s1"].stand(ControlState.FROZEN)
+    prompt = {"session_id": "s1", "hook_event_name": "UserPromptSubmit", "prompt": "Look at b instead"}
+    asyncio.run(hooks.sessions.answer(prompt, is_attended=is_attended))
+    assert [e.task.prompts for e in hooks.guards["s1"].events if e.task] == ([2] if is_attended else [])
+
+
+def test_ask_puts_to_the_user_what_was_decided_on_a_result_too() -> None:
+    hooks = Hooks(on_approval="ask")
+    hooks.pre()
+    proposal = hooks.guards["s1"].events[-1]
+    hooks.guards["s1"].send(decision(Level.PAUSE, proposal, reason="the same error 3 times", code="repetitive_errors"))
+    hooks.post()
+    output = hooks.pre(call_id="t2")["hookSpecificOutput"]
+    assert output["permissionDecision"] == "ask"
 
 
 def test_a_killed_session_that_begins_again_asks_anew_whether_it_was_released() -> None:

@@ -1,0 +1,107 @@
+"""What outlives a companion: the stops of sessions, and the counts of those that are decided on here.
+
+In a folder of the user's home that belongs to the user alone. Counts expire with the policy's `session_ttl_h`; a stop
+stays until the session is released, for the newest MAX_STOPS.
+"""
+
+import contextlib
+import json
+import os
+import time
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from haltline.interventions.agent.integrations.claude_code.hooks import Earlier, Stop
+
+MAX_STOPS: Final = 10_000
+MAX_STATES: Final = 1_000
+_STOP, _STATE, _NOTIFIED = ".stop", ".state", ".notified"
+
+
+class Stored:
+    """The files of sessions in one folder. What cannot be written is known to this process only."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._written: dict[str, Stop | None] = {}
+
+    def earlier(self, session_id: str) -> Earlier:
+        """Return what earlier processes have stored of a session."""
+        state = None
+        with contextlib.suppress(OSError):
+            state = self._file(session_id, _STATE).read_bytes()
+        return Earlier(state, self.stopped(session_id))
+
+    def stopped(self, session_id: str) -> Stop | None:
+        """Return the stop of a session, as last known."""
+        try:
+            known = json.loads(self._file(session_id, _STOP).read_bytes())
+            return Stop(str(known["text"]), bool(known["is_kill"]), bool(known["is_local"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def stop(self, session_id: str, stopped: Stop | None) -> None:
+        """Store the stop of a session; None: it may go on."""
+        if session_id not in self._written:
+            self._written[session_id] = self.stopped(session_id)
+        if stopped == self._written[session_id]:
+            return
+        self._written[session_id] = stopped
+        if stopped is None:
+            self._file(session_id, _STOP).unlink(missing_ok=True)
+        else:
+            self._write(self._file(session_id, _STOP), json.dumps(stopped._asdict()).encode())
+
+    def keep(self, session_id: str, state: bytes | None) -> None:
+        """Store the counts of a session."""
+        if state is not None:
+            self._write(self._file(session_id, _STATE), state)
+
+    def forget(self, session_id: str) -> bool:
+        """Release a session: forget its stop, and its counts. Returns whether it was stopped."""
+        self._written.pop(session_id, None)
+        was_stopped = self.stopped(session_id) is not None
+        for kind in (_STOP, _STATE):
+            self._file(session_id, kind).unlink(missing_ok=True)
+        return was_stopped
+
+    def is_first_notice(self, session_id: str) -> bool:
+        """Return whether the user has not been notified before that no verdicts are available."""
+        try:
+            self._prepare()
+            os.close(os.open(self._file(session_id, _NOTIFIED), os.O_CREAT | os.O_EXCL, 0o600))
+        except OSError:
+            return False
+        return True
+
+    def prune(self, ttl_s: float) -> None:
+        """Remove the counts that have expired, and what exceeds the limits."""
+        for kinds, most, oldest_s in (
+            (_STATE, MAX_STATES, ttl_s),
+            (_NOTIFIED, MAX_STATES, ttl_s),
+            (_STOP, MAX_STOPS, None),
+        ):
+            with contextlib.suppress(OSError):
+                found = [(file.stat().st_mtime, file) for file in self._folder.glob(f"*{kinds}")]
+                found.sort(reverse=True)
+                since_s = 0.0 if oldest_s is None else time.time() - oldest_s
+                for at, (changed_s, file) in enumerate(found):
+                    if at >= most or changed_s < since_s:
+                        file.unlink(missing_ok=True)
+
+    def _write(self, file: Path, content: bytes) -> None:
+        with contextlib.suppress(OSError):
+            self._prepare()
+            new = file.with_name(f".{file.name}.{os.getpid()}")
+            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+                out.write(content)
+            new.replace(file)
+
+    def _prepare(self) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._folder.stat().st_mode & 0o077:
+            self._folder.chmod(0o700)
+
+    def _file(self, session_id: str, kind: str) -> Path:
+        return self._folder / f"{blake2b(session_id.encode(errors='replace'), digest_size=16).hexdigest()}{kind}"
