@@ -271,8 +271,12 @@ class Guard:
         self._gate.held.take(args, result, action=name)
 
     def stored(self) -> bytes | None:
-        """Return the session's counts and its stop, for a later process; None unless the mode is `local`."""
-        return None if self._gate.decider is None else self._gate.decider.stored()
+        """Return the session's counts, its stop and digests of its prompts for a later process; None: no counts.
+
+        Only in mode `local`, where this process has them.
+        """
+        counts = None if self._gate.decider is None else self._gate.decider.stored()
+        return None if counts is None else " ".join(self._prompts.stored()).encode() + b"\n" + counts
 
     def go_on(self, stored: bytes) -> None:
         """Go on from what an earlier process has `stored`, before the first call; a stop that it has stays in force.
@@ -280,7 +284,9 @@ class Guard:
         Raises ValueError if it cannot be read.
         """
         if self._gate.decider is not None:
-            record = self._gate.decider.restore(stored)
+            prompts, _, counts = stored.partition(b"\n")
+            record = self._gate.decider.restore(counts)
+            self._prompts.restore(prompts.decode().split(" "))
             if record is not None:
                 self._gate.enforcer.control(record.key, record)
 

@@ -67,6 +67,14 @@ class Prompts:
         """The first prompt, and those after it that said something new."""
         self._earlier: dict[str, None] = {}
 
+    def stored(self) -> list[str]:
+        """Return what `restore` takes in a later process."""
+        return [str(self.count), *self._earlier]
+
+    def restore(self, stored: list[str]) -> None:
+        """Go on from the prompts of an earlier process."""
+        self.count, self._earlier = int(stored[0]), dict.fromkeys(stored[1:])
+
     def take(self, text: str) -> bool:
         """Count a prompt; return whether it is another one, and says something new."""
         if self.count and not says_something_new(text, self._earlier):

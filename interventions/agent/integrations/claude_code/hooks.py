@@ -23,6 +23,7 @@ from haltline.interventions.agent.integrations.claude_code.transcript import Tra
 from haltline.interventions.agent.producers.any_json import text_of_blocks, written
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import DEFAULT_AGENT, GuardSettings
+from haltline.interventions.levels.default_levels import HELD_CODE
 from haltline.schemas.decisions import Decision, Level
 
 JsonObject = dict[str, Any]
@@ -49,7 +50,9 @@ class Stop(NamedTuple):
     text: str
     """Its cause, for the user and the model."""
     is_kill: bool = True
-    """False: it is held, and a new prompt of its user ends that."""
+    """False: every call is refused until an approval, or a new prompt of its user if that suffices."""
+    may_report: bool = False
+    """It is held for lack of progress: the model reads why, and has a turn for its report."""
     is_local: bool = False
     """Whether it was decided on this machine, so that its user can release it."""
 
@@ -110,9 +113,8 @@ class Sessions:
             return self._stop
         refused = main.guard.stopped
         if refused is not None:
-            is_kill = main.guard.killed
-            if self._stop is None or is_kill > self._stop.is_kill:
-                self._stop, self._was_told = Stop(cause_of(refused), is_kill, self._is_local), False
+            if self._stop is None or main.guard.killed > self._stop.is_kill:
+                self._stop, self._was_told = self._new_stop(main.guard, refused), False
             self._is_enforced = True
         elif self._is_enforced or (main.guard.ready and not self._is_local):
             self._stop, self._is_enforced, self._was_told = None, False, False
@@ -194,11 +196,11 @@ class Sessions:
     async def _if_stopped(self, event: str, session: FrameworkSession) -> JsonObject:
         """Return what ends the turn of a stopped session; empty if the session goes on."""
         stop = self._stop_of(session)
-        if stop is None or (event in _RESULTS and not stop.is_kill):  # the model reads first why it is held
+        if stop is None or (event in _RESULTS and stop.may_report):
             return {}
         if event == "SessionStart":
             return {"systemMessage": stop.told(self._main_id)}
-        if event == "PostToolBatch" and not stop.is_kill and self._is_enforced and await _may_turn(session):
+        if event == "PostToolBatch" and stop.may_report and self._is_enforced and await _may_turn(session):
             return {}
         return halted(stop.told(self._main_id))
 
@@ -259,11 +261,15 @@ class Sessions:
         if stop is not None or session is self._main_session:
             return stop
         refused = session.guard.stopped
-        return None if refused is None else Stop(cause_of(refused), session.guard.killed, self._is_local)
+        return None if refused is None else self._new_stop(session.guard, refused)
+
+    def _new_stop(self, guard: Guard, refused: Refused) -> Stop:
+        is_kill = guard.killed
+        return Stop(cause_of(refused), is_kill, not is_kill and refused.code == HELD_CODE, self._is_local)
 
     def _refusal(self, stop: Stop, hook: Mapping[str, Any]) -> JsonObject:
         """Return the answer to a call of a stopped session; it ends the turn if the model has read the cause before."""
-        ends = stop.is_kill or (self._was_told and not self._has_batches)
+        ends = not stop.may_report or (self._was_told and not self._has_batches)
         self._was_told = True
         return stopped_answer(stop.told(_session_id(hook)), ends=ends)
 

@@ -37,7 +37,8 @@ class Stored:
         """Return the stop of a session, as last known."""
         try:
             known = json.loads(self._file(session_id, _STOP).read_bytes())
-            return Stop(str(known["text"]), bool(known["is_kill"]), bool(known["is_local"]))
+            flags = {name: bool(known[name]) for name in ("is_kill", "may_report", "is_local")}
+            return Stop(str(known["text"]), **flags)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

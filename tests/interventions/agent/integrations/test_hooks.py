@@ -9,9 +9,10 @@ import pytest
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.claude_code.hooks import AGENT_ID, OnApproval, Sessions
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
+from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision, killed
+from haltline.interventions.levels.default_levels import HELD_CODE
 from haltline.schemas.control import ControlState
-from haltline.schemas.decisions import Level
+from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.events import Kind, Novelty, Outcome
 from tests.builders import cases
 from tests.interventions.agent.attempts import block, hint, list_instead, of, pause
@@ -53,6 +54,13 @@ class Hooks:
 
     def post(self, call_id: str = "t1", **fields: Any) -> dict[str, Any]:
         return self("PostToolUse", tool_use_id=call_id, **fields)
+
+    def hold(self) -> None:
+        """The worker holds the session for lack of progress."""
+        guard = self.guards["s1"]
+        entry = killed(ScopeKind.SESSION, "s1", code=HELD_CODE)
+        guard.start()
+        guard.script.control(entry.key, entry.model_copy(update={"state": ControlState.FROZEN}))
 
     def published(self, session_id: str = "s1") -> list[tuple[Kind, Outcome | None]]:
         return [(e.kind, e.outcome) for e in self.guards[session_id].events]
@@ -151,8 +159,7 @@ def test_every_hook_ends_the_turn_of_a_stopped_session(event: str, state: Contro
     hooks.pre()
     hooks.guards["s1"].stand(state)
     halted = hooks(event, tool_use_id="t1").get("continue") is False
-    is_final = event in {"UserPromptSubmit", "Stop"}  # after the others, the model of a held session has one more turn
-    assert halted == (state is ControlState.KILLED or (state is ControlState.FROZEN and is_final))
+    assert halted == (state is not ControlState.CONTAINED), "what is contained may look, and say what it saw"
 
 
 @pytest.mark.parametrize("has_batches", [True, False])
@@ -161,7 +168,8 @@ def test_a_held_session_reads_why_has_one_turn_for_its_report_and_ends_at_the_ne
 ) -> None:
     hooks = Hooks(has_batches=has_batches)
     hooks.pre()
-    hooks.guards["s1"].stand(ControlState.FROZEN)
+    hooks.hold()
+    assert hooks.post() == {}
     ended = []
     for turn in range(2):
         answer = hooks.pre(call_id=f"t{turn}")
@@ -175,7 +183,7 @@ def test_a_held_session_reads_why_has_one_turn_for_its_report_and_ends_at_the_ne
 def test_only_a_prompt_of_a_person_is_told_to_a_held_session(is_attended: bool) -> None:
     hooks = Hooks()
     hooks("UserPromptSubmit", prompt="Delete it")
-    hooks.guards["s1"].stand(ControlState.FROZEN)
+    hooks.hold()
     prompt = {"session_id": "s1", "hook_event_name": "UserPromptSubmit", "prompt": "Look at b instead"}
     asyncio.run(hooks.sessions.answer(prompt, is_attended=is_attended))
     assert [e.task.prompts for e in hooks.guards["s1"].events if e.task] == ([2] if is_attended else [])

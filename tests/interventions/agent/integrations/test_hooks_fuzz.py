@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from haltline.cli.agent import hook as command
 from haltline.cli.agent.hook_request import request_reply
 from haltline.interventions.agent.integrations.hooks.companion import Companion
-from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS
+from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.schemas.events import Kind
 from tests.builders import some
 from tests.interventions.agent.attempts import of
