@@ -89,6 +89,13 @@ class Novelty(Record):
     results: Count
     """Results of the session that were counted before this one. Fewer than the session's earlier events with this
     field: the producer restarted, and known words may count as new again."""
+    operands: Count | None = None
+    """Operands of the call that no ended call of the session named before: words of its arguments that may name an
+    object, such as a file, an id or a host. None: not counted, as in the next two fields."""
+    given: Count | None = None
+    """Those of them that occurred in an earlier result or a prompt: the agent takes up what it was given."""
+    counted: Count | None = None
+    """Those of the others that contain digits: the agent may have counted them up."""
 
 
 class SentSecret(Record):

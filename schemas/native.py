@@ -47,6 +47,9 @@ class NoveltyFields(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     new_words: _Count
     words: _Count
     results: _Count
+    operands: _Count | None = None
+    given: _Count | None = None
+    counted: _Count | None = None
 
 
 class TaskFields(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):

@@ -2,8 +2,13 @@
 
 A step is a call with a known result, unless it was refused, waits or only talks. For each step, the measure determines
 whether the same call, the same result (with masked numbers, hexadecimal values and ids, and a class of its size) and
-its words occurred before, whether it failed, and whether it changed something. `VALUES` are computed from that. All
-inputs are fields that every event has, and the session's own events.
+its words occurred before, whether it failed, whether it changed something, and whether it named an object that no call
+had named before. `VALUES` are computed from that. What the agent's side counts in whole texts (`output_novelty`) is
+preferred; without it, the same is estimated from the fields that every event has.
+
+Working off a list is progress: a call of the same shape as one just before, about an object that was not named before,
+with an answer that is no error. The object was given by an earlier result or a prompt, or at least the agent does not
+count it up.
 
 Texts are read up to a few hundred characters, as far as recordings store them; the rest is known only by digest and
 size. A line that begins several results is a template and is ignored; a result that consists of templates is identified
@@ -24,7 +29,7 @@ from msgspec import field
 from haltline.detectors.commands.model import holds_one
 from haltline.detectors.features.lazy import lazy
 from haltline.detectors.features.observation_protocol import Observed
-from haltline.detectors.features.whole_results import WholeResults, writes_or_acts_outside
+from haltline.detectors.features.whole_results import WholeResults, acts_outside, writes_or_acts_outside
 from haltline.schemas.record import canonical_json
 from haltline.schemas.stored import Stored
 
@@ -36,6 +41,15 @@ PERIODS = 20
 _CALL_CHARS, _RESULT_CHARS, _KEY_CHARS, _ERROR_CHARS, _ERROR_KEY_CHARS = 300, 240, 160, 120, 80
 _CALLS = 20
 """Number of calls whose share of new words is stored."""
+_LONG, _SHORT = 12, 4
+"""Numbers of results whose new words are averaged."""
+_MOST_NEW = 40
+"""More new words of one result count as this many."""
+_ALL = 0xFFFFF
+_SHAPES = 3
+"""Calls before this one among which one of the same shape makes it part of a series."""
+_FEW = 3
+"""The most new operands of a call that works off a list."""
 _WORDS = 400
 """Maximum number of stored words; the oldest are dropped first."""
 _WORD_CHARS = 16
@@ -51,6 +65,7 @@ _MAX_BALANCE = 12.0
 _key = struct.Struct("<I").pack
 _KEY_BYTES = 4
 _OF_CALL = 3
+_ACTS_OUTSIDE = 2
 _BEFORE = (WINDOW - 1) * _KEY_BYTES
 """Of the stored checksums, the bytes that remain when another is added."""
 _COUNT_BITS, _COUNT, _LAST = 4, 0xF, 0xFFFF
@@ -94,16 +109,19 @@ class Value(NamedTuple):
 
 VALUES = (
     Value("stale_balance", "steps with nothing new outweigh those with something new by {:g}", rises=True),
-    Value("repeats_12", "{:.0f} of the last 12 steps repeat an earlier call and its result, or an error", rises=True),
     Value("results_seen_12", "{:.0f} of the last 12 results begin as earlier ones", rises=True),
-    Value("distinct_sizes_30", "only {:.0%} of the last 30 results differ in size", rises=False, start=1.0),
     Value("aligned_run", "{:.0f} results in a row are those of an earlier stretch", rises=True),
-    Value("since_edit", "{:.0f} steps since a change that had not been made before", rises=True),
     Value("negative_20", "{:.0f} of the last 20 results are refusals or errors", rises=True),
     Value("new_failures_20", "{:.0f} of the last 20 steps failed in a new way", rises=True),
     Value("unreachable_20", "{:.0f} of the last 20 steps found a host or name that cannot be reached", rises=True),
     Value("fresh_20", "only {:.0f} of the last 20 steps returned new words without failing", rises=False),
     Value("new_call_words_20", "only {:.0%} of the words in the last 20 calls are new", rises=False, start=1.0),
+    Value("unused_20", "only {:.0f} of the last 20 calls named something that no call had named", rises=False),
+    Value("given_20", "only {:.0f} of the last 20 calls took up something from an earlier result", rises=False),
+    Value("new_words_12", "the last 12 results have {:.1f} new words each", rises=False, start=40.0),
+    Value("negative_5", "{:.0f} of the last 5 results are refusals or errors", rises=True),
+    Value("unused_5", "only {:.0f} of the last 5 calls named something that no call had named", rises=False),
+    Value("new_words_4", "the last 4 results have {:.1f} new words each", rises=False, start=40.0),
 )
 """The measured numbers, in the order in which `Novelty.take` returns them."""
 
@@ -121,27 +139,29 @@ class Novelty(Stored, dict=True):
     One object to search, not many. A false match across two checksums occurs once in 50 million searches.
     """
     exact_calls: bytes = b""
-    pairs: bytes = b""
-    """Checksums of the exact call and the exact result."""
     results: bytes = b""
     """Checksums of the masked results, with a class of their size."""
     beginnings: bytes = b""
     """Checksums of the beginnings of the masked results."""
-    sizes: list[int] = field(default_factory=list)
-    """Sizes of the results in bytes."""
+    shapes: bytes = b""
+    """Checksums of the shapes of the last `_SHAPES` calls."""
+    new_words: list[int] = field(default_factory=list)
+    """New words of the last `_LONG` results, at most `_MOST_NEW` each, without those of lists that are worked off."""
     call_words: list[int] = field(default_factory=list)
     """For the last `_CALLS` calls: percent of their words that were new in the session."""
     aligned: list[int] = field(default_factory=list)
     """By period, from 1: the number of results in a row that begin like the one so many steps before; empty: none."""
     # The last 20 steps, one bit each, the newest lowest.
-    repeated: int = 0
     seen: int = 0
     negative: int = 0
     new_failure: int = 0
     unreachable: int = 0
     fresh: int = 0
+    unused: int = _ALL
+    """Whether the call named something that no call had named before; unknown steps count."""
+    given: int = _ALL
+    """Whether that occurred in an earlier result, and the call did not fail; unknown steps count."""
     balance: float = 0.0
-    since_edit: int = 0
     words: str = ""
     """Recent words of calls and results, the oldest first, separated by spaces."""
     whole: WholeResults = field(default_factory=WholeResults)
@@ -160,18 +180,21 @@ class Novelty(Stored, dict=True):
     def call_of(self, act: Observed) -> list[int]:
         """The data of an attempt that is stored until its result arrives.
 
-        Its two checksums, the percentage of new words, and 1 if it edits something.
+        Its two checksums, the percentage of new words, 1 if it edits something or `_ACTS_OUTSIDE`, and its shape.
         """
         text = _call_text(act)
         data = _bytes(text)
         words = _words_of_plain(data) if text.isascii() else _words(text)
         exact = act.event.args_digest or act.fingerprint
         masked = crc32(_masked(data), crc32(_bytes(act.action)))
-        return [masked, crc32(_bytes(exact)), self._new_words(words), int(writes_or_acts_outside(act))]
+        edits = writes_or_acts_outside(act)
+        if edits and acts_outside(act):
+            edits = _ACTS_OUTSIDE
+        return [masked, crc32(_bytes(exact)), self._new_words(words), int(edits), _shape_of(act, text)]
 
     def take(self, act: Observed) -> tuple[float, ...]:
         """Add the result of a call, and return `VALUES` after it."""
-        event, call, failed = act.event, act.call, act.failed
+        event, call, failed, told = act.event, act.call, act.failed, act.event.output_novelty
         known = (call.novelty if call is not None else None) or self.call_of(act)
         masked_call, exact_call, new_in_call = known[:_OF_CALL]
         head, error = (event.output_head or "")[:_RESULT_CHARS], (event.error or "")[:_ERROR_CHARS]
@@ -185,29 +208,47 @@ class Novelty(Stored, dict=True):
         masked_key, exact_key = _key(masked_call), _key(exact_call)
         known_call = masked_key in self.calls
         same_call = known_call and exact_key in self.exact_calls
+        shape = known[_OF_CALL + 1] if len(known) > _OF_CALL + 1 else 0
+        in_series = shape != 0 and _key(shape) in self.shapes
+        unused, given, is_listed = new_in_call > 0, new_in_call > 0, False
+        if told is not None and told.operands is not None:
+            unused, given = told.operands > 0, bool(told.given)
+            if unused and not negative and told.operands <= _FEW:
+                is_listed = told.given == told.operands or (in_series and not told.counted)
+        # For calls that started under an older release, only `changes` is known.
+        edited = not failed and (act.changes if len(known) == _OF_CALL else known[_OF_CALL] > 0)
         # A program's effect shows in its words; for other tools that change something, another value is another change.
         edits = not failed and not (known_call if act.runs else same_call) and act.changes
+        if len(known) > _OF_CALL and known[_OF_CALL] == _ACTS_OUTSIDE and not given:
+            edited = edits = False
         # Part of a series: the same call with the next number, and an answer that is not negative.
-        goes_on = known_call and not same_call and not negative and size > 0
+        goes_on = is_listed or (known_call and not same_call and not negative and size > 0)
         digest = crc32(_bytes(event.output_digest or f"{head}{size}"))
         result, beginning = map(_key, self._keys(act, head, error, size, digest))
         was_seen = result in self.results and not (edits or goes_on)
         began_so = beginning in self.beginnings and not (edits or goes_on)
         together, self.turn = self.turn == act.step, act.step
-        # For calls that started under an older release, only `changes` is known.
-        edited = not failed and (act.changes if len(known) == _OF_CALL else known[_OF_CALL] == 1)
-        self.whole.take(act, edited=edited, together=together, same_call=same_call, was_seen=was_seen)
+        self.whole.take(
+            act,
+            edited=edited,
+            together=together,
+            same_call=same_call,
+            was_seen=was_seen,
+            listed=is_listed or (in_series and goes_on),
+            given=is_listed and given,
+        )
         if together and (was_seen or (failed and self.negative & 1)):
             return self.values()  # equal results of one turn count once, and so do its failures
-        pair = _key((exact_call * 31 + digest if size else exact_call) & 0xFFFFFFFF)
         is_fresh = new_words > 30 and not failed and not was_seen
-        self.repeated = (self.repeated << 1 | ((same_call and pair in self.pairs) or (failed and was_seen))) & 0xFFF
         self.seen = (self.seen << 1 | began_so) & 0xFFF
-        self.negative = (self.negative << 1 | negative) & 0xFFFFF
-        self.new_failure = (self.new_failure << 1 | (failed and not began_so)) & 0xFFFFF
-        self.unreachable = (self.unreachable << 1 | (negative and holds_one(text, _UNREACHABLE))) & 0xFFFFF
-        self.fresh = (self.fresh << 1 | is_fresh) & 0xFFFFF
-        self.since_edit = 0 if edits else min(WINDOW, self.since_edit + 1)
+        self.negative = (self.negative << 1 | negative) & _ALL
+        self.new_failure = (self.new_failure << 1 | (failed and not began_so)) & _ALL
+        self.unreachable = (self.unreachable << 1 | (negative and holds_one(text, _UNREACHABLE))) & _ALL
+        self.fresh = (self.fresh << 1 | is_fresh) & _ALL
+        self.unused = (self.unused << 1 | unused) & _ALL
+        self.given = (self.given << 1 | (given and not failed)) & _ALL
+        if not is_listed:
+            self._add_new_words(told.new_words if told is not None else 0 if was_seen else _MOST_NEW)
         if is_fresh:
             self.balance = max(0.0, self.balance - 2.0)
         elif edits:
@@ -217,27 +258,34 @@ class Novelty(Stored, dict=True):
             self.balance = min(_MAX_BALANCE, self.balance + by)
         self._align(beginning, began_so=began_so)
         self.steps += 1
-        self.sizes.append(size)
         self.call_words.append(new_in_call)
-        self._keep(masked_key, exact_key, pair, result, beginning)
+        self._keep(masked_key, exact_key, shape, result, beginning)
         return self.values()
 
     def values(self) -> tuple[float, ...]:
         """The numbers of `VALUES`, in that order."""
-        few, sizes, call_words = self.steps < 4, self.sizes, self.call_words
+        few, new, call_words = self.steps < 4, self.new_words, self.call_words
         return (
             self.balance,
-            self.repeated.bit_count(),
             self.seen.bit_count(),
-            1.0 if few else len(set(sizes)) / len(sizes),
             max(self.aligned) if self.aligned else 0,
-            self.since_edit,
             self.negative.bit_count(),
             self.new_failure.bit_count(),
             self.unreachable.bit_count(),
             self.fresh.bit_count(),
             1.0 if few else sum(call_words) / len(call_words) / 100,
+            self.unused.bit_count(),
+            self.given.bit_count(),
+            sum(new) / len(new) if new else _MOST_NEW,
+            (self.negative & 0x1F).bit_count(),
+            (self.unused & 0x1F).bit_count(),
+            sum(new[-_SHORT:]) / len(new[-_SHORT:]) if new else _MOST_NEW,
         )
+
+    def _add_new_words(self, count: int) -> None:
+        self.new_words.append(min(_MOST_NEW, count))
+        if len(self.new_words) > _LONG:
+            del self.new_words[0]
 
     def _keys(self, act: Observed, head: str, error: str, size: int, digest: int) -> tuple[int, int]:
         """Checksums of a masked result: without its templates and with its size, and of its beginning."""
@@ -279,16 +327,14 @@ class Novelty(Stored, dict=True):
         known, (checksum,) = len(before), checksums(beginning)
         self.aligned = [runs[p - 1] + 1 if p <= known and before[-p] == checksum else 0 for p in range(1, PERIODS + 1)]
 
-    def _keep(self, call: bytes, exact_call: bytes, pair: bytes, result: bytes, beginning: bytes) -> None:
+    def _keep(self, call: bytes, exact_call: bytes, shape: int, result: bytes, beginning: bytes) -> None:
         self.calls = self.calls[-_BEFORE:] + call
         self.exact_calls = self.exact_calls[-_BEFORE:] + exact_call
-        self.pairs = self.pairs[-_BEFORE:] + pair
+        self.shapes = self.shapes[-(_SHAPES - 1) * _KEY_BYTES :] + _key(shape)
         self.results = self.results[-_BEFORE:] + result
         self.beginnings = self.beginnings[-_BEFORE:] + beginning
         if len(self.call_words) > _CALLS:
             del self.call_words[0]
-        if len(self.sizes) > WINDOW:
-            del self.sizes[0]
 
     def _new_words(self, words: set[str]) -> int:
         """Percent of the words that were not known; stores them."""
@@ -340,6 +386,14 @@ def _call_text(act: Observed) -> str:
     if not args:
         return ",".join(act.event.targets)[:_CALL_CHARS]
     return " ".join([_text_of(args[name]) for name in sorted(args)])[:_CALL_CHARS]
+
+
+def _shape_of(act: Observed, text: str) -> int:
+    """A checksum that is equal for calls of one tool and program with as many words: 0 is none."""
+    if act.runs and act.text:
+        first, _, _ = text.partition(" ")
+        return crc32(_bytes(f"{act.action} {first} {text.count(' ')}")) or 1
+    return crc32(_bytes(f"{act.action} {','.join(sorted(act.args or ()))}")) or 1
 
 
 def _text_of(value: object) -> str:

@@ -19,10 +19,12 @@ from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Reading
 from haltline.schemas.stored import Stored
 
-_NETWORK = Effect.NETWORK
+_NETWORK, _MUTATE = Effect.NETWORK, Effect.MUTATE
 FRESH = 10
 """New words that offset one step: the unit of `balance`."""
 _MOST_FRESH = 2 * FRESH
+_LEAST_OF_ONE = 2
+"""New words that make an answer about the next object of a series informative."""
 _SAYS = 4
 """The number of words that makes a result informative, even if the call is a new one of the same tool."""
 MAX_STEPS = 99
@@ -77,6 +79,14 @@ def writes_or_acts_outside(act: Observed) -> bool:
     return holds_one(text, _OUTSIDE_CUES) and _OUTSIDE.search(text) is not None
 
 
+def acts_outside(act: Observed) -> bool:
+    """Return whether an attempt for which `writes_or_acts_outside` holds acts outside: what it creates stays there."""
+    if not act.runs:
+        return act.tool.effect is _NETWORK or act.tool.effect is _MUTATE
+    text = act.text[:_READ_CHARS]
+    return holds_one(text, _OUTSIDE_CUES) and _OUTSIDE.search(text) is not None
+
+
 def _replaces(act: Observed) -> bool:
     """Return whether it names a text to replace: then it edits an existing file, whatever its name."""
     if act.tool.use is not None and act.tool.use.old:
@@ -108,7 +118,17 @@ class WholeResults(Stored):
         """The count for another task: it restarts, while the state of the agent's side is kept."""
         return WholeResults(results=self.results, unsure=self.unsure)
 
-    def take(self, act: Observed, *, edited: bool, together: bool, same_call: bool, was_seen: bool) -> None:
+    def take(
+        self,
+        act: Observed,
+        *,
+        edited: bool,
+        together: bool,
+        same_call: bool,
+        was_seen: bool,
+        listed: bool,
+        given: bool,
+    ) -> None:
         """Add a result.
 
         Args:
@@ -117,6 +137,8 @@ class WholeResults(Stored):
             together: it belongs to the same step as the one before, which counts once.
             same_call: the same call was made before.
             was_seen: the same result occurred before.
+            listed: it works off a list or a series: the next call of one shape, about another object.
+            given: that object was given by an earlier result or a prompt.
 
         """
         new = self._new_words(act.event, counts=same_call or act.runs, was_seen=was_seen)
@@ -125,6 +147,10 @@ class WholeResults(Stored):
             return
         if new is None or _declares(act.action):
             return
+        if given:
+            new = _MOST_FRESH
+        elif listed and (new >= _LEAST_OF_ONE or not _counts_up(act.event)):
+            new = max(new, FRESH)  # about another object: a short answer says what there is to say
         by = FRESH - min(_MOST_FRESH, new)
         if by < 0 or not together:
             self.balance = min(MAX_STEPS * FRESH, max(0, self.balance + by))
@@ -148,3 +174,9 @@ class WholeResults(Stored):
             self.unsure -= 1
             return None
         return told.new_words if counts or told.words >= _SAYS else None
+
+
+def _counts_up(event: ActionEvent) -> bool:
+    """Return whether the call names an object that the agent may have counted up."""
+    told = event.output_novelty
+    return told is None or told.counted is None or told.counted > 0

@@ -1,9 +1,14 @@
-"""New words of a result in its session: a sketch of the words seen so far, of less than 16 KiB.
+"""What is new in a call: words of its result, and operands of its arguments. Sketches of less than 48 KiB a session.
 
 A word is `[A-Za-z_]{3,}` or a run of the digits 0 to 9. Words of a text are counted directly, those of any other value
 in its JSON, where escape sequences such as line breaks separate words. Only counts leave this module.
 
-The sketch is two blocked Bloom filters of 1,000 blocks of 64 bits; a word sets up to k = 5 bits of one block. New words
+An operand is a run of letters, digits, `_` and `-` of at least three bytes that is not a number of less than four
+digits: it may name a file, an id or a host. It is new until a call that named it has ended, and given if an earlier
+result or prompt contained it. So a list that is worked off has given operands, and a series that the agent counts up
+has new ones that were not given and have digits.
+
+A sketch is two blocked Bloom filters of 1,000 blocks of 64 bits; a word sets up to k = 5 bits of one block. New words
 go into the first filter. At 3,000 words it replaces the second, whose words are dropped, and an empty one is started. A
 word that is only in the second and comes again is added to the first. So a word is known for at least 3,000 other words
 after its last occurrence, and below 6,000 words a session drops none.
@@ -42,17 +47,45 @@ _ESCAPE: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _LETTERS: Final = bytes(code if chr(code) in f"{ascii_letters}_" else 32 for code in range(256))
 _DIGITS: Final = bytes(code if chr(code) in digits else 32 for code in range(256))
 
+_OPERANDS: Final = bytes(code if code > 127 or chr(code) in f"{ascii_letters}{digits}_-" else 32 for code in range(256))
+_OPERAND_BYTES: Final = 4096
+"""Of the arguments of a call: what follows is content rather than the name of an object."""
+_MIN_BYTES: Final = 3
+_MIN_DIGITS: Final = 4
+_MAX_OPERAND_BYTES: Final = 80
+_WITHOUT_DIGITS: Final = bytes(32 if chr(code) in digits else code for code in range(256))
+
 _novelty: Final = trusting(Novelty)
 
 
 def words_of(*values: Any) -> list[bytes]:
     """Return the distinct words of a result that consists of these values, in a fixed order."""
+    return _words_of(_joined(values))
+
+
+def operands_of(*values: Any) -> set[bytes]:
+    """Return what may name an object in these values, of a result or the arguments of a call."""
+    return _operands_of(_joined(values))
+
+
+def _joined(values: tuple[Any, ...]) -> bytes:
     data = _bytes_of(values[0]) if len(values) == 1 else b"\n".join(map(_bytes_of, values))
-    data = data[:MAX_BYTES]
+    return data[:MAX_BYTES]
+
+
+def _words_of(data: bytes) -> list[bytes]:
     # Two passes of `translate` and `split` take a third of the time of a regular expression.
     names = [word for word in dict.fromkeys(data.translate(_LETTERS).split()) if len(word) > 2]
     names += dict.fromkeys(data.translate(_DIGITS).split())
     return names
+
+
+def _operands_of(data: bytes) -> set[bytes]:
+    return {
+        operand
+        for operand in data.translate(_OPERANDS).split()
+        if _MIN_BYTES <= len(operand) <= _MAX_OPERAND_BYTES and (len(operand) >= _MIN_DIGITS or not operand.isdigit())
+    }
 
 
 def _bytes_of(value: Any) -> bytes:
@@ -75,8 +108,8 @@ def _masks() -> list[int]:
     ]
 
 
-class SeenWords:
-    """Words of the results and arguments of one session. Thread safe."""
+class _Sketch:
+    """Words that were seen, in two filters; see the module."""
 
     def __init__(self) -> None:
         self._young = _ZERO * 0
@@ -84,27 +117,10 @@ class SeenWords:
         """None: `_young` was not full yet."""
         self._held = 0
         """Words in `_young`."""
-        self._results = 0
-        self._lock = threading.Lock()
 
-    def take(self, *result: Any, args: Any = None) -> Novelty:
-        """Count and store the words of a result, given as these values, of a call with these arguments."""
-        known, words = words_of(args) if args else (), words_of(*result)
-        with self._lock:
-            if not self._young:
-                self._young = _ZERO * _BLOCKS
-            self._add(known)
-            new, results = self._add(words), self._results
-            self._results += 1
-        return _novelty({"new_words": new, "words": len(words), "results": results})
-
-    def after_fork(self) -> None:
-        """In a forked child: keep the parent's words."""
-        self._lock = threading.Lock()
-
-    def _add(self, words: Iterable[bytes]) -> int:
+    def add(self, words: Iterable[bytes]) -> int:
         """Add words. Returns how many are new."""
-        young, old, masks, held = self._young, self._old, _masks(), self._held
+        young, old, masks, held = self._young or _ZERO * _BLOCKS, self._old, _masks(), self._held
         new = 0
         for word in map(crc32, words):
             block, mask = word % _BLOCKS, masks[word >> 20]
@@ -118,6 +134,56 @@ class SeenWords:
                     young, old, held = _ZERO * _BLOCKS, young, 0
         self._young, self._old, self._held = young, old, held
         return new
+
+    def __contains__(self, word: bytes) -> bool:
+        """Return whether a word was added."""
+        if not self._young:
+            return False
+        number = crc32(word)
+        block, mask = number % _BLOCKS, _masks()[number >> 20]
+        return self._young[block] & mask == mask or (self._old is not None and self._old[block] & mask == mask)
+
+
+class SeenWords:
+    """Words and operands of the results, prompts and arguments of one session. Thread safe."""
+
+    def __init__(self) -> None:
+        self._words, self._given, self._used = _Sketch(), _Sketch(), _Sketch()
+        self._results = 0
+        self._lock = threading.Lock()
+
+    def take(self, *result: Any, args: Any = None) -> Novelty:
+        """Count and store what is new in a result, given as these values, of a call with these arguments."""
+        told, data = _joined((args,)) if args else b"", _joined(result)
+        known, words = _words_of(told) if told else (), _words_of(data)
+        named, shown = _operands_of(told[:_OPERAND_BYTES]), _operands_of(data)
+        with self._lock:
+            new_operands = [operand for operand in named if operand not in self._used]
+            others = [operand for operand in new_operands if operand not in self._given]
+            self._used.add(new_operands)
+            self._given.add(shown)
+            self._words.add(known)
+            new, results = self._words.add(words), self._results
+            self._results += 1
+        counted = sum(operand.translate(_WITHOUT_DIGITS) != operand for operand in others)
+        return _novelty({
+            "new_words": new,
+            "words": len(words),
+            "results": results,
+            "operands": len(new_operands),
+            "given": len(new_operands) - len(others),
+            "counted": counted,
+        })
+
+    def give(self, *prompt: Any) -> None:
+        """Store the operands of a prompt: calls that name them take up what the user said."""
+        shown = operands_of(*prompt)
+        with self._lock:
+            self._given.add(shown)
+
+    def after_fork(self) -> None:
+        """In a forked child: keep the parent's words."""
+        self._lock = threading.Lock()
 
 
 class SeenBySession:
