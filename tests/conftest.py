@@ -122,6 +122,12 @@ def no_client_outlives_its_module(request: pytest.FixtureRequest) -> Iterator[No
         warnings.warn(f"{late}: {before} clients before, {_clients()} now; {known} in {threads}", stacklevel=1)
 
 
+@pytest.fixture(autouse=True)
+def own_state_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that one test stops is not stopped in another one of the same name, nor in the user's home."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state" / uuid.uuid4().hex))
+
+
 _OF_ALL_TESTS: list[int] = []
 """How many clients the brokers have that live until the last test."""
 

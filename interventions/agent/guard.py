@@ -22,6 +22,7 @@ from haltline.interventions.agent.prompts import Prompts
 from haltline.interventions.agent.redaction.secrets import without_secrets
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import DEFAULT_AGENT, CallMode, GuardOptions, GuardSettings
+from haltline.interventions.agent.stored_sessions import GUARD, StoredSessions, state_folder
 from haltline.interventions.agent.transport.transport import Decider, Transport
 from haltline.interventions.agent.transport.transport_factory import decider_of, transport_of
 from haltline.schemas.events import Effect, Kind, Task, Usage
@@ -93,6 +94,8 @@ class Guard:
             parent=above,
         )
         self._gate.connect(link or transport_of(self.settings))
+        if self.settings.mode == "local" and self.settings.bootstrap is None and parent is None:
+            self._stay_stopped()
         self._begin()
 
     @property
@@ -367,6 +370,23 @@ class Guard:
         await asyncio.to_thread(self.close)
 
     # Internal.
+
+    def _stay_stopped(self) -> None:
+        """Stay stopped if an earlier process was, and store a stop of this one: no control topic has it."""
+        stored = StoredSessions(state_folder(os.environ))
+
+        def changed() -> None:
+            if self.stopped is None:
+                stored.remove(self.session_id, GUARD)
+            elif (state := self.stored()) is not None:
+                stored.write(self.session_id, GUARD, state)
+
+        self._gate.on_stop = changed
+        if (state := stored.read(self.session_id, GUARD, now_s=time.time())) is not None:
+            try:
+                self.go_on(state)
+            except ValueError as error:
+                log.warning("haltline: session %s: its stored stop cannot be read: %s", self.session_id, error)
 
     def _begin(self) -> None:
         self._pid = os.getpid()

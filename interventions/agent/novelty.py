@@ -166,14 +166,16 @@ class SeenWords:
             new, results = self._words.add(words), self._results
             self._results += 1
         counted = sum(operand.translate(_WITHOUT_DIGITS) != operand for operand in others)
-        return _novelty({
-            "new_words": new,
-            "words": len(words),
-            "results": results,
-            "operands": len(new_operands),
-            "given": len(new_operands) - len(others),
-            "counted": counted,
-        })
+        return _novelty(
+            {
+                "new_words": new,
+                "words": len(words),
+                "results": results,
+                "operands": len(new_operands),
+                "given": len(new_operands) - len(others),
+                "counted": counted,
+            }
+        )
 
     def give(self, *prompt: Any) -> None:
         """Store the operands of a prompt: calls that name them take up what the user said."""

@@ -45,7 +45,7 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.transport import Decider, Transport
 from haltline.interventions.state.call_digest import parameters
 from haltline.schemas.control import Stage
-from haltline.schemas.decisions import WHOLE_SESSION, Approval, Decision
+from haltline.schemas.decisions import WHOLE_SESSION, Approval, Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
 
 log: Final = logging.getLogger("haltline.agent")
@@ -72,6 +72,8 @@ class CallGate:
         self._lineage = settings.lineage
         self._on_advice = on_advice
         self.decider = decider
+        self.on_stop: Callable[[], object] | None = None
+        """Called when a decision of this process has stopped the session, or released it."""
         self._checkpoints = checkpoints
         self._parent = parent
         self.started_s: float | None = None
@@ -163,7 +165,7 @@ class CallGate:
             if decision is not None:
                 if call.mode == "local":  # in mode local the verdict is known already
                     answer = enforcer.await_verdict(proposal.event_id)
-                enforcer.decision(decision)
+                self._decided_here(decision)
 
         # 4. Get the verdict: from this process, from the worker within the budget, or none.
         verdict, known = None, True
@@ -395,7 +397,13 @@ class CallGate:
     def _decide(self, event: ActionEvent) -> None:
         """Decide on the event in this process, in mode local."""
         if self.decider is not None and (decision := self.decider.decide(event)) is not None:
-            self.enforcer.decision(decision)
+            self._decided_here(decision)
+
+    def _decided_here(self, decision: Decision) -> None:
+        self.enforcer.decision(decision)
+        of_session = decision.approval is not None and decision.approval.action == WHOLE_SESSION
+        if self.on_stop is not None and (of_session or decision.level is Level.KILL):
+            self.on_stop()
 
     def publish(self, kind: Kind, **fields: Any) -> None:
         """Publish an event that is not a call; failures are logged."""

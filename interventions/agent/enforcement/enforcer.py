@@ -92,6 +92,7 @@ class Enforcer:
         if settings.mission_id is not None:
             self._always.add(control_key(ScopeKind.MISSION, settings.mission_id))
         self._is_alone = settings.bootstrap is None
+        self._release = f"Its user releases it with a new prompt, or: haltline hook release {settings.session_id}"
         self._max_age_ms = settings.max_decision_age_s * 1000
         self._acknowledge = acknowledge
         self._now_ms = now_ms
@@ -230,7 +231,8 @@ class Enforcer:
                 return None  # a frozen session may report, ask its user, and end its turn
             if standing.decision_id != self._refused_for:
                 self._refused_for, self._may_report = standing.decision_id, True
-            return cause_of_entry(standing)
+            cause = cause_of_entry(standing)
+            return cause.saying(self._release) if self._is_alone and standing.code == HELD_CODE else cause
 
     def against_turn(self) -> Cause | None:
         """Return the cause that refuses the next turn of the model.

@@ -1,5 +1,6 @@
 """Decisions in this process, by the worker's own core. Imported only for mode `local`."""
 
+import os
 import threading
 from collections import deque
 from collections.abc import Iterable
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
+from haltline.interventions.agent.stored_sessions import GUARD, StoredSessions, state_folder
 from haltline.interventions.agent.transport.transport import Decider
 from haltline.interventions.control import freeze
 from haltline.interventions.state.records import control_record
@@ -32,14 +34,22 @@ _LOCK = threading.Lock()
 def forget_kills() -> None:
     """Clear the kills of all sessions of this process: for tests, and for programs that restart agents."""
     with _LOCK:
+        killed = [*_KILLED]
         _KILLED.clear()
+    for name in killed:
+        _stored().remove(name, GUARD)
 
 
 def forget_kill(session_id: str) -> None:
-    """Clear the kill of one session of this process, and of those below it that are named after it."""
+    """Clear the kill or hold of one session, and the kills of those below it that are named after it."""
     with _LOCK:
         for killed in [name for name in _KILLED if name == session_id or name.startswith(f"{session_id}/")]:
             del _KILLED[killed]
+    _stored().remove(session_id, GUARD)
+
+
+def _stored() -> StoredSessions:
+    return StoredSessions(state_folder(os.environ))
 
 
 @dataclass

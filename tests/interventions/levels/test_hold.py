@@ -6,6 +6,7 @@ import pytest
 
 from haltline import Guard, Refused
 from haltline.detectors import BY_ID
+from haltline.interventions.agent.transport.local_decider import forget_kill
 from haltline.interventions.levels.default_levels import JUDGEMENT
 from haltline.interventions.levels.hold import REPEATED, WENT_ON
 from haltline.schemas.control import CommandKind, ControlState
@@ -253,3 +254,37 @@ def test_a_subagent_is_held_with_its_parent_and_its_own_hold_is_its_own() -> Non
             pass
         with parent.subagent(session_id="above/other") as other:
             assert failing(other, 2) == HELD
+
+
+def test_a_hold_in_mode_local_outlives_the_process_until_it_is_released() -> None:
+    with Guard(session_id="stays", mode="local") as guard:
+        while failing(guard, 0) != HELD:
+            pass
+    with Guard(session_id="stays", mode="local") as later:
+        assert failing(later, 1) == HELD
+        refused = some(later.stopped)
+        assert "haltline hook release stays" in refused.reason
+        later.prompt("sort the orders")  # what the session is started for again
+        assert failing(later, 4) == HELD
+        later.prompt("look into the archive instead")
+        assert failing(later, 5) == "made"
+    with Guard(session_id="stays", mode="local") as released:
+        assert failing(released, 6) == "made"
+
+
+def test_a_stored_stop_is_of_no_concern_to_a_process_with_another_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Guard(session_id="recorded", mode="local") as guard:
+        while failing(guard, 0) != HELD:
+            pass
+    monkeypatch.setattr("time.time", lambda: 1_700_000_000.0)
+    with Guard(session_id="recorded", mode="local") as again:
+        assert failing(again, 1) == "made"
+
+
+def test_what_an_operator_releases_here_is_released_for_later_processes() -> None:
+    with Guard(session_id="let-go", mode="local") as guard:
+        while failing(guard, 0) != HELD:
+            pass
+    forget_kill("let-go")
+    with Guard(session_id="let-go", mode="local") as later:
+        assert failing(later, 1) == "made"

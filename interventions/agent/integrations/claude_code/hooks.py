@@ -58,7 +58,8 @@ class Stop(NamedTuple):
 
     def told(self, session_id: str) -> str:
         """Return the text with the command that releases the session, if its user may do so."""
-        return f"{self.text} To let it go on: haltline hook release {session_id}" if self.is_local else self.text
+        command = f"haltline hook release {session_id}"
+        return f"{self.text} To let it go on: {command}" if self.is_local and command not in self.text else self.text
 
 
 class Earlier(NamedTuple):

@@ -8,38 +8,35 @@ import contextlib
 import json
 import os
 import time
-from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
 from haltline.interventions.agent.integrations.claude_code.hooks import Earlier, Stop
+from haltline.interventions.agent.stored_sessions import GUARD, StoredSessions
 
 MAX_STOPS: Final = 10_000
 MAX_STATES: Final = 1_000
 _STOP, _STATE, _NOTIFIED = ".stop", ".state", ".notified"
 
 
-class Stored:
+class Stored(StoredSessions):
     """The files of sessions in one folder. What cannot be written is known to this process only."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        super().__init__(folder)
         self._written: dict[str, Stop | None] = {}
 
     def earlier(self, session_id: str) -> Earlier:
         """Return what earlier processes have stored of a session."""
-        state = None
-        with contextlib.suppress(OSError):
-            state = self._file(session_id, _STATE).read_bytes()
-        return Earlier(state, self.stopped(session_id))
+        return Earlier(self.read(session_id, _STATE), self.stopped(session_id))
 
     def stopped(self, session_id: str) -> Stop | None:
         """Return the stop of a session, as last known."""
         try:
-            known = json.loads(self._file(session_id, _STOP).read_bytes())
+            known = json.loads(self.read(session_id, _STOP) or b"")
             flags = {name: bool(known[name]) for name in ("is_kill", "may_report", "is_local")}
             return Stop(str(known["text"]), **flags)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError):
             return None
 
     def stop(self, session_id: str, stopped: Stop | None) -> None:
@@ -50,28 +47,27 @@ class Stored:
             return
         self._written[session_id] = stopped
         if stopped is None:
-            self._file(session_id, _STOP).unlink(missing_ok=True)
+            self.remove(session_id, _STOP)
         else:
-            self._write(self._file(session_id, _STOP), json.dumps(stopped._asdict()).encode())
+            self.write(session_id, _STOP, json.dumps(stopped._asdict()).encode())
 
     def keep(self, session_id: str, state: bytes | None) -> None:
         """Store the counts of a session."""
         if state is not None:
-            self._write(self._file(session_id, _STATE), state)
+            self.write(session_id, _STATE, state)
 
     def forget(self, session_id: str) -> bool:
         """Release a session: forget its stop, and its counts. Returns whether it was stopped."""
         self._written.pop(session_id, None)
-        was_stopped = self.stopped(session_id) is not None
-        for kind in (_STOP, _STATE):
-            self._file(session_id, kind).unlink(missing_ok=True)
-        return was_stopped
+        was_stopped = [self.remove(session_id, kind) for kind in (_STOP, GUARD)]
+        self.remove(session_id, _STATE)
+        return any(was_stopped)
 
     def is_first_notice(self, session_id: str) -> bool:
         """Return whether the user has not been notified before that no verdicts are available."""
         try:
-            self._prepare()
-            os.close(os.open(self._file(session_id, _NOTIFIED), os.O_CREAT | os.O_EXCL, 0o600))
+            self.prepare()
+            os.close(os.open(self.file(session_id, _NOTIFIED), os.O_CREAT | os.O_EXCL, 0o600))
         except OSError:
             return False
         return True
@@ -82,6 +78,7 @@ class Stored:
             (_STATE, MAX_STATES, ttl_s),
             (_NOTIFIED, MAX_STATES, ttl_s),
             (_STOP, MAX_STOPS, None),
+            (GUARD, MAX_STOPS, None),
         ):
             with contextlib.suppress(OSError):
                 found = [(file.stat().st_mtime, file) for file in self._folder.glob(f"*{kinds}")]
@@ -90,19 +87,3 @@ class Stored:
                 for at, (changed_s, file) in enumerate(found):
                     if at >= most or changed_s < since_s:
                         file.unlink(missing_ok=True)
-
-    def _write(self, file: Path, content: bytes) -> None:
-        with contextlib.suppress(OSError):
-            self._prepare()
-            new = file.with_name(f".{file.name}.{os.getpid()}")
-            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-                out.write(content)
-            new.replace(file)
-
-    def _prepare(self) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._folder.stat().st_mode & 0o077:
-            self._folder.chmod(0o700)
-
-    def _file(self, session_id: str, kind: str) -> Path:
-        return self._folder / f"{blake2b(session_id.encode(errors='replace'), digest_size=16).hexdigest()}{kind}"

@@ -1,0 +1,67 @@
+"""Files of sessions that outlive a process, in a folder of the user's home that belongs to the user alone."""
+
+import contextlib
+import os
+from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+_OTHER_CLOCK_S: Final = 86_400.0
+GUARD: Final = ".guard"
+"""The kind of the file in which a guard of mode `local` keeps a stop of its session."""
+
+
+def state_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder, by `XDG_STATE_HOME` or `HOME`; `haltline hook` has the same rule, without this import."""
+    home = environ.get("XDG_STATE_HOME", "")
+    return Path(home if home.startswith("/") else f"{environ.get('HOME', '')}/.local/state", "haltline", "sessions")
+
+
+class StoredSessions:
+    """The files of sessions in one folder. What cannot be written is known to this process only."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, session_id: str, kind: str, *, now_s: float | None = None) -> bytes | None:
+        """Return the content of a session's file of this kind; None: there is none, or it cannot be read.
+
+        `now_s`: a file that is more than a day newer than this is left alone. The process has another clock then, as
+        one that plays recorded sessions again.
+        """
+        file = self.file(session_id, kind)
+        try:
+            if now_s is not None and file.stat().st_mtime - now_s > _OTHER_CLOCK_S:
+                return None
+            return file.read_bytes()
+        except OSError:
+            return None
+
+    def write(self, session_id: str, kind: str, content: bytes) -> None:
+        """Replace the content of a session's file of this kind."""
+        file = self.file(session_id, kind)
+        with contextlib.suppress(OSError):
+            self.prepare()
+            new = file.with_name(f".{file.name}.{os.getpid()}")
+            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+                out.write(content)
+            new.replace(file)
+
+    def remove(self, session_id: str, kind: str) -> bool:
+        """Remove a session's file of this kind. Returns whether there was one."""
+        try:
+            self.file(session_id, kind).unlink()
+        except OSError:
+            return False
+        return True
+
+    def prepare(self) -> None:
+        """Make the folder, for this user alone."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._folder.stat().st_mode & 0o077:
+            self._folder.chmod(0o700)
+
+    def file(self, session_id: str, kind: str) -> Path:
+        """Return the path of a session's file of this kind."""
+        return self._folder / f"{blake2b(session_id.encode(errors='replace'), digest_size=16).hexdigest()}{kind}"
