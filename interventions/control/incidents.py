@@ -108,7 +108,8 @@ def on_answers(
     last = {d.approval.request_id: (d.approval, d.time) for d in decisions if d.approval is not None}
     for request_id, (approval, time_ms) in last.items():
         by = (approval.rejected_by if approval.state is ApprovalState.REJECTED else approval.approved_by)[-1:]
-        records += _on_answer(incidents, about, request_id, approval.state, time_ms, next_request, *by)
+        answer = (approval.state, time_ms, by[0] if by else None)
+        records += _on_answer(incidents, about, request_id, answer, next_request)
     return records
 
 
@@ -119,7 +120,7 @@ def on_time(
     over = {i.request_id: None for i in incidents.values() if i.request_id is not None and i.request_id not in waiting}
     records: list[IncidentRecord] = []
     for request_id in over:
-        records += _on_answer(incidents, about, request_id, ApprovalState.EXPIRED, time_ms, next_request)
+        records += _on_answer(incidents, about, request_id, (ApprovalState.EXPIRED, time_ms, None), next_request)
     return records
 
 
@@ -127,11 +128,11 @@ def _on_answer(
     incidents: Open,
     about: About,
     request_id: str,
-    state: ApprovalState,
-    time_ms: int,
+    answer: tuple[ApprovalState, int, str | None],
     next_request: Callable[[str], str | None],
-    by: str | None = None,
 ) -> list[IncidentRecord]:
+    """Update the incidents of a request. `answer`: its state, since when, and by whom."""
+    state, time_ms, by = answer
     records: list[IncidentRecord] = []
     for incident in [i for i in incidents.values() if i.request_id == request_id]:
         if state not in _WAITS:
