@@ -159,7 +159,7 @@ def thinks(action: str) -> bool:
 
 def ending_turns() -> list[str]:
     """Return the names for which `ends_turn` is true, in lower case without anything between their words."""
-    return sorted(name for name, described in _tables().tools.items() if described.ends != "")
+    return sorted(filter(ends_turn, _tables().tools))
 
 
 def names() -> tuple[Names, ...]:
