@@ -165,6 +165,8 @@ class ActionEvent(Record):
     output_head: str | None = None
     output_novelty: Novelty | None = None
     """For an ended action; None: unknown."""
+    output_repeats: Count | None = None
+    """For a model turn: how often its whole text repeats one passage in a row; None: unknown."""
     secrets_sent: Annotated[list[SentSecret], Field(max_length=64)] | None = None
     """For a proposed call: secrets of the session that it sends to the wrong place. None: there are none, or the
     producer does not detect them."""

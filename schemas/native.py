@@ -90,6 +90,7 @@ class EventFields(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     output_bytes: _Count | None = None
     output_head: str | None = None
     output_novelty: NoveltyFields | None = None
+    output_repeats: _Count | None = None
     secrets_sent: None = None
     usage: UsageFields | None = None
     task: TaskFields | None = None

@@ -3,26 +3,29 @@
 Fires: `monologue` when `same` messages since the last action are similar to the newest one. Messages are similar if at
     least `likeness` of their word pairs are the same; one counts in full if its numbers are also the same, three
     quarters if it was truncated, and half if its numbers differ.
-    `idle_talk` when there are `talk` messages in a row, with any content, in a session that has acted before.
+    `idle_talk` when there are `talk` messages in a row, with any content, in a session that has acted before: agents
+    that thank each other, or that a hook sends back to work. One counts half if it came `quick_s` or more after the one
+    before it, as a person may have answered, or if its turn has many more output tokens than text, as it may have
+    called a tool that is not guarded.
+    `empty_turns` when `empty` turns in a row have neither text nor a call, in a session whose turns have texts, or with
+    `large_context` input tokens each. It is critical only if none of them had output tokens.
     `talk_by_command` when `commands` in a row of them, in separate model turns, are command lines that only print a
     sentence: `echo` of fixed words to the terminal, or only comments; before the first action of the session, only from
-    the third number on. `chanting` when one message repeats a passage `chants` times, on the first, second and third
-    such message of the last ten. A message is a model turn with its text, or a call or command line that only says or
-    thinks something.
-Quiet: a message with more arguments than its text, which say to whom it goes (`respond(ticket, text)`), as it is an
-    act; after any action in between; after a pause of `pause_s` between two messages, or a message of a person: a
-    person was asked. Tables, code and lists, which repeat words in differing passages. An `echo` together with other
-    commands, into a file or a pipe, of a variable, or of fewer than six words (`echo done`), which reports progress.
-    The same command line repeated (see `repetition`).
-Misses: model turns without text; the same content in other words fewer than `talk` times; passages that start to repeat
-    only after the recorded beginning of a message.
+    the third number on. `chanting` when one message repeats a passage `chants` times in a row, on the first, second and
+    third such message of the last ten; five times as often, and fifty times, count as further messages. A message is a
+    model turn with its text, or a call or command line that only says or thinks something.
+Quiet: after any action in between; after a pause of `pause_s` between two messages, or a message of a person: a person
+    was asked. A tool that sends its text to somebody, or has any other argument: it acts. Tables, code and lists, which
+    repeat words in differing passages. An `echo` together with other commands, into a file or a pipe, of a variable, or
+    of fewer than six words (`echo done`), which reports progress. The same command line repeated (see `repetition`).
+Misses: the same content in other words fewer than `talk` times; empty turns of producers that never report a text,
+    with little context; of texts whose producer does not count repetitions, those after the recorded beginning.
 """
 
 import re
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from operator import eq
 from typing import Annotated, ClassVar, TypeAlias
 from zlib import crc32
 
@@ -41,8 +44,9 @@ from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, entry, evidence, seconds
 from haltline.schemas import tools
 from haltline.schemas.events import Kind
-from haltline.schemas.findings import Finding
+from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Reading
+from haltline.schemas.repeated_passage import repeated_passage
 from haltline.schemas.stored import Stored
 
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.
@@ -58,25 +62,18 @@ _READ_CHARS = 600
 _SKETCH_SIZE = 16
 _SAME_NUMBERS, _WAS_CUT, _OTHER_NUMBERS = 1.0, 0.75, 0.5
 
-_CHANT_CHARS = 4096
-_MIN_CHANT_CHARS = 120
-_CHUNK = 24
-_MIN_LETTERS = 14
-"""Letters in a chunk: rulers, tables and columns of figures are not passages."""
-_MIN_SEEN = 3
-_SELF_LIKENESS = 0.98
-"""Share of a text that must equal the text shifted by one passage."""
-_MANY = 5
-"""This multiple of `chants` raises the severity by one."""
+_MANY, _FAR_TOO_MANY = 5, 50
+"""These multiples of `chants` raise the severity by one each."""
 
 _TALKS = frozenset((
     "say", "speak", "talk", "message", "respond", "think", "thought", "reflect", "sequentialthinking",
     "sequential_thinking",
 ))  # fmt: skip
-_TO_SOMEBODY = tools.arguments("recipient")
-"""A thought or word with one of these goes to a recipient, which is an action."""
+_TO_SOMEBODY = frozenset(tools.arguments("recipient"))
 _TEXTS = tools.arguments("said")
 _SAID = frozenset(_TEXTS)
+_OTHER_TOKENS = 50
+"""A turn with so many output tokens more than half its text's bytes has done more than talk."""
 _PERSONS = frozenset(("user", "human", "customer"))
 _CUT_MARKS = ("…[+", "[cut")
 _VARYING = re.compile(
@@ -103,7 +100,19 @@ class State(Stored):
 
     messages: list[Entry] = field(default_factory=list)
     turns: int = 0
-    """Messages since the last action."""
+    """Messages with a text since the last action."""
+    idle: float = 0.0
+    """The same, as `idle_talk` counts them."""
+    empty: list[Entry] = field(default_factory=list)
+    """The last of the empty turns in a row."""
+    empties: int = 0
+    """Their number."""
+    empty_tokens: int = 0
+    """What they used."""
+    empty_output: bool = False
+    """Some of them had output tokens."""
+    has_texts: bool = False
+    """The producer reports texts of turns."""
     acts: int = 0
     """Actions before the last message."""
     talked: int = 0
@@ -124,10 +133,14 @@ class Monologue(Detector[State]):
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.MODEL_TURN, Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Trait] = Trait.ATTEMPT | Trait.TURN
 
-    same: Counts = (3, 4, 6)
+    same: Counts = (3, 4, 10)
     """Thresholds of medium, high and critical findings: similar messages."""
-    talk: ManyCounts = (20, 30, 40)
+    talk: ManyCounts = (8, 12, 16)
     """Thresholds of medium, high and critical findings: messages of any kind."""
+    empty: ManyCounts = (10, 15, 20)
+    """Thresholds of medium, high and critical findings: turns with neither text nor call."""
+    large_context: Annotated[int, Field(ge=1, le=10_000_000), Stricter.LOWER] = 50_000
+    """Input tokens of a turn from which on it counts as empty even if the session's turns never have texts."""
     commands: ManyCounts = (2, 3, 4)
     """Thresholds of medium, high and critical findings: command lines that only print text."""
     chants: Many = 10
@@ -136,29 +149,37 @@ class Monologue(Detector[State]):
     """Share of the word pairs of two messages that are in both."""
     pause_s: Annotated[float, Field(gt=0, le=86_400), Stricter.HIGHER] = 120.0
     """Seconds. After a longer pause between two messages a person was asked, and counting restarts."""
+    quick_s: Annotated[float, Field(gt=0, le=86_400), Stricter.HIGHER] = 15.0
+    """Seconds. A message that comes later after the one before it counts half as idle talk."""
 
     def concerns(self, act: Observation) -> bool:
-        """Model turns with text, and calls that only talk."""
+        """Model turns, and calls that only talk."""
         if act.kind is _MODEL_TURN:
-            return bool(act.event.output_head) or act.event.output_digest is not None
+            return True
         if not act.is_attempt:
             return False
-        return _is_spoken(act) if act.runs else _only_talks(act.action) and not _goes_out(act)
+        return _is_spoken(act) if act.runs else _only_talks(act)
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Compare the message with those before it."""
         state.talked += act.is_attempt
         acts = act.index - state.talked
-        paused = act.time_ms - state.last_ms > self.pause_s * 1000
+        gap_ms = act.time_ms - state.last_ms
         state.last_ms = max(state.last_ms, act.time_ms)
-        if paused or acts != state.acts or _is_person(act):
-            state.acts, state.turns = acts, 0
+        if gap_ms > self.pause_s * 1000 or acts != state.acts or _is_person(act):
+            state.acts, state.turns, state.idle, gap_ms = acts, 0, 0.0, 0
             state.messages.clear()
             state.spoken.clear()
+            _end_empty(state)
             if _is_person(act):
                 return None
+        if not act.is_attempt and not (act.event.output_head or act.event.output_digest):
+            return self._empty(state, act)
+        _end_empty(state)
+        state.has_texts |= not act.is_attempt
         state.turns += 1
         state.all_turns += 1
+        state.idle += 0.5 if gap_ms > self.quick_s * 1000 or _does_more(act) else 1.0
         text = _text(act)
         message = _row(act, text, state.all_turns)
         if act.runs and any(message[_WHOLE] == other[_WHOLE] for other in state.messages):
@@ -168,7 +189,7 @@ class Monologue(Detector[State]):
         counted = 1 + sum(weights)
         state.messages.append(message)
         del state.messages[:-_MAX_MESSAGES]
-        state.nearness = min(1.0, max(counted / self.same[0], state.turns / self.talk[0] if acts else 0.0))
+        state.nearness = min(1.0, max(counted / self.same[0], state.idle / self.talk[0] if acts else 0.0))
         found = [self._chanting(state, act, text, message), self._monologue(act, [*alike, message], counted)]
         if acts > 0:
             found.append(self._idle(state, act))
@@ -203,11 +224,40 @@ class Monologue(Detector[State]):
         )
 
     def _idle(self, state: State, act: Observation) -> Finding | None:
-        if state.turns < self.talk[0]:
+        if state.idle < self.talk[0]:
             return None
-        reason, also = f"{state.turns} messages with no action in between", self.thresholds("pause_s")
-        events = evidence(act, state.messages)
-        return self.counted("idle_talk", state.turns, self.talk, reason, events, also=also, messages=state.turns)
+        counted = "" if state.idle == state.turns else f", counted as {state.idle:g}"
+        reason = f"{state.turns} messages with no action in between{counted}"
+        events, also = evidence(act, state.messages), self.thresholds("pause_s", "quick_s")
+        return self.counted("idle_talk", state.idle, self.talk, reason, events, also=also, messages=state.turns)
+
+    def _empty(self, state: State, act: Observation) -> Finding | None:
+        """Count a turn with neither text nor call."""
+        usage = act.usage
+        context = usage.input_tokens + usage.cache_read_tokens if usage is not None else 0
+        if not state.has_texts and context < self.large_context:
+            return None
+        state.empties += 1
+        if usage is not None:
+            state.empty_tokens += usage.tokens
+            state.empty_output |= usage.output_tokens > 0
+        state.empty = [*state.empty, entry(act)][-_MAX_MESSAGES:]
+        turns, (first, high, critical) = state.empties, self.empty
+        if turns < first:
+            return None
+        return self.finding(
+            "empty_turns",
+            Severity.MEDIUM
+            if turns < high
+            else Severity.HIGH
+            if turns < critical or state.empty_output
+            else Severity.CRITICAL,
+            f"{turns} model turns in a row with neither text nor call, which used {state.empty_tokens} tokens",
+            evidence(act, state.empty),
+            confidence=min(1.0, turns / critical),
+            values={"turns": turns, "tokens": state.empty_tokens},
+            thresholds={"medium": first, "high": high, "critical": critical, "large_context": self.large_context},
+        )
 
     def _by_command(self, state: State, act: Observation) -> Finding | None:
         spoken, also = len(state.spoken), self.thresholds("pause_s")
@@ -218,14 +268,17 @@ class Monologue(Detector[State]):
         return self.counted("talk_by_command", spoken, self.commands, reason, events, also=also, commands=spoken)
 
     def _chanting(self, state: State, act: Observation, text: str, message: Entry) -> Finding | None:
-        passage, repeats = chant(text, act.event.output_bytes or 0)
+        repeats, size = act.event.output_repeats, act.event.output_bytes or 0
+        passage, seen = repeated_passage(text, size) if repeats is None or repeats >= self.chants else ("", 0)
+        repeats = seen if repeats is None else repeats
         if repeats < self.chants:
             return None
         turn = int(message[_TURN])
         state.chants = [c for c in state.chants if turn - int(c[_TURN]) < _RECENT_TURNS]
         state.chants.append(message[: _TURN + 1])
         del state.chants[:-3]
-        steps = min(3, len(state.chants) + (repeats >= _MANY * self.chants))
+        more = (repeats >= _MANY * self.chants) + (repeats >= _FAR_TOO_MANY * self.chants)
+        steps = min(3, len(state.chants) + more)
         return self.finding(
             "chanting",
             SEVERITIES[steps - 1],
@@ -237,35 +290,29 @@ class Monologue(Detector[State]):
         )
 
 
-def chant(text: str, size_bytes: int = 0) -> tuple[str, int]:
-    """The passage that a text repeats, and how often the whole text does, of which this is the beginning.
-
-    `("", 0)` if there is none, as in tables and code.
-    """
-    text = " ".join(text[:_CHANT_CHARS].lower().split())
-    length = len(text)
-    if length < _MIN_CHANT_CHARS or "```" in text or text.count("|") * 40 > length:
-        return "", 0
-    for start in (length // 2, length // 4, length // 8):
-        chunk = text[start : start + _CHUNK]
-        if text.count(chunk) < _MIN_SEEN or sum(map(str.isalpha, chunk)) < _MIN_LETTERS:
-            continue
-        period = text.find(chunk, start + 1) - start
-        if period <= 0:
-            period = start - text.rfind(chunk, 0, start + _CHUNK - 1)
-        chanted = text[text.find(chunk) :]
-        if len(chanted) * 2 < length or period > len(chanted):
-            continue
-        moved = chanted[period:]
-        if sum(map(eq, chanted, moved)) >= _SELF_LIKENESS * len(moved):
-            return chanted[:period], (len(chanted) + max(0, size_bytes - length)) // period
-    return "", 0
+def _only_talks(act: Observation) -> bool:
+    """Return whether a call of a tool only thinks or says something, to nobody in particular."""
+    if not _talks(act.action):
+        return False
+    named = {name for name, value in (act.event.args or {}).items() if value}
+    return _TO_SOMEBODY.isdisjoint(named) if tools.thinks(act.action) else _SAID.issuperset(named)
 
 
 @lru_cache(maxsize=1024)
-def _only_talks(action: str) -> bool:
+def _talks(action: str) -> bool:
     """By the last part of the name: `FileSurfer:say`, but not `delete_message`."""
     return _LAST_PART.split(action.lower())[-1] in _TALKS
+
+
+def _end_empty(state: State) -> None:
+    if state.empties:
+        state.empty, state.empties, state.empty_tokens, state.empty_output = [], 0, 0, False
+
+
+def _does_more(act: Observation) -> bool:
+    """Return whether a turn has many more output tokens than text: it may have called a tool that is not guarded."""
+    usage = act.usage
+    return usage is not None and usage.output_tokens > (act.event.output_bytes or 0) // 2 + _OTHER_TOKENS
 
 
 def _is_spoken(act: Observation) -> bool:
@@ -274,13 +321,6 @@ def _is_spoken(act: Observation) -> bool:
     if act.tool.reading is not _SHELL or len(text) > _MAX_SPOKEN_CHARS or not text.lstrip().startswith(("echo", "#")):
         return False
     return len(_WORD.findall(text)) >= _SENTENCE_WORDS and _SPOKEN.match(text) is not None
-
-
-def _goes_out(act: Observation) -> bool:
-    args = act.event.args
-    if args and not tools.thinks(act.action) and not _SAID.issuperset(args):
-        return True  # `respond(ticket, text)`, `message(action, target, text)`
-    return bool(args) and any(name in args for name in _TO_SOMEBODY)  # type: ignore[operator]  # bool() saw that it is
 
 
 def _is_person(act: Observation) -> bool:

@@ -24,6 +24,7 @@ from haltline.interventions.agent.rules.book import Ticket
 from haltline.interventions.agent.rules.known_effects import known_effect, only_keeps
 from haltline.interventions.agent.settings import CallMode, GuardSettings
 from haltline.schemas.events import Effect, Outcome, SentSecret
+from haltline.schemas.repeated_passage import repeated_passage
 
 Targets: TypeAlias = Sequence[str] | Callable[[Mapping[str, Any]], Iterable[str]]
 """The targets of a tool: names of arguments, or a function from the arguments to `["asset_id=fact_sales"]`."""
@@ -168,6 +169,12 @@ def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
         "output_bytes": output.size_bytes,
         "output_head": head if shown else None,
     }
+
+
+def describe_turn(output: str | DescribedOutput, settings: GuardSettings) -> dict[str, Any]:
+    """Return the fields of an event that describe the output of a model turn."""
+    repeats = output.repeats if isinstance(output, DescribedOutput) else repeated_passage(output)[1]
+    return describe_output(output, settings) | ({} if repeats is None else {"output_repeats": repeats})
 
 
 class NotMade(Exception):

@@ -30,6 +30,8 @@ class DescribedOutput:
     """The beginning of the output; None: not published."""
     novelty: Novelty | None = None
     """New words of the complete output; None: not reported."""
+    repeats: int | None = None
+    """For a model turn: how often the complete output repeats one passage in a row; None: not reported."""
 
 
 class DescribedError(Exception):

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
-from haltline.interventions.agent.call import Call, Targets, checked, describe_output, key_of, loop_key_of, targets_of
+from haltline.interventions.agent.call import Call, Targets, checked, describe_turn, key_of, loop_key_of, targets_of
 from haltline.interventions.agent.calls.call_gate import CallGate
 from haltline.interventions.agent.calls.event_publisher import now_ms
 from haltline.interventions.agent.calls.guarded_call import Action, Raised, wait
@@ -228,7 +228,7 @@ class Guard:
         if usage is not None:
             self._gate.rules.spend(usage.cost_usd)
             self._gate.throttled.used(usage)
-        self._gate.publish(Kind.MODEL_TURN, usage=usage, **(describe_output(output, self.settings) if output else {}))
+        self._gate.publish(Kind.MODEL_TURN, usage=usage, **(describe_turn(output, self.settings) if output else {}))
 
     def begin_run(self) -> None:
         """Start the next run of the session: `run_budget` is unspent again, and evidence is cleared."""

@@ -49,6 +49,12 @@ _MESSAGES: Mapping[str, str] = {
         "You keep talking without acting. Take the next step with a tool, or finish with your result. If you cannot "
         "continue, say what is missing."
     ),
+    "idle_talk": (
+        "You keep talking without acting. If you wait for something that will come by itself, or if the work is done, "
+        "report it once and end your turn."
+    ),
+    "empty_turns": "Your last turns had neither text nor a call. Take the next step, or say what is missing.",
+    "chanting": "You repeat the same words within one message. Stop, and say in one sentence what you do next.",
     "scope_creep": (
         "You are working on files that are not part of your task. Return to what you were asked to do, or explain why"
         " these files are needed."

@@ -36,7 +36,6 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
     """Yield the steps. All subagents of a transcript are one, because its lines do not distinguish them."""
     turns: dict[str | None, Turns] = {}
     times_ms: dict[str | None, int | None] = {}
-    texts: dict[str | None, list[str]] = {}
     models: dict[str | None, str] = {}
     for line in lines:
         if line.get("type") not in _MESSAGES:
@@ -46,13 +45,11 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
         counted = turns.setdefault(below, Turns())
         tools = list(tools_of(line))
         is_prompt = below is None and not tools and _is_prompt(line)
-        usage = counted.rest() if is_prompt else counted.add(line)
-        if usage is not None:
-            yield from turn(usage, models.get(below), "\n".join(texts.pop(below, [])), time_ms, below=below)
+        ended_turn = counted.rest() if is_prompt else counted.add(line)
+        if ended_turn is not None:
+            yield from turn(ended_turn.usage, models.get(below), ended_turn.text, time_ms, below=below)
         if isinstance(model := inside(line, "message", "model"), str):
             models[below] = model
-        if line.get("type") == "assistant" and (answer := text_of(line)):
-            texts.setdefault(below, []).append(answer)
         times_ms[below] = time_ms or times_ms.get(below)
         if is_prompt:
             yield prompted(text_of(line), time_ms)
@@ -62,10 +59,9 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
             else:
                 yield ended(tool.call_id, tool.content, time_ms, failed=tool.is_error, below=below)
     for below, left in turns.items():
-        usage = left.rest()
-        if usage is not None:
-            at_ms = times_ms.get(below)
-            yield from turn(usage, models.get(below), "\n".join(texts.pop(below, [])), at_ms, below=below)
+        ended_turn = left.rest()
+        if ended_turn is not None:
+            yield from turn(ended_turn.usage, models.get(below), ended_turn.text, times_ms.get(below), below=below)
 
 
 def _is_prompt(line: dict[str, Any]) -> bool:

@@ -14,6 +14,7 @@ from haltline.interventions.agent.redaction.payload_encoding import Whole
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Task, Usage
 from haltline.schemas.record import trusting
+from haltline.schemas.repeated_passage import repeated_passage
 from haltline.streams.importing.values import count, inside
 
 STEP_MS = 1000
@@ -98,6 +99,8 @@ class Recording:
                     calls[call_id] = call
             result = None if step.output is None else Whole(step.output)
             output = describe_output(result, _SETTINGS) if result is not None else {}
+            if step.kind is Kind.MODEL_TURN and isinstance(step.output, str):
+                output["output_repeats"] = repeated_passage(step.output)[1]
             if step.kind is Kind.COMPLETED and output | ({"error": step.error} if step.error else {}):
                 output["output_novelty"] = seen.of(session_id).take(result, step.error, args=call.args)
             yield made(

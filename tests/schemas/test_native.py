@@ -21,7 +21,7 @@ EVENT: dict[str, Any] = {
     "time": 1_750_000_000_000, "call_id": "c", "action": "delete_asset", "args": {"asset_id": "x", "deep": [1, None]},
     "args_digest": "d", "unread_from": 9, "targets": ["asset_id=x"], "effect": "destructive", "loop_key": "k",
     "outcome": "error", "error": "still there", "duration_ms": 3, "output_digest": "o", "output_bytes": 7,
-    "output_head": "h", "output_novelty": {"new_words": 2, "words": 9, "results": 4},
+    "output_head": "h", "output_repeats": 3, "output_novelty": {"new_words": 2, "words": 9, "results": 4},
     "await_verdict": False, "dropped": 2,
     "usage": {"input_tokens": 3, "output_tokens": 4, "cost_usd": 0.25, "cpu_ms": 1, "memory_bytes": 5, "file_ops": 6},
     "task": {"goal": "tidy up", "expected_paths": ["src"], "limits": {"cost_usd": 2}},

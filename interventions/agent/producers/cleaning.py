@@ -8,6 +8,7 @@ from haltline.interventions.agent.redaction.payload_encoding import Whole, plain
 from haltline.interventions.agent.redaction.secrets import without_secrets
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.repeated_passage import repeated_passage
 
 _MAX_TARGET_CHARS = 504
 _MAX_ERROR_CHARS = 2000
@@ -32,6 +33,8 @@ def cleaned(event: ActionEvent, settings: GuardSettings, seen: SeenBySession | N
     if event.output_head is not None:
         if event.output_digest is None:  # of the available part, so that repetition is detected
             changes["output_digest"] = plain(event.output_head, max_bytes=0, keys=keys).digest
+        if event.kind is Kind.MODEL_TURN and event.output_repeats is None:
+            changes["output_repeats"] = repeated_passage(event.output_head, event.output_bytes or 0)[1]
         changes["output_head"] = plain_text(event.output_head, max_chars=settings.max_output_chars, keys=keys)
     if event.task is not None:
         changes["task"] = without_secrets(event.task, keys)

@@ -9,12 +9,12 @@ Everything else is ignored.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from haltline.interventions.agent.integrations.claude_code.messages import (
     ToolResult,
     ToolUse,
+    Turn,
     Turns,
     subagent_of,
     tools_of,
@@ -29,13 +29,6 @@ _CODEX_TOOLS = {
     "mcp_tool_call": "",
     "web_search": "web_search",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A turn of the model."""
-
-    usage: Usage
 
 
 Output: TypeAlias = ToolUse | ToolResult | Turn
@@ -53,9 +46,9 @@ class Lines:
         kind = line.get("type")
         if kind in ("assistant", "user"):
             whose = subagent_of(line)
-            usage = self._turns.setdefault(whose, Turns()).add(line)
-            if usage is not None:
-                yield whose, Turn(usage)
+            turn = self._turns.setdefault(whose, Turns()).add(line)
+            if turn is not None:
+                yield whose, turn
             for tool in tools_of(line):
                 yield whose, tool
         elif kind == "result":
@@ -73,9 +66,9 @@ class Lines:
     def _result(self, line: Mapping[str, Any]) -> Iterator[tuple[str | None, Turn]]:
         """Yield the usage of Claude Code's last line, which has the total cost so far."""
         for whose, turns in self._turns.items():
-            usage = turns.rest()
-            if usage is not None:
-                yield whose, Turn(usage)
+            turn = turns.rest()
+            if turn is not None:
+                yield whose, turn
         cost = line.get("total_cost_usd")
         if isinstance(cost, int | float) and cost > self._cost_usd:
             yield None, Turn(Usage(cost_usd=min(cost - self._cost_usd, 1e15)))

@@ -17,11 +17,11 @@ from typing import Any, BinaryIO, Final
 from haltline.interventions.agent.enforcement.refusal_cause import Advice
 from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.claude_code.messages import ToolResult, ToolUse
+from haltline.interventions.agent.integrations.claude_code.messages import ToolResult, ToolUse, Turn
 from haltline.interventions.agent.producers.any_json import parsed, written
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.interventions.agent.watch.lines import Lines, Output, Turn
+from haltline.interventions.agent.watch.lines import Lines, Output
 from haltline.interventions.agent.watch.process_tree import adopt_orphans, end_tree, living_below, waited_for
 from haltline.schemas.control import Stage
 from haltline.schemas.events import Effect
@@ -163,7 +163,7 @@ class Watch:
         elif isinstance(output, ToolResult):
             session.complete(output.call_id, output.content, error=_text(output.content) if output.is_error else None)
         elif isinstance(output, Turn):
-            session.guard.model_turn(usage=output.usage)
+            session.turn(*output)
 
     def _session(self, whose: str | None) -> FrameworkSession:
         if whose not in self._sessions:

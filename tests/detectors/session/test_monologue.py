@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from haltline.detectors.session.monologue import Monologue, chant
-from haltline.schemas.events import ActionEvent, Kind
+from haltline.detectors.session.monologue import Monologue
+from haltline.schemas.events import ActionEvent, Kind, Usage
 from haltline.schemas.findings import Severity
 from tests.builders import Events, bash, call, cases, each, event, findings, fires_at, nearness, severities
 
@@ -37,18 +37,19 @@ LOOKED = [bash(0, "ls")]
     "events, found",
     {
         "twice the same is below the count": (each((0, 5), turn), ""),
-        "the same again and again": (each(7, turn), "mhhcc"),
+        "the same again and again": (each(11, turn), "mhhhhhhcc"),
         "calls that only talk are messages": (each(3, say), "m"),
         "a tool named by its last part": (each(3, say, action="FileSurfer:say"), "m"),
         "said, told and thought": ([say(0), turn(1), call(2, "think", args={"thought": TEXT})], "m"),
         "fields beside the arguments": (each(3, say, to="ada@example.org"), "m"),
         "a message that goes out": (each(6, call, "message", args={"text": TEXT, "to": "ada"}), ""),
+        "to nobody: an argument that is filled in": (each(3, call, "message", args={"text": TEXT, "to": ""}), "m"),
         "an answer to a ticket": (each(6, call, "respond", args={"text": TEXT, "ticket": "T-1"}), ""),
         "a message to a channel": (each(6, call, "message", args={"action": "send", "target": "c", "text": TEXT}), ""),
-        "a chat that is read": (each(6, call, "message", args={"action": "read", "target": "c"}), ""),
+        "a chat that is read": (each(8, call, "message", args={"action": "read", "target": "c"}), ""),
         "a message to nobody": (each(3, call, "message", args={"text": TEXT}), "m"),
         "a thought with its number": (
-            each(3, call, "sequentialthinking", args={"thought": TEXT, "total_thoughts": 9}),
+            [e for n in range(3) for e in call(n, "sequentialthinking", args={"thought": TEXT, "thoughtNumber": n})],
             "m",
         ),
         "an act on a message": (each(6, call, "delete_message", args={"text": TEXT}), ""),
@@ -91,9 +92,9 @@ def test_messages_that_are_alike(events: Events, found: str) -> None:
 @cases(
     "turns, before, found",
     {
-        "nineteen": (19, 1, ""),
-        "twenty": (20, 1, "m"),
-        "forty": (40, 1, "m" * 10 + "h" * 10 + "c"),
+        "seven": (7, 1, ""),
+        "eight": (8, 1, "m"),
+        "sixteen": (16, 1, "mmmmhhhhc"),
         "who never acts is there to talk": (60, 0, ""),
     },
 )
@@ -104,28 +105,71 @@ def test_talk_of_any_kind(turns: int, before: int, found: str) -> None:
     assert severities(strict, [*acts, *events]) == found
 
 
+THOUGHTFUL = {"usage": Usage(output_tokens=900)}
+
+
+@cases(
+    "every_s, fields, found",
+    {
+        "as fast as no person answers": (10, {}, "m"),
+        "a person may have answered": (20, {}, ""),
+        "a tool that is not guarded may have been called": (1, THOUGHTFUL, ""),
+    },
+)
+def test_a_message_counts_half_as_talk_if(every_s: int, fields: dict[str, Any], found: str) -> None:
+    events = [turn(s * every_s, other_words(s * 7), **fields) for s in range(8)]
+    assert severities(Monologue(likeness=1), [event(-10, "read_file"), *events]) == found
+
+
+SILENT: dict[str, Any] = {"output_head": None, "output_bytes": None}
+LARGE = {"usage": Usage(input_tokens=190_000)} | SILENT
+CALLING = {"usage": Usage(input_tokens=4_000, output_tokens=80)} | SILENT
+
+
+@cases(
+    "events, found",
+    {
+        "after a turn with a text": ([turn(0), *each(range(1, 21), turn, **SILENT)], "mmmmmhhhhhc"),
+        "which never have a text": (each(30, turn, **SILENT), ""),
+        "with much context": (each(20, turn, **LARGE), "mmmmmhhhhhc"),
+        "with output: it may have called tools that are not guarded": (
+            [turn(0), *each(range(1, 22), turn, **CALLING)],
+            "mmmmmhhhhhhh",
+        ),
+        "a call in between": (
+            [*each(9, turn, **LARGE), event(9, "read_file"), *each(range(10, 19), turn, **LARGE)],
+            "",
+        ),
+        "a text in between": ([*each(9, turn, **LARGE), turn(9), *each(range(10, 19), turn, **LARGE)], ""),
+        "a pause in between": ([*each(9, turn, **LARGE), *each(range(200, 209), turn, **LARGE)], ""),
+    },
+)
+def test_turns_with_neither_text_nor_call(events: Events, found: str) -> None:
+    assert severities(DETECTOR, events) == found
+
+
+def test_empty_turns_are_reported_with_what_they_used() -> None:
+    *_, (_, finding) = findings(DETECTOR, each(12, turn, **LARGE))
+    reason = "12 model turns in a row with neither text nor call, which used 2280000 tokens"
+    assert (finding.code, finding.reason) == ("empty_turns", reason)
+    assert finding.values == {"turns": 12, "tokens": 2_280_000}
+
+
 PASSAGE = "and then we look at it again with care. "
 
 
 @cases(
-    "text, size, repeats",
+    "text, repeats, found",
     {
-        "one passage again and again": (PASSAGE * 12, 0, 12),
-        "only its beginning is told": ((PASSAGE * 12)[:300], 4000, 100),
-        "after some words": ("Here is what I found. " + PASSAGE * 20, 0, 20),
-        "two words": ("go on " * 60, 0, 60),
-        "twice is no chant": (PASSAGE * 2, 0, 0),
-        "many words": (" ".join(WORDS * 2), 0, 0),
-        "a list": ("\n".join(f"- step {w}: it is done and tested" for w in WORDS), 0, 0),
-        "numbered lines": ("\n".join(f"step {n} of 9 is done." for n in range(9)), 0, 0),
-        "a table": ("| name | size | name | size |\n" * 20, 0, 0),
-        "code": ("```\n" + "print(value_of_it)\n" * 20 + "```", 0, 0),
-        "a ruler": ("=" * 400, 0, 0),
-        "nothing": ("", 0, 0),
+        "in its recorded beginning": (PASSAGE * 12, None, "m"),
+        "after it, as its producer counted": ("Here is what I found.", 12, "m"),
+        "five times as often": ("Here is what I found.", 50, "h"),
+        "fifty times as often": ("Here is what I found.", 500, "c"),
+        "nowhere, as its producer counted": (PASSAGE * 12, 0, ""),
     },
 )
-def test_a_passage_that_is_repeated(text: str, size: int, repeats: int) -> None:
-    assert abs(chant(text, size)[1] - repeats) <= 1
+def test_a_passage_is_repeated(text: str, repeats: int | None, found: str) -> None:
+    assert severities(DETECTOR, [turn(0, text, output_repeats=repeats)]) == found
 
 
 def test_chanting_gets_worse_with_each_message_and_ends() -> None:
@@ -140,11 +184,11 @@ def test_chanting_gets_worse_with_each_message_and_ends() -> None:
 
 def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
     ((_, finding),) = findings(DETECTOR, [turn(0), turn(1, other_words(3)), turn(2), turn(3)])
-    assert (finding.code, finding.severity, finding.confidence) == ("monologue", Severity.MEDIUM, 0.5)
+    assert (finding.code, finding.severity, finding.confidence) == ("monologue", Severity.MEDIUM, 0.3)
     assert finding.reason == "3 similar messages in 3s with no action in between"
     assert [e.event_id for e in finding.evidence] == ["turn 0", "turn 2", "turn 3"]
     assert finding.values == {"messages": 3, "counted": 3}
-    assert finding.thresholds == {"medium": 3, "high": 4, "critical": 6, "likeness": 0.8, "pause_s": 120}
+    assert finding.thresholds == {"medium": 3, "high": 4, "critical": 10, "likeness": 0.8, "pause_s": 120}
     assert nearness(DETECTOR, each(3, turn)) == [0, 0, 0.67, 1]
 
 

@@ -299,7 +299,7 @@ class Sessions:
     async def _tell_last_turns(
         self, hook: Mapping[str, Any], session: FrameworkSession, *, for_answer: bool = True
     ) -> None:
-        """Report the usage since the last prompt; one turn without usage if the transcript does not have it.
+        """Report the turns since the last prompt; one without usage if the transcript has none.
 
         At the end of a turn, wait for the answer; at the end of the session, at most for the call before it.
         """
@@ -307,18 +307,18 @@ class Sessions:
         if transcript is None:
             lacks = for_answer
         else:
-            for usage in await transcript.wait(for_answer=for_answer):
-                session.turn(usage)
+            for turn in await transcript.wait(for_answer=for_answer):
+                session.turn(*turn)
             lacks = transcript.lacks_turn(for_answer=for_answer)
             if (rest := transcript.end()) is not None:
-                session.turn(rest)
+                session.turn(*rest)
         if lacks:
             session.turn()
 
     def _tell_turns(self, hook: Mapping[str, Any], session: FrameworkSession) -> None:
         transcript = self._transcript(hook)
-        for usage in () if transcript is None else transcript.read():
-            session.turn(usage)
+        for turn in () if transcript is None else transcript.read():
+            session.turn(*turn)
         if transcript is not None:
             transcript.is_expected = True
 

@@ -6,7 +6,7 @@ whole. Unknown shapes are skipped: the format is not a published standard.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from haltline.interventions.agent.producers.any_json import text_of_blocks
 from haltline.schemas.events import Usage
@@ -77,16 +77,24 @@ def ends_turn(line: Mapping[str, Any]) -> bool:
     return "text" in types and "tool_use" not in types
 
 
+class Turn(NamedTuple):
+    """A message of the model."""
+
+    usage: Usage
+    text: str = ""
+
+
 class Turns:
-    """Counts the usage of each message once, however many lines it has."""
+    """Counts the usage of each message once, however many lines it has, and collects its text."""
 
     def __init__(self) -> None:
         self._id: str | None = None
         self._usage: Usage | None = None
+        self._texts: list[str] = []
         self._is_counted = False
 
-    def add(self, line: Mapping[str, Any]) -> Usage | None:
-        """Return the usage of the previous message if this line starts another one."""
+    def add(self, line: Mapping[str, Any]) -> Turn | None:
+        """Return the previous message if this line starts another one."""
         message = line.get("message")
         if line.get("type") != "assistant" or not isinstance(message, dict):
             return None
@@ -97,13 +105,19 @@ class Turns:
         self._id = message_id if isinstance(message_id, str) else None
         if not self._is_counted:
             self._usage = usage_of(message.get("usage")) or self._usage
+            if text := text_of(line):
+                self._texts.append(text)
         return ended
 
-    def rest(self) -> Usage | None:
-        """Return the usage of the last message, which is complete. Further lines of it do not count."""
+    def rest(self) -> Turn | None:
+        """Return the last message, which is complete. Further lines of it do not count. None: its usage is unknown."""
         usage, self._usage = self._usage, None
         self._is_counted = usage is not None
-        return usage
+        if usage is None:
+            return None
+        text = "\n".join(self._texts)
+        self._texts = []
+        return Turn(usage, text)
 
 
 def usage_of(usage: object) -> Usage | None:

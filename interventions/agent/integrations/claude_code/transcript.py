@@ -9,9 +9,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from haltline.interventions.agent.integrations.claude_code.messages import ToolUse, Turns, ends_turn, tools_of
+from haltline.interventions.agent.integrations.claude_code.messages import ToolUse, Turn, Turns, ends_turn, tools_of
 from haltline.interventions.agent.producers.any_json import parsed
-from haltline.schemas.events import Usage
 
 WRITTEN_WITHIN_S: Final = 5.0
 _POLL_S: Final = 0.05
@@ -37,7 +36,7 @@ def results_in(path: Path) -> Iterator[tuple[ToolUse, Any]]:
 
 
 class Transcript:
-    """Reads the usage in new lines of the transcript."""
+    """Reads the messages of the model in new lines of the transcript."""
 
     def __init__(
         self, path: Path, *, subagent: bool, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
@@ -61,30 +60,30 @@ class Transcript:
         """Return whether the model's answer is missing, or any message of it though a hook has reported one."""
         return not self._is_answered if for_answer else self.is_expected and not self._has_turn
 
-    def read(self) -> list[Usage]:
-        """Return the usage of complete messages: those followed by another one."""
+    def read(self) -> list[Turn]:
+        """Return complete messages: those followed by another one."""
         try:
-            return [usage for line in self._lines() if (usage := self._add(line)) is not None]
+            return [turn for line in self._lines() if (turn := self._add(line)) is not None]
         except OSError:  # moved, removed, or not created yet
             return []
 
-    async def wait(self, *, for_answer: bool) -> list[Usage]:
-        """Read until nothing is missing, for WRITTEN_WITHIN_S at most. Returns the usage like `read`.
+    async def wait(self, *, for_answer: bool) -> list[Turn]:
+        """Read until nothing is missing, for WRITTEN_WITHIN_S at most. Returns what `read` does.
 
         After a wait without an answer it reads only once until something is written, as there may be none.
         """
-        usages, left_s = self.read(), 0.0 if self._given_up else WRITTEN_WITHIN_S
+        turns, left_s = self.read(), 0.0 if self._given_up else WRITTEN_WITHIN_S
         while self.lacks_turn(for_answer=for_answer):
             if left_s <= 0:
                 self._given_up = True
                 break
             await self._sleep(_POLL_S)
             left_s -= _POLL_S
-            usages += self.read()
-        return usages
+            turns += self.read()
+        return turns
 
-    def end(self) -> Usage | None:
-        """End the turn. Returns the usage of the last message."""
+    def end(self) -> Turn | None:
+        """End the turn. Returns the last message."""
         self.is_expected = self._has_turn = self._is_answered = False
         return self._turns.rest()
 
@@ -102,7 +101,7 @@ class Transcript:
                 if self._at >= until:
                     return
 
-    def _add(self, line: bytes) -> Usage | None:
+    def _add(self, line: bytes) -> Turn | None:
         try:
             fields = parsed(line)
         except ValueError:

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.interventions.agent.integrations.claude_code import transcript
+from haltline.interventions.agent.integrations.claude_code.messages import Turn
 from haltline.interventions.agent.integrations.claude_code.transcript import WRITTEN_WITHIN_S, Transcript
-from haltline.schemas.events import Kind, Usage
+from haltline.schemas.events import Kind
 from tests.builders import cases
 from tests.interventions.agent.attempts import of
 from tests.interventions.agent.integrations.test_hooks import Hooks
@@ -47,11 +48,11 @@ def counted(path: Path, parts: Sequence[bytes], *, subagent: bool = False) -> tu
             file.write(next(left, b""))
 
     read = Transcript(path, subagent=subagent, sleep=write_next)
-    usages: list[Usage | None] = [*asyncio.run(read.wait(for_answer=True))]
+    turns: list[Turn | None] = [*asyncio.run(read.wait(for_answer=True))]
     lacks = read.lacks_turn(for_answer=True)
-    usages.append(read.end())
+    turns.append(read.end())
     assert read.end() is None
-    return [usage.input_tokens for usage in usages if usage is not None], lacks
+    return [turn.usage.input_tokens for turn in turns if turn is not None], lacks
 
 
 @cases(
@@ -156,6 +157,24 @@ def test_a_turn_that_cannot_be_counted_is_published_without_usage(
     for event in events:
         hooks(event, transcript_path=str(path), tool_name="Bash", tool_use_id="t1", tool_input={})
     assert turns_of(hooks) == turns
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_the_text_of_each_turn_is_published_and_how_often_it_repeats_a_passage(tmp_path: Path) -> None:
+    path, hooks = tmp_path / "t.jsonl", Hooks()
+    hooks("UserPromptSubmit", transcript_path=str(path))
+    chants = {"type": "text", "text": "I am waiting for the others. " * 40}
+    lines = [
+        says("m1", THINKS, TEXT),
+        says("m1", CALL, reason="tool_use"),
+        RESULT,
+        says("m2", chants, reason="end_turn"),
+    ]
+    path.write_bytes(written(*lines))
+    hooks("Stop", transcript_path=str(path))
+    first, second = of(hooks.guards["s1"], Kind.MODEL_TURN)
+    assert (first.output_head, first.output_repeats) == ("x", 0)
+    assert (second.output_bytes, second.output_repeats) == (len(chants["text"]), 40)
 
 
 def test_a_subagents_turns_are_those_of_its_own_transcript(tmp_path: Path) -> None:

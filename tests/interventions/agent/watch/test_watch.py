@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from haltline.interventions.agent.frame.session import Answer, FrameworkSession
+from haltline.interventions.agent.integrations.claude_code.messages import Turn
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.interventions.agent.watch.lines import Lines, Turn
+from haltline.interventions.agent.watch.lines import Lines
 from haltline.interventions.agent.watch.watching import Watch as Watching
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import Level
