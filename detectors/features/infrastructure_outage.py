@@ -13,12 +13,14 @@ _INFRASTRUCTURE = re.compile(
     r"|\b(?:429|502|503|504|529)\b\W{0,3}(?:too many|bad gateway|service|gateway|client error|server error)"
     r"|too many requests|rate[ _-]?limit|throttl|overloaded|bad gateway|gateway time-?out"
     r"|service (?:is )?(?:temporarily )?(?:unavailable|overloaded)|connection (?:was )?(?:reset|refused)"
-    r"|\becon(?:nreset|nrefused)\b|quota exceeded",
+    r"|\b(?:econnreset|econnrefused|etimedout|enotfound|eai_again)\b|quota exceeded|internal server error"
+    r"|could not resolve host|name resolution|network is unreachable|no route to host|connect(?:ion)? timed out"
+    r"|server (?:is )?(?:not connected|unavailable|unreachable|down)\b",
     re.IGNORECASE,
 )
 _CUES = (
     "429", "502", "503", "504", "529", "too many requests", "limit", "throttl", "overload", "gateway", "unavailable",
-    "connection ", "econn", "quota",
+    "connect", "econn", "quota", "etimedout", "enotfound", "eai_again", "server", "resol", "unreachable", "no route",
 )  # fmt: skip
 """Every match contains one of these; checking them first takes a tenth of the time."""
 _READ_CHARS = 512

@@ -7,6 +7,7 @@ Fires: `repetitive_errors` on every error that raises the count of one normalise
     second missing program counts half, since finding an installed one takes some guesses. Two or three errors that
     alternate count half each together. Identical calls with the same error count together over `same_call_actions`,
     such as a test that fails in the same way after each edit.
+    It is `service_down` if the service that was called is at fault: overloaded, rate-limited or not reachable.
     `unread_turns` at the numbers in `unread` of model turns in a row that could not be parsed, so that no tool was
     called: the harness reports it to the model, and most models recover after a few.
 Quiet: errors of a call that has succeeded since; a test run with fewer failures than ever before; failures without
@@ -187,11 +188,12 @@ class ErrorRepetition(Graded[State]):
         if len(keys) > 1:
             summary = f"{len(same)} errors, {len(keys)} different ones: {', '.join(map(repr, keys))},"
         weighed = "" if count == len(same) else f", counted as {count:g} because of other work in between"
+        down = act.infrastructure
         return self.counted(
-            "repetitive_errors",
+            "service_down" if down else "repetitive_errors",
             count,
             self.counts,
-            f"{summary} in {seconds(same)}s{weighed}",
+            f"{'a service is down or refuses calls: ' if down else ''}{summary} in {seconds(same)}s{weighed}",
             evidence(act, same),
             also=self.thresholds("window", "window_s", "last_actions"),
             repetition_count=len(same),

@@ -10,9 +10,12 @@ Fires: `fruitless_search` when `medium`, `high` or `critical` lookups in a row f
     `uniform_answers` by `uniform` different command lines, among the last `last_actions` actions, that query a service
     with the same programs and got the same answer, ignoring numbers and their own words: the session learns nothing
     from them.
+    `nothing_new` by `nothing_new` lookups in a row of one kind whose whole results had no new words for the session: a
+    tool that searches, whatever is searched for, with no page opened in between; or a tool that reads, or `sed -n`, of
+    the same file, whichever part of it.
 Quiet: after a lookup that finds something, and after any other call that did something, except thoughts; lookups
     without known results. For guesses: after a call whose result was new; receipts ("ok", "created", "sent"), and any
-    other answer that is not negative.
+    other answer that is not negative. For `nothing_new`: results whose producer does not count new words.
 Misses: long results that report only at the end that nothing was found; searches that always find something other than
     what is needed; more than `critical` checks in a row that something is absent, which are not distinguished from
     searches; guesses with long answers, with differently worded ones, or with errors (see `error_repetition`).
@@ -29,7 +32,7 @@ from haltline.detectors.commands.model import holds_one
 from haltline.detectors.features.error_normalization import ANSI
 from haltline.detectors.features.fingerprint import digest
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import Detector, settings
+from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence, seconds
@@ -38,6 +41,7 @@ from haltline.schemas.events import Effect, Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Reading
 from haltline.schemas.stored import Stored
+from haltline.schemas.tool_names import words
 
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _SHELL, _READ = Reading.SHELL, Effect.READ
@@ -84,7 +88,7 @@ _SUBMITS = re.compile(
 )
 """Tools that submit one thing that is right or wrong; not answers to questions, as each question is another one."""
 _SAME = 4
-"""Position in a submission's entry: a digest of its arguments."""
+"""Position in an entry of a submission or a lookup: a digest of its arguments."""
 _ANSWER, _SIZE, _CALL = range(4, 7)
 """Positions in a command line's entry: its programs and answer, the answer's size, and a digest of the line."""
 _PROGRAMS = re.compile(r"(?:^|[|;&(]\s*)(?:\w+=\S*\s+)*([\w./+-]+)")
@@ -109,6 +113,11 @@ _ID = re.compile(r"(?=[\w%.+=~-]*\d)[\w%.+=~-]{20,}")
 """An id, a digest or encoded data, which differ each time."""
 _NEAR_SIZE = 0.03
 """Relative difference below which sizes of answers count as equal."""
+_OLD_SHARE = 10
+"""A result has nothing new if less than one in so many of its words is new to the session."""
+_SLICE = re.compile(r"\s*(?:cd\s+[^\s;&|]+\s*(?:&&|;)\s*)?(?:nl\s[^;&|]*\|\s*)?sed\s+-n\s")
+_KIND_CHARS = 400
+_NUMBER = re.compile(r"\d+")
 
 
 class State(Stored):
@@ -126,6 +135,12 @@ class State(Stored):
     """The last refused submissions."""
     uniform: list[Entry] = field(default_factory=list)
     """The last answered command lines."""
+    kind: str = ""
+    """The kind of the last lookups, without their differing parts."""
+    old: list[Entry] = field(default_factory=list)
+    """The last of those in a row that had nothing new."""
+    olds: int = 0
+    """Their number."""
 
 
 @settings
@@ -146,22 +161,28 @@ class FruitlessSearch(Detector[State]):
     """Thresholds of medium (identical ones), high and critical (any) findings: refused submissions."""
     uniform: ManyCounts = (7, 10, 12)
     """Thresholds of medium, high and critical findings: different command lines with the same answer."""
+    nothing_new: ManyCounts = (6, 9, 12)
+    """Thresholds of medium, high and critical findings: lookups of one kind in a row without a new word."""
     last_actions: Annotated[int, Field(ge=2, le=1_000), Stricter.HIGHER] = 24
     """Actions. Submissions, and command lines with the same answer, count within this many of the last actions."""
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Count a lookup without results or a guess, or reset the counts."""
-        finding = self._submitted(state, act) or self._guess(state, act) or self._uniform(state, act)
+        found = [self._submitted(state, act) or self._guess(state, act) or self._uniform(state, act)]
+        found += [self._nothing_new(state, act), self._nothing_found(state, act)]
+        return worst_of(found)
+
+    def _nothing_found(self, state: State, act: Observation) -> Finding | None:
         if not (_is_empty(act) and _is_look(act)):
             if state.count and not tools.thinks(act.action):
                 state.count, state.rows = 0, []
-            return finding
+            return None
         state.count += 1
         state.rows.append(entry(act))
         del state.rows[:-_MAX_ROWS]
         looks, rows = state.count, state.rows
         if looks < self.looks[0]:
-            return finding
+            return None
         what = f"{looks} lookups in a row found nothing, the last {len(rows)} in {seconds(rows)}s"
         reason = f"{what}, such as {act.subject:.120}"
         return self.counted("fruitless_search", looks, self.looks, reason, evidence(act, rows), looks=looks)
@@ -232,6 +253,30 @@ class FruitlessSearch(Detector[State]):
         events, also = evidence(act, rows[-_MAX_ROWS:]), self.thresholds("last_actions")
         return self.counted("uniform_answers", calls, self.uniform, reason, events, also=also, calls=calls)
 
+    def _nothing_new(self, state: State, act: Observation) -> Finding | None:
+        """Count a lookup whose whole result has nothing new; any other call but talk ends the row."""
+        novelty = act.event.output_novelty
+        if novelty is None or tools.thinks(act.action):
+            return None
+        kind = _kind_of_lookup(act) if novelty.new_words * _OLD_SHARE < novelty.words or not novelty.words else ""
+        if not kind or kind != state.kind:
+            state.kind = kind
+            if state.olds:
+                state.old, state.olds = [], 0
+            if not kind:
+                return None
+        if state.old and state.old[-1][_SAME] == act.fingerprint and not _searches(act.action):
+            return None  # see `repetition` and `polling`
+        state.olds += 1
+        rows = state.old = [*state.old, entry(act, act.fingerprint)][-_MAX_ROWS:]
+        looks = state.olds
+        if looks < self.nothing_new[0]:
+            return None
+        reason = (
+            f"{looks} lookups in a row, worded or cut differently, had nothing new in them, such as {act.subject:.120}"
+        )
+        return self.counted("nothing_new", looks, self.nothing_new, reason, evidence(act, rows), looks=looks)
+
     def near(self, state: State) -> float:
         """The lookups in a row or the guesses, relative to the first count that is a finding."""
         halves = max((int(rows[-1][_HALVES]) for rows in state.answers.values()), default=0)
@@ -254,6 +299,26 @@ def _is_empty(act: Observation) -> bool:
     if head is None or ((first := head[:1]).isalpha() and first not in _NOTHING_BEGINS):
         return False
     return _NOTHING.match(head, 0, _READ_CHARS) is not None
+
+
+def _kind_of_lookup(act: Observation) -> str:
+    """What a lookup has in common with others of its kind; empty if it is none."""
+    if act.failed or act.refused or act.waits:
+        return ""
+    if act.runs:
+        return _NUMBER.sub("#", act.text) if _SLICE.match(act.text) is not None and not act.changes else ""
+    if _searches(act.action):
+        return act.action
+    if act.tool.effect is not _READ or not act.args:
+        return ""
+    texts = [f"{name}={value}" for name, value in act.args.items() if isinstance(value, str) and value]
+    return f"{act.action} {' '.join(texts)}"[:_KIND_CHARS] if texts else ""
+
+
+@lru_cache(maxsize=1024)
+def _searches(action: str) -> bool:
+    """Return whether a tool only searches, by its name."""
+    return any(word.endswith("search") for word in words(action))
 
 
 def _is_look(act: Observation) -> bool:

@@ -41,6 +41,10 @@ _MESSAGES: Mapping[str, str] = {
         "You keep getting the same error. Stop repeating the call: read the error, check that what you refer to "
         "exists and that you have access to it, then try another approach or report it."
     ),
+    "service_down": (
+        "A service that you call is down, or refuses calls for now. Do not retry at once: wait, and longer each time; "
+        "continue with what does not need it, or report that it is not available."
+    ),
     "unread_turns": (
         "Your output cannot be parsed as a call, so nothing is executed. Answer with exactly one call, in the "
         "required format, and nothing else that looks like a call."
@@ -123,6 +127,10 @@ _MESSAGES: Mapping[str, str] = {
     "fruitless_search": (
         "You have searched for the same thing in many ways and found nothing. List what exists instead of guessing, "
         "or say that it is not there."
+    ),
+    "nothing_new": (
+        "Your last lookups had nothing in them that you had not seen. Asking in other words, or for other parts, will "
+        "not change that. Use what you know, open what you found, or say what is missing."
     ),
     "blind_guessing": (
         "You have tried one thing after another, and the answer was the same rejection each time. Stop guessing: find"

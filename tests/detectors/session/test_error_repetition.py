@@ -282,3 +282,9 @@ def rewritten(second: float, answer: str) -> tuple[ActionEvent, ActionEvent]:
 def test_an_edit_that_changes_nothing_does_not_begin_anew(answers: list[str], found: str) -> None:
     calls = [c for n, result in enumerate(answers) for c in (bash(10 * n, "./t", GONE), rewritten(10 * n + 5, result))]
     assert severities(DETECTOR, [*calls]) == found
+
+
+def test_a_service_that_is_at_fault_is_named() -> None:
+    *_, (_, finding) = findings(DETECTOR, each(4, event, "get_order", None, "HTTP 503 Service Unavailable"))
+    assert finding.code == "service_down"
+    assert finding.reason.startswith("a service is down or refuses calls: 4 times the error 'http #")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from haltline.detectors.features.error_normalization import ANSI
 from haltline.detectors.session import fruitless_search
 from haltline.detectors.session.fruitless_search import FruitlessSearch
-from haltline.schemas.events import ActionEvent
+from haltline.schemas.events import ActionEvent, Novelty
 from haltline.schemas.findings import Severity
 from tests.builders import Events, bash, call, cases, each, event, findings, fires_at, in_turn, severities
 
@@ -51,6 +51,49 @@ def grep(second: float, output: str = "") -> ActionEvent:
     },
 )
 def test_fires(events: Events, found: str) -> None:
+    assert severities(DETECTOR, events) == found
+
+
+def words(new: int, of: int = 40) -> dict[str, Any]:
+    return {"output_head": "some of the words", "output_novelty": Novelty(new_words=new, words=of, results=9)}
+
+
+def reworded(second: float, new: int = 0, **fields: Any) -> ActionEvent:
+    """A search of the web, worded differently each time."""
+    return event(second, "web_search", args={"query": f"format {second:g}"}, **words(new), **fields)
+
+
+def part(second: float, new: int = 0, path: str = "a.py") -> ActionEvent:
+    """Lines of a file, other ones each time."""
+    return event(second, "read_file", args={"path": path, "offset": int(second) * 7 % 50, "limit": 40}, **words(new))
+
+
+def lines(second: float, new: int = 0) -> ActionEvent:
+    return bash(second, f"sed -n '{int(second) * 7 % 50},90p' src/a.py", **words(new))
+
+
+@cases(
+    "events, found",
+    {
+        "searches without a new word": (each(12, reworded), "mmmhhhc"),
+        "of which one had new words": ([reworded(s, new=9 if s == 6 else 0) for s in range(12)], "m"),
+        "less than a tenth of the words is new": (each(6, reworded, new=3), "m"),
+        "a page was opened": ([reworded(s) if s != 5 else event(s, "open", **words(20)) for s in range(11)], ""),
+        "thoughts in between": ([reworded(s) if s % 2 else event(s, "think", **words(0)) for s in range(12)], "m"),
+        "the same search": (each(12, event, "web_search", args={"query": "q"}, **words(0)), "mmmhhhc"),
+        "parts of one file": (each(9, part), "mmmh"),
+        "parts of one file, printed by a program": (each(9, lines), "mmmh"),
+        "of another file each time": ([part(s, path=f"{s}.py") for s in range(12)], ""),
+        "the same part": (each(12, event, "read_file", args={"path": "a.py", "offset": 1}, **words(0)), ""),
+        "parts with an edit in between": (
+            [part(s) if s != 5 else event(s, "edit_file", args={"path": "a.py"}, **words(0)) for s in range(11)],
+            "",
+        ),
+        "failed searches": (each(12, reworded, error="503"), ""),
+        "producers that count no new words": (each(12, search, "some of the words"), ""),
+    },
+)
+def test_lookups_that_bring_nothing_new(events: Events, found: str) -> None:
     assert severities(DETECTOR, events) == found
 
 
