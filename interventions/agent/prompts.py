@@ -15,7 +15,7 @@ from typing import Final
 _WORD: Final = re.compile(r"\w+")
 _MOST_WORDS: Final = 16
 """A text of more words says something, whatever words they are."""
-_GO_ON: Final = frozenset(
+GO_ON: Final = frozenset(
     _WORD.findall("""
     a again ahead alright and are as begin carry continue continued continuing cool did do doing excellent fine forward
     from further go going good got great have i in is it just k keep kindly left let lets lgtm like may me more move
@@ -45,7 +45,7 @@ _GO_ON: Final = frozenset(
 def prompt_digest(text: str) -> str:
     """Return a digest of a prompt's words, whatever their case and punctuation; empty if it only says to go on."""
     words = _WORD.findall(text.casefold())
-    if len(words) <= _MOST_WORDS and _GO_ON.issuperset(words):
+    if len(words) <= _MOST_WORDS and GO_ON.issuperset(words):
         return ""
     return blake2b(" ".join(words).encode(errors="replace"), digest_size=8).hexdigest()
 

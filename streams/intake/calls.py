@@ -229,12 +229,13 @@ def _described(fields: Mapping[str, Any], novelty: Novelty | None = None) -> Des
     if fields.get("described") is None:
         return None
     described = object_of(fields["described"], "described")
-    digest = described.get("digest")
+    digest, repeats = described.get("digest"), described.get("repeats")
     return DescribedOutput(
         None if digest is None else _digest(digest, "described.digest"),
         _count(described.get("bytes"), "described.bytes"),
         _text_or_none(described, "head", "described.head"),
         novelty,
+        None if repeats is None else _count(repeats, "described.repeats"),
     )
 
 

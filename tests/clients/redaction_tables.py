@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from haltline.interventions.agent import destinations, held_secrets
+from haltline.interventions.agent.prompts import GO_ON
 from haltline.interventions.agent.redaction.command_lines import PROGRAMS
 from haltline.interventions.agent.redaction.forms import TABLE
 from haltline.schemas.tool_names import _SHOWS, FOREIGN_VERBS, IN_OTHER_LETTERS
@@ -97,15 +98,16 @@ def _of_javascript(form: re.Pattern[str]) -> str:
 
 
 def verbs_as_text() -> str:
-    """The other file: verbs of other languages that take something away, and tools that end a turn."""
+    """The other file: verbs of other languages that take something away, tools that end a turn, words to go on."""
     tables = {
         "FOREIGN_VERBS": sorted(FOREIGN_VERBS),
         "IN_OTHER_LETTERS": IN_OTHER_LETTERS,
         "SHOWS": _SHOWS,
         "ENDING_TURNS": ending_turns(),
+        "GO_ON": sorted(GO_ON),
     }
     return (
-        "/** Written by `python -m tests.clients.redaction_tables`: those of tool_names.py and tools.toml. */\n"
+        "/** Written by `python -m tests.clients.redaction_tables`: those of tool_names.py, tools.toml, prompts.py. */\n"
         + "".join(
             f"\nexport const {name}: readonly string[] = {json.dumps(words)};\n" for name, words in tables.items()
         )

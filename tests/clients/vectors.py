@@ -23,6 +23,7 @@ import tests.interventions.agent.test_held_secrets as held_tests
 from haltline.interventions.agent.call import describe_output
 from haltline.interventions.agent.held_secrets import HeldSecrets
 from haltline.interventions.agent.novelty import SeenWords
+from haltline.interventions.agent.prompts import prompt_digest
 from haltline.interventions.agent.redaction.forms import HOSTS
 from haltline.interventions.agent.redaction.marks import Keys
 from haltline.interventions.agent.redaction.payload_encoding import digest, plain, plain_text
@@ -31,6 +32,7 @@ from haltline.interventions.agent.redaction.secrets import is_secret_name, redac
 from haltline.interventions.agent.rules.known_effects import known_effect, only_keeps
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import Effect
+from haltline.schemas.repeated_passage import repeated_passage
 from haltline.schemas.tool_names import destroying_verb
 
 FILE: Final = Path(__file__).resolve().parents[2] / "clients" / "typescript" / "test" / "vectors.json"
@@ -76,6 +78,18 @@ RESULTS: Final = (
     ({"repeat": ["0123456789abc", 6000]}, None),
 )  # fmt: skip
 """The results of one session's calls, each with the call's arguments."""
+
+
+PROMPTS: Final = (
+    "continue", "Yes, go on!", "weiter, bitte", "Продолжай, пожалуйста", "请继续。", "続けてください", "👍", "",
+    "no", "done", "go back", "try again with python3", "now the attic", "go on " * 9,
+)  # fmt: skip
+REPEATED: Final = (
+    {"repeat": ["and then we look at it again with care. ", 12]}, {"repeat": ["court\n\n  ", 9000]}, "nothing",
+    {"repeat": ["| name | size |\n", 40]}, "```\n" + "print(value_of_it)\n" * 20 + "```", {"repeat": ["=", 400]},
+    "```\nx\n```\n" + "this is a unique sentence. " * 20, " ".join(f"{n} is another number" for n in range(60)),
+    "amber basin cedar delta ember fjord grove " * 2, "ünïcode 🦊 wörds thät répeat again " * 12,
+)  # fmt: skip
 
 
 def texts() -> list[str]:
@@ -140,6 +154,8 @@ def vectors() -> dict[str, Any]:
             [text, digest(text.encode()), digest(text.encode(), KEY)] for text in ("", "a", "x" * 128, "é" * 999)
         ],
         "tools": [[name, destroying_verb(name), *_effects(name)] for name in TOOLS],
+        "prompts": [[text, bool(prompt_digest(text))] for text in PROMPTS],
+        "repeats": [[text, repeated_passage(expanded(text))[1]] for text in REPEATED],
     }
 
 

@@ -3,6 +3,7 @@
 import { onlyKeeps } from "./effects.js";
 import { encode, type Keys, plain, plainText } from "./redaction/payload.js";
 import { wellFormed } from "./redaction/unicode.js";
+import { repeats } from "./repeated_passage.js";
 import { isSimple, simpleTargets } from "./targets.js";
 import type { Effect, Json, Outcome, Output } from "./transport.js";
 
@@ -86,6 +87,11 @@ export class Describer {
       bytes: text ? Buffer.byteLength(wellFormed(value)) : described.sizeBytes,
       head: most ? plainText(shown, most, this.#keys) : null,
     };
+  }
+
+  /** Returns the description of a model turn's text. */
+  turn(text: string): Output {
+    return { ...this.output(text), repeats: repeats(text) };
   }
 
   /** Returns the description of a failure. */

@@ -8,6 +8,7 @@ import { HeldSecrets } from "./held_secrets.js";
 import { SeenWords } from "./novelty.js";
 import { copied, IN_FLIGHT, keyOf, REPLAYED, type Result, Results, STILL_RUNNING } from "./once.js";
 import type { Allowed, CallOptions, Denied, SessionOptions, Turn } from "./options.js";
+import { Prompts } from "./prompts.js";
 import { infoOf, optionsBelow, proposedCall } from "./proposed.js";
 import { NOT_CHANGED, NOT_CHECKED, Refused } from "./refused.js";
 import { Standing } from "./standing.js";
@@ -53,7 +54,7 @@ export class Session {
   #started: Promise<void> | undefined;
   #ended: Promise<void> | undefined;
   #isAway = false;
-  #prompt = { digest: "", count: 0 };
+  readonly #prompts: Prompts;
 
   /** Throws RangeError for an invalid effect or mode. */
   constructor(transport: Transport, options: SessionOptions = {}, above?: Session) {
@@ -61,6 +62,7 @@ export class Session {
     this.#options = options;
     this.#above = above;
     this.#describer = new Describer(options);
+    this.#prompts = new Prompts((text) => this.#describer.digest(text));
     this.#held = above === undefined ? new HeldSecrets(this.#describer.digestKey) : above.#held;
     this.sessionId = id(options.sessionId ?? randomUUID(), "sessionId");
     this.agentId = options.agentId === undefined ? undefined : id(options.agentId, "agentId");
@@ -181,7 +183,7 @@ export class Session {
   async turn({ usage, output }: Turn): Promise<void> {
     try {
       await this.#start();
-      const described = output ? { output: this.#describer.output(output) } : {};
+      const described = output ? { output: this.#describer.turn(output) } : {};
       await this.#transport.event({ kind: "model.turn", ...(usage === undefined ? {} : { usage }), ...described });
     } catch (error) {
       this.#warn(`a turn of the model was not reported: ${String(error)}`);
@@ -190,16 +192,15 @@ export class Session {
 
   /**
    * Reports a prompt of the session's user: from the second one on, progress is judged from there. Only a digest leaves
-   * the process, not the text. Repeating the same prompt is a no-op. Rejects with TypeError if it is not a text.
+   * the process, not the text. One that says nothing new (`continue`, or one given before) is a no-op. Rejects with
+   * TypeError if it is not a text.
    */
   async prompt(text: string): Promise<void> {
     if (typeof text !== "string") throw new TypeError(`prompt: expected a text, got ${typeof text}`);
-    const digest = this.#describer.digest(text);
-    if (digest === this.#prompt.digest) return;
-    this.#prompt = { digest, count: this.#prompt.count + 1 };
+    if (!this.#prompts.take(text)) return;
     try {
       await this.#start();
-      await this.#transport.prompt?.(this.#prompt);
+      await this.#transport.prompt?.({ digest: this.#describer.digest(text), count: this.#prompts.count });
     } catch (error) {
       this.#warn(`a prompt was not reported: ${String(error)}`);
     }

@@ -113,6 +113,8 @@ export interface Output {
   readonly bytes: number;
   /** Its beginning; null: not published. */
   readonly head: string | null;
+  /** Of a model turn: how often the whole repeats one passage in a row. */
+  readonly repeats?: number;
 }
 
 /** New words of a whole result in its session: counts, no text. */

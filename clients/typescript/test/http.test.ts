@@ -66,12 +66,13 @@ async function codeOf(session: Session, name = "work", args: unknown = {}): Prom
 test("a prompt goes as a digest with the requests after it, and the same one once more is the same digest", async (t) => {
   const { session: make, asked } = await served(t, []);
   const session = make();
-  for (const text of ["token=abcdef", "token=abcdef", "another"]) {
+  for (const text of ["token=abcdef", "token=abcdef", "another", "go on", "token=abcdef"]) {
     await session.prompt(text);
     await session.before(undefined, "work");
   }
   const prompts = asked.map(({ body }) => body["prompt"] as string | undefined);
-  assert.deepEqual(prompts.map((one) => /^[0-9a-f]{32}$/.test(one ?? "")), [false, true, true, true]);
+  assert.deepEqual(prompts.map((one) => /^[0-9a-f]{32}$/.test(one ?? "")), [false, true, true, true, true, true]);
+  assert.deepEqual(new Set(prompts.slice(3)).size, 1); // the others say nothing new
   assert.equal(prompts[1], prompts[2]);
   assert.notEqual(prompts[2], prompts[3]);
   await assert.rejects(session.prompt(["a"] as never), /prompt: expected a text, got object/);
@@ -99,7 +100,7 @@ test("a session is told from its start to its end, without secrets", async (t) =
         {
           ...who,
           usage: { input_tokens: 7, output_tokens: 1, cache_read_tokens: 0 },
-          described: { digest: "d", bytes: 16, head: "password=[redacted:password]" },
+          described: { digest: "d", bytes: 16, head: "password=[redacted:password]", repeats: 0 },
         },
       ],
       [

@@ -8,11 +8,13 @@ import { Describer } from "../src/describe.js";
 import { destroyingVerb, knownEffect, onlyKeeps } from "../src/effects.js";
 import { HeldSecrets } from "../src/held_secrets.js";
 import { SeenWords } from "../src/novelty.js";
+import { newWords } from "../src/prompts.js";
 import { blake2b } from "../src/redaction/blake2b.js";
 import { plain, plainText } from "../src/redaction/payload.js";
 import { withoutPiiText } from "../src/redaction/pii.js";
 import { kindOfName, redact, redactText } from "../src/redaction/secrets.js";
 import { byCodePoint } from "../src/redaction/unicode.js";
+import { repeats } from "../src/repeated_passage.js";
 import { type Effect, type Json, noveltyFields } from "../src/transport.js";
 
 type Named = { [name: string]: Json };
@@ -30,6 +32,8 @@ interface Payload {
 }
 
 interface Vectors {
+  prompts: [string, boolean][];
+  repeats: [Json, number][];
   texts: [string, string, string][];
   parts: [string[], string, string][];
   heads: [string, number, string][];
@@ -162,4 +166,12 @@ test("what a tool does is known by its name", () => {
       name,
     );
   }
+});
+
+test("a prompt that only says to go on says nothing new", () => {
+  for (const [text, isNew] of vectors.prompts) assert.equal(newWords(text) !== "", isNew, text);
+});
+
+test("a passage that a text repeats is counted", () => {
+  for (const [text, times] of vectors.repeats) assert.equal(repeats(expanded(text) as string), times, JSON.stringify(text));
 });

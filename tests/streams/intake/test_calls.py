@@ -45,7 +45,7 @@ def scripted(guard: Guard | None, talk: Any, *, settings: GuardSettings | None =
 
 def test_a_session_starts_once_and_ends_when_its_client_says_so(embedded: EmbeddedBroker) -> None:
     session = CALL | {"session_id": "s1", "agent_id": "js", "task": {"goal": "tidy, password=hunter22"}}
-    turn = {"usage": {"input_tokens": 7, "output_tokens": 2}, "described": SAID}
+    turn = {"usage": {"input_tokens": 7, "output_tokens": 2}, "described": SAID | {"repeats": 12}}
     asked: list[Any] = [(path, session) for path in ("/v1/start", "/v1/start", "/v1/verdict", "/v1/result")]
     asked += [("/v1/turn", session | turn), ("/v1/end", session), ("/v1/end", session)]
     with StandIn(embedded.bootstrap, lambda _: Level.ALLOW) as worker:
@@ -57,6 +57,7 @@ def test_a_session_starts_once_and_ends_when_its_client_says_so(embedded: Embedd
     (ended,) = worker.of(Kind.MODEL_TURN)
     assert ended.usage is not None
     assert (ended.usage.input_tokens, ended.output_bytes, ended.output_digest) == (7, 100_000, SAID["digest"])
+    assert ended.output_repeats == 12
     started = worker.of(Kind.SESSION_STARTED)[0]
     assert started.task is not None
     assert started.task.goal == "tidy, password=[redacted:password]"

@@ -325,6 +325,7 @@ function shown(output: Output | undefined): Record<string, unknown> {
     output_digest: output.digest ?? undefined,
     output_bytes: output.bytes,
     output_head: output.head ?? undefined,
+    ...(output.repeats === undefined ? {} : { output_repeats: output.repeats }),
   };
 }
 
