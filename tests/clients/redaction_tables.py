@@ -107,7 +107,7 @@ def verbs_as_text() -> str:
         "GO_ON": sorted(GO_ON),
     }
     return (
-        "/** Written by `python -m tests.clients.redaction_tables`: those of tool_names.py, tools.toml, prompts.py. */\n"
+        "/** Written by `python -m tests.clients.redaction_tables`: of tool_names.py, tools.toml, prompts.py. */\n"
         + "".join(
             f"\nexport const {name}: readonly string[] = {json.dumps(words)};\n" for name, words in tables.items()
         )
