@@ -17,6 +17,7 @@ from haltline.detectors.features.call_changes import CHANGING
 from haltline.detectors.features.error_normalization import Normalization, failing
 from haltline.detectors.features.fingerprint import clean_result, clean_waiting, digest
 from haltline.detectors.features.observation_protocol import Observed
+from haltline.detectors.features.placeholders import is_placeholder
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
 from haltline.schemas.stored import Stored
@@ -116,7 +117,7 @@ class CallHistory(Stored):
     def look(self, act: Observed) -> Again | None:
         """The history of this call; None if it is new, or one of several made at the same time."""
         counted_already = not act.is_result and (self.resulted or not act.is_attempt)
-        if counted_already or (act.failed and _is_nothing(act)):
+        if counted_already or _is_nothing(act):
             return None
         fingerprint, _, variant = act.fingerprint.partition(".")
         known = self._known(fingerprint)
@@ -171,7 +172,7 @@ class CallHistory(Stored):
         else:
             self._reset()
         fingerprint, _, variant = act.fingerprint.partition(".")
-        if not fingerprint or (act.failed and _is_nothing(act)):
+        if not fingerprint or _is_nothing(act):
             return
         if act.call is None and self._is_nameless(act):
             self._note_nameless(act, actions)
@@ -306,8 +307,11 @@ def _is_of_one_turn(act: Observed, known: Known) -> bool:
 
 
 def _is_nothing(act: Observed) -> bool:
-    """Return whether a failed call did nothing: it was unparsable, or cancelled since another of its turn failed."""
-    return act.unread or act.cancelled
+    """Return whether a result says nothing: its call was unparsable, or cancelled, or it is a placeholder.
+
+    A call is cancelled if another one of its turn failed. What a placeholder stands for may have changed.
+    """
+    return (act.unread or act.cancelled) if act.failed else act.is_result and is_placeholder(act.event)
 
 
 def _is_change(act: Observed) -> bool:

@@ -45,9 +45,11 @@ _LONG, _SHORT = 12, 4
 """Numbers of results whose new words are averaged."""
 _MOST_NEW = 40
 """More new words of one result count as this many."""
+_INFORMS = 10
+"""The least new words of a result that count where a list is worked off: "ok" says what there is to say."""
 _ALL = 0xFFFFF
-_SHAPES = 3
-"""Calls before this one among which one of the same shape makes it part of a series."""
+_SHAPES, _ALIKE = 4, 2
+"""A call is part of a series if of the calls before it, `_ALIKE` of the last `_SHAPES` have its shape."""
 _FEW = 3
 """The most new operands of a call that works off a list."""
 _WORDS = 400
@@ -116,11 +118,11 @@ VALUES = (
     Value("unreachable_20", "{:.0f} of the last 20 steps found a host or name that cannot be reached", rises=True),
     Value("fresh_20", "only {:.0f} of the last 20 steps returned new words without failing", rises=False),
     Value("new_call_words_20", "only {:.0%} of the words in the last 20 calls are new", rises=False, start=1.0),
-    Value("unused_20", "only {:.0f} of the last 20 calls named something that no call had named", rises=False),
-    Value("given_20", "only {:.0f} of the last 20 calls took up something from an earlier result", rises=False),
+    Value("unused_20", "only {:.0f} of the last 20 calls named something new", rises=False, start=20.0),
+    Value("given_20", "only {:.0f} of the last 20 calls took up something from a result", rises=False, start=20.0),
     Value("new_words_12", "the last 12 results have {:.1f} new words each", rises=False, start=40.0),
     Value("negative_5", "{:.0f} of the last 5 results are refusals or errors", rises=True),
-    Value("unused_5", "only {:.0f} of the last 5 calls named something that no call had named", rises=False),
+    Value("unused_5", "only {:.0f} of the last 5 calls named something new", rises=False, start=5.0),
     Value("new_words_4", "the last 4 results have {:.1f} new words each", rises=False, start=40.0),
 )
 """The measured numbers, in the order in which `Novelty.take` returns them."""
@@ -209,17 +211,19 @@ class Novelty(Stored, dict=True):
         known_call = masked_key in self.calls
         same_call = known_call and exact_key in self.exact_calls
         shape = known[_OF_CALL + 1] if len(known) > _OF_CALL + 1 else 0
-        in_series = shape != 0 and _key(shape) in self.shapes
+        in_series = shape != 0 and self.shapes.count(_key(shape)) >= _ALIKE
         unused, given, is_listed = new_in_call > 0, new_in_call > 0, False
+        creates_unasked = False
         if told is not None and told.operands is not None:
             unused, given = told.operands > 0, bool(told.given)
+            creates_unasked = not given and len(known) > _OF_CALL and known[_OF_CALL] == _ACTS_OUTSIDE
             if unused and not negative and told.operands <= _FEW:
                 is_listed = told.given == told.operands or (in_series and not told.counted)
         # For calls that started under an older release, only `changes` is known.
         edited = not failed and (act.changes if len(known) == _OF_CALL else known[_OF_CALL] > 0)
         # A program's effect shows in its words; for other tools that change something, another value is another change.
         edits = not failed and not (known_call if act.runs else same_call) and act.changes
-        if len(known) > _OF_CALL and known[_OF_CALL] == _ACTS_OUTSIDE and not given:
+        if creates_unasked:
             edited = edits = False
         # Part of a series: the same call with the next number, and an answer that is not negative.
         goes_on = is_listed or (known_call and not same_call and not negative and size > 0)
@@ -234,8 +238,8 @@ class Novelty(Stored, dict=True):
             together=together,
             same_call=same_call,
             was_seen=was_seen,
-            listed=is_listed or (in_series and goes_on),
-            given=is_listed and given,
+            listed=in_series and goes_on,
+            given=is_listed and in_series and given,
         )
         if together and (was_seen or (failed and self.negative & 1)):
             return self.values()  # equal results of one turn count once, and so do its failures
@@ -247,8 +251,9 @@ class Novelty(Stored, dict=True):
         self.fresh = (self.fresh << 1 | is_fresh) & _ALL
         self.unused = (self.unused << 1 | unused) & _ALL
         self.given = (self.given << 1 | (given and not failed)) & _ALL
-        if not is_listed:
-            self._add_new_words(told.new_words if told is not None else 0 if was_seen else _MOST_NEW)
+        new = told.new_words if told is not None else 0 if was_seen else _MOST_NEW
+        if not is_listed or new >= _INFORMS:
+            self._add_new_words(new)
         if is_fresh:
             self.balance = max(0.0, self.balance - 2.0)
         elif edits:
@@ -389,11 +394,15 @@ def _call_text(act: Observed) -> str:
 
 
 def _shape_of(act: Observed, text: str) -> int:
-    """A checksum that is equal for calls of one tool and program with as many words: 0 is none."""
-    if act.runs and act.text:
-        first, _, _ = text.partition(" ")
-        return crc32(_bytes(f"{act.action} {first} {text.count(' ')}")) or 1
-    return crc32(_bytes(f"{act.action} {','.join(sorted(act.args or ()))}")) or 1
+    """A checksum that is equal for calls of one tool and program with the same options and as many words."""
+    if not (act.runs and act.text):
+        return crc32(_bytes(f"{act.action} {','.join(sorted(act.args or ()))}")) or 1
+    words = text.rpartition("&& ")[2].split()
+    kept = [word for word in words if word[0] == "-"]
+    for word in words[:2]:  # the program, and what may be its subcommand
+        if word.isalpha():
+            kept.append(word)
+    return crc32(_bytes(f"{act.action} {' '.join(kept)} {len(words)}")) or 1
 
 
 def _text_of(value: object) -> str:

@@ -28,6 +28,7 @@ from haltline.detectors.features.observed.trait import (
     USAGE,
     Trait,
 )
+from haltline.detectors.features.placeholders import is_placeholder
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas import tools
 from haltline.schemas.control import Batch
@@ -330,6 +331,7 @@ class Observation(Failure):
         """The session's progress including this result, as `novelty.VALUES`; None: it is not a step.
 
         A step is the result of a call with a known outcome that was not refused, does not wait and does not only talk.
+        A placeholder, as of an image, is no known result.
         """
         if not self.is_result or self.refused or not self.recalled or self.waits:
             return None
@@ -341,6 +343,8 @@ class Observation(Failure):
         if self.call is None and event.args is None and not event.targets:  # its attempt is late, or lost
             return None
         if event.output_head is None and event.output_bytes is None and event.output_digest is None and not event.error:
+            return None
+        if is_placeholder(event):
             return None
         return self.calls.novelty.take(self)
 

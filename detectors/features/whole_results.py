@@ -25,6 +25,8 @@ FRESH = 10
 _MOST_FRESH = 2 * FRESH
 _LEAST_OF_ONE = 2
 """New words that make an answer about the next object of a series informative."""
+_WORDS_OF_ONE = 30
+"""The most words of an answer about one object."""
 _SAYS = 4
 """The number of words that makes a result informative, even if the call is a new one of the same tool."""
 MAX_STEPS = 99
@@ -149,8 +151,8 @@ class WholeResults(Stored):
             return
         if given:
             new = _MOST_FRESH
-        elif listed and (new >= _LEAST_OF_ONE or not _counts_up(act.event)):
-            new = max(new, FRESH)  # about another object: a short answer says what there is to say
+        elif listed and _is_of_one(act.event) and (new >= _LEAST_OF_ONE or not _counts_up(act.event)):
+            new = max(new, FRESH)  # a short answer about another object says what there is to say
         by = FRESH - min(_MOST_FRESH, new)
         if by < 0 or not together:
             self.balance = min(MAX_STEPS * FRESH, max(0, self.balance + by))
@@ -174,6 +176,12 @@ class WholeResults(Stored):
             self.unsure -= 1
             return None
         return told.new_words if counts or told.words >= _SAYS else None
+
+
+def _is_of_one(event: ActionEvent) -> bool:
+    """Return whether an answer is short, as about one object; long ones are judged by their words."""
+    told = event.output_novelty
+    return told is not None and told.words <= _WORDS_OF_ONE
 
 
 def _counts_up(event: ActionEvent) -> bool:

@@ -63,7 +63,7 @@ class Stagnation(Detector[State]):
 
     hint_at: _Score = 1.2
     """The lowest score at which a step counts for a medium finding."""
-    firm_at: _Score = 1.2
+    firm_at: _Score = 1.8
     """The lowest score at which a step counts for a high finding."""
     pause_at: _Score = 2.6
     """The lowest score at which a step counts for a critical finding."""
@@ -75,7 +75,7 @@ class Stagnation(Detector[State]):
     """Steps before which the score is ignored."""
     known_hint: Annotated[int, Field(ge=4, le=MAX_STEPS), Stricter.LOWER] = 24
     """Steps with no new results and no edits, for a medium finding."""
-    known_pause: Annotated[int, Field(ge=4, le=MAX_STEPS), Stricter.LOWER] = 30
+    known_pause: Annotated[int, Field(ge=4, le=MAX_STEPS), Stricter.LOWER] = 33
     """Steps with no new results and no edits, for a critical finding."""
     model: Annotated[Model, Stricter.NEITHER] = SHIPPED
     """Points by feature; by default the model of this release."""

@@ -8,7 +8,8 @@ sessions beside it (`NAME.sessions.jsonl.gz` for `NAME.jsonl.gz`), if there is o
 with an event for it (`session.started`), which has the number of the first action, so that numbers match the source.
 
 If a session's results are recorded completely, or up to `WHOLE_CHARS`, their new words are counted as the agent would
-have (`output_novelty`). For truncated results that is unknown.
+have (`output_novelty`). For truncated results that is unknown. ActionEvents keep their counts; operands are counted for
+those of older producers, from the texts that they have.
 """
 
 import gzip
@@ -96,6 +97,7 @@ def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], known: 
     clock = "real"
     events: list[tuple[int, ActionEvent]] = []
     seen = SeenWords() if all(_is_whole(row) for _, row in rows) else None
+    counting = _Counting()
     for position, (number, row) in enumerate(rows):
         native = "kind" in row
         time = row.get("time" if native else "timestamp")
@@ -105,7 +107,7 @@ def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], known: 
         seq = seq if isinstance(seq, int) else position
         try:
             if native:
-                events.append((seq, ActionEvent.model_validate(row | {"time": time})))
+                events.append((seq, counting.counted(ActionEvent.model_validate(row | {"time": time}))))
             else:
                 if not events and known.task is not None:
                     events.append((seq, _started(row, time, known.task)))
@@ -114,6 +116,30 @@ def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], known: 
             problem = problem_of(error) if isinstance(error, ValidationError) else error
             raise UnreadableTrace(f"{path}:{number}: {problem}") from None
     return Recorded(session_id, tuple(events), label=known.label, clock=clock)
+
+
+class _Counting:
+    """Counts the operands of recorded calls (`output_novelty`) whose producer did not, as far as texts were recorded."""
+
+    def __init__(self) -> None:
+        self._seen = SeenWords()
+        self._args: dict[str | None, Any] = {}
+
+    def counted(self, event: ActionEvent) -> ActionEvent:
+        """Return the session's next event with the counts."""
+        if event.task is not None:
+            self._seen.give(event.task.goal)
+        if event.args is not None:
+            self._args[event.call_id] = event.args
+        told = event.output_novelty
+        if event.kind is not Kind.COMPLETED or told is None or told.operands is not None:
+            return event
+        args = event.args or (self._args.pop(event.call_id, None) if event.call_id is not None else None)
+        if args is None:
+            return event
+        now = self._seen.take(event.output_head, event.error, args=args)
+        told = told.model_copy(update={"operands": now.operands, "given": now.given, "counted": now.counted})
+        return event.model_copy(update={"output_novelty": told})
 
 
 def _ms(time: int | str) -> int:

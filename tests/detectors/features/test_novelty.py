@@ -4,9 +4,10 @@ from typing import Any
 from hypothesis import given, settings
 from msgspec import msgpack
 
-from haltline.detectors.features.novelty import VALUES, WINDOW, Novelty, _words, checksums
+from haltline.detectors.features.novelty import VALUES, Novelty, _words, checksums
 from haltline.detectors.session.stagnation import Stagnation
 from haltline.schemas.events import ActionEvent, Outcome
+from haltline.schemas.events import Novelty as Novel
 from tests.builders import Watched, bash, call, cases, each, event
 from tests.detectors.strategies import long_session, sessions
 
@@ -30,6 +31,14 @@ def read(second: float, path: str, text: str) -> ActionEvent:
     return event(second, "read_file", f"path={path}", args={"path": path}, output_head=text, output_bytes=len(text))
 
 
+def ran(second: float, command: str, *, words: int, operands: int, **fields: Any) -> ActionEvent:
+    """A command as the agent's side counts it."""
+    counts = {name: fields.pop(name, 0) for name in ("given", "counted")}
+    novelty = Novel(new_words=words, words=50, results=int(second), operands=operands, **counts)
+    error = fields.pop("error", None)
+    return bash(second, command, error, **({"output_head": "ok", "output_bytes": 2, "output_novelty": novelty} | fields))
+
+
 NO_OUTPUT: dict[str, Any] = {"output_head": "", "output_bytes": 0}
 NEW = ("alpha beacon", "cedar dolphin", "ember falcon", "garden harbour", "island jasmine", "kettle lantern")
 
@@ -39,15 +48,15 @@ NEW = ("alpha beacon", "cedar dolphin", "ember falcon", "garden harbour", "islan
     {
         "six files with new words are six fresh steps": (
             [read(s, f"/srv/{text[0]}", text) for s, text in enumerate(NEW)],
-            {"fresh_20": 6, "stale_balance": 0, "repeats_12": 0, "since_edit": 6},
+            {"fresh_20": 6, "stale_balance": 0, "results_seen_12": 0},
         ),
         "one file read six times is one fresh step and five that repeat it": (
             each(6, read, "/srv/a", "alpha beacon"),
-            {"fresh_20": 1, "stale_balance": 5, "repeats_12": 5, "aligned_run": 5},
+            {"fresh_20": 1, "stale_balance": 5, "results_seen_12": 5, "aligned_run": 5},
         ),
         "one command that fails alike four times fails in one new way": (
             each(4, bash, "make test", "Error 2: no rule", **NO_OUTPUT),
-            {"negative_20": 4, "new_failures_20": 1, "repeats_12": 3},
+            {"negative_20": 4, "negative_5": 4, "new_failures_20": 1},
         ),
         "three hosts that do not resolve": (
             [bash(s, f"curl https://{s}.example", "Could not resolve host", **NO_OUTPUT) for s in range(3)],
@@ -70,11 +79,40 @@ NEW = ("alpha beacon", "cedar dolphin", "ember falcon", "garden harbour", "islan
         ),
         "six different edits": (
             [bash(s, f"sed -i s/{w}/x/ f.py", **NO_OUTPUT) for s, w in enumerate(NEW)],
-            {"since_edit": 0, "stale_balance": 0},
+            {"results_seen_12": 0, "stale_balance": 0},
         ),
         "one edit made six times is one": (
             each(6, bash, "sed -i s/a/b/ f.py", **NO_OUTPUT),
-            {"since_edit": 5, "repeats_12": 5},
+            {"results_seen_12": 5, "stale_balance": 5},
+        ),
+        "new words are averaged over the last results, and what no call has named is counted": (
+            [ran(s, f"ls /{w}", words=12 * s, operands=1, given=0) for s, w in enumerate(NEW)],
+            {"new_words_4": 35.0, "unused_20": 20, "unused_5": 5, "given_20": 14},
+        ),
+        "a call that names nothing new": (
+            [ran(s, "ls", words=0, operands=0) for s in range(7)],
+            {"new_words_4": 0.0, "unused_20": 13, "unused_5": 0},
+        ),
+        "each object of a list that was shown": (
+            [ran(s, f"ruff check {w}", words=0, operands=1, given=1) for s, w in enumerate(NEW)],
+            {"results_seen_12": 0, "stale_balance": 0, "given_20": 20, "new_words_12": 40.0},
+        ),
+        "objects that the agent names, with calls of one shape": (
+            [ran(s, f"ruff check {w}", words=0, operands=1) for s, w in enumerate(NEW)],
+            # The first may be anything.
+            {"results_seen_12": 0, "stale_balance": 0, "new_words_12": 0.0},
+        ),
+        "objects that the agent counts up": (
+            [ran(s, f"ruff check run{s}x{s}", words=0, operands=1, counted=1, **NO_OUTPUT) for s in range(6)],
+            {"results_seen_12": 5, "new_words_12": 0.0},
+        ),
+        "a list whose calls fail": (
+            [ran(s, f"ruff check {w}", words=0, operands=1, given=1, error="E 1") for s, w in enumerate(NEW)],
+            {"negative_20": 6, "given_20": 14, "new_words_12": 0.0},
+        ),
+        "pictures of which the recording shows none are no steps": (
+            [ran(s, "screenshot", words=0, operands=0, output_head="[image omitted]") for s in range(6)],
+            {"results_seen_12": 0, "unused_20": 20},
         ),
     },
 )
@@ -131,13 +169,14 @@ def test_two_calls_that_are_one(args: list[dict[str, object]], results: list[str
 @settings(max_examples=20)
 def test_values_stay_within_their_bounds(events: list[ActionEvent]) -> None:
     values = measured(events)
-    for name, most in (("repeats_12", 12), ("results_seen_12", 12), ("negative_20", 20), ("fresh_20", 20)):
+    for name, most in (
+        ("results_seen_12", 12), ("negative_20", 20), ("negative_5", 5), ("fresh_20", 20), ("unused_20", 20),
+        ("unused_5", 5), ("given_20", 20), ("new_words_12", 40), ("new_words_4", 40),
+    ):
         assert 0 <= values[name] <= most
-    assert 0 <= values["distinct_sizes_30"] <= 1
     assert 0 <= values["new_call_words_20"] <= 1
     assert values["new_failures_20"] <= values["negative_20"]
     assert values["unreachable_20"] <= values["negative_20"]
-    assert values["since_edit"] <= WINDOW
 
 
 def test_values_begin_at_their_start_and_the_state_stays_small() -> None:

@@ -17,7 +17,7 @@ def model(**points: tuple[tuple[float, ...], tuple[float, ...]]) -> Model:
     return Model("test", 1, 0.0, features)
 
 
-ROUND = model(repeats_12=((0.5, 2.5, 4.5), (-3.0, 0.0, 1.0, 2.0)))
+ROUND = model(results_seen_12=((0.5, 2.5, 4.5), (-3.0, 0.0, 1.0, 2.0)))
 """One point for every second repetition, more or less: what a test can count."""
 LADDER = Stagnation(model=ROUND, hint_at=0.0, firm_at=1.0, pause_at=2.0, pause_steps=2, least_steps=1)
 
@@ -75,9 +75,9 @@ def test_a_finding_names_what_repeats_and_the_points_of_each_feature_and_the_shi
 ):
     ((_, finding),) = findings(LADDER, [look(0, "a"), look(1, "a")])
     assert finding.severity is Severity.MEDIUM
-    assert "1 of the last 12 steps repeat an earlier call and its result, or an error" in finding.reason
+    assert "1 of the last 12 results begin as earlier ones" in finding.reason
     assert finding.values["score"] == 0.0
-    assert finding.values["repeats_12"] == 0.0
+    assert finding.values["results_seen_12"] == 0.0
     assert set(finding.values) == {"score", "base", *(value.name for value in VALUES)}
     assert finding.thresholds["model"] == "test 1"
     assert [e.event_id for e in finding.evidence] == ["s1@1 read_file path=a"]
