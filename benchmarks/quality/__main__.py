@@ -6,6 +6,8 @@ moment to stop were still made, and in how many sessions next to none; of sound 
 was refused, how many calls, and how many sessions were stopped for good. In brackets: 95 % intervals (Wilson). Fails
 if a target is missed. A sample is also played through a worker on an embedded broker and through `haltline hook`.
 
+--markdown prints the tables of docs/quality.md.
+
 --synthetic runs generated runaways and healthy sessions instead, to the first decision that refuses a call.
 """
 
@@ -46,7 +48,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     progress = Console(stderr=True)
     logging.disable(logging.CRITICAL)  # a guard that refuses says so
     measured = measure(sessions, policy, jobs=args.jobs, console=progress)
-    compared = routes.compare(routes.sample(sessions, measured, args.routes), progress) if args.routes else []
+    compared: list[routes.Compared] = []
+    if args.routes:
+        with routes.worker() as bootstrap:
+            compared = routes.compare(routes.sample(sessions, measured, args.routes), bootstrap, progress)
     if args.json:
         print(orjson.dumps(_as_json(measured, compared), option=orjson.OPT_INDENT_2).decode())
     elif args.markdown:
@@ -56,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report.show(measured, console_for_people())
         if compared:
             routes.table(compared).show(console_for_people())
-    return 0 if measured.passed and all(one.agrees for one in compared) else 1
+    return 0 if measured.passed and all(one.agrees or one.way == "async" for one in compared) else 1
 
 
 def _sessions(args: argparse.Namespace) -> list[Known]:

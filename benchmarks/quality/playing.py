@@ -13,6 +13,7 @@ from unittest import mock
 
 from benchmarks.quality.sessions import CALL_MS, NumberedStep
 from haltline.interventions.agent.calls.guarded_call import Action
+from haltline.interventions.agent.frame.session import ToolFailed
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardSettings
@@ -21,6 +22,8 @@ from haltline.schemas.policy import Policy
 from haltline.streams.importing.steps import Step
 
 _BEGAN_MS = 1_763_800_000_000
+_READY_S = 20.0
+_RELEASED_S = 5.0
 _TOOK_MS = 200
 """The duration of a call for which none is recorded."""
 
@@ -34,10 +37,6 @@ class Played:
     refused: dict[int, str] = field(default_factory=dict)
     """By the number of a call that was not made: the code of its refusal."""
     hints: int = 0
-
-
-class ToolError(Exception):
-    """The recorded error of a tool."""
 
 
 class Clock:
@@ -93,9 +92,9 @@ class Side(Protocol):
 
 
 def drive(
-    steps: Sequence[NumberedStep], side: Side, clock: Clock, between: Callable[[], object] = lambda: None
+    steps: Sequence[NumberedStep], side: Side, clock: Clock, after: Callable[[], object] = lambda: None
 ) -> Played:
-    """Play the steps of one session. `between` is called after each call."""
+    """Play the steps of one session. `after` is called after each call."""
     played, prompts, is_new_turn = Played(), 0, True
     running: set[str] = set()
     for number, step in steps:
@@ -123,7 +122,7 @@ def drive(
                 running.remove(call_id)
                 clock.at(None, round(step.duration_ms or _TOOK_MS))
                 side.end(step, call_id)
-            between()
+            after()
     played.hints = side.hints
     return played
 
@@ -139,6 +138,9 @@ class GuardSide:
 
     def __enter__(self) -> "GuardSide":
         self._main.start()
+        until_s = time.monotonic() + _READY_S
+        while not self._main.ready and time.monotonic() < until_s:  # over Kafka it has to connect first
+            time.sleep(0.01)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -146,8 +148,11 @@ class GuardSide:
             guard.close()
 
     def prompt(self, text: str) -> None:
-        """Report a prompt of the user."""
+        """Report a prompt of the user. A hold that it ends ends some milliseconds later where workers decide."""
         self._main.prompt(text)
+        until_s = time.monotonic() + _RELEASED_S
+        while self._main.settings.bootstrap and self._main.stopped and time.monotonic() < until_s:
+            time.sleep(0.01)
 
     def turn(self, step: Step | None) -> bool:
         """Check before a turn, and report it if it is recorded."""
@@ -174,8 +179,8 @@ class GuardSide:
         """Leave the call, with its recorded result or error."""
         action = self._open.pop(call_id)
         if step.outcome is Outcome.ERROR:
-            error = ToolError(step.error or step.output or "error")
-            action.__exit__(ToolError, error, None)
+            error = ToolFailed(step.error or step.output or "error")
+            action.__exit__(ToolFailed, error, None)
             return
         action.result(step.output)
         action.__exit__(None, None, None)
@@ -199,9 +204,9 @@ def played_by(
     session_id: str,
     steps: Sequence[NumberedStep],
     settings: GuardSettings,
-    between: Callable[[], object] = lambda: None,
+    after: Callable[[], object] = lambda: None,
 ) -> Played:
     """Play one session through a guard with these settings."""
     clock = Clock.of(steps)
     with clock.in_place(), GuardSide(session_id, settings) as side:
-        return drive(steps, side, clock, between)
+        return drive(steps, side, clock, after)

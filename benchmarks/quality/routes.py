@@ -1,14 +1,16 @@
 """A sample of sessions by every way to a decision: in process, through a worker on an embedded broker, through hooks.
 
-All play the same calls by the same clock. In mode `blocking` and in hooks every call is decided on before it is made,
-so that the same ones have to be refused as in mode `local`. In mode `async` a decision may come after the call that it
-is on: the first refusal, and the hold, may be later by the calls that are under way, of which there is one here.
+All play the same calls by the same clock, without turns of the model, which hooks read from a transcript. In mode
+`blocking` and in hooks every call is decided on before it is made, so that the same ones have to be refused as in mode
+`local`. In mode `async` a decision may come after the call that it is on: the first refusal, and the hold, may be later
+by the calls that are under way, of which there is one here.
 """
 
 import asyncio
 import contextlib
 import io
 import os
+import secrets
 import sys
 import tempfile
 import threading
@@ -32,7 +34,7 @@ from haltline.cli.agent import hook
 from haltline.cli.agent.hook_request import place
 from haltline.interventions.agent.integrations.hooks import companion
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.schemas.events import Outcome
+from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.topics import Topics
 from haltline.streams.importing.steps import Step
 from haltline.streams.local.embedded_broker import EmbeddedBroker
@@ -42,9 +44,9 @@ from haltline.streams.local.system import start_worker, wait_until_ready
 WAYS = ("blocking", "async", "hook")
 _UNDER_WAY = 1
 """Calls that are under way in mode `async` when a decision arrives: the agent makes one at a time."""
-_ARRIVES_S = 0.05
+_ARRIVES_S = 0.1
 """The pause after each call in mode `async`, in which its decision arrives."""
-_MOST_CALLS = 60
+_MOST_CALLS = 40
 
 
 @dataclass(frozen=True)
@@ -95,16 +97,16 @@ def sample(sessions: Sequence[Known], measured: Measured, count: int) -> list[Kn
     return [known for known, _ in zip(rounds, range(count), strict=False)]
 
 
-def compare(sessions: Sequence[Known], console: Console) -> list[Compared]:
-    """Play the beginning of each session by every way."""
+def compare(sessions: Sequence[Known], bootstrap: str, console: Console) -> list[Compared]:
+    """Play the beginning of each session by every way, under the default policy; a worker runs at this address."""
     found: list[Compared] = []
-    with _worker() as bootstrap, _hooks() as folder:
+    with _hooks() as folder:
         connected = GuardSettings(
             mode="blocking", bootstrap=bootstrap, approval_wait_s=0, budget_s=20, start_budget_s=20
         )
         for number, known in enumerate(track(sessions, "Ways", console=console, disable=not console.is_terminal)):
-            steps = [one for one in known.steps() if one[0] < _MOST_CALLS]
-            name = f"way-{number}"
+            steps = [one for one in known.steps() if one[0] < _MOST_CALLS and one[1].kind is not Kind.MODEL_TURN]
+            name = f"{secrets.token_hex(4)}-{number}"
             local = play(f"{name}-local", steps)
             ways = {
                 "blocking": played_by(f"{name}-blocking", steps, connected),
@@ -139,7 +141,7 @@ def table(compared: Sequence[Compared]) -> Table:
 
 
 @contextmanager
-def _worker() -> Iterator[str]:
+def worker() -> Iterator[str]:
     """Start a broker and a worker; yield the broker's address."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="haltline-quality-")))

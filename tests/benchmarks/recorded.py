@@ -1,6 +1,5 @@
 """Recorded traces in files, for the tests of what reads them."""
 
-import gzip
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,13 @@ def deletes(times: int) -> Steps:
 
 
 def reads(times: int) -> Steps:
-    """Another file each time."""
+    """Another file each time, with another text."""
+    texts = [" ".join(f"word{i}x{n}" for n in range(12)) for i in range(times)]
     return [
-        {"action": "read_file", "args": {"path": f"/srv/{i}.py"}, "args_sha1": f"r{i}", "outcome": "ok"}
-        for i in range(times)
-    ]
+        {"action": "read_file", "args": {"path": f"/srv/{i}.py"}, "args_sha1": f"r{i}", "outcome": "ok",
+         "obs_head": text, "obs_len": len(text), "obs_sha1": f"o{i}"}
+        for i, text in enumerate(texts)
+    ]  # fmt: skip
 
 
 def alike(times: int) -> Steps:
@@ -43,30 +44,3 @@ def write(folder: Path, sessions: Mapping[str, tuple[Steps, Mapping[str, Any]]])
     file.write_bytes(b"\n".join(map(orjson.dumps, rows)))
     (folder / "some.sessions.jsonl").write_bytes(b"\n".join(map(orjson.dumps, labels)))
     return file
-
-
-def verdict(
-    grade: str | None, *, begins: int | None = None, signal: int | None = None, pattern: str | None = None
-) -> Mapping[str, Any]:
-    """A judge's label: a runaway of grade `stop` or `nudge`, or else `sound` or `unclear`."""
-    runaway = grade in {"stop", "nudge"}
-    return {
-        "verdict": "runaway" if runaway else grade, "grade": grade if runaway else None, "class": pattern,
-        "begins_seq": begins, "signal_seq": signal,
-    }  # fmt: skip
-
-
-def write_judged(
-    shared: Path, sessions: Mapping[str, tuple[Steps, Mapping[str, Any]]], verdicts: Mapping[str, Mapping[str, Any]]
-) -> Path:
-    """A folder of judged sessions, as it is beside the repository."""
-    folder = shared / "judged"
-    folder.mkdir(parents=True)
-    plain = write(folder, sessions)
-    for file in (plain, plain.with_name("some.sessions.jsonl")):
-        packed = file.name.replace("some", "more") + ".gz"
-        (folder / packed).write_bytes(gzip.compress(file.read_bytes()))
-        file.unlink()
-    rows = [{"session_id": session_id, **verdict} for session_id, verdict in verdicts.items()]
-    (folder / "verdicts.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
-    return folder
