@@ -5,6 +5,8 @@ from heapq import merge
 from pathlib import Path
 
 from haltline.schemas.topics import Topics
+from haltline.streams.engine.core import Core
+from haltline.streams.replay.live_play import LivePlay
 from haltline.streams.replay.records import FrozenRange, LogRecord, Span
 from haltline.streams.replay.time_range import End
 from haltline.streams.replay.traces import read_traces
@@ -19,6 +21,14 @@ class FileRange(FrozenRange):
         self.partitions = 1
         sessions = [[event for _, event in session.events] for session in read_traces(path)]
         self._events = list(merge(*sessions, key=lambda event: event.time))
+        self._freeze_all(None, None, None)
+
+    def play(self, core: Core) -> None:
+        """Let happen only what guards would have let happen under the core's policy: nothing of it was decided on."""
+        events, self._events = self._events, []
+        play = LivePlay(core, self._events.append)
+        for event in events:
+            play.event(event)
         self._freeze_all(None, None, None)
 
     def freeze(self, topic: str, start: End = None, end: End = None) -> Iterator[Span]:  # noqa: ARG002  # no ends

@@ -8,7 +8,7 @@ knew of none; a guard would kill it after some refused turns.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -49,8 +49,10 @@ class Happened:
 class LivePlay:
     """The sessions of a fleet, event by event in time order."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, publish: Callable[[ActionEvent], object] = lambda _: None) -> None:
+        """`publish` is called with each event that guards would have published and that is judged."""
         self._fleet = Fleet(core)
+        self._publish = publish
         self._sides: dict[str, _AgentSide] = {}
         self._entries: dict[str, ControlRecord] = {}
         """The restrictions in force, as the control topic has them."""
@@ -123,6 +125,7 @@ class LivePlay:
         state = self._fleet.sessions.get(event.session_id)
         if state is not None and state.standing.killed is not None:
             return []
+        self._publish(event)
         self._offset += 1
         found = self._fleet.event(event, Position("recorded", 0, self._offset))
         for followed in found:

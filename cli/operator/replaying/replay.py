@@ -100,6 +100,8 @@ def replay(
     Independent of the workers: it joins no group, commits and writes nothing. Both ends of the range are fixed before
     anything is read. Exit 1 when a decision differs (the first one is named), or when the range has no records.
 
+    A file has no decisions to compare: it is played as `haltline backtest` does, and its decisions are in --json.
+
     --agent, --detector, --tool and --where choose whose decisions are compared; all records are read, as a decision
     depends on the records before it. With --session only the records of that session are read.
 
@@ -163,8 +165,9 @@ def replay(
             return
         gc.set_threshold(10_000, 10, 5000)  # like the worker: states live long and have no reference cycles
         known = one(chosen, plugins) if chosen is not None else published(found.policies(), policy_name, plugins)
+        if follow := isinstance(found, FileRange):
+            found.play(known[0].core)
         with progress("Replaying", sum(span.count for span in found.spans)) as step:
-            follow = isinstance(found, FileRange)
             result = replay_and_compare(found, known, choice, step, follow=follow)
         missing = found.missing(found.spans)
         policies = [
