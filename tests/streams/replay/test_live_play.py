@@ -8,14 +8,19 @@ import pytest
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Task, Usage
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core
-from haltline.streams.replay.backtest import Recorded, Result, together
+from haltline.streams.replay.backtest import Recorded, Result, only, together
 from haltline.streams.replay.live_play import LivePlay
 from haltline.streams.replay.traces import read_traces
 from tests.builders import at
 from tests.streams.commands import said
 
-BUDGET = Policy(rules={"budget": Rule(settings={"limits": {"calls": 3}})})
-"""The fourth call is one too many: the session is held."""
+
+def budget(calls: int) -> Policy:
+    """A policy with this rule alone: the call after so many holds the session."""
+    return only(Policy(), {"budget": Rule(settings={"limits": {"calls": calls}})})
+
+
+BUDGET = budget(3)
 
 
 def call(number: int, tool: str = "read_file", session: str = "s", **fields: Any) -> list[ActionEvent]:
@@ -64,8 +69,7 @@ def test_results_of_refused_calls_do_not_happen_and_nothing_does_after_a_hold() 
 
 
 def test_turns_after_a_hold_are_waste_and_calls_that_end_the_turn_pass() -> None:
-    policy = Policy(rules={"budget": Rule(settings={"limits": {"calls": 30}})})
-    result = result_of([*calls(31), turn(31), turn(32), *call(33, "task_done", args={})], policy)
+    result = result_of([*calls(31), turn(31), turn(32), *call(33, "task_done", args={})], budget(30))
     assert (result.held, result.refused) == (60, [60])
     assert result.cost_after_stop_usd == 1 + 20
 
