@@ -14,7 +14,7 @@ STAMP := $(VENV)/.made
 HELM := helm.sh/helm/v3/cmd/helm@v3.19.5
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all explore newest locks upgrade jars go helm kafkajs environments typescript check docs audit dashboards manifests dist kafka bench quality chaos simulate fleet screenshots clean
+.PHONY: help setup demo test test-all explore newest locks upgrade jars go helm kafkajs environments coding-agents typescript check docs audit dashboards manifests dist kafka bench quality chaos simulate fleet screenshots clean
 
 help: ## This list
 	@echo "make TARGET, where TARGET is:"
@@ -43,7 +43,7 @@ demo: setup ## A runaway agent is stopped, in about a minute, with nothing else 
 # What does not depend on each other is made at the same time; the tests say what is missing, and run in any case.
 # WIDE=1: those of the marker `wide` too, which repeat for each of many what the others show of a few.
 test: setup ## Run the tests of every day, on a real Kafka too when Java and Maven are there
-	@status=0; $(MAKE) --no-print-directory --jobs 3 --keep-going jars typescript $(if $(WIDE),environments) || status=$$?; \
+	@status=0; $(MAKE) --no-print-directory --jobs 3 --keep-going jars typescript $(if $(WIDE),environments coding-agents) || status=$$?; \
 	  echo '$(BIN)/python -m pytest'; $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal $(if $(WIDE),,-m 'not wide') || status=$$?; exit $$status
 
 test-all: ## Run every test, as continuous integration does
@@ -65,7 +65,7 @@ locks: setup ## Write the locks again after a change of pyproject.toml; each ver
 
 upgrade: setup ## Renew every lock: the newest of everything that pyproject.toml and package.json allow (npm)
 	$(BIN)/python -m tests.locks write --upgrade
-	for folder in clients/typescript locks/kafkajs; do \
+	for folder in clients/typescript locks/kafkajs locks/coding-agents; do \
 	  (cd $$folder && npm update --package-lock-only --omit-lockfile-registry-resolved --ignore-scripts --no-audit --no-fund) || exit 1; done
 	@$(MAKE) --no-print-directory setup
 
@@ -93,6 +93,10 @@ kafkajs: setup ## Install Node's binding of librdkafka into .tools, which tests 
 
 environments: setup ## An environment in .venvs for each framework whose adapter is tested, with its library
 	@$(BIN)/python -m tests.conformance.environments
+
+# 1.3 GB, in half a minute. Where npm cannot install them, this says so, and the tests that run them are skipped.
+coding-agents: setup ## Claude Code, Codex, Gemini CLI and opencode in .tools, whose hooks are tested with the programs (npm)
+	@$(BIN)/python -m tests.coding_agents.programs
 
 # On a developer's machine without Node this says so, and the tests that need the package are skipped.
 typescript: ## Build the npm package in clients/typescript; `npm test` there, and `make test`, test it (Node 20 or newer, npm)

@@ -19,8 +19,13 @@ ANSWER_S = 20.0
 CLAUDE_CODE = "claude-code"
 ATTENDED = "attended"
 """Follows the agent's name if a person writes the prompts."""
+INTERRUPTS = 130
+"""The code of an answer that ends a program which no hook can end, as Ctrl-C does."""
 _WITH_A_PERSON = ("cli", "claude-vscode", "claude-desktop")
 """How Claude Code was started, in CLAUDE_CODE_ENTRYPOINT."""
+_ALONE = {"codex": ("exec", "e"), "gemini-cli": ("-p", "--prompt")}
+"""Arguments with which an agent works without a person at the terminal."""
+_SIGINT = 2
 Reply = tuple[int, bytes, bytes]
 """The exit code, standard output and standard error."""
 
@@ -35,10 +40,31 @@ def agent_of(arguments: "Sequence[str]") -> str:
 
 
 def head_of(arguments: "Sequence[str]", environ: "Mapping[str, str]") -> str:
-    """The first line of a request: the agent, and whether a person is there."""
+    """The first line of a request: the agent, and whether a person writes its prompts, as far as that shows."""
     agent = agent_of(arguments)
-    is_attended = agent == CLAUDE_CODE and environ.get("CLAUDE_CODE_ENTRYPOINT") in _WITH_A_PERSON
+    is_attended = environ.get("CLAUDE_CODE_ENTRYPOINT") in _WITH_A_PERSON
+    if agent != CLAUDE_CODE:
+        is_attended = agent in _ALONE and _is_parent_alone(agent) is False and _has_terminal()
     return f"{agent} {ATTENDED}" if is_attended else agent
+
+
+def _is_parent_alone(agent: str) -> bool | None:
+    """Whether the process that runs this hook is the agent's, started without a person; None: it cannot be told."""
+    try:
+        with open(f"/proc/{posix.getppid()}/cmdline", "rb") as file:
+            words = file.read().decode(errors="replace").split("\0")
+    except OSError:
+        return None
+    if not any(agent.partition("-")[0] in word for word in words[:3]):
+        return None
+    return any(word.partition("=")[0] in _ALONE[agent] for word in words)
+
+
+def _has_terminal() -> bool:
+    try:
+        return posix.readlink(f"/proc/{posix.getppid()}/fd/0").startswith(("/dev/pts/", "/dev/tty"))
+    except OSError:
+        return False
 
 
 def state_folder_of(environ: "Mapping[str, str]") -> str:
@@ -102,6 +128,10 @@ def request_reply(path: str, head: str, raw: bytes) -> Reply | None:
 def put(reply: Reply) -> int:
     """Print a reply and return the exit code."""
     code, out, err = reply
+    if code == INTERRUPTS:
+        code = 0
+        if _is_parent_alone(agent_of(sys.argv)):
+            posix.kill(posix.getppid(), _SIGINT)
     for text, file in ((out, sys.stdout), (err, sys.stderr)):
         if text:
             file.write(text.decode(errors="replace"))

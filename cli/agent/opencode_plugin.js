@@ -26,12 +26,16 @@ function ask(hook) {
 export const Haltline = async ({ client }) => {
   const above = new Map(); // sessions of subagents, and the session that each is below of
   const late = new Map(); // hints of a call, until its result
+  const isAlone = process.argv.includes("run"); // no person writes the prompts, and nothing but text is shown
   const who = (id) => (above.has(id) ? { session_id: above.get(id), agent_id: id } : { session_id: id });
 
   async function told(id, hook) {
-    const answer = await ask({ ...who(id), ...hook });
-    if (answer.out.systemMessage) {
-      await client?.tui?.showToast?.({ body: { message: answer.out.systemMessage, variant: "warning" } });
+    const answer = await ask({ ...who(id), ...hook, is_attended: !isAlone });
+    const { stopReason, systemMessage: message = stopReason } = answer.out;
+    if (message && isAlone) {
+      console.error(message);
+    } else if (message) {
+      await client?.tui?.showToast?.({ body: { message, variant: "warning" } });
     }
     if (answer.out.continue === false) {
       await client?.session?.abort?.({ path: { id } });
@@ -67,7 +71,11 @@ export const Haltline = async ({ client }) => {
     },
     "chat.message": async (input, output) => {
       const texts = (output.parts ?? []).filter((part) => part.type === "text").map((part) => part.text);
-      await told(input.sessionID, { hook_event_name: "UserPromptSubmit", prompt: texts.join("\n") });
+      const hook = { hook_event_name: "UserPromptSubmit", prompt: texts.join("\n") };
+      const { out } = await told(input.sessionID, hook);
+      if (out.continue === false) {
+        throw new Error(out.stopReason);
+      }
     },
     event: async ({ event }) => {
       const of = event.properties ?? {};

@@ -82,10 +82,13 @@ class Sessions:
         on_approval: OnApproval = "deny",
         agent_id: str = AGENT_ID,
         has_batches: bool = True,
+        is_cut_off: bool = False,
         is_local: bool = False,
         earlier: Earlier | None = None,
     ) -> None:
         """`agent_id`: used if the settings have none. `has_batches`: the agent runs `PostToolBatch`.
+
+        `is_cut_off`: the end of a turn says nothing, so a call before it is refused with the reason.
 
         `is_local`: decided on here alone, so that only this machine's user can release it.
         """
@@ -93,6 +96,7 @@ class Sessions:
         self._agent_id = agent_id
         self._on_approval = on_approval
         self._has_batches = has_batches
+        self._is_cut_off = is_cut_off
         self._earlier = earlier or Earlier()
         self._is_local = is_local
         self._sessions: dict[str, FrameworkSession] = {}
@@ -270,7 +274,7 @@ class Sessions:
 
     def _refusal(self, stop: Stop, hook: Mapping[str, Any]) -> JsonObject:
         """Return the answer to a call of a stopped session; it ends the turn if the model has read the cause before."""
-        ends = not stop.may_report or (self._was_told and not self._has_batches)
+        ends = not (stop.may_report or self._is_cut_off) or (self._was_told and not self._has_batches)
         self._was_told = True
         return stopped_answer(stop.told(_session_id(hook)), ends=ends)
 

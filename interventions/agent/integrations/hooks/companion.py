@@ -150,6 +150,7 @@ class Companion:
         if held is None:
             held = self._held[session_id] = _Held(self._make(agent, self._stored.earlier(session_id)))
         held.busy += 1
+        is_attended = is_attended or hook.get("is_attended") is True
         try:
             out = await held.sessions.answer(hook, is_attended=is_attended)
         finally:
@@ -225,6 +226,7 @@ def _companion(socket: Path, stored: Stored, why: str) -> Companion:
             on_approval=on_approval if dialect.asks else "deny",
             agent_id=agent_id_of(agent),
             has_batches=dialect.has_batches,
+            is_cut_off=dialect.is_cut_off,
             is_local=is_local,
             earlier=earlier,
         )

@@ -1,6 +1,7 @@
 """Dialects of hooks: each agent's input as a hook of Claude Code, and answers in each agent's format.
 
-codex       like Claude Code, but ignores a denial with `continue`, and an `ask`
+codex       like Claude Code, but ignores a denial with `continue`, and an `ask`; no hook ends a turn: of a program that
+            runs without a person, the hook's process does, as Ctrl-C would
 gemini-cli  BeforeTool, AfterTool ...: `decision` and `reason`; hints only with a result
 cline       `cancel` ends the whole task; arguments cannot be changed; any other output than JSON is ignored
 opencode    its plugin uses Claude Code's format
@@ -28,6 +29,8 @@ _CLINE: Final = {
     "tool_call": "PreToolUse", "tool_result": "PostToolUse",
 }  # fmt: skip
 """By the name of an event in Cline's extension, and in its command line (3.0)."""
+INTERRUPTS: Final = 130
+"""The code of an answer at which the hook's process ends an agent that no hook can end."""
 _BEFORE_CALLS = (b'"PreToolUse"', b'"BeforeTool"', b'"tool_call"')
 
 
@@ -50,6 +53,8 @@ class Dialect(NamedTuple):
     """The agent can ask its user about a call."""
     has_batches: bool = False
     """A hook runs after all calls of a model's message."""
+    is_cut_off: bool = False
+    """Its turn is ended with no word about why, so the model and the user read that with the call before."""
 
     def hook_of(self, raw: bytes) -> JsonObject:
         """Parse the hook. Raises ValueError if it is invalid."""
@@ -111,16 +116,18 @@ def _specific(out: Mapping[str, Any]) -> tuple[JsonObject, str, str | None]:
 
 def _to_codex(event: str, answer: Answer) -> Answer:
     out, (specific, _, refused) = answer.out, _specific(answer.out)
+    stop = out.get("stopReason")
     if event != "PreToolUse":
-        return answer
+        return answer if stop is None else answer._replace(out=out | {"systemMessage": stop})
     if refused is not None:
         specific = {**denied(refused)["hookSpecificOutput"]}
     elif "updatedInput" in specific:
         specific["permissionDecision"] = "allow"
     out = {name: value for name, value in out.items() if name not in {"continue", "stopReason"}}
-    if stop := answer.out.get("stopReason"):
+    if stop is not None:
         out["systemMessage"] = stop
-    return answer._replace(out=out | ({"hookSpecificOutput": specific} if specific else {}))
+    out |= {"hookSpecificOutput": specific} if specific else {}
+    return answer._replace(out=out, code=INTERRUPTS if stop is not None else answer.code)
 
 
 def _from_gemini(hook: JsonObject) -> JsonObject:
@@ -186,7 +193,7 @@ def _to_cline(_: str, answer: Answer) -> Answer:
 
 DIALECTS: Final = {
     "claude-code": Dialect(_same, _as_printed, asks=True, has_batches=True),
-    "codex": Dialect(_without_transcript, _to_codex),
+    "codex": Dialect(_without_transcript, _to_codex, is_cut_off=True),
     "gemini-cli": Dialect(_from_gemini, _to_gemini, hints_late=True),
     "cline": Dialect(_from_cline, _to_cline),
     "opencode": Dialect(_without_transcript, _as_printed),

@@ -1,0 +1,1 @@
+"""Real coding agents, stopped by the installed hook."""
