@@ -60,6 +60,17 @@ def _is_parent_alone(agent: str) -> bool | None:
     return any(word.partition("=")[0] in _ALONE[agent] for word in words)
 
 
+def _interrupt(why: bytes, agent: str) -> None:
+    """Tell the user of an agent that works alone why it ends, and end it."""
+    if _is_parent_alone(agent):
+        try:
+            with open(f"/proc/{posix.getppid()}/fd/2", "ab", buffering=0) as file:
+                file.write(why)
+        except OSError:
+            pass
+        posix.kill(posix.getppid(), _SIGINT)
+
+
 def _has_terminal() -> bool:
     try:
         return posix.readlink(f"/proc/{posix.getppid()}/fd/0").startswith(("/dev/pts/", "/dev/tty"))
@@ -129,9 +140,8 @@ def put(reply: Reply) -> int:
     """Print a reply and return the exit code."""
     code, out, err = reply
     if code == INTERRUPTS:
-        code = 0
-        if _is_parent_alone(agent_of(sys.argv)):
-            posix.kill(posix.getppid(), _SIGINT)
+        _interrupt(err, agent_of(sys.argv))
+        code, err = 0, b""
     for text, file in ((out, sys.stdout), (err, sys.stderr)):
         if text:
             file.write(text.decode(errors="replace"))

@@ -26,6 +26,7 @@ function ask(hook) {
 export const Haltline = async ({ client }) => {
   const above = new Map(); // sessions of subagents, and the session that each is below of
   const late = new Map(); // hints of a call, until its result
+  let said = "";
   const isAlone = process.argv.includes("run"); // no person writes the prompts, and nothing but text is shown
   const who = (id) => (above.has(id) ? { session_id: above.get(id), agent_id: id } : { session_id: id });
 
@@ -33,7 +34,10 @@ export const Haltline = async ({ client }) => {
     const answer = await ask({ ...who(id), ...hook, is_attended: !isAlone });
     const { stopReason, systemMessage: message = stopReason } = answer.out;
     if (message && isAlone) {
-      console.error(message);
+      if (message !== said) {
+        console.error(message);
+      }
+      said = message;
     } else if (message) {
       await client?.tui?.showToast?.({ body: { message, variant: "warning" } });
     }

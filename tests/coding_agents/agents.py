@@ -25,6 +25,7 @@ _QUIET = {
     "OPENCODE_DISABLE_AUTOUPDATE": "1",
     "OPENCODE_DISABLE_MODELS_FETCH": "1",
     "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+    "NPM_CONFIG_OFFLINE": "true",  # for opencode, which installs the types of plugins
 }
 Done = subprocess.CompletedProcess[str]
 Command = Callable[["Home", str, str], list[str]]
@@ -137,7 +138,8 @@ def _with_gemini_settings(home: Home, _: Model) -> None:
 
 def _with_opencode_settings(home: Home, model: Model) -> None:
     here = {"options": {"baseURL": f"{model.url}/v1", "apiKey": "none"}}
-    settings = {"model": "anthropic/claude-sonnet-4-5", "small_model": "anthropic/claude-sonnet-4-5"}
+    name = "anthropic/claude-sonnet-4-5"
+    settings: dict[str, object] = {"model": name, "small_model": name}
     settings |= {"autoupdate": False, "share": "disabled", "permission": {"bash": "allow"}}
     (home.work / "opencode.json").write_text(json.dumps(settings | {"provider": {"anthropic": here}}))
 

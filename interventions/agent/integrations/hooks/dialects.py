@@ -117,8 +117,10 @@ def _specific(out: Mapping[str, Any]) -> tuple[JsonObject, str, str | None]:
 def _to_codex(event: str, answer: Answer) -> Answer:
     out, (specific, _, refused) = answer.out, _specific(answer.out)
     stop = out.get("stopReason")
+    if stop is not None and event in {"PreToolUse", "UserPromptSubmit"}:
+        answer = answer._replace(err=stop, code=INTERRUPTS)
     if event != "PreToolUse":
-        return answer if stop is None else answer._replace(out=out | {"systemMessage": stop})
+        return answer
     if refused is not None:
         specific = {**denied(refused)["hookSpecificOutput"]}
     elif "updatedInput" in specific:
@@ -127,7 +129,7 @@ def _to_codex(event: str, answer: Answer) -> Answer:
     if stop is not None:
         out["systemMessage"] = stop
     out |= {"hookSpecificOutput": specific} if specific else {}
-    return answer._replace(out=out, code=INTERRUPTS if stop is not None else answer.code)
+    return answer._replace(out=out)
 
 
 def _from_gemini(hook: JsonObject) -> JsonObject:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from haltline.interventions.agent.integrations.hooks.companion import Companion
+from haltline.interventions.agent.integrations.hooks.dialects import INTERRUPTS
 from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict
 from haltline.schemas.decisions import Level
@@ -58,7 +59,7 @@ class Hooks(OfClaudeCode):
         reply = asyncio.run(self._companion._reply(self.agent, json.dumps(hook).encode(), is_attended=False))
         head, _, texts = reply.partition(b"\n")
         code, out, _ = map(int, head.split())
-        assert code == 0, texts
+        assert code == (INTERRUPTS if self.agent == "codex" and b"systemMessage" in texts else 0), texts
         return dict(json.loads(texts[:out] or b"{}"))
 
 
