@@ -229,10 +229,15 @@ class Enforcer:
             standing = next((r for key, r in entries if key in keys and not (looks and may_look(r))), None)
             if standing is None or (standing.state is ControlState.FROZEN and ends_turn(action)):
                 return None  # a frozen session may report, ask its user, and end its turn
-            if standing.decision_id != self._refused_for:
-                self._refused_for, self._may_report = standing.decision_id, True
+            if action:
+                self._note_refused(standing.decision_id)
             cause = cause_of_entry(standing)
             return cause.saying(self._release) if self._is_alone and standing.code == HELD_CODE else cause
+
+    def _note_refused(self, decision_id: str) -> None:
+        """Note that a call was refused for a restriction: after it, the model may have a turn for its report."""
+        if decision_id != self._refused_for:
+            self._refused_for, self._may_report = decision_id, True
 
     def against_turn(self) -> Cause | None:
         """Return the cause that refuses the next turn of the model.
@@ -319,6 +324,8 @@ class Enforcer:
             refusing = max((d for d in decisions[::-1] if d.level >= Level.PAUSE), key=lambda d: d.level, default=None)
             if refusing is None:
                 self._running[call_id] = call.action
+            elif of_session(refusing) is not None:
+                self._note_refused(refusing.decision_id)
             return Admitted(None if refusing is None else cause_of(refusing), advice, rollbacks)
 
     def done(self, call_id: str) -> None:

@@ -159,13 +159,17 @@ export class Enforcer {
       if (!keys.has(key) || (looks && mayLook(record))) continue;
       // A frozen session may report, ask its user, and end its turn.
       if (record.state === "frozen" && endsTurn(action)) return undefined;
-      if (record.decision_id !== this.#refusedFor) {
-        this.#refusedFor = record.decision_id;
-        this.#mayReport = true;
-      }
+      if (action !== "") this.#noteRefused(record.decision_id);
       return causeOfEntry(record);
     }
     return undefined;
+  }
+
+  /** Notes that a call was refused for a restriction: after it, the model may have a turn for its report. */
+  #noteRefused(decisionId: string): void {
+    if (decisionId === this.#refusedFor) return;
+    this.#refusedFor = decisionId;
+    this.#mayReport = true;
   }
 
   /**
@@ -256,6 +260,7 @@ export class Enforcer {
       if (refuses(one) && (refusing === undefined || rank(one.level) > rank(refusing.level))) refusing = one;
     }
     if (refusing === undefined) this.#running.set(call.callId, call.action);
+    else if (ofSession(refusing) !== undefined) this.#noteRefused(refusing.decision_id);
     return {
       ...(refusing === undefined ? {} : { cause: causeOf(refusing) }),
       advice: decisions.filter((one) => !refuses(one)).map(adviceOf),

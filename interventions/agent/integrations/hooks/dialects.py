@@ -72,7 +72,9 @@ class Dialect(NamedTuple):
 def reply_of(dialect: Dialect, event: str, answer: Answer) -> bytes:
     """Return the answer for the hook's process: the exit code, the lengths of both texts, and the texts."""
     out, err, code = dialect.write(event, answer)
-    texts = (json.dumps(out).encode() + b"\n" if out else b"", f"haltline: hook: {err}\n".encode() if err else b"")
+    if err and not err.startswith("haltline"):
+        err = f"haltline: hook: {err}"
+    texts = (json.dumps(out).encode() + b"\n" if out else b"", f"{err}\n".encode() if err else b"")
     return b"%d %d %d\n" % (code, *map(len, texts)) + b"".join(texts)
 
 
