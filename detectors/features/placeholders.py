@@ -1,4 +1,4 @@
-"""Results of which the producer shows only a placeholder, such as screenshots: two that look alike need not be equal."""
+"""Results of which the producer shows only a placeholder, as of screenshots: two that look alike may differ."""
 
 import re
 

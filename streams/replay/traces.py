@@ -119,7 +119,7 @@ def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], known: 
 
 
 class _Counting:
-    """Counts the operands of recorded calls (`output_novelty`) whose producer did not, as far as texts were recorded."""
+    """Counts the operands of recorded calls (`output_novelty`) whose producer did not, as far as texts are known."""
 
     def __init__(self) -> None:
         self._seen = SeenWords()

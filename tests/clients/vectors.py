@@ -205,7 +205,8 @@ def _outputs() -> Iterator[list[Any]]:
 def _novelty() -> Iterator[list[Any]]:
     seen = SeenWords()
     for result, args in RESULTS:
-        yield [result, args, seen.take(expanded(result), args=expanded(args)).model_dump()]
+        counted = seen.take(expanded(result), args=expanded(args))
+        yield [result, args, counted.model_dump(include={"new_words", "words", "results"})]  # it counts no operands
 
 
 def _held() -> Iterator[list[Any]]:

@@ -36,7 +36,9 @@ def ran(second: float, command: str, *, words: int, operands: int, **fields: Any
     counts = {name: fields.pop(name, 0) for name in ("given", "counted")}
     novelty = Novel(new_words=words, words=50, results=int(second), operands=operands, **counts)
     error = fields.pop("error", None)
-    return bash(second, command, error, **({"output_head": "ok", "output_bytes": 2, "output_novelty": novelty} | fields))
+    return bash(
+        second, command, error, **({"output_head": "ok", "output_bytes": 2, "output_novelty": novelty} | fields)
+    )
 
 
 NO_OUTPUT: dict[str, Any] = {"output_head": "", "output_bytes": 0}
@@ -170,8 +172,15 @@ def test_two_calls_that_are_one(args: list[dict[str, object]], results: list[str
 def test_values_stay_within_their_bounds(events: list[ActionEvent]) -> None:
     values = measured(events)
     for name, most in (
-        ("results_seen_12", 12), ("negative_20", 20), ("negative_5", 5), ("fresh_20", 20), ("unused_20", 20),
-        ("unused_5", 5), ("given_20", 20), ("new_words_12", 40), ("new_words_4", 40),
+        ("results_seen_12", 12),
+        ("negative_20", 20),
+        ("negative_5", 5),
+        ("fresh_20", 20),
+        ("unused_20", 20),
+        ("unused_5", 5),
+        ("given_20", 20),
+        ("new_words_12", 40),
+        ("new_words_4", 40),
     ):
         assert 0 <= values[name] <= most
     assert 0 <= values["new_call_words_20"] <= 1
