@@ -168,9 +168,9 @@ class FruitlessSearch(Detector[State]):
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Count a lookup without results or a guess, or reset the counts."""
-        found = [self._submitted(state, act) or self._guess(state, act) or self._uniform(state, act)]
-        found += [self._nothing_new(state, act), self._nothing_found(state, act)]
-        return worst_of(found)
+        found = self._submitted(state, act) or self._guess(state, act) or self._uniform(state, act)
+        old, none = self._nothing_new(state, act), self._nothing_found(state, act)
+        return worst_of((found, old, none)) if old or none else found
 
     def _nothing_found(self, state: State, act: Observation) -> Finding | None:
         if not (_is_empty(act) and _is_look(act)):

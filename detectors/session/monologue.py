@@ -62,6 +62,8 @@ _READ_CHARS = 600
 _SKETCH_SIZE = 16
 _SAME_NUMBERS, _WAS_CUT, _OTHER_NUMBERS = 1.0, 0.75, 0.5
 
+_CHANT_CHARS = 4096
+"""Characters of a text that are searched for repetitions here, where its producer has not counted them."""
 _MANY, _FAR_TOO_MANY = 5, 50
 """These multiples of `chants` raise the severity by one each."""
 
@@ -268,8 +270,9 @@ class Monologue(Detector[State]):
         return self.counted("talk_by_command", spoken, self.commands, reason, events, also=also, commands=spoken)
 
     def _chanting(self, state: State, act: Observation, text: str, message: Entry) -> Finding | None:
-        repeats, size = act.event.output_repeats, act.event.output_bytes or 0
-        passage, seen = repeated_passage(text, size) if repeats is None or repeats >= self.chants else ("", 0)
+        repeats, size = act.event.output_repeats, act.event.output_bytes or len(text)
+        look = repeats is None or repeats >= self.chants
+        passage, seen = repeated_passage(text[:_CHANT_CHARS], size) if look else ("", 0)
         repeats = seen if repeats is None else repeats
         if repeats < self.chants:
             return None
