@@ -71,6 +71,18 @@ _PENDING = re.compile(
     r"|^\W*(?:running|waiting|starting|building|processing|provisioning)\W*$"
 )  # in a text in lower case: to ignore case would take twice as long
 _PENDING_CHARS = 400
+_PARTS = re.compile(r"\n|\", ?\"|[}\]],? ?[{\[]|[\[{] ?[\"{]|[\"}] ?[\]}]")
+_SEPARATORS = ' \t{}[]",'
+_FEW = 2
+"""Lines of a result whose order matters."""
+_PLACEHOLDER = re.compile(
+    r"[\[<({\s\"]*(?:(?:old )?(?:tool )?(?:results?|outputs?|contents?|images?|screenshots?|binary(?: data)?|media)"
+    r"(?: (?:[\w ]{0,24} )?(?:omitted|cleared|elided|stripped|removed|not (?:shown|stored|recorded|available)))?"
+    r"[\])>}]*\s*\Z|.*\"type\": ?\"image\"|.*data:image/)",
+    re.IGNORECASE | re.DOTALL,
+)
+_PLACEHOLDER_CHARS = 240
+_BRACKETS = frozenset("[<({")
 
 
 class Sort(StrEnum):
@@ -119,6 +131,8 @@ class CallHistory(Stored):
         counted_already = not act.is_result and (self.resulted or not act.is_attempt)
         if counted_already or _is_nothing(act):
             return None
+        if _is_placeholder(act):
+            return None
         fingerprint, _, variant = act.fingerprint.partition(".")
         known = self._known(fingerprint)
         if known is None or act.index <= known.done or self._is_nameless(act) or _is_of_one_turn(act, known):
@@ -135,6 +149,8 @@ class CallHistory(Stored):
         quarters = FULL
         if self.news > last:
             quarters = AFTER_CHANGE if self.changed > last else AFTER_NEWS
+            if not act.runs and act.tool.effect is None and act.changes:
+                quarters = AFTER_CHANGE  # a tool of which nothing is known, such as a connection that is opened again
         if quarters != AFTER_CHANGE and act.may_have_changed_since(last):
             quarters = AFTER_CHANGE
         begins_again = stale and act.was_condensed_between(last, act.index)
@@ -364,8 +380,14 @@ def _plain_result(act: Observed, clean: Callable[[str], str], *, waiting: bool) 
         return ""
     whole = not head.endswith("[cut]") and (size is None or len(head.encode()) >= size)
     if whole:
-        return f"~{digest(clean(head).encode())}"
+        return f"~{digest((clean(head) if act.changes else _sorted(clean(head))).encode())}"
     return f"~{digest(clean(head).encode())}:{size}" if act.runs or waiting else ""
+
+
+def _sorted(text: str) -> str:
+    """The parts of a result in one order: a search that lists the same in another order found nothing new."""
+    parts = _PARTS.split(text)
+    return "\n".join(sorted(part.strip(_SEPARATORS) for part in parts)) if len(parts) > _FEW else text
 
 
 def _alike(one: str, other: str) -> bool:
@@ -397,6 +419,17 @@ def _is_spaced(act: Observed, known: Known) -> bool:
         return False
     began_ms = act.call.time_ms if act.call is not None else act.time_ms - int(act.event.duration_ms or 0)
     return began_ms - int(known.rows[-1][0]) >= _SPACING_MS
+
+
+def _is_placeholder(act: Observed) -> bool:
+    """Return whether a result says that it is not recorded, or is an image without its data."""
+    head = act.event.output_head
+    return (
+        head is not None
+        and len(head) < _PLACEHOLDER_CHARS
+        and head[:1] in _BRACKETS
+        and _PLACEHOLDER.match(head) is not None
+    )
 
 
 def _is_pending(act: Observed) -> bool:

@@ -1,4 +1,4 @@
-"""The subject of a command line, whether it changes anything, and whether it waits: by its words, without parsing.
+"""The subject of a command line, whether it changes anything, waits, or does nothing: by its words, without parsing.
 
 Accurate enough for the weight of a repetition (was there work in between?), and cheap enough for every command.
 `haltline.detectors.commands` determines exactly what a command would destroy.
@@ -91,10 +91,20 @@ PRODUCING = frozenset((
 ))  # fmt: skip
 _ABSOLUTE = re.compile(r"(?<![\w.~/])/[\w.-]+(?:/[\w.-]+)+")
 _MAX_PATHS = 32
-_WAITS = re.compile(r"(?:^|[;&|(\n]\s*|\b(?:do|then)\s+)sleep\s+\d|\bwait-for|\btime\.sleep\(")
+_WAITS = re.compile(
+    r"(?:^|[;&|(\n]\s*|\b(?:do|then)\s+)sleep\s+\d|\bwait-for|\btime\.sleep\(|\brollout\s+status\b"
+    r"|\b(?:kubectl|oc|docker)\s+wait\b|\bgh\s+(?:run\s+watch|pr\s+checks)\b"
+)
+_WAIT_CUES = ("sleep", "wait", "rollout", "gh ")
 _LEAD = re.compile(
     r"^\s*(?:(?:cd|pushd|source|\.|export|set)\s[^;&|\n]*(?:&&|;|\n)\s*|\w+=\S*\s+|(?:sudo|time|timeout\s+\S+|env|nohup)\s+)*"
 )
+_START_CHARS = 64
+_HEREDOC_END = re.compile(r"<<-?\s*['\"]?(\w+)")
+_QUOTES = re.compile(r"'[^']*'|\"[^\"]*\"")
+_STREAMS = re.compile(r"\d?>&\d?")
+_PARTS = re.compile(r"(^|&&|\|\|?|[;\n&])([^;\n|&]*)")
+_REDIRECT_ALONE = re.compile(r"\s*(?:\d?>>?\s*\S+\s*)+")
 _WORDS = re.compile(r"[^\s;&|<>()'\"`]+")
 
 
@@ -195,9 +205,35 @@ def may_create(command: str) -> bool:
 
 def waits(command: str) -> bool:
     """Return whether the command line waits for something, and is expected to be repeated."""
-    if "sleep" not in command and "wait-for" not in command:
+    return holds_one(command, _WAIT_CUES) and _WAITS.search(command, 0, _READ_CHARS) is not None
+
+
+def does_nothing(command: str) -> bool:
+    """Return whether every program of a command line is `:` or `true`, or it is a redirect alone, such as `> a`.
+
+    What is piped from `:`, and what follows it only if it fails, does nothing either.
+    """
+    start = command[:_START_CHARS].lstrip()
+    if start[:1] not in {":", ">"} and start[:4] != "true":
         return False
-    return _WAITS.search(command, 0, _READ_CHARS) is not None
+    lines, end = [], ""
+    for line in command[:_READ_CHARS].split("\n"):
+        if end:
+            end = "" if line.strip() == end else end
+            continue
+        lines.append(line)
+        found = _HEREDOC_END.search(line)
+        end = found[1] if found is not None else ""
+    plain = _STREAMS.sub("", _QUOTES.sub("q", "\n".join(lines)))
+    idle = False
+    for sign, part in _PARTS.findall(plain):
+        words = part.split()
+        if not words or words[0][0] == "#" or sign in {"|", "||"}:
+            continue
+        if words[0] not in {":", "true"} and _REDIRECT_ALONE.fullmatch(part) is None:
+            return False
+        idle = True
+    return idle
 
 
 def subject(command: str) -> str:

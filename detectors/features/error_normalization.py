@@ -26,7 +26,8 @@ class Normalization(StrEnum):
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _STATUS = re.compile(
-    r"^\W*(?:rc|return ?code|exit ?code|exit status|exited with(?: code)?|status(?: code)?)\W*\d+\b"
+    r"^(?:\w*(?:error|exception):)?\W*"
+    r"(?:rc|return ?code|exit ?code|exit status|exited with(?: code)?|status(?: code)?)\W*\d+\b"
     r"(?:\s*\(execution \w+\))?[\s|:;.,>-]*(?:</?\w+>)?\s*",
     re.IGNORECASE,
 )
@@ -74,6 +75,9 @@ _LOW: tuple[tuple[str, re.Pattern[str], str], ...] = (
         "<place>",
     ),
     (":", re.compile(r":\d+(?::\d+)?(?=[:\s,)]|$)"), ":#"),
+)
+_DURATIONS: tuple[tuple[str, re.Pattern[str], str], ...] = (
+    ("s", re.compile(r"\d(?<![\w.]\d)[\d.]* ?(?:[mnu\u00b5]?s|secs?|seconds?|minutes?|min)\b"), "<duration>"),
 )
 _MEDIUM: tuple[tuple[str, re.Pattern[str], str], ...] = (
     (":", re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>)]+"), "<url>"),
@@ -144,6 +148,13 @@ def error_key(text: str, level: Normalization = Normalization.MEDIUM) -> str:
         key = _replace(_MEDIUM, key)
         key = key.replace("'<path>'", "<name>").replace("<path>", "<name>")
     return _SPACE.sub(" ", key).strip()[:MAX_KEY_CHARS]
+
+
+def error_text(text: str) -> str:
+    """The whole message, without times, addresses and line numbers; of a long one the beginning and the end."""
+    if len(text) > MAX_READ_CHARS:
+        text = f"{text[: MAX_READ_CHARS // 2]}\n{text[-MAX_READ_CHARS // 2 :]}"
+    return _replace((*_LOW, *_DURATIONS), ANSI.sub("", text).lower())
 
 
 def _replace(patterns: tuple[tuple[str, re.Pattern[str], str], ...], key: str) -> str:

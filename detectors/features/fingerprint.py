@@ -44,9 +44,12 @@ _IDS = frozenset((
     "requestid", "traceid", "spanid", "correlationid", "idempotencykey", "clienttoken", "clientrequestid",
     "toolcallid", "callid", "invocationid", "messageid", "eventid", "xrequestid", "turnid",
 ))  # fmt: skip
+_ASKS = frozenset(("query", "q", "searchterm", "searchquery", "searchtext", "keywords", "question"))
+"""Words in a search: their case and the spaces between them do not matter."""
 _TIMES = frozenset((
     "timestamp", "ts", "now", "currenttime", "requestedat", "sentat", "clienttime", "asof", "issuedat", "calledat",
 ))  # fmt: skip
+_KEPT = frozenset(("about", "asks"))
 _NOT_IN_KEYS = str.maketrans("", "", "_- .")
 _ID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-f]{32}|[0-9a-f]{40}")
 _ABOUT = ("id", "uuid", "key", "name", "path", "file", "url", "uri", "ref", "sha", "commit", "target", "hash")
@@ -72,9 +75,9 @@ _DURATIONS_IN = re.compile(r"\d(?<!\w\d)\d*(?:\.\d+)? ?(?:[mnuµ]?s|secs?|second
 _IDS_IN = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _NUMBERS_IN = re.compile(r"0(?<!\w0)x[0-9a-fA-F]+\b")
 _NAMED_IN = re.compile(
-    r"(?i)(\b(?:pid|elapsed|duration|uptime|latency|took|timestamp|request_?id|trace_?id)\w*\"?\W{1,4})[\w.-]+"
+    r"(?i)(\b(?:pid|elapsed|duration|uptime|latency|took|timestamp|(?:request|trace|chunk)[_ ]?id)\w*\"?\W{1,4})[\w.-]+"
 )
-_NAMES = ("pid", "elapsed", "duration", "uptime", "latency", "took", "timestamp", "request", "trace")
+_NAMES = ("pid", "elapsed", "duration", "uptime", "latency", "took", "timestamp", "request", "trace", "chunk")
 """Every text that the pattern matches contains one of these."""
 _TEMP_IN_RESULTS = re.compile(r"/tmp/[\w./+-]+")
 _IN_WAITING: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -113,11 +116,13 @@ def fingerprint(event: ActionEvent, action: str, tool: KnownTool) -> str:
         sort = _sort_of(name)
         if (
             sort
-            and sort != "about"
+            and sort not in _KEPT
             and _is_left_out(sort, name, value, action, closely=closely, runs=runs, time_ms=event.time)
         ):
             continue
         plain = value if closely or type(value) is not str else _plain(value, runs=runs, about=sort == "about")
+        if sort == "asks" and not closely and not runs and type(plain) is str:
+            plain = " ".join(plain.lower().split())
         cleaned = cleaned or plain is not value
         kept[name] = plain
     data = canonical_json(kept or args)
@@ -138,7 +143,13 @@ def digest(data: bytes) -> str:
 def _sort_of(name: str) -> str:
     """The kind of value that an argument's name implies; empty: none."""
     key = name.lower().translate(_NOT_IN_KEYS)
-    for sort, names in (("thought", _THOUGHTS), ("counter", _COUNTERS), ("id", _IDS), ("time", _TIMES)):
+    for sort, names in (
+        ("thought", _THOUGHTS),
+        ("counter", _COUNTERS),
+        ("id", _IDS),
+        ("time", _TIMES),
+        ("asks", _ASKS),
+    ):
         if key in names:
             return sort
     if key == "description":

@@ -34,6 +34,7 @@ from haltline.schemas import tools
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.schemas.findings import Finding
+from haltline.schemas.policy import Reading
 
 __all__ = ["Call", "CallTracker", "Observation", "Phase", "Trait"]
 
@@ -41,6 +42,7 @@ _HEAD_CHARS = 240
 """Characters of a command line or program that are stored until its result arrives."""
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _STARTED, _MODEL_TURN = Kind.SESSION_STARTED, Kind.MODEL_TURN
+_SHELL = Reading.SHELL
 _IS_ATTEMPT, _IS_RESULT, _IS_BOTH = Phase.ATTEMPT, Phase.RESULT, Phase.BOTH
 _READ, _POLL, _EXEC, _DESTRUCTIVE = Effect.READ, Effect.POLL, Effect.EXEC, Effect.DESTRUCTIVE
 _OK, _ERROR, _TIMEOUT, _REFUSED = Outcome.OK, Outcome.ERROR, Outcome.TIMEOUT, Outcome.REFUSED
@@ -347,6 +349,11 @@ class Observation(Failure):
         if is_placeholder(event):
             return None
         return self.calls.novelty.take(self)
+
+    @property
+    def does_nothing(self) -> bool:
+        """Return whether it runs a command line that does nothing, such as `:`."""
+        return self.text != "" and self.tool.reading is _SHELL and command_effects.does_nothing(self.text)
 
     @lazy
     def steps_through(self) -> bool:

@@ -1,9 +1,8 @@
 """The session continues to try after its calls were refused.
 
 Fires: `goes_on_after_refusal` when `medium`, `high` or `critical` calls in a row were refused, whatever they were; or
-    when the same call was refused that often within `window_s`, whatever was executed in between. Reported again with
-    each further `critical` refusals. A call is refused if it was not executed: because of haltline, for any reason, of
-    the agent's harness, or of a person.
+    when the same call was refused that often within `window_s`, whatever was executed in between. A call is refused if
+    it was not executed: because of haltline, for any reason, of the agent's harness, or of a person.
 Quiet: a few refusals, which every policy causes; refusals with other calls in between; the refused calls of one step,
     which were sent together and count once; calls interrupted before they started.
 Misses: refusals that the agent's side does not publish, when there are more than a few per second; refused calls that
@@ -38,8 +37,6 @@ class State(Stored):
     refused: list[Entry] = field(default_factory=list)
     in_a_row: int = 0
     """Refusals since the last executed call."""
-    told: int = 0
-    """The count of the last finding; 0: the count has been below `medium` since."""
 
 
 @settings
@@ -51,9 +48,9 @@ class AfterRefusal(Graded[State]):
     sees: ClassVar[Trait] = Trait.REFUSED | Trait.DONE
     wakes_at: ClassVar[Trait] = Trait.REFUSED
 
-    medium: _Count = 5
-    high: _Count = 15
-    critical: _Count = 50
+    medium: _Count = 4
+    high: _Count = 7
+    critical: _Count = 10
     window_s: Annotated[float, Field(gt=0, le=86_400), Stricter.HIGHER] = 600.0
     """Seconds in which refusals of the same call count together."""
 
@@ -72,23 +69,11 @@ class AfterRefusal(Graded[State]):
         del state.refused[: -max(_MAX_ENTRIES, self.critical)]
         same = within([e for e in state.refused if e[_KEY] == key], self.window_s * 1000)
         count = max(state.in_a_row, len(same))
-        if count < self.medium:
-            state.told = 0
-            return None
-        if not self._is_news(state.told, count):
-            return None
-        state.told = count
-        return self._found(act, state, same, count)
+        return self._found(act, state, same, count) if count >= self.medium else None
 
     def near(self, state: State) -> float:
         """Refusals in a row, relative to the first count that is a finding."""
         return min(1.0, state.in_a_row / self.medium)
-
-    def _is_news(self, reported: int, count: int) -> bool:
-        """Return whether the count has reached another severity, or `critical` more, since the last finding."""
-        if reported > count:
-            return False
-        return any(reported < step <= count for step in self.counts) or count - reported >= self.critical
 
     def _found(self, act: Observation, state: State, same: list[Entry], count: int) -> Finding | None:
         by_call = len(same) >= state.in_a_row

@@ -3,7 +3,7 @@
 Fires: `cycle` when the last calls are `medium`, `high` or `critical` rounds of the same 2 to `max_period` calls, and
     all rounds after the first returned nothing new. The order within a round is ignored, since parallel calls of a
     model turn may arrive in any order. Twice as many rounds are needed if the calls may have changed something, or have
-    no known results.
+    no known results. `calls_in_turn`, if they are two, and none may have changed something.
     `going_in_circles`, for cycles with other calls in between, when calls that return nothing new outweigh the rest:
     each adds a point, a third of a point the first time; one that returns something new subtracts two thirds, one that
     changes something subtracts two; from `circles` points on.
@@ -31,6 +31,8 @@ from haltline.schemas.findings import Finding, Severity
 
 _OLD = (STALE, ONCE, RECEIPT, BLIND, VARIES)
 _WEAK = (RECEIPT, BLIND, VARIES)
+_PLAIN = (STALE, ONCE)
+_TWO = 2
 _MAX_REPLAY_PERIOD = 15
 
 
@@ -72,7 +74,9 @@ class Cycle(Detector[Nearness]):
             what = f"{rounds} rounds of the same {period} calls with the same results in {seconds(rows)}s"
             reason, also = f"{what}, the last {act.subject:.120}", self.thresholds("max_period")
             events = evidence(act, rows)
-            return self.counted("cycle", rounds, self.rounds, reason, events, also=also, rounds=rounds, period=period)
+            plain = period == _TWO and all(name[-1] in _PLAIN for name in trail[-period * (rounds - 1) :])
+            code = "calls_in_turn" if plain else "cycle"
+            return self.counted(code, rounds, self.rounds, reason, events, also=also, rounds=rounds, period=period)
         replayed, calls, once = _replay(trail, self.max_period + 1)
         replay_severity = severity_of(calls, self.replay)
         if replay_severity is Severity.CRITICAL and once:

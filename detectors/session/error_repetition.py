@@ -2,20 +2,22 @@
 
 Fires: `repetitive_errors` on every error that raises the count of one normalised error to `medium`, `high` or
     `critical`, among the last `window` errors, and within `window_s` or `last_actions`. A repetition counts in full if
-    nothing succeeded since the last time, and three quarters if something did. After a change the count restarts, but
-    it is at least half of all repetitions: an agent that edits and retries is working, but not without limit. The
-    second missing program counts half, since finding an installed one takes some guesses. Two or three errors that
-    alternate count half each together. Identical calls with the same error count together over `same_call_actions`,
-    such as a test that fails in the same way after each edit.
-    It is `service_down` if the service that was called is at fault: overloaded, rate-limited or not reachable.
+    nothing succeeded since the last time, and half if something did. After a change the count restarts, but
+    it is at least half of all repetitions: an agent that edits and retries is working, but not without limit. One
+    missing program after another is not the same error, since finding an installed one takes some guesses. Two or three
+    errors that alternate count half each together. Identical calls with the same error count together over
+    `same_call_actions`, such as a test that fails in the same way after each edit. It is `service_down` if the service
+    that was called is at fault: overloaded, rate-limited or not reachable.
+    `nothing_works` at the numbers in `in_a_row` of steps in a row that failed, whatever the calls and the errors were.
     `unread_turns` at the numbers in `unread` of model turns in a row that could not be parsed, so that no tool was
     called: the harness reports it to the model, and most models recover after a few.
-Quiet: errors of a call that has succeeded since; a test run with fewer failures than ever before; failures without
-    information, such as a search without results; errors of calls that wait for something, for the first `poll_wait_s`;
+Quiet: errors of a call that has succeeded since; a test run with fewer failures than ever before; an error that moved
+    after a change: in another file, or with other facts printed; failures without information, such as a search without
+    results; errors of calls that wait for something, for the first `poll_wait_s`;
     waiting for a service with increasing pauses (see `infrastructure_outage`); calls of one model turn that fail alike,
     which are one failure, or that were cancelled because another one failed; unparsable turns with others between them.
-Misses: errors that are worded differently each time; loops in which every call succeeds; errors of different calls that
-    are more than `last_actions` actions apart.
+Misses: errors that are worded differently each time, with successes between them; loops in which every call succeeds;
+    errors of different calls that are more than `last_actions` actions apart.
 """
 
 from collections import Counter
@@ -30,21 +32,24 @@ from haltline.detectors.framework.base import Graded, settings
 from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, TIME_MS, Entry, entry, evidence, is_near, seconds
+from haltline.schemas import tools
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding
 from haltline.schemas.stored import Stored
 
-_KEY, _SUBJECT, _QUARTERS, _QUARTERS_OF_ANY, _FAILING = range(4, 9)
+_KEY, _SUBJECT, _QUARTERS, _QUARTERS_OF_ANY, _FAILING, _DETAIL = range(4, 10)
 """Positions in an entry: the normalised error, the subject of the call, the weight of the repetition, its weight after
-any other error (both in quarters), and the number of failing tests."""
+any other error (both in quarters), the number of failing tests, and a digest of all that was reported. Entries of
+earlier releases lack the last."""
 
-_FULL, _AFTER_SUCCESS, _AFTER_CHANGE = 4, 3, 0
-_SECOND_GUESS = 2
+_FULL, _AFTER_SUCCESS, _AFTER_CHANGE, _MOVED = 4, 2, 0, -1
+"""The weights of a repetition, in quarters; `_MOVED`: an error of this kind, but another one than before a change."""
 _NO_PROGRAM = "command not found"
 _MAX_IN_TURN = 3
 """More kinds of errors than this do not count as alternating."""
 _MAX_POLLS = 16
 _MAX_UNREAD = 16
+_MAX_ROW = 16
 _Count = Annotated[int, Field(ge=2, le=1000), Stricter.LOWER]
 
 
@@ -61,6 +66,9 @@ class State(Stored):
     unread: list[Entry] = field(default_factory=list)
     """The last turns in a row that could not be parsed."""
     unread_count: int = 0
+    row: list[Entry] = field(default_factory=list)
+    """The last steps in a row that failed."""
+    row_count: int = 0
 
 
 @settings
@@ -75,8 +83,8 @@ class ErrorRepetition(Graded[State]):
 
     medium: _Count = 3
     high: _Count = 4
-    critical: _Count = 5
-    window: Annotated[int, Field(ge=2, le=1000), Stricter.HIGHER] = 10
+    critical: _Count = 6
+    window: Annotated[int, Field(ge=2, le=1000), Stricter.HIGHER] = 12
     """The last errors, of any kind, that are compared."""
     window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 60.0
     """Seconds. Errors within this time count together."""
@@ -86,6 +94,8 @@ class ErrorRepetition(Graded[State]):
     """Actions. Errors of the same call within this many of the session's last actions count together."""
     unread: ManyCounts = (3, 6, 10)
     """Thresholds of medium, high and critical findings: unparsable turns in a row."""
+    in_a_row: ManyCounts = (8, 9, 10)
+    """Thresholds of medium, high and critical findings: steps in a row that failed."""
     poll_wait_s: Annotated[float, Field(ge=0, le=86_400), Stricter.LOWER] = 600.0
     """Seconds that a call that waits for something may fail."""
     normalization: Annotated[Normalization, Stricter.NEITHER] = Normalization.MEDIUM
@@ -102,30 +112,34 @@ class ErrorRepetition(Graded[State]):
             if not act.failed:
                 self._succeeded(state, act)
             return None
-        changes = act.changed  # an edit and a retry in one command
+        if key.endswith(_NO_PROGRAM):
+            key = f"{_program(act.subject)}: {_NO_PROGRAM}"
         if act.backs_off or (act.waits and self._may_wait(state, act)):
             return None
+        moved = self._moved(state, act, key)
+        in_a_row = self._in_a_row(state, act, moved=moved)
+        again = self._again(state, act, key, moved=moved)
+        return again if in_a_row is None or (again and again.severity >= in_a_row.severity) else in_a_row
+
+    def _again(self, state: State, act: Observation, key: str, *, moved: bool) -> Finding | None:
+        """Count an error."""
         if any(e[_KEY] == key and int(e[INDEX]) >= act.step for e in state.errors):
             return None  # calls of one model turn that fail alike are one failure
-        event = act.event
-        failed = failing(event.error or "")
-        if failed < 0 and event.output_head:
-            failed = failing(event.output_head)
+        changes = act.changed  # an edit and a retry in one command
+        subject, failed = act.subject, _failing(act)
         if failed >= 0 and all(failed < int(e[_FAILING]) for e in state.errors if e[_KEY] == key):
             state.errors = [e for e in state.errors if e[_KEY] != key]  # fewer tests fail
-        subject = act.subject
         near = self._near(state.errors, act)
         same = self._same(state.errors, act, key, subject)
-        quarters = _weight(state, same, changes=changes)
-        if len(same) == 1 and key.endswith(_NO_PROGRAM) and _program(str(same[0][_SUBJECT])) != _program(subject):
-            quarters = min(quarters, _SECOND_GUESS)
-        of_any = _weight(state, near, changes=changes)
+        quarters, of_any = _weight(state, same, changes=changes), _weight(state, near, changes=changes)
+        if moved:
+            quarters = _MOVED
         if changes:
             state.changed = max(state.changed, act.index)
-        state.errors.append(entry(act, key, subject, quarters, of_any, failed))
+        state.errors.append(entry(act, key, subject, quarters, of_any, failed, act.error_detail))
         del state.errors[: -self.window]
         near = self._near(state.errors, act)
-        same = self._same(state.errors, act, key, subject)
+        same = _since_moved(self._same(state.errors, act, key, subject))
         count, in_turn = _count(same), _in_turn(near)
         if _run(in_turn, _QUARTERS_OF_ANY) / 2 > count:
             count, same = _run(in_turn, _QUARTERS_OF_ANY) / 2, in_turn
@@ -137,8 +151,9 @@ class ErrorRepetition(Graded[State]):
             return 0.0
         last = state.errors[-1]
         time_ms, index = int(last[TIME_MS]), int(last[INDEX])
-        near = [e for e in state.errors if e[_KEY] == last[_KEY] and is_near(e, time_ms, index, self)]
-        return min(1.0, max(_count(near) / self.medium, state.unread_count / self.unread[0]))
+        near = _since_moved([e for e in state.errors if e[_KEY] == last[_KEY] and is_near(e, time_ms, index, self)])
+        count = max(_count(near) / self.medium, state.unread_count / self.unread[0], state.row_count / self.in_a_row[0])
+        return min(1.0, count)
 
     def _near(self, errors: list[Entry], act: Observation) -> list[Entry]:
         return [e for e in errors if is_near(e, act.time_ms, act.index, self)]
@@ -151,8 +166,13 @@ class ErrorRepetition(Graded[State]):
 
     def _succeeded(self, state: State, act: Observation) -> None:
         errors, index = state.errors, act.index
-        if not errors and not state.polls:
+        if not errors and not state.polls and not state.row:
             return
+        if tools.says(act.action):
+            return  # a thought, a plan or a report is no success, and changes nothing
+        if act.runs and act.event.output_head and failing(act.event.output_head) > 0:
+            return  # the tests failed, though the last program of the command line did not
+        state.row, state.row_count = [], 0
         state.succeeded = max(state.succeeded, index)
         if (not errors or state.changed <= int(errors[-1][INDEX])) and act.changed:
             state.changed = max(state.changed, index)
@@ -174,6 +194,31 @@ class ErrorRepetition(Graded[State]):
         turns = state.unread_count
         reason = f"{turns} turns in a row could not be read, so that nothing was done"
         return self.counted("unread_turns", turns, self.unread, reason, evidence(act, state.unread), turns=turns)
+
+    def _in_a_row(self, state: State, act: Observation, *, moved: bool) -> Finding | None:
+        """Count a step that failed, whatever it was."""
+        if moved:
+            state.row, state.row_count = [], 0
+        if state.row and act.step <= int(state.row[-1][INDEX]):
+            return None
+        state.row = [*state.row[1 - _MAX_ROW :], entry(act)]
+        state.row_count += 1
+        steps = state.row_count
+        reason = f"{steps} steps in a row failed, the last {act.subject:.120}"
+        return self.counted("nothing_works", steps, self.in_a_row, reason, evidence(act, state.row), steps=steps)
+
+    @staticmethod
+    def _moved(state: State, act: Observation, key: str) -> bool:
+        """Return whether an error is another one of its kind than before, so that what was changed had an effect."""
+        before = [e for e in state.errors if e[_KEY] == key]
+        if not before:
+            return False
+        failed = _failing(act)
+        if failed >= 0 and all(failed < int(e[_FAILING]) for e in before):
+            return True  # fewer tests fail
+        if not act.changed and state.changed <= int(before[-1][INDEX]):
+            return False
+        return all(len(e) > _DETAIL and e[_DETAIL] != act.error_detail for e in before)
 
     def _may_wait(self, state: State, act: Observation) -> bool:
         """Return whether the call has waited for less than `poll_wait_s`."""
@@ -200,6 +245,12 @@ class ErrorRepetition(Graded[State]):
             counted=count,
             repeated_error=str(same[-1][_KEY]),
         )
+
+
+def _failing(act: Observation) -> int:
+    """The number of failed tests; -1 if the error does not report it."""
+    failed = failing(act.event.error or "")
+    return failing(act.event.output_head) if failed < 0 and act.event.output_head else failed
 
 
 def _is_of(error: Entry, subject: str, oldest: int) -> bool:
@@ -233,13 +284,18 @@ def _run(errors: list[Entry], weight: int) -> float:
     quarters = 0
     for error in errors:
         more = int(error[weight])
-        quarters = quarters + more if quarters and more != _AFTER_CHANGE else _FULL
+        quarters = quarters + more if quarters and more > _AFTER_CHANGE else _FULL
     return quarters / _FULL
 
 
 def _count(same: list[Entry]) -> float:
     """The weighted number in a row; at least half of all, since edits must not continue without limit either."""
     return max(_run(same, _QUARTERS), (len(same) + 1) / 2) if same else 0.0
+
+
+def _since_moved(same: list[Entry]) -> list[Entry]:
+    """The last errors since one that was another one than before."""
+    return same[max((place for place, e in enumerate(same) if e[_QUARTERS] == _MOVED), default=0) :]
 
 
 def _in_turn(near: list[Entry]) -> list[Entry]:

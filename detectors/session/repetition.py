@@ -4,15 +4,20 @@ Fires: `identical_calls` when a call returns the same result as before and its c
     `critical` of its kind (the first, second and third number of a setting), within `window_s` or the last
     `last_actions` actions. A repetition counts in full if nothing was learned since the last time, a quarter if
     something was; the count restarts if something was changed. Calls are the same if they differ only in what varies by
-    itself (see `fingerprint`). Calls without known results count half.
+    itself (see `fingerprint`). Calls without known results count half. `repeated_calls` if some of them count less.
     `no_visible_effect` by `unseen` calls in a row of a tool that may change something, whose long results begin alike:
     a click without effect. `varying_answers` by `varying` repetitions of the same call whose results all differ, but
     only in random-looking parts (same size, and alike except for hex and base64). `same_edit` by `edits` within
     `last_actions` of one tool and file whose arguments differ in numbers only, and by `equal_edits` that do not differ
-    at all, whatever was run in between: an edit that has to be repeated did not help.
+    at all, whatever was run in between: an edit that has to be repeated did not help. `same_act` by `same_acts` within
+    `last_actions` of one act that others see, whatever is answered: a message, a ticket, an order, a subagent, a
+    program in the background. A new id in the answer is the next duplicate, not progress.
+    `idle_commands` by that many command lines within `last_actions` that do nothing (`:`, `: ls`, a redirect alone),
+    whatever is done in between: the agent does not notice that nothing is run.
 Quiet: another result, which is progress: a pager, a stepper, a counter; a test that is repeated after an edit (for
-    errors that edits do not fix, see `error_repetition`); calls that wait for something (see `polling`); identical
-    calls of one model turn, which count as one.
+    errors that edits do not fix, see `error_repetition`); a program in the background that is started again after a
+    change; edits and acts that failed; results that the agent's side replaces by a placeholder, such as an image; calls
+    that wait for something (see `polling`); identical calls of one model turn, which count as one.
 Misses: calls that are worded differently each time; results that vary in a way that looks like progress; repetitions
     with more than `last_actions` other calls between them, or with a change between each and the next.
 """
@@ -36,6 +41,7 @@ from haltline.detectors.features.call_history import (
 )
 from haltline.detectors.features.fingerprint import clean_result, digest
 from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.features.outward import act_key, inserts, is_outward
 from haltline.detectors.features.tool_classifier import UNKNOWN
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.severity_counts import ASCENDING, ManyCounts
@@ -58,6 +64,8 @@ _STEP_WORDS = re.compile(
     r"(?:^|[\s=])(?:ni?|si?|c|x/\S+|nexti?|stepi?|cont(?:inue)?|fin(?:ish)?|more|scroll|page)(?:\s+\d+)?\W*$"
 )
 """Input to a debugger or a pager to advance."""
+_PREPARES = re.compile(r"(?:\w+[_-])?(?:(?:re)?(?:start|connect)|reset|login)(?:[_-]\w+)?(?:\s|\Z)", re.IGNORECASE)
+"""Calls that start a try."""
 _PRINTS = re.compile(r"\s*+(?:echo|printf)\s[^|&;<>`$()\n]*+\Z")
 _EDITS = re.compile(r"edit|replace|patch|write", re.IGNORECASE)
 _NOTES = re.compile(r"to-?_?dos?(?:$|[_A-Z])|scratchpad", re.IGNORECASE)
@@ -75,6 +83,10 @@ class State(Stored):
     """That call, and the same calls just before it whose results began in the same way."""
     edits: list[Entry] = field(default_factory=list)
     """The last edits, each with a digest without its numbers, and one with them."""
+    acts: list[Entry] = field(default_factory=list)
+    """The last acts that others see, each with a digest."""
+    idle: list[Entry] = field(default_factory=list)
+    """The last command lines that do nothing."""
 
 
 @settings
@@ -82,7 +94,7 @@ class Repetition(Detector[State]):
     """Identical calls with the same result; the counts depend on the kind of call."""
 
     id: ClassVar[str] = "repetition"
-    sees: ClassVar[Trait] = Trait.AGAIN | Trait.BEGUN | Trait.REFUSED
+    sees: ClassVar[Trait] = Trait.AGAIN | Trait.BEGUN | Trait.REFUSED | Trait.FAILURE
     recalls: ClassVar[bool] = True
 
     read: Counts = (3, 4, 4)
@@ -109,6 +121,10 @@ class Repetition(Detector[State]):
     """Edits of one file that differ in numbers only."""
     equal_edits: Counts = (3, 4, 4)
     """Edits of one file that do not differ."""
+    same_acts: Counts = (3, 4, 5)
+    """Identical acts that others see."""
+    idle_commands: Counts = (3, 5, 6)
+    """Command lines that do nothing."""
     window_s: Annotated[float, Field(ge=0, le=2_592_000), Stricter.HIGHER] = 60.0
     """Seconds. Calls within this time count together."""
     last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 20
@@ -116,9 +132,9 @@ class Repetition(Detector[State]):
 
     def concerns(self, act: Observation) -> bool:
         """Calls that were made before with the same result, known or possible; and edits."""
-        if act.refused:
-            return act.call is not None
-        if act.is_attempt and _is_edit(act):
+        if act.refused or (act.failed and act.call is not None):
+            return True
+        if act.is_attempt and (_is_edit(act) or is_outward(act) or act.does_nothing):
             return True
         if tools.thinks(act.action):
             return False  # see `monologue`
@@ -126,26 +142,42 @@ class Repetition(Detector[State]):
         return again is not None and not again.waits and (again.stale or again.varies or not act.runs)
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Count a repetition, or remove an edit that was refused."""
-        if act.refused and act.call is not None:
-            state.edits = [edit for edit in state.edits if edit[EVENT_ID] != act.call.event_id]
+        """Count a repetition, or remove an edit or an act that was not made."""
+        if act.call is not None and (act.refused or act.failed):
+            attempt = act.call.event_id
+            state.edits = [edit for edit in state.edits if edit[EVENT_ID] != attempt]
+            state.acts = [one for one in state.acts if one[EVENT_ID] != attempt]
+        if act.refused:
             return None
-        finding = self._edited(state, act) if act.is_attempt and _is_edit(act) else None
+        found = (self._repeated(state, act), self._begun(state, act) if act.is_attempt else None)
+        return max((one for one in found if one is not None), key=lambda one: one.severity, default=None)
+
+    def _repeated(self, state: State, act: Observation) -> Finding | None:
+        """Count a call that was made before."""
         again = act.again
-        if again is None or again.waits:
-            return finding
+        if again is None or again.waits or tools.thinks(act.action):
+            return None
         if again.varies:
-            return self._varied(act, again) or finding
-        if not again.stale:
-            return (self._unseen(state, act, again) if not act.runs else None) or finding
-        identical = self._identical(state, act, again)
-        return identical if finding is None or (identical and identical.severity >= finding.severity) else finding
+            return self._varied(act, again)
+        if again.stale:
+            return self._identical(state, act, again)
+        return None if act.runs else self._unseen(state, act, again)
+
+    def _begun(self, state: State, act: Observation) -> Finding | None:
+        """Count an attempt, whatever its result will be."""
+        if act.does_nothing:
+            return self._idle(state, act)
+        if _is_edit(act):
+            return self._edited(state, act)
+        return self._acted(state, act) if is_outward(act) else None
 
     def _identical(self, state: State, act: Observation, again: Again) -> Finding | None:
         newest: Entry = [act.time_ms, act.index, act.event.event_id, act.offset, again.quarters]
         near = [row for row in again.known.rows if is_near(row, act.time_ms, act.index, self)]
         rows = _since_change([*near, newest])
         sort = self._sort(act)
+        if _PREPARES.match(act.head if act.runs else act.action) and any(r[QUARTERS] != FULL for r in rows[1:]):
+            sort = "stepping"  # for another try each time
         counts: Counts = getattr(self, sort)
         count = (FULL + sum(int(r[QUARTERS]) for r in rows[1:])) / FULL
         if len(rows) > MAX_ROWS:  # more than are stored
@@ -157,7 +189,7 @@ class Repetition(Detector[State]):
         what = f"{len(rows)} times the same {sort} call with the same result in {seconds(rows)}s"
         weighed = "" if count == len(rows) else f", counted as {count:g}"
         return self.counted(
-            "identical_calls",
+            "repeated_calls" if weighed else "identical_calls",
             count,
             counts,
             f"{what}{weighed}: {act.subject:.200}",
@@ -229,6 +261,35 @@ class Repetition(Detector[State]):
         equal = [e for e in alike if e[_KEY:] == whole]
         return self._same_edit(act, equal, self.equal_edits, "are the same") or self._same_edit(
             act, alike, self.edits, "differ in numbers only"
+        )
+
+    def _acted(self, state: State, act: Observation) -> Finding | None:
+        """Count an act that others see, which may have been made before."""
+        newest = entry(act, act_key(act))
+        oldest = act.index - self.last_actions
+        state.acts = [*(e for e in state.acts if int(e[INDEX]) > oldest), newest][-MAX_ROWS:]
+        same = [e for e in state.acts if e[_KEY] == newest[_KEY]]
+        if act.runs and not inserts(act):  # what was changed may require another start
+            changed = act.calls.recall.changed
+            same = [e for e in same if int(e[INDEX]) >= changed]
+        acts = len(same)
+        if acts < self.same_acts[0]:
+            return None
+        reason = f"{acts} times the same act in {seconds(same)}s, whatever was answered: {act.subject:.200}"
+        also = self.thresholds("last_actions")
+        return self.counted("same_act", acts, self.same_acts, reason, evidence(act, same), also=also, acts=acts)
+
+    def _idle(self, state: State, act: Observation) -> Finding | None:
+        """Count a command line that does nothing."""
+        oldest = act.index - self.last_actions
+        state.idle = [*(e for e in state.idle if int(e[INDEX]) > oldest), entry(act)][-MAX_ROWS:]
+        lines = len(state.idle)
+        if lines < self.idle_commands[0]:
+            return None
+        reason = f"{lines} command lines that do nothing, the last {act.text[:120]!r}"
+        also = self.thresholds("last_actions")
+        return self.counted(
+            "idle_commands", lines, self.idle_commands, reason, evidence(act, state.idle), also=also, commands=lines
         )
 
     def _same_edit(self, act: Observation, rows: list[Entry], counts: Counts, how: str) -> Finding | None:

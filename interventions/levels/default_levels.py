@@ -116,7 +116,7 @@ JUDGEMENT: Final = frozenset(
     }
 )  # fmt: skip
 """Rules that judge a session's progress: their cause is `no_progress`, and their stop holds the session."""
-PLAIN: Final = frozenset({"identical_calls"})
+PLAIN: Final = frozenset({"calls_in_turn", "identical_calls"})
 """Codes of their findings that are plain equality: they hold a session at once after a hint."""
 _RULES: Final[Mapping[str, Collection[str]]] = {
     "no_progress": JUDGEMENT,

@@ -72,6 +72,22 @@ _MESSAGES: Mapping[str, str] = {
         "You have made the same call repeatedly, and its result was the same each time. It will be the same next "
         "time. Use what you know, change something first, or say what is missing."
     ),
+    "repeated_calls": (
+        "You have made the same call repeatedly, and its result was the same each time. Use what you know, change "
+        "something first, or say what is missing."
+    ),
+    "same_act": (
+        "You have done the same thing for others to see repeatedly. Each answer may look new, but what you do is done "
+        "again each time. Check what exists already, and report it instead of doing it once more."
+    ),
+    "idle_commands": (
+        "Your command lines do nothing: they begin with `:` or `>`, so that no program is run. Write the command "
+        "alone, with nothing before it."
+    ),
+    "nothing_works": (
+        "Your last steps all failed. Stop trying one thing after another: read the errors, list what exists and works, "
+        "and try the simplest step first, or report what is missing."
+    ),
     "varying_answers": (
         "You have made the same call repeatedly, and only random parts of its result differ. Another call will tell "
         "you nothing more. Use what you know, or change what you ask."
@@ -86,6 +102,10 @@ _MESSAGES: Mapping[str, str] = {
     "no_visible_effect": (
         "You have made the same call repeatedly, without any visible effect. Check whether it has an effect at all, "
         "and try another approach."
+    ),
+    "calls_in_turn": (
+        "You repeat the same two calls in turn, and their results were the same each time. They will be the same next "
+        "time. Use what you know, change something first, or say what is missing."
     ),
     "cycle": (
         "You are going round in circles: the same calls in turn, with the same results. Use what you know, "

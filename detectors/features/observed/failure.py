@@ -3,6 +3,7 @@
 from haltline.detectors.features.error_normalization import (
     Normalization,
     error_key,
+    error_text,
     is_cancelled,
     is_timeout,
     is_unread,
@@ -70,6 +71,12 @@ class Failure(Given):
             return False
         (head, _, size), (last_head, _, last_size) = self.timed_out.partition(":"), self.calls.timed_out.partition(":")
         return head != last_head or abs(int(size or 0) - int(last_size or 0)) > _SIZE_BYTES
+
+    @lazy
+    def error_detail(self) -> str:
+        """A digest of all that a failed call reported, without what varies by itself and places in a text."""
+        event = self.event
+        return digest(error_text(f"{event.error or ''}\n{event.output_head or ''}").encode())
 
     def error_key(self, level: Normalization) -> str:
         """The normalized error; empty if the call did not fail, or gave no reason."""

@@ -23,8 +23,7 @@ def severities(events: list[Any]) -> str:
     "events, expected",
     {
         "the third refusal in a row is one": (each(3, refused), "..m"),
-        "it is told once for each severity": (each(8, refused), "..m.h.c."),
-        "and again with as many more": (each(14, refused), "..m.h.c......c"),
+        "and it stands with each further one": (each(9, refused), "..mmhhccc"),
         "whatever it was that was refused": ([refused(s, f"asset_id={s}") for s in range(3)], "..m"),
         "and for whatever reason": (
             [refused(s, why=why) for s, why in enumerate(["approval_expired", "budget_exceeded", "no_verdict"])],

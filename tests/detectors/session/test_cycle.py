@@ -42,11 +42,11 @@ def found(events: Events, detector: Cycle = DETECTOR) -> dict[str, str]:
     "events, expected",
     {
         "not yet two rounds": (looks("aba"), {}),
-        "two rounds of two": (looks("abab"), {"cycle": "m"}),
-        "three rounds of two": (looks("ababab"), {"cycle": "mmc"}),
+        "two rounds of two": (looks("abab"), {"calls_in_turn": "m"}),
+        "three rounds of two": (looks("ababab"), {"calls_in_turn": "mmc"}),
         "two rounds of three": (looks("abcabc"), {"cycle": "m"}),
-        "after other work": (looks("xyzabab"), {"cycle": "m"}),
-        "in another order each round": (looks("abbaab"), {"cycle": "mc"}),
+        "after other work": (looks("xyzabab"), {"calls_in_turn": "m"}),
+        "in another order each round": (looks("abbaab"), {"calls_in_turn": "mc"}),
         "always another call": (looks("abcdefghij"), {}),
         "one call alone is no round": (looks("aaa"), {}),
         "other results are progress": ([look(s, "ab"[s % 2], f"{s}") for s in range(20)], {}),
@@ -73,7 +73,7 @@ def test_rounds(events: Sequence[ActionEvent], expected: dict[str, str]) -> None
 def test_three_rounds_are_a_stop_whatever_their_length(period: int) -> None:
     detector = Cycle(circles=(16, 16, 16))
     result = fires_at(detector, looks("abcdefgh"[:period] * 3))
-    assert result[-1] == (3 * period - 1, "cycle", "critical")
+    assert result[-1] == (3 * period - 1, "calls_in_turn" if period == 2 else "cycle", "critical")
     assert [severity for _, _, severity in result].count("critical") == 1
 
 
@@ -99,7 +99,7 @@ def test_the_finding_tells_the_rounds() -> None:
     ((event, finding),) = findings(DETECTOR, looks("xabab"))
     assert finding == Finding(
         detector="cycle",
-        code="cycle",
+        code="calls_in_turn",
         severity=Severity.MEDIUM,
         confidence=2 / 3,
         reason="2 rounds of the same 2 calls with the same results in 3s, the last read_file path=/srv/b",

@@ -18,7 +18,8 @@ from tests.builders import (
     severities,
 )
 
-DETECTOR = ErrorRepetition()
+DETECTOR = ErrorRepetition(in_a_row=(999, 999, 999))
+"""Counts equal errors only; for failures of any kind see `test_steps_in_a_row_that_fail`."""
 Calls = list[tuple[ActionEvent, ActionEvent]]
 GONE = "cat: /srv/data/a.csv: No such file or directory"
 
@@ -77,7 +78,7 @@ def unread(second: float) -> ActionEvent:
         "two are below the count": (errors(0, 5), ""),
         "three are medium": (errors(0, 5, 10), "m"),
         "four are high": (errors(0, 5, 10, 15), "mh"),
-        "five and more are critical": (errors(0, 5, 10, 15, 20, 25), "mhcc"),
+        "six and more are critical": (errors(0, 5, 10, 15, 20, 25, 30), "mhhcc"),
         "different errors": (
             [event(s, "read", None, f"error {word}") for s, word in enumerate(("one", "two", "x"))],
             "",
@@ -87,14 +88,14 @@ def unread(second: float) -> ActionEvent:
             "m",
         ),
         "looking for a program that is installed": (not_installed("exiftool", "file", "zsteg"), ""),
-        "one program that is not installed after another": (not_installed(*(f"tool{p}" for p in "abcdef")), "mhc"),
+        "one program that is not installed after another": (not_installed(*(f"tool{p}" for p in "abcdefg")), ""),
         "the same program that is not installed": (not_installed(*["zsteg"] * 3), "m"),
         "another address, port and time each time": (
             [event(s, "connect", None, f"connection to 10.0.0.{s}:80{s} refused at 12:00:0{s}") for s in range(3)],
             "m",
         ),
         "two errors in turn": (by_turns(6, "not available", "denied by policy"), "mm"),
-        "three errors in turn": (by_turns(12, "denied by policy", "not available", "quota reached"), "mmhhccc"),
+        "three errors in turn": (by_turns(12, "denied by policy", "not available", "quota reached"), "mmhhhhc"),
         "four errors in turn are no turn": (
             by_turns(12, "denied", "not available", "quota reached", "no money"),
             "mmmm",
@@ -103,18 +104,18 @@ def unread(second: float) -> ActionEvent:
             [event(s, f"guess_{tool}", None, f"unknown tool: guess_{tool}") for s, tool in enumerate("abc")],
             "m",
         ),
-        "only the last ten errors are looked at": (
-            by_turns(21, "first error", *(f"other failure {letter}" for letter in "abcdefghi")),
+        "only the last twelve errors are looked at": (
+            by_turns(26, "first error", *(f"other failure {letter}" for letter in "abcdefghijkl")),
             "",
         ),
         "within neither the time nor the last actions": (in_turn((0, 100, 200), errors, lambda s: listed(s, 9, 1)), ""),
         "hours apart, but one action after the other": (errors(0, 1000, 2000), "m"),
-        "in time, but with so much that succeeded in between counted as two and a half": (
+        "in time, but with so much that succeeded in between counted as two": (
             in_turn((0, 30, 60), errors, lambda s: listed(s, 29, 0.1)),
             "",
         ),
-        "four times in time with success in between, exactly as old as the window": (
-            in_turn((0, 20, 40, 60), errors, lambda s: listed(s, 29, 0.1)),
+        "five times in time with success in between, exactly as old as the window": (
+            in_turn((0, 15, 30, 45, 60), errors, lambda s: listed(s, 29, 0.1)),
             "m",
         ),
         "in whatever order they come": (errors(20, 10, 0), "m"),
@@ -122,30 +123,64 @@ def unread(second: float) -> ActionEvent:
         # what happened in between
         "edit and test: four failures are work": (in_turn(range(0, 40, 10), failing_test, edit), ""),
         "edit and test: nine failures of the same kind are not": (
-            in_turn(range(0, 100, 10), failing_test, edit),
-            "mmhhcc",
+            in_turn(range(0, 120, 10), failing_test, edit),
+            "mmhhhhcc",
         ),
         "edit and test: ever fewer tests fail": (
             in_turn(range(0, 100, 10), edit, lambda s: bash(s, "pytest", f"{100 - s} failed, {s} passed")),
             "",
         ),
         "edit and test: now more and now fewer tests fail": (
-            in_turn(range(0, 100, 10), edit, lambda s: bash(s, "pytest", f"{3 + s % 20} failed, 9 passed")),
-            "mmhhcc",
+            in_turn(range(0, 130, 10), edit, lambda s: bash(s, "pytest", f"{3 + s % 20} failed, 9 passed")),
+            "mmhhhhcc",
         ),
         "edit and test in one command": (
             [bash(s, f"cat > t.py <<E\n{s}\nE\npython t.py", "NameError: name 'x' is not defined") for s in range(4)],
             "",
         ),
+        "edit and compile: the same error in one file after the other": (
+            in_turn(range(0, 300, 10), lambda s: bash(s, "tsc", f"src/a{s}.ts(4,9): error TS2532: undefined"), edit),
+            "",
+        ),
+        "edit and compile: in two files in turn": (
+            in_turn(range(0, 300, 10), lambda s: bash(s, "tsc", f"a{s % 20}.ts(4,9): error TS2532: undefined"), edit),
+            "mmhhhh" + "c" * 19,
+        ),
+        "edit and test: the same assertion, with other facts printed": (
+            in_turn(
+                range(0, 300, 10),
+                lambda s: bash(s, "pytest -s", "AssertionError: 1 != 2", output_head=f"vat: {s}.5\nassert 1 == 2"),
+                edit,
+            ),
+            "",
+        ),
+        "with nothing changed, other facts are no progress": (
+            [bash(s, "pytest -s", "AssertionError: 1 != 2", output_head=f"seed {s}") for s in range(4)],
+            "mh",
+        ),
+        "another line and another duration are not another error": (
+            in_turn(
+                range(0, 130, 10), edit, lambda s: bash(s, "./t", f"File t.py, line {s}\nNameError: x\nafter {s}.1s")
+            ),
+            "mmhhhhccc",
+        ),
         "the same test with nothing changed in between": (each(3, failing_test), "m"),
         "fewer failing tests": ([bash(n, "pytest -q", f"{20 - n} failed") for n in range(10)], ""),
         "as many failing tests, though only the output tells": (
             each(10, bash, "pytest -q", "rc=1: 1 failed", output_head="20 failed, 3 passed in 0.1s"),
-            "mhcccccc",
+            "mhhccccc",
         ),
-        "with something that succeeded in between each counts three quarters": (
-            in_turn(range(0, 50, 10), errors, lambda s: event(s, "read_file", "path=/ok")),
-            "mh",
+        "with something that succeeded in between each counts half": (
+            in_turn(range(0, 70, 10), errors, lambda s: event(s, "read_file", "path=/ok")),
+            "mmh",
+        ),
+        "failing tests whose report is piped are no success": (
+            in_turn(
+                range(0, 60, 10),
+                lambda s: bash(s, "npm test", "Tests: 1 failed, 3 passed"),
+                lambda s: bash(s, f"npm test | tail -{s}", output_head="Tests: 1 failed, 3 passed"),
+            ),
+            "mhhc",
         ),
         "the same call got over it": (
             in_turn(range(0, 50, 10), lambda s: bash(s, "curl api", "curl: refused"), lambda s: bash(s, "curl api")),
@@ -169,9 +204,9 @@ def unread(second: float) -> ActionEvent:
         "proposals alone": ([call(s, "read_file", f"path=/{s}", GONE)[0] for s in range(3)], ""),
         # waiting
         "waits its time": (each(range(0, 600, 10), status), ""),
-        "waits for ever": (each(range(0, 650, 10), status), "mhc"),
+        "waits for ever": (each(range(0, 660, 10), status), "mhhc"),
         "a command that waits": (each(range(0, 600, 10), bash, "sleep 5; curl h", "curl: (7) connection refused"), ""),
-        "the same without waiting": (each(range(0, 50, 10), bash, "curl h", "curl: (7) connection refused"), "mhc"),
+        "the same without waiting": (each(range(0, 50, 10), bash, "curl h", "curl: (7) connection refused"), "mhh"),
         "begins anew when it worked": (
             [*each(range(0, 300, 10), status), status(300, None), *each(range(310, 890, 10), status)],
             "",
@@ -181,10 +216,10 @@ def unread(second: float) -> ActionEvent:
         "three turns are three": ([*turn(0), *turn(10), *turn(20)], "m"),
         "at one moment": (turn(0, apart_s=0, took_s=0), ""),
         "sent one by one, each done before the next comes": (turn(0, apart_s=0.06, took_s=0.01), ""),
-        "five turns of one call": (turn(0, apart_s=4, took_s=1), "mhc"),
+        "five turns of one call": (turn(0, apart_s=4, took_s=1), "mhh"),
         "a fast loop that sees each result": (
-            [call(n * 0.05, "read_file", "path=/a", GONE, took_s=0.05) for n in range(5)],
-            "mhc",
+            [call(n * 0.05, "read_file", "path=/a", GONE, took_s=0.05) for n in range(6)],
+            "mhhc",
         ),
         "what was cancelled with another one is no failure": (
             [c for n in range(4) for c in (*turn(n * 10, count=1), *turn(n * 10 + 0.1, "Sibling tool call errored"))],
@@ -199,13 +234,42 @@ def unread(second: float) -> ActionEvent:
             "m",
         ),
         "a tool that is known says so of its own work": (
-            [bash(s, "make", "could not parse output of the compiler", output_head=f"{s}") for s in range(5)],
-            "mhc",
+            [bash(s, "make", "could not parse output of the compiler", output_head=f"{s}") for s in range(6)],
+            "mhhc",
         ),
     },
 )
 def test_counts(events: Events, found: str) -> None:
     assert severities(DETECTOR, events) == found
+
+
+def whatever(second: float) -> ActionEvent:
+    """Fails in its own way."""
+    return bash(second, f"./configure --{'abcdefghijklmnopqrstuvwxyz'[int(second)]}x", f"E{second * 7919:x}: failed")
+
+
+@cases(
+    "events, found",
+    {
+        "seven are below the count": (each(7, whatever), ""),
+        "eight are medium and ten critical, whatever they are": (each(12, whatever), "mhccc"),
+        "something that works begins the row anew": ([*each(7, whatever), bash(7, "ls"), *each(7, whatever)], ""),
+        "an edit too, so that a debugger is at work": (in_turn(range(0, 24, 2), whatever, edit), ""),
+        "a plan and a thought do not": (
+            in_turn(range(0, 20, 2), whatever, lambda s: event(s, "TodoWrite", args={"todos": [s]})),
+            "mhc",
+        ),
+        "ever fewer tests fail": ([bash(n, "pytest -q", f"{20 - n} failed") for n in range(12)], ""),
+        "searches without matches are no failures": (
+            in_turn(range(0, 20, 2), lambda s: bash(s, f"grep {s} a", "exit code 1")),
+            "",
+        ),
+        "calls of one turn are one step": ([c for n in range(5) for c in turn(n * 10)], ""),
+    },
+)
+def test_steps_in_a_row_that_fail(events: Events, found: str) -> None:
+    only = ErrorRepetition(medium=99, high=99, critical=99)
+    assert severities(only, events) == found
 
 
 @cases(
@@ -228,11 +292,11 @@ def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
         detector="error_repetition",
         code="repetitive_errors",
         severity=Severity.MEDIUM,
-        confidence=0.6,
+        confidence=0.5,
         reason="3 times the error 'cat: <name>: no such file or directory' in 10s",
         evidence=evidence(errors(0, 5, 10)),
         values={"repetition_count": 3, "counted": 3.0, "repeated_error": "cat: <name>: no such file or directory"},
-        thresholds={"medium": 3, "high": 4, "critical": 5, "window": 10, "window_s": 60.0, "last_actions": 20},
+        thresholds={"medium": 3, "high": 4, "critical": 6, "window": 12, "window_s": 60.0, "last_actions": 20},
     )
     assert nearness(DETECTOR, errors(0, 5, 10)) == [0, 0.33, 0.67, 1]
 
@@ -242,7 +306,7 @@ def test_a_test_that_fails_alike_after_each_edit_counts_over_many_actions() -> N
         reads = [event(second + n, "read_file", f"path=/srv/{second}-{n}") for n in range(3)]
         return [*reads, edit(second + 3), bash(second + 4, "pytest -q tests", "AssertionError: assert 3 == 4")]
 
-    fires = fires_at(DETECTOR, in_turn(range(0, 60, 5), round_of))
+    fires = fires_at(DETECTOR, in_turn(range(0, 65, 5), round_of))
     assert fires[0] == (24, "repetitive_errors", "medium")
     assert fires[-1][2] == "critical"
 
@@ -258,9 +322,9 @@ def broken_off(second: float, text: str, outcome: Outcome = Outcome.TIMEOUT) -> 
     "reported, found",
     {
         "that tells something else each time is at work": ([f"epoch {n}" for n in range(8)], ""),
-        "that tells the same each time has failed": (["epoch 1"] * 5, "mhc"),
-        "that tells only the time has failed": ([f"hangs since 12:00:0{n}" for n in range(5)], "mhc"),
-        "that tells nothing has failed": ([""] * 5, "mhc"),
+        "that tells the same each time has failed": (["epoch 1"] * 6, "mhhc"),
+        "that tells only the time has failed": ([f"hangs since 12:00:0{n}" for n in range(6)], "mhhc"),
+        "that tells nothing has failed": ([""] * 6, "mhhc"),
     },
 )
 def test_a_program_that_takes_too_long(reported: list[str], outcome: Outcome, found: str) -> None:
@@ -274,14 +338,18 @@ def rewritten(second: float, answer: str) -> tuple[ActionEvent, ActionEvent]:
 @cases(
     "answers, found",
     {
-        "the same edit with the same answer": (["edited"] * 6, "mh"),
-        "an edit with another answer": ([f"edited, {n} lines" for n in range(6)], "mm"),
-        "an edit that changed nothing": ([f"no changes made ({n})" for n in range(6)], "mhh"),
+        "the same edit with the same answer": (["edited"] * 6, "m"),
+        "an edit with another answer": ([f"edited, {n} lines" for n in range(6)], ""),
+        "an edit that changed nothing": ([f"no changes made ({n})" for n in range(6)], "mm"),
     },
 )
 def test_an_edit_that_changes_nothing_does_not_begin_anew(answers: list[str], found: str) -> None:
-    calls = [c for n, result in enumerate(answers) for c in (bash(10 * n, "./t", GONE), rewritten(10 * n + 5, result))]
-    assert severities(DETECTOR, [*calls]) == found
+    calls = [
+        c
+        for n, result in enumerate(answers)
+        for c in (bash(10 * n, "./t", GONE, output_head=f"try {n}"), rewritten(10 * n + 5, result))
+    ]
+    assert severities(DETECTOR, calls) == found
 
 
 def test_a_service_that_is_at_fault_is_named() -> None:

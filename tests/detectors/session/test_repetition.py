@@ -61,6 +61,32 @@ def retouched(second: float, **more: Any) -> ActionEvent:
     return event(second, "edit_file", args={"path": "/srv/solve.py", "old": "key", "new": f"key = {second:g}"} | more)
 
 
+EDIT = {"path": "/srv/a.py", "old": "a", "new": "b"}
+
+
+def failed_edit(second: float) -> tuple[ActionEvent, ActionEvent]:
+    return call(second, "edit_file", None, "error: /srv/a.py is locked", args=EDIT)
+
+
+def ticket(second: float, error: str | None = None, title: str = "printer is on fire") -> ActionEvent:
+    """Answers with the id of a new ticket."""
+    return event(second, "create_ticket", args={"title": title}, error=error, output_head=f"ticket {second:g}")
+
+
+def message(second: float, operation: str) -> ActionEvent:
+    args = {"action": operation, "target": "chat-1", "message": "hello"}
+    return event(second, "message", args=args, output_head=f"message {second:g}")
+
+
+def click_on(second: float, element: str, ref: str) -> ActionEvent:
+    return event(second, "browser_click", args={"element": element, "ref": ref}, output_head=f"page {second:g}")
+
+
+def server(second: float) -> ActionEvent:
+    args = {"command": "npm run dev", "is_background": True}
+    return event(second, "run_terminal_cmd", args=args, output_head=f"http://localhost:{3000 + second:g}")
+
+
 def rounds(count: int, *makes: Any) -> list[ActionEvent]:
     """So many rounds of calls, each a second after the other."""
     return in_turn(range(0, count * len(makes), len(makes)), *makes)
@@ -213,6 +239,83 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
             "",
         ),
         "edits far apart": (in_turn(range(0, 360, 30), retouched, other, other, other), ""),
+        "the same edit, which failed until it was accepted": (
+            [*each(2, failed_edit), failed_edit(2)[:1], *call(3, "edit_file", args=EDIT, output_head="edited")],
+            "",
+        ),
+        # acts that others see
+        "one ticket again and again, with a new number each time": (each(6, ticket), "mhcc"),
+        "with a look at the list in between": (rounds(6, ticket, other), "mhcc"),
+        "with an edit in between": (rounds(6, ticket, edit), "mhcc"),
+        "other tickets": ([ticket(s, title=f"printer {s}") for s in range(9)], ""),
+        "the same ticket far apart": (in_turn(range(0, 120, 20), ticket, *[other] * 19), ""),
+        "tickets that could not be made": ([ticket(s, "no such queue") for s in range(2)], ""),
+        "a message by the tool of a channel": (
+            [event(s, "telegram", args={"to": "a", "text": "ping"}, output_head=f"id {s} ok") for s in range(5)],
+            "mhc",
+        ),
+        "the operation decides: sent": ([message(s, "send") for s in range(5)], "mhc"),
+        "the operation decides: read": ([message(s, "read") for s in range(9)], ""),
+        "an order that is placed again, wherever the button is": (
+            [click_on(s, "Place order button", f"e{s}") for s in range(5)],
+            "mhc",
+        ),
+        "pages that are turned": ([click_on(s, "Next page button", f"e{s}") for s in range(9)], ""),
+        "another agent for the same": (
+            [event(s, "Task", args={"prompt": "find the bug"}, output_head=f"agent {s}") for s in range(5)],
+            "mhc",
+        ),
+        "rows are inserted again": (
+            [event(s, "sql", args={"query": "INSERT INTO t VALUES (1)"}, output_head=f"id {s}") for s in range(5)],
+            "mhc",
+        ),
+        "a server in the background, again and again": ([server(s) for s in range(5)], "mhc"),
+        "a server that is started again after each change": (rounds(9, server, edit), ""),
+        "keys that are sent": (
+            [event(s, "send_key", args={"text": "x", "to": "pane"}, output_head=f"{s}") for s in range(9)],
+            "",
+        ),
+        # command lines that do nothing
+        "two that do nothing": ([bash(s, f": echo {s}") for s in range(2)], ""),
+        "six that do nothing, whatever is done in between": (
+            rounds(6, lambda s: bash(s, f": echo {s}"), other, edit),
+            "mmhc",
+        ),
+        "comments that begin with a colon": ([bash(s, f": # {s}\nls {s}", output_head=f"{s}") for s in range(9)], ""),
+        "far apart from each other": (in_turn(range(0, 200, 20), lambda s: bash(s, f": {s}"), *[other] * 19), ""),
+        # results that are not recorded
+        "a screenshot without its data": (
+            each(
+                9, event, "computer", args={"action": "screenshot"}, output_head='[{"type":"image","data":"omitted"}]'
+            ),
+            "",
+        ),
+        "a result that was cleared": (each(9, look, "[Old tool result content cleared]"), ""),
+        # what looks new and is not
+        "the same findings in another order": (
+            [look(s, "\n".join(f"result {(n + s) % 5}" for n in range(5))) for s in range(5)],
+            "mc",
+        ),
+        "the id of a chunk": (
+            [bash(s, "ls", output_head=f"Chunk ID: {s:06x}\nWall time: 0.{s} s\na") for s in range(5)],
+            "mc",
+        ),
+        "the same words in other spelling": (
+            [
+                event(s, "web_search", args={"query": q}, output_head="3 hits")
+                for s, q in enumerate(("A b", "a B", " a  b"))
+            ],
+            "m",
+        ),
+        # another try each time
+        "a connection that is opened again for another try": (
+            rounds(
+                9,
+                lambda s: bash(s, "connect_start host 80", output_head="connected, welcome " * 9),
+                lambda s: bash(s, f"connect_send {s}", output_head=f"wrong: {s}"),
+            ),
+            "",
+        ),
     },
 )
 def test_counts(events: Events, found: str) -> None:
