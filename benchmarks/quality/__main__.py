@@ -6,7 +6,7 @@ moment to stop were still made, and in how many sessions next to none; of sound 
 was refused, how many calls, and how many sessions were stopped for good. In brackets: 95 % intervals (Wilson). Fails
 if a target is missed. A sample is also played through a worker on an embedded broker and through `haltline hook`.
 
---markdown prints the tables of docs/quality.md.
+--markdown prints the tables as they are in README.md and docs/quality.md; --write also writes them there.
 
 --synthetic runs generated runaways and healthy sessions instead, to the first decision that refuses a call.
 """
@@ -54,9 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             compared = routes.compare(routes.sample(sessions, measured, args.routes), bootstrap, progress)
     if args.json:
         print(orjson.dumps(_as_json(measured, compared), option=orjson.OPT_INDENT_2).decode())
-    elif args.markdown:
-        print(report.markdown(measured))
-        print(routes.table(compared).markdown())
+    elif args.markdown or args.write:
+        made = {**report.tables(measured), "ways": routes.table(compared)}
+        if args.write:
+            for page in report.PAGES:
+                page.write_text(report.written(page.read_text(encoding="utf-8"), made), encoding="utf-8")
+        print(report.markdown(made))
     else:
         report.show(measured, console_for_people())
         if compared:
@@ -137,7 +140,8 @@ def _options() -> argparse.ArgumentParser:
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="print JSON")
-    how.add_argument("--markdown", action="store_true", help="print the tables of docs/quality.md")
+    how.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
+    how.add_argument("--write", action="store_true", help="also write them into README.md and docs/quality.md")
     parser.add_argument("--synthetic", action="store_true", help="generated runaways and healthy sessions instead")
     parser.add_argument("--seeds", type=int, default=20, help="seeds of each generated family (%(default)s)")
     return parser

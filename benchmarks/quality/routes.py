@@ -33,6 +33,7 @@ from benchmarks.reporting.table import Table
 from haltline.cli.agent import hook
 from haltline.cli.agent.hook_request import place
 from haltline.interventions.agent.integrations.hooks import companion
+from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.topics import Topics
@@ -158,7 +159,7 @@ def _hooks() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="hl") as name:
         variables = {"HALTLINE_RUN_DIR": name, "HALTLINE_MODE": "local", "HALTLINE_HOOK_APPROVAL": "deny", "HOME": name}
         with mock.patch.dict(os.environ, variables):
-            serving = companion._companion(Path(place([], os.environ)), "")
+            serving = companion._companion(Path(place([], os.environ)), Stored(Path(name)), "")
             loop = asyncio.new_event_loop()
             task = loop.create_task(serving.serve())
             thread = threading.Thread(target=lambda: _until_done(loop, task), daemon=True)

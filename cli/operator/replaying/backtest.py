@@ -52,10 +52,13 @@ def backtest(
 ) -> None:
     """Run recorded sessions through the rules, and print the decisions.
 
+    Calls that a guard would have refused do not happen: the rules get their refusals instead of the recorded results.
+
     Each session is evaluated alone, except those of one tree (that name a parent or a root), or with --together. Labels
     of operators (`haltline label`, `missed`) are read from kafka and audit; precision is reported where there are some.
 
-    With --json: one object per line and session, with its findings and decisions; with --against also the other
+    With --json: one object per line and session, with its findings and decisions, its calls that would not have been
+    made (`refused`), and the event from which it is held or killed (`held`); with --against also the other
     policy's, and a last line with the totals; with --sweep one object per line and value. Sessions without times get a
     step of 5 s for each action; their object says "clock": "steps".
 
