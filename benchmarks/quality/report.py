@@ -14,7 +14,7 @@ from benchmarks.reporting.table import Table
 _ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = (_ROOT / "README.md", _ROOT / "docs" / "quality.md")
 """Pages with these tables."""
-_MARKED: Final = re.compile(r"(<!-- quality:([a-z-]+) -->\n).*?(<!-- /quality:\2 -->)", re.DOTALL)
+_MARKED: Final = re.compile(r"(<!-- quality:([a-z-]+) -->\n)(.*?)(<!-- /quality:\2 -->)", re.DOTALL)
 _NAMES = {Kind.SOUND: "sound", Kind.SOLVED: "solved", Kind.HINT: "for a hint"}
 
 
@@ -51,8 +51,11 @@ def markdown(made: Mapping[str, Table]) -> str:
 
 
 def written(text: str, made: Mapping[str, Table]) -> str:
-    """Return a page with these tables between their comments, `<!-- quality:NAME -->` and `<!-- /quality:NAME -->`."""
-    return _MARKED.sub(lambda mark: mark[1] + made[mark[2]].markdown() + mark[3], text)
+    """Return a page with these tables between their comments, `<!-- quality:NAME -->` and `<!-- /quality:NAME -->`.
+
+    What stands there stays where a table has no rows, as it was not measured.
+    """
+    return _MARKED.sub(lambda mark: mark[1] + (made[mark[2]].markdown() or mark[3]) + mark[4], text)
 
 
 def _source_of(known: Known) -> str:

@@ -48,6 +48,8 @@ _UNDER_WAY = 1
 _ARRIVES_S = 0.1
 """The pause after each call in mode `async`, in which its decision arrives."""
 _MOST_CALLS = 40
+_UNREAD = 2
+"""The exit code for input that cannot be read; a session that is stopped ends with 1."""
 
 
 @dataclass(frozen=True)
@@ -198,10 +200,11 @@ class HookSide:
         """Run one hook, and return its answer."""
         given = {"session_id": self._session_id, "hook_event_name": event, "cwd": str(self._folder), **fields}
         stdin, out = io.TextIOWrapper(io.BytesIO(orjson.dumps(given))), io.StringIO()
-        with mock.patch.object(sys, "stdin", stdin), contextlib.redirect_stdout(out):
+        said = io.StringIO()
+        with mock.patch.object(sys, "stdin", stdin), contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
             code = hook.main([])
-        if code:
-            raise RuntimeError(f"haltline hook: {event}: expected exit code 0, got {code}")
+        if code == _UNREAD:
+            raise RuntimeError(f"haltline hook: {event}: expected an answer, got exit code {code}")
         return dict(orjson.loads(out.getvalue() or "{}"))
 
     def prompt(self, text: str) -> None:
