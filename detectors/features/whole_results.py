@@ -23,7 +23,7 @@ _NETWORK, _MUTATE = Effect.NETWORK, Effect.MUTATE
 FRESH = 10
 """New words that offset one step: the unit of `balance`."""
 _MOST_FRESH = 2 * FRESH
-_LEAST_OF_ONE = 2
+_LEAST_OF_ONE = 1
 """New words that make an answer about the next object of a series informative."""
 _WORDS_OF_ONE = 30
 """The most words of an answer about one object."""

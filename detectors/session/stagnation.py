@@ -75,7 +75,7 @@ class Stagnation(Detector[State]):
     """Steps before which the score is ignored."""
     known_hint: Annotated[int, Field(ge=4, le=MAX_STEPS), Stricter.LOWER] = 24
     """Steps with no new results and no edits, for a medium finding."""
-    known_pause: Annotated[int, Field(ge=4, le=MAX_STEPS), Stricter.LOWER] = 33
+    known_pause: Annotated[int, Field(ge=4, le=MAX_STEPS), Stricter.LOWER] = 31
     """Steps with no new results and no edits, for a critical finding."""
     model: Annotated[Model, Stricter.NEITHER] = SHIPPED
     """Points by feature; by default the model of this release."""

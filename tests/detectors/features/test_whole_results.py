@@ -78,18 +78,18 @@ def test_what_a_step_counts(act: ActionEvent, expected: float) -> None:
     assert steps([*each(12, look), act]) == expected
 
 
-def test_thirty_steps_with_nothing_new_are_a_pause_that_says_what_was_counted() -> None:
+def test_thirty_one_steps_with_nothing_new_are_a_pause_that_says_what_was_counted() -> None:
     found = fires_at(Stagnation(), each(40, look))
-    assert [severity for _, _, severity in found[:6]] == ["medium"] * 6
+    assert [severity for _, _, severity in found[:7]] == ["medium"] * 7
     assert found[0][0] == 230
-    assert found[6] == (290, "stagnation", "critical")
+    assert found[7] == (300, "stagnation", "critical")
     session = Watched(Stagnation())
-    last = [session(look(n)) for n in range(30)][-1]
+    last = [session(look(n)) for n in range(31)][-1]
     assert last is not None
     assert last.severity is Severity.CRITICAL
-    assert last.reason == "30 steps got next to nothing new in their whole results, and nothing was edited since"
-    assert last.values["known_steps"] == 30
-    assert last.thresholds["known_pause"] == 30
+    assert last.reason == "31 steps got next to nothing new in their whole results, and nothing was edited since"
+    assert last.values["known_steps"] == 31
+    assert last.thresholds["known_pause"] == 31
 
 
 def test_an_edit_before_each_test_run_is_work_and_calls_of_one_turn_are_one_step() -> None:

@@ -52,10 +52,10 @@ def test_the_ladder_counts_scores_in_a_row_which_a_low_one_breaks() -> None:
     "events, expected",
     {
         "one command that fails alike": (
-            [bash(4 * s, "python app.py", "KeyError: 'name'", output_head="", output_bytes=0) for s in range(14)],
+            [bash(4 * s, "python app.py", "KeyError: 'name'", output_head="", output_bytes=0) for s in range(24)],
             "critical"),
         "three files in turn": (
-            [look(4 * s, ("a", "b", "c")[s % 3]) for s in range(24)], "critical"),
+            [look(4 * s, ("a", "b", "c")[s % 3]) for s in range(36)], "critical"),
         "edit and test with other results": (edit_and_test(15), None),
         "many files read once": ([look(4 * s, f"{a}/{b}") for s, (a, b) in enumerate(
             (a, b) for a in ANIMALS[:5] for b in ANIMALS[5:])], None),

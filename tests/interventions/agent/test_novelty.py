@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from haltline.interventions.agent.novelty import CAPACITY, SeenBySession, SeenWords, words_of
 from haltline.schemas.events import Novelty
+from tests.builders import cases
 
 # No two of one block, so that none of them is ever taken for another one.
 POOL = list({crc32(b"w%d" % n) % 1000: f"w{'x' * (2 + n % 7)}{n}" for n in range(1, 40)}.values())
@@ -32,8 +33,40 @@ def test_below_its_capacity_the_sketch_counts_as_a_set_does(calls: list[tuple[se
     for number, (args, result) in enumerate(calls):
         known |= {"argument"} | args if args else set()
         expected = Novelty(new_words=len(result - known), words=len(result), results=number)
-        assert seen.take(" ".join(sorted(result)), args={"argument": [*args]} if args else None) == expected
+        counted = seen.take(" ".join(sorted(result)), args={"argument": [*args]} if args else None)
+        assert counted.model_copy(update=dict.fromkeys(("operands", "given", "counted"))) == expected
         known |= result
+
+
+@cases(
+    "calls, expected",
+    {
+        "a list that a result showed is given, each of its objects once": (
+            [("ls src", "alpha.py beta.py"), ("ruff check src/alpha.py", "ok"), ("ruff check src/alpha.py", "ok")],
+            [(1, 0, 0), (3, 1, 0), (0, 0, 0)],
+        ),
+        "what the agent counts up was given by nothing": (
+            [("python run1.py", "err"), ("python run2.py", "err")],
+            [(2, 0, 1), (1, 0, 1)],
+        ),
+        "the number that the last result named is given": (
+            [("get page=1000", "next: 2000"), ("get page=2000", "next: 3000")],
+            [(3, 0, 1), (1, 1, 0)],
+        ),
+        "short numbers and words of one or two letters name nothing": ([("sed -n 1,9p ab", "x")], [(1, 0, 0)]),
+        "an id with a dash is one operand": ([("get ord-0012-b", "x"), ("get ord-0013-b", "x")], [(2, 0, 1), (1, 0, 1)]),
+    },
+)
+def test_operands(calls: list[tuple[str, str]], expected: list[tuple[int, int, int]]) -> None:
+    seen = SeenWords()
+    counted = [seen.take(result, args={"c": command}) for command, result in calls]
+    assert [(one.operands, one.given, one.counted) for one in counted] == expected
+
+
+def test_what_a_prompt_names_is_given() -> None:
+    seen = SeenWords()
+    seen.give("Please check alpha and bravo")
+    assert seen.take("ok", args={"name": "bravo"}).given == 1
 
 
 def numbered(begin: int, count: int = 100) -> str:
@@ -48,7 +81,7 @@ def test_a_long_session_forgets_its_oldest_words_and_hardly_ever_takes_a_new_one
     assert 0.995 * 30_000 < sum(counted) < 30_000
     assert seen.take(numbered(30_000 - CAPACITY, CAPACITY)).new_words == 0
     assert seen.take(numbered(0, 1000)).new_words > 950
-    assert sum(map(sys.getsizeof, vars(seen).values())) < 16 * 1024
+    assert sum(sys.getsizeof(f) for part in (seen._words, seen._given, seen._used) for f in vars(part).values()) < 48 * 1024
 
 
 def test_of_more_sessions_than_are_kept_the_one_used_longest_ago_begins_anew() -> None:
