@@ -15,7 +15,6 @@ from haltline.detectors.framework.base import Detector, Pattern
 from haltline.detectors.framework.plugins import GROUP, NO_PLUGINS, Plugins
 from haltline.detectors.framework.settings import construct
 from haltline.detectors.review.step_review import StepReview
-from haltline.detectors.session.after_refusal import AfterRefusal
 from haltline.detectors.session.ask_first import AskFirst
 from haltline.detectors.session.budget import Budget
 from haltline.detectors.session.cycle import Cycle
@@ -45,7 +44,6 @@ from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.removed_rules import REMOVED
 
 ALL: tuple[type[Detector[Any]], ...] = (
-    AfterRefusal,
     AskFirst,
     BehavioralDrift,
     Budget,

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 REMOVED: Final[Mapping[str, str]] = {
+    "after_refusal": "error_repetition counts refusals in a row, and a hold kills who goes on",
     "context_thrash": "budgets and stagnation see such sessions",
     "retry_storm": "error_repetition and stagnation see such sessions",
     "verify_mismatch": "destructive_repeat and error_repetition see such sessions",

@@ -8,7 +8,8 @@ Fires: `repetitive_errors` on every error that raises the count of one normalise
     errors that alternate count half each together. Identical calls with the same error count together over
     `same_call_actions`, such as a test that fails in the same way after each edit. It is `service_down` if the service
     that was called is at fault: overloaded, rate-limited or not reachable.
-    `nothing_works` at the numbers in `in_a_row` of steps in a row that failed, whatever the calls and the errors were.
+    `nothing_works` at the numbers in `in_a_row` of steps in a row that failed or were refused, whatever the calls and
+    the errors were.
     `unread_turns` at the numbers in `unread` of model turns in a row that could not be parsed, so that no tool was
     called: the harness reports it to the model, and most models recover after a few.
 Quiet: errors of a call that has succeeded since; a test run with fewer failures than ever before; an error that moved
@@ -48,6 +49,8 @@ _NO_PROGRAM = "command not found"
 _MAX_IN_TURN = 3
 """More kinds of errors than this do not count as alternating."""
 _MAX_POLLS = 16
+_INTERRUPTED = "interrupted"
+"""Start of the error that the agent's side reports for a call cancelled before it started, which is not a refusal."""
 _MAX_UNREAD = 16
 _MAX_ROW = 16
 _Count = Annotated[int, Field(ge=2, le=1000), Stricter.LOWER]
@@ -77,8 +80,8 @@ class ErrorRepetition(Graded[State]):
 
     id: ClassVar[str] = "error_repetition"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
-    sees: ClassVar[Trait] = Trait.RESULT
-    wakes_at: ClassVar[Trait] = Trait.FAILURE
+    sees: ClassVar[Trait] = Trait.RESULT | Trait.REFUSED
+    wakes_at: ClassVar[Trait] = Trait.FAILURE | Trait.REFUSED
     recalls: ClassVar[bool] = True
 
     medium: _Count = 3
@@ -95,14 +98,17 @@ class ErrorRepetition(Graded[State]):
     unread: ManyCounts = (3, 6, 10)
     """Thresholds of medium, high and critical findings: unparsable turns in a row."""
     in_a_row: ManyCounts = (8, 9, 10)
-    """Thresholds of medium, high and critical findings: steps in a row that failed."""
+    """Thresholds of medium, high and critical findings: steps in a row that failed or were refused."""
     poll_wait_s: Annotated[float, Field(ge=0, le=86_400), Stricter.LOWER] = 600.0
     """Seconds that a call that waits for something may fail."""
     normalization: Annotated[Normalization, Stricter.NEITHER] = Normalization.MEDIUM
     """How much of an error is masked before it is compared."""
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Count an error, or record what happened between errors."""
+        """Count an error or a refusal, or record what happened between errors."""
+        if act.refused:
+            interrupted = (act.event.error or "").startswith(_INTERRUPTED)
+            return None if interrupted else self._in_a_row(state, act, moved=False)
         if act.failed and act.unread:
             return self._unread(state, act)
         if state.unread_count:
@@ -204,7 +210,8 @@ class ErrorRepetition(Graded[State]):
         state.row = [*state.row[1 - _MAX_ROW :], entry(act)]
         state.row_count += 1
         steps = state.row_count
-        reason = f"{steps} steps in a row failed, the last {act.subject:.120}"
+        ended = "were refused" if act.refused else "failed"
+        reason = f"{steps} steps in a row failed or were refused; the last {ended}: {act.subject:.120}"
         return self.counted("nothing_works", steps, self.in_a_row, reason, evidence(act, state.row), steps=steps)
 
     @staticmethod

@@ -17,9 +17,6 @@ _SHADOWED = frozenset(
 _WARNED = frozenset({"target_destruction"})
 """Rules that cannot distinguish work from a runaway in every fleet: a hint and a flag unless a policy enforces them."""
 
-ASKS_NOBODY = frozenset({"after_refusal"})
-"""Rules whose warnings never become a stop: the calls that they find were refused already."""
-
 STOPS_SESSION = frozenset({"budget", "spend_velocity"})
 """Rules whose PAUSE freezes the whole session, because every call and model turn adds to their measure."""
 
@@ -56,8 +53,6 @@ _BY_RULE: Mapping[str, Mapping[Severity, Level]] = {
     "secret_sent": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE, Severity.CRITICAL: Level.KILL},
     # A note, unless a policy requires more; then a person is asked.
     "opaque_execution": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE},
-    # The calls are refused anyway: the agent, and finally a person, is notified. Wasted money has its own rules.
-    "after_refusal": {**_BY_SEVERITY, Severity.CRITICAL: Level.BLOCK},
     # An attempt to bypass a refusal is refused as well, and will not be the last.
     "evasion": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.KILL},
     # A review is of one step: the step is refused, and the session continues without it.

@@ -12,7 +12,7 @@ from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import ApprovalState, Level
-from haltline.schemas.events import ActionEvent, Effect, Kind, Novelty, Outcome
+from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from tests.conformance.harness import CACHED, END, INPUT, OUTPUT, Call, Run, Script, during, ran
 from tests.interventions.agent.attempts import about_approval, block, hint, of, outcomes
 from tests.waiting import wait_until

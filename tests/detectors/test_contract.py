@@ -245,4 +245,4 @@ def test_what_was_refused_is_nobodys_failure(scenario: str, proposes: bool) -> N
     reviewed = {"step_review"} if proposes else set()
     findings = [finding for detectors in SHARING for finding in found(Together(detectors), events)]
     codes = {finding.code for finding in findings if finding.detector not in reviewed}
-    assert codes == {"goes_on_after_refusal"}
+    assert codes == {"nothing_works"}

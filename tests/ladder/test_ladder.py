@@ -1,7 +1,5 @@
 """The documented ladder of the default policy is the real one."""
 
-import pytest
-
 from haltline.detectors import BY_ID
 from haltline.schemas.findings import Severity
 from tests.builders import cases
@@ -20,15 +18,8 @@ def test_the_documented_ladder_is_what_the_default_policy_does() -> None:
         "a little too fast is a hint": ("spend_velocity", Severity.MEDIUM, "NUDGE", "NUDGE"),
         "much too fast freezes": ("spend_velocity", Severity.HIGH, "PAUSE the session", "PAUSE the session"),
         "far too fast kills": ("spend_velocity", Severity.CRITICAL, "KILL", "KILL"),
-        "refused calls open no approval": ("after_refusal", Severity.CRITICAL, "BLOCK", "BLOCK"),
     },
 )
 def test_what_stops_at_once(rule: str, severity: Severity, first: str, third: str) -> None:
     result = list(of_session(BY_ID[rule], severity))
     assert (result[0], result[2]) == (first, third)
-
-
-@pytest.mark.parametrize("severity", list(Severity))
-def test_who_goes_on_after_a_refusal_is_never_paused_for_that(severity: Severity) -> None:
-    """A pause would ask a person once more, about calls that were refused already."""
-    assert not [result for result in of_session(BY_ID["after_refusal"], severity) if result.startswith("PAUSE")]

@@ -54,7 +54,10 @@ def test_below_its_capacity_the_sketch_counts_as_a_set_does(calls: list[tuple[se
             [(3, 0, 1), (1, 1, 0)],
         ),
         "short numbers and words of one or two letters name nothing": ([("sed -n 1,9p ab", "x")], [(1, 0, 0)]),
-        "an id with a dash is one operand": ([("get ord-0012-b", "x"), ("get ord-0013-b", "x")], [(2, 0, 1), (1, 0, 1)]),
+        "an id with a dash is one operand": (
+            [("get ord-0012-b", "x"), ("get ord-0013-b", "x")],
+            [(2, 0, 1), (1, 0, 1)],
+        ),
     },
 )
 def test_operands(calls: list[tuple[str, str]], expected: list[tuple[int, int, int]]) -> None:
@@ -81,7 +84,10 @@ def test_a_long_session_forgets_its_oldest_words_and_hardly_ever_takes_a_new_one
     assert 0.995 * 30_000 < sum(counted) < 30_000
     assert seen.take(numbered(30_000 - CAPACITY, CAPACITY)).new_words == 0
     assert seen.take(numbered(0, 1000)).new_words > 950
-    assert sum(sys.getsizeof(f) for part in (seen._words, seen._given, seen._used) for f in vars(part).values()) < 48 * 1024
+    assert (
+        sum(sys.getsizeof(f) for part in (seen._words, seen._given, seen._used) for f in vars(part).values())
+        < 48 * 1024
+    )
 
 
 def test_of_more_sessions_than_are_kept_the_one_used_longest_ago_begins_anew() -> None:
