@@ -75,14 +75,6 @@ _PARTS = re.compile(r"\n|\", ?\"|[}\]],? ?[{\[]|[\[{] ?[\"{]|[\"}] ?[\]}]")
 _SEPARATORS = ' \t{}[]",'
 _FEW = 2
 """Lines of a result whose order matters."""
-_PLACEHOLDER = re.compile(
-    r"[\[<({\s\"]*(?:(?:old )?(?:tool )?(?:results?|outputs?|contents?|images?|screenshots?|binary(?: data)?|media)"
-    r"(?: (?:[\w ]{0,24} )?(?:omitted|cleared|elided|stripped|removed|not (?:shown|stored|recorded|available)))?"
-    r"[\])>}]*\s*\Z|.*\"type\": ?\"image\"|.*data:image/)",
-    re.IGNORECASE | re.DOTALL,
-)
-_PLACEHOLDER_CHARS = 240
-_BRACKETS = frozenset("[<({")
 
 
 class Sort(StrEnum):
@@ -130,8 +122,6 @@ class CallHistory(Stored):
         """The history of this call; None if it is new, or one of several made at the same time."""
         counted_already = not act.is_result and (self.resulted or not act.is_attempt)
         if counted_already or _is_nothing(act):
-            return None
-        if _is_placeholder(act):
             return None
         fingerprint, _, variant = act.fingerprint.partition(".")
         known = self._known(fingerprint)
@@ -419,17 +409,6 @@ def _is_spaced(act: Observed, known: Known) -> bool:
         return False
     began_ms = act.call.time_ms if act.call is not None else act.time_ms - int(act.event.duration_ms or 0)
     return began_ms - int(known.rows[-1][0]) >= _SPACING_MS
-
-
-def _is_placeholder(act: Observed) -> bool:
-    """Return whether a result says that it is not recorded, or is an image without its data."""
-    head = act.event.output_head
-    return (
-        head is not None
-        and len(head) < _PLACEHOLDER_CHARS
-        and head[:1] in _BRACKETS
-        and _PLACEHOLDER.match(head) is not None
-    )
 
 
 def _is_pending(act: Observed) -> bool:

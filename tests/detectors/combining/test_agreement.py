@@ -85,7 +85,7 @@ def test_the_finding_names_the_rules_and_where_they_saw_it() -> None:
 def detections(policy: Policy) -> list[tuple[str, str]]:
     """Rule and mode of what is found in a session that runs two commands turn about, each of which fails."""
     core, state, result = Core(policy), None, []
-    for number in range(8):
+    for number in range(14):
         name = "ab"[number % 2]
         outcome = core.on_event(state, bash(number, f"./{name}", f"{name}: no such device", output_head=""))
         state = outcome.state
