@@ -189,12 +189,12 @@ class Novelty(Stored, dict=True):
         words = _words_of_plain(data) if text.isascii() else _words(text)
         exact = act.event.args_digest or act.fingerprint
         masked = crc32(_masked(data), crc32(_bytes(act.action)))
-        edits = writes_or_acts_outside(act)
+        edits = int(writes_or_acts_outside(act))
         if edits and acts_outside(act):
             edits = _ACTS_OUTSIDE
-        return [masked, crc32(_bytes(exact)), self._new_words(words), int(edits), _shape_of(act, text)]
+        return [masked, crc32(_bytes(exact)), self._new_words(words), edits, _shape_of(act, text)]
 
-    def take(self, act: Observed) -> tuple[float, ...]:
+    def take(self, act: Observed) -> tuple[float, ...]:  # noqa: PLR0915 - for every result: calls take time
         """Add the result of a call, and return `VALUES` after it."""
         event, call, failed, told = act.event, act.call, act.failed, act.event.output_novelty
         known = (call.novelty if call is not None else None) or self.call_of(act)

@@ -65,6 +65,7 @@ class GuardOptions(TypedDict, total=False):
     rules: ClientRules | None
     policy: PolicyDocument | None
     throttle_s: float
+    max_pause_s: float | None
     rollback_budget_s: float
     max_args_bytes: int
     max_run_bytes: int
@@ -143,6 +144,10 @@ class GuardSettings:
     """
     throttle_s: Positive = 300.0
     """How long the limits of a THROTTLE are in force, unless it has its own time."""
+    max_pause_s: Annotated[float, Field(ge=0, le=600)] | None = None
+    """The longest delay of a poll that a THROTTLE slows; 0: none. None: 60 seconds, and none in mode `local`, where an
+    agent is often tried without real time.
+    """
     rollback_budget_s: Seconds = 60.0
     """How long a call waits for a rollback."""
 
@@ -222,6 +227,13 @@ class GuardSettings:
     def changed(self, **changes: Unpack["GuardOptions"]) -> "GuardSettings":
         """Return the settings with these changes."""
         return GuardSettings(**({name: getattr(self, name) for name in GuardOptions.__annotations__} | dict(changes)))
+
+    @property
+    def longest_pause_s(self) -> float:
+        """The longest delay of a poll that is slowed, in seconds."""
+        if self.max_pause_s is not None:
+            return self.max_pause_s
+        return 0.0 if self.bootstrap is None else 60.0
 
     @property
     def lineage(self) -> tuple[str, ...]:

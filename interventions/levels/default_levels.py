@@ -71,6 +71,8 @@ _BY_RULE: Mapping[str, Mapping[Severity, Level]] = {
     "target_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.BLOCK},
     "agent_budget": {**_BY_SEVERITY, Severity.CRITICAL: Level.BLOCK},
     "mission_budget": {**_BY_SEVERITY, Severity.CRITICAL: Level.BLOCK},
+    # Polls of something silent are slowed: what they wait for may still come.
+    "polling": {**_BY_SEVERITY, Severity.HIGH: Level.THROTTLE},
     # Growth is slowed down before it is stopped.
     "resource_growth": {**_BY_SEVERITY, Severity.HIGH: Level.THROTTLE},
 }

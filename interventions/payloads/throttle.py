@@ -13,6 +13,8 @@ from haltline.schemas.intervening import Throttle
 from haltline.schemas.payloads import Throttling
 
 FLOOR: Final = 1
+MIN_INTERVAL_S: Final = "min_interval_s"
+"""The limit of a throttled poll: the seconds from one to the next."""
 _BATCH: Final = "batch_size"
 _LIMIT_OF: Final[Mapping[str, str]] = {
     "file_ops": "max_file_operations",
@@ -49,6 +51,9 @@ def lowered(limit: float, factor: float) -> int:
 
 def throttle(history: History, finding: Finding, settings: Throttle) -> tuple[dict[str, float], Throttling]:
     """Return the new limits, which are stored: a second throttling continues from the first."""
+    pause_s = finding.values.get("pause_s")
+    if isinstance(pause_s, int | float):
+        return {MIN_INTERVAL_S: float(pause_s)}, Throttling(resource="polls", factor=1.0)
     resource, growth = finding.values.get("resource"), finding.values.get("mean_growth")
     if isinstance(resource, str) and isinstance(growth, int | float):
         about, factor = _LIMIT_OF.get(resource), factor_of(growth, settings)

@@ -112,8 +112,8 @@ _MESSAGES: Mapping[str, str] = {
         "or say what is missing."
     ),
     "polling": (
-        "What you are waiting for does not change. Wait longer before you check again, continue with something else, "
-        "or report it."
+        "What you are waiting for does not change. Wait with one call, such as a longer sleep or a command that "
+        "returns when it is done, continue with something else, or report it. Quick polls are delayed."
     ),
     "error_exploration_loop": (
         "You alternate between errors and looking around. Say what you are looking for and why you expect it there; "

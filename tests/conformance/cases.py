@@ -95,7 +95,8 @@ def _(seen: Seen) -> None:
     assert own == {e.call_id: result for e, result in zip(proposed, results, strict=True)}
     new = [e.output_novelty for e in of(guard, Kind.COMPLETED)]
     assert [one and one.results for one in new] == [0, 1, 2, 3]
-    assert new[0] is not None and (new[0].new_words, new[0].words) == (1, 1)
+    assert new[0] is not None
+    assert (new[0].new_words, new[0].words) == (1, 1)
     if "call_ids" in seen.can:
         assert [e.call_id for e in proposed] == [call.id for call in calls]
 

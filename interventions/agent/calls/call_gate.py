@@ -40,7 +40,7 @@ from haltline.interventions.agent.redaction.payload_encoding import Whole
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.rules.book import RuleBook, copied
 from haltline.interventions.agent.rules.objection import UNCHECKED, Objection
-from haltline.interventions.agent.rules.throttled import Throttled
+from haltline.interventions.agent.rules.throttled import MIN_INTERVAL, Throttled
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.transport import Decider, Transport
 from haltline.interventions.state.call_digest import parameters
@@ -138,6 +138,8 @@ class CallGate:
         if (going_back := self._rollbacks.awaited) is not None:  # files are changing during the rollback
             yield going_back, self._rollbacks.budget_s
 
+        yield from self._slowed(call)
+
         # 1. Restrictions in force: after a kill no verdict is requested.
         self.follow_parent()
         cause = enforcer.against_call(call) or self._held_above(call)
@@ -182,6 +184,7 @@ class CallGate:
         if action.advice:
             self._check_changed(action)
         self.throttled.note(call.effect)
+        self.throttled.made(call.call_id, call.action, call.args, now_ms())
 
     def _verdict(
         self, call: Call, proposal: CallEvent, answer: "Future[Decision | None] | None", *, closed: bool
@@ -210,7 +213,7 @@ class CallGate:
         """Pass on hints, roll back for a ROLLBACK, and raise the refusal."""
         action.advice = (*action.advice, *admitted.advice)
         for one in admitted.advice:
-            self.throttled.take(one.limits, now_ms(), one.decision.expires)
+            self._throttle(one)
             self._advise(one)
         cause = admitted.cause
         for decision in admitted.rollbacks:
@@ -219,6 +222,20 @@ class CallGate:
                 cause = cause.saying(done)
         if cause is not None:
             raise self._refuse(action.call, cause)
+
+    def _slowed(self, call: Call) -> Steps:
+        """Wait before a poll that is slowed."""
+        most_s = self.settings.longest_pause_s
+        if most_s and (pause_s := self.throttled.pause_s(call.action, call.args, now_ms())):
+            yield Future(), min(pause_s, most_s)  # nothing completes it
+
+    def _throttle(self, advice: Advice) -> None:
+        """Apply the limits of a THROTTLE."""
+        limits, until_ms = dict(advice.limits), advice.decision.expires
+        interval_s = limits.pop(MIN_INTERVAL, None)
+        if interval_s is not None:
+            self.throttled.slow(advice.decision.call_id, interval_s, now_ms(), until_ms)
+        self.throttled.take(limits, now_ms(), until_ms)
 
     def _check_changed(self, action: Action) -> None:
         """Check the author's rules on the arguments that a decision has changed."""

@@ -2,7 +2,8 @@
 
 Of the policy's names, these are enforced here: `max_file_operations` (further calls that write or worse), `max_tokens`
 (further tokens, as reported by model turns) and `max_memory_mb` (the last reported value). `batch_size` and
-`max_execution_time_s` are for the agent, which reads them in `Guard.limits`.
+`max_execution_time_s` are for the agent, which reads them in `Guard.limits`. `min_interval_s` slows a poll: the same
+call is delayed until so many seconds have passed since the last one.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,9 @@ from haltline.schemas.events import Effect, Usage
 
 MIB: Final = 1024 * 1024
 FILE_OPERATIONS, TOKENS, MEMORY = "max_file_operations", "max_tokens", "max_memory_mb"
+MIN_INTERVAL = "min_interval_s"
 _MAX_OF_A_NAME: Final = 16
+_MAX_CALLS: Final = 8
 
 
 class _Limit(NamedTuple):
@@ -36,6 +39,37 @@ class Throttled:
         self._file_operations = 0
         self._tokens = 0
         self._memory_bytes = 0
+        self._calls: dict[str, tuple[str, object]] = {}
+        """By call id: tool and arguments of the last calls, to recognize the poll that a decision slows."""
+        self._slowed: tuple[tuple[str, object], int, int] | None = None
+        """Tool and arguments of the slowed poll, the interval in milliseconds, and until when it holds."""
+        self._last_ms = 0
+        """When that poll was last made."""
+
+    def made(self, call_id: str, action: str, args: object, now_ms: int) -> None:
+        """Remember a call that runs."""
+        call = (action, args)
+        self._calls[call_id] = call
+        if len(self._calls) > _MAX_CALLS:
+            del self._calls[next(iter(self._calls))]
+        if self._slowed is not None and self._slowed[0] == call:
+            self._last_ms = now_ms
+
+    def slow(self, call_id: str | None, interval_s: float, now_ms: int, until_ms: int | None = None) -> None:
+        """Slow the repetitions of one of the last calls; a later decision replaces an earlier one."""
+        call = self._calls.get(call_id or "")
+        if call is not None:
+            self._slowed = (call, round(interval_s * 1000), until_ms or now_ms + self._hold_ms)
+            self._last_ms = self._last_ms or now_ms
+
+    def pause_s(self, action: str, args: object, now_ms: int) -> float:
+        """Return the seconds to wait before such a call."""
+        if self._slowed is None:
+            return 0.0
+        call, interval_ms, until_ms = self._slowed
+        if call != (action, args) or now_ms >= until_ms:
+            return 0.0
+        return max(0, min(interval_ms, self._last_ms + interval_ms - now_ms)) / 1000
 
     def take(self, limits: Mapping[str, float], now_ms: int, until_ms: int | None = None) -> None:
         """Add limits beside the earlier ones, each with its own end and count: none relaxes another."""
