@@ -100,6 +100,17 @@ def on_attempt(standing: SessionControl, act: Attempt, rules: HoldRules) -> Find
     )
 
 
+def judge_anew(standing: SessionControl) -> None:
+    """Forget what was found of the session's progress: it was released, or its user says something new."""
+    standing.judging = None
+    for rule in JUDGEMENT & standing.given.keys():
+        del standing.given[rule]
+    if (history := standing.history) is not None:
+        history.entries = [entry for entry in history.entries if entry.rule not in JUDGEMENT]
+        for rule in JUDGEMENT & history.issues.keys():
+            del history.issues[rule]
+
+
 def weigh(
     standing: SessionControl,
     event: ActionEvent,

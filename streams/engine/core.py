@@ -121,7 +121,7 @@ class Core:
         act = self._act(state, event, at, watch)
         declared = self._declared(standing, act) if standing.batches else None
         was_killed = standing.killed
-        released = self._released_by_prompt(state, act) if standing.held is not None or standing.judging else ()
+        released = self._released_by_prompt(state, act) if event.task is not None else ()
         findings: Sequence[Finding]
         failures: Sequence[Failure] = ()
         if was_killed is None:
@@ -329,9 +329,9 @@ class Core:
     def _released_by_prompt(self, state: SessionState, act: Observation) -> Sequence[ControlEffects]:
         """Judge progress afresh at a new prompt of the user, which ends a hold. Returns the effects."""
         standing = state.standing
-        if act.event.task is None or not state.calls.is_other_task(act.event):
+        if not state.calls.is_other_task(act.event):
             return ()
-        standing.judging = None
+        hold.judge_anew(standing)
         if not hold.is_for_progress(standing.held):
             return ()
         answers = approvals.release(standing, state.ref, self.policy, act.time_ms, "a new prompt of the user")

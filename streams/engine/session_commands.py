@@ -50,7 +50,8 @@ class SessionCommands:
         effects = self._with_incidents(state, self._handler.command(state.standing, state.ref, command))
         if rejects and effects.followup == "approval_rejected":
             return self._killed_by_rejection(state, command, effects)
-        if held and state.standing.held is None:  # judged afresh
+        if held and state.standing.held is None:
+            hold.judge_anew(state.standing)
             state.calls.judge_anew()
             forget_progress(state.detectors)
         return effects

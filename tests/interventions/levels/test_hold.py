@@ -25,6 +25,7 @@ class Session(CoreSession):
 
     def __init__(self, **fields: Any) -> None:
         rules = {name: Rule(enabled=False) for name in BY_ID if name != "error_repetition"}
+        rules["error_repetition"] = Rule(settings={"medium": 3, "high": 4, "critical": 5})
         super().__init__(Policy(**{"rules": rules, "cooldown_s": 0, **fields}))
         self.second = 0.0
 
