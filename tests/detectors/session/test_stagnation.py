@@ -83,7 +83,7 @@ def test_a_finding_names_what_repeats_and_the_points_of_each_feature_and_the_shi
     assert [e.event_id for e in finding.evidence] == ["s1@1 read_file path=a"]
     assert SHIPPED.trained["seed"] == 1
     assert int(SHIPPED.trained["runaways"]) > 300
-    assert SHIPPED.quality["task left out: stop stopped"]
+    assert SHIPPED.quality["task left out: judged, stop: held"] == "85 of 159"
 
 
 @cases(
