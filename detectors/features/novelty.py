@@ -196,7 +196,7 @@ class Novelty(Stored, dict=True):
 
     def take(self, act: Observed) -> tuple[float, ...]:  # noqa: PLR0915 - for every result: calls take time
         """Add the result of a call, and return `VALUES` after it."""
-        event, call, failed, told = act.event, act.call, act.failed, act.event.output_novelty
+        event, call, failed, novelty = act.event, act.call, act.failed, act.event.output_novelty
         known = (call.novelty if call is not None else None) or self.call_of(act)
         masked_call, exact_call, new_in_call = known[:_OF_CALL]
         head, error = (event.output_head or "")[:_RESULT_CHARS], (event.error or "")[:_ERROR_CHARS]
@@ -214,11 +214,11 @@ class Novelty(Stored, dict=True):
         in_series = shape != 0 and self.shapes.count(_key(shape)) >= _ALIKE
         unused, given, is_listed = new_in_call > 0, new_in_call > 0, False
         creates_unasked = False
-        if told is not None and told.operands is not None:
-            unused, given = told.operands > 0, bool(told.given)
+        if novelty is not None and novelty.operands is not None:
+            unused, given = novelty.operands > 0, bool(novelty.given)
             creates_unasked = not given and len(known) > _OF_CALL and known[_OF_CALL] == _ACTS_OUTSIDE
-            if unused and not negative and told.operands <= _FEW:
-                is_listed = told.given == told.operands or (in_series and not told.counted)
+            if unused and not negative and novelty.operands <= _FEW:
+                is_listed = novelty.given == novelty.operands or (in_series and not novelty.counted)
         # For calls that started under an older release, only `changes` is known.
         edited = not failed and (act.changes if len(known) == _OF_CALL else known[_OF_CALL] > 0)
         # A program's effect shows in its words; for other tools that change something, another value is another change.
@@ -251,7 +251,7 @@ class Novelty(Stored, dict=True):
         self.fresh = (self.fresh << 1 | is_fresh) & _ALL
         self.unused = (self.unused << 1 | unused) & _ALL
         self.given = (self.given << 1 | (given and not failed)) & _ALL
-        new = told.new_words if told is not None else 0 if was_seen else _MOST_NEW
+        new = novelty.new_words if novelty is not None else 0 if was_seen else _MOST_NEW
         if not is_listed or new >= _INFORMS:
             self._add_new_words(new)
         if is_fresh:

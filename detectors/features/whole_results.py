@@ -166,25 +166,25 @@ class WholeResults(Stored):
             was_seen: the same result occurred before.
 
         """
-        told = event.output_novelty
-        if told is None:
+        novelty = event.output_novelty
+        if novelty is None:
             return (0 if counts else None) if was_seen else _MOST_FRESH
-        if told.results < self.results - _LATE or (told.results == 0 and self.results):
+        if novelty.results < self.results - _LATE or (novelty.results == 0 and self.results):
             self.unsure = UNSURE
-        self.results = told.results
+        self.results = novelty.results
         if self.unsure:
             self.unsure -= 1
             return None
-        return told.new_words if counts or told.words >= _SAYS else None
+        return novelty.new_words if counts or novelty.words >= _SAYS else None
 
 
 def _is_of_one(event: ActionEvent) -> bool:
     """Return whether an answer is short, as about one object; long ones are judged by their words."""
-    told = event.output_novelty
-    return told is not None and told.words <= _WORDS_OF_ONE
+    novelty = event.output_novelty
+    return novelty is not None and novelty.words <= _WORDS_OF_ONE
 
 
 def _counts_up(event: ActionEvent) -> bool:
     """Return whether the call names an object that the agent may have counted up."""
-    told = event.output_novelty
-    return told is None or told.counted is None or told.counted > 0
+    novelty = event.output_novelty
+    return novelty is None or novelty.counted is None or novelty.counted > 0

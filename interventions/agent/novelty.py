@@ -154,9 +154,9 @@ class SeenWords:
 
     def take(self, *result: Any, args: Any = None) -> Novelty:
         """Count and store what is new in a result, given as these values, of a call with these arguments."""
-        told, data = _joined((args,)) if args else b"", _joined(result)
-        known, words = _words_of(told) if told else (), _words_of(data)
-        named, shown = _operands_of(told[:_OPERAND_BYTES]), _operands_of(data)
+        arguments, data = _joined((args,)) if args else b"", _joined(result)
+        known, words = _words_of(arguments) if arguments else (), _words_of(data)
+        named, shown = _operands_of(arguments[:_OPERAND_BYTES]), _operands_of(data)
         with self._lock:
             new_operands = [operand for operand in named if operand not in self._used]
             others = [operand for operand in new_operands if operand not in self._given]

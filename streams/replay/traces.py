@@ -131,15 +131,15 @@ class _Counting:
             self._seen.give(event.task.goal)
         if event.args is not None:
             self._args[event.call_id] = event.args
-        told = event.output_novelty
-        if event.kind is not Kind.COMPLETED or told is None or told.operands is not None:
+        novelty = event.output_novelty
+        if event.kind is not Kind.COMPLETED or novelty is None or novelty.operands is not None:
             return event
         args = event.args or (self._args.pop(event.call_id, None) if event.call_id is not None else None)
         if args is None:
             return event
         now = self._seen.take(event.output_head, event.error, args=args)
-        told = told.model_copy(update={"operands": now.operands, "given": now.given, "counted": now.counted})
-        return event.model_copy(update={"output_novelty": told})
+        novelty = novelty.model_copy(update={"operands": now.operands, "given": now.given, "counted": now.counted})
+        return event.model_copy(update={"output_novelty": novelty})
 
 
 def _ms(time: int | str) -> int:
