@@ -73,7 +73,7 @@ _TALKS = frozenset((
 ))  # fmt: skip
 _TO_SOMEBODY = frozenset(tools.arguments("recipient"))
 _TEXTS = tools.arguments("said")
-_SAID = frozenset(_TEXTS)
+_WORDS_OF = frozenset(_TEXTS)
 _OTHER_TOKENS = 50
 """A turn with so many output tokens more than half its text's bytes has done more than talk."""
 _PERSONS = frozenset(("user", "human", "customer"))
@@ -298,7 +298,7 @@ def _only_talks(act: Observation) -> bool:
     if not _talks(act.action):
         return False
     named = {name for name, value in (act.event.args or {}).items() if value}
-    return _TO_SOMEBODY.isdisjoint(named) if tools.thinks(act.action) else _SAID.issuperset(named)
+    return _TO_SOMEBODY.isdisjoint(named) if tools.thinks(act.action) else _WORDS_OF.issuperset(named)
 
 
 @lru_cache(maxsize=1024)

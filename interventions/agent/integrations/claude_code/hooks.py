@@ -56,7 +56,7 @@ class Stop(NamedTuple):
     is_local: bool = False
     """Whether it was decided on this machine, so that its user can release it."""
 
-    def told(self, session_id: str) -> str:
+    def text_for(self, session_id: str) -> str:
         """Return the text with the command that releases the session, if its user may do so."""
         command = f"haltline hook release {session_id}"
         return f"{self.text} To let it go on: {command}" if self.is_local and command not in self.text else self.text
@@ -106,7 +106,7 @@ class Sessions:
         self._stop = self._earlier.stop
         self._is_enforced = False
         """The stop is known to the guard, which may lift it; else only an earlier process knew it."""
-        self._was_told = False
+        self._was_refused = False
         """A call was refused because the session is held."""
         self._state: bytes | None = None
 
@@ -119,10 +119,10 @@ class Sessions:
         refused = main.guard.stopped
         if refused is not None:
             if self._stop is None or main.guard.killed > self._stop.is_kill:
-                self._stop, self._was_told = self._new_stop(main.guard, refused), False
+                self._stop, self._was_refused = self._new_stop(main.guard, refused), False
             self._is_enforced = True
         elif self._is_enforced or (main.guard.ready and not self._is_local):
-            self._stop, self._is_enforced, self._was_told = None, False, False
+            self._stop, self._is_enforced, self._was_refused = None, False, False
         return self._stop
 
     @property
@@ -204,10 +204,10 @@ class Sessions:
         if stop is None or (event in _RESULTS and stop.may_report):
             return {}
         if event == "SessionStart":
-            return {"systemMessage": stop.told(self._main_id)}
+            return {"systemMessage": stop.text_for(self._main_id)}
         if event == "PostToolBatch" and stop.may_report and self._is_enforced and await _may_turn(session):
             return {}
-        return halted(stop.told(self._main_id))
+        return halted(stop.text_for(self._main_id))
 
     async def close(self) -> None:
         """End every session."""
@@ -274,9 +274,9 @@ class Sessions:
 
     def _refusal(self, stop: Stop, hook: Mapping[str, Any]) -> JsonObject:
         """Return the answer to a call of a stopped session; it ends the turn if the model has read the cause before."""
-        ends = not (stop.may_report or self._is_cut_off) or (self._was_told and not self._has_batches)
-        self._was_told = True
-        return stopped_answer(stop.told(_session_id(hook)), ends=ends)
+        ends = not (stop.may_report or self._is_cut_off) or (self._was_refused and not self._has_batches)
+        self._was_refused = True
+        return stopped_answer(stop.text_for(_session_id(hook)), ends=ends)
 
     def _verdict(self, hook: Mapping[str, Any], answer: Answer) -> JsonObject:
         output: JsonObject = {"hookEventName": "PreToolUse"}

@@ -166,7 +166,7 @@ class Companion:
         if event == "SessionEnd":
             del self._held[session_id]
             if stop is not None:  # the only text that a program without a terminal prints
-                return Answer(out, stop.told(session_id), 1)
+                return Answer(out, stop.text_for(session_id), 1)
         return Answer(out)
 
     async def _release(self, session_id: str) -> None:

@@ -23,7 +23,7 @@ def unanswered(stored: Stored, hook: dict[str, Any], why: str) -> Answer:
     if hook.get("hook_event_name") == "PreToolUse" and (stopped is not None or _closed(str(hook.get("tool_name", "")))):
         return _refusal(session_id, stopped, _NOBODY, why)
     if stopped is not None and hook.get("hook_event_name") in _HALTED:
-        return Answer(halted(stopped.told(session_id)), why)
+        return Answer(halted(stopped.text_for(session_id)), why)
     if notice := not_decided(stored, session_id, why):
         return Answer(notice, why)  # with another exit code the output would be ignored
     is_call = hook.get("hook_event_name") == "PreToolUse"
@@ -51,7 +51,7 @@ def unread(stored: Stored, session_id: str, event: str, why: str) -> Answer:
 def _refusal(session_id: str, stopped: Stop | None, otherwise: str, why: str) -> Answer:
     if stopped is None:
         return Answer(denied(f"no_verdict: {otherwise}"), why)
-    return Answer(stopped_answer(stopped.told(session_id)), why)
+    return Answer(stopped_answer(stopped.text_for(session_id)), why)
 
 
 def _closed(tool: str) -> bool:

@@ -188,10 +188,10 @@ def test_without_a_broker_one_companion_stops_sessions_of_several_agents_also_af
     claude.end(signal.SIGKILL)
     claude.options = ["--local"]
 
-    told = claude.pre("Read", "t9")["stopReason"]
-    assert told.endswith("To let it go on: haltline hook release s1")
+    reason = claude.pre("Read", "t9")["stopReason"]
+    assert reason.endswith("To let it go on: haltline hook release s1")
     folder.chmod(0o777)
-    assert claude.pre("Read", "t10")["stopReason"] == told, "the same without a companion"
+    assert claude.pre("Read", "t10")["stopReason"] == reason, "the same without a companion"
     folder.chmod(0o700)
     with mock.patch.dict(os.environ, claude.environment):
         assert hook.main(["release", "s1"]) == 0
