@@ -4,7 +4,8 @@ Fires: `agreement`, critical, when at least two rules that look for a lack of pr
     `last_actions` actions, and their findings add up to at least `points`. A medium finding counts 1 point, a high one
     2, a critical one 3; only the last finding of each rule counts. So two weak findings of different rules stop a
     session some steps before either rule alone would.
-Quiet: a single rule, however often it finds something; findings of rules in shadow mode, which decide nothing; findings
+Quiet: a single rule, however often it finds something; a medium finding of `stagnation` beside one of
+    `error_repetition`, as both count the same errors; findings of rules in shadow mode, which decide nothing; findings
     about anything other than progress, such as destruction or spending.
 Misses: a lack of progress that only one rule finds.
 """
@@ -97,6 +98,8 @@ def _facts(state: State) -> dict[str, int]:
     """Points by fact: rules that detect the same fact count once, with the most points."""
     facts: dict[str, int] = {}
     for rule, found in state.last.items():
+        if rule == "stagnation" and int(found[_SCORE]) < _POINTS[Severity.HIGH] and "error_repetition" in state.last:
+            continue  # it counts the same errors, and little else
         fact = _SAME_FACT.get(rule, rule)
         facts[fact] = max(facts.get(fact, 0), int(found[_SCORE]))
     return facts
