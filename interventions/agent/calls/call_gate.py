@@ -20,6 +20,7 @@ from haltline.interventions.agent.enforcement.pending_approvals import (
     APPROVAL_EXPIRED,
     APPROVAL_PENDING,
     awaits_approval,
+    held_alone,
     refused_alone,
 )
 from haltline.interventions.agent.enforcement.refusal_cause import (
@@ -308,13 +309,13 @@ class CallGate:
         self, call: Call, proposal: CallEvent, paused: Decision, approval: Approval
     ) -> "Generator[tuple[Future[Any], float], None, Decision]":
         """Return the answer to an approval request if it arrives in time; else the request, which refuses the call."""
-        if self.settings.bootstrap is None and approval.action != WHOLE_SESSION:
-            return refused_alone(paused)
+        if self.settings.bootstrap is None:
+            return held_alone(paused) if approval.action == WHOLE_SESSION else refused_alone(paused)
         answer = self.enforcer.await_approval(proposal.event_id)
         until_ms = approval.expires
         wait_s = min(self.settings.approval_wait_s, (until_ms - now_ms()) / 1000)
         try:
-            if wait_s > 0 and self.settings.bootstrap is not None:
+            if wait_s > 0:
                 yield answer, wait_s
         except GeneratorExit:  # cancelled or interrupted: the call is not made
             self._publish_refused(call, "interrupted while it waited for approval")

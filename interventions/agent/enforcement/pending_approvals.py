@@ -60,6 +60,11 @@ def refused_alone(paused: Decision) -> Decision:
     )
 
 
+def held_alone(held: Decision) -> Decision:
+    """Return the refusal of the call at which a session is held in mode local: by the code of all those after it."""
+    return held.model_copy(update={"code": freeze_code(held.detector)})
+
+
 class Pending:
     """Open requests by canonical parameters. Not thread safe."""
 
