@@ -17,6 +17,7 @@ from haltline.interventions.agent.frame.session import ToolFailed
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.transport.local_decider import forget_kill
 from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.policy import Policy
 from haltline.streams.importing.steps import Step
@@ -95,13 +96,12 @@ def drive(
     steps: Sequence[NumberedStep], side: Side, clock: Clock, after: Callable[[], object] = lambda: None
 ) -> Played:
     """Play the steps of one session. `after` is called after each call."""
-    played, prompts, is_new_turn = Played(), 0, True
+    played, is_new_turn = Played(), True
     running: set[str] = set()
     for number, step in steps:
         if step.kind is Kind.SESSION_STARTED:
             clock.at(step.time_ms, CALL_MS)
-            prompts += 1
-            side.prompt(step.output or f"prompt {prompts}")
+            side.prompt(step.prompt)
         elif step.kind is Kind.MODEL_TURN:
             clock.at(step.time_ms, 0)
             is_new_turn = not side.turn(step) and is_new_turn
@@ -135,6 +135,11 @@ class GuardSide:
         self._main = Guard(settings, session_id=session_id[-200:], agent_id="a", on_advice=self._hear)
         self._guards: dict[str | None, Guard] = {None: self._main}
         self._open: dict[str, Action] = {}
+
+    @property
+    def session_id(self) -> str:
+        """The session's id, within the length that a guard takes."""
+        return self._main.session_id
 
     def __enter__(self) -> "GuardSide":
         self._main.start()
@@ -209,4 +214,6 @@ def played_by(
     """Play one session through a guard with these settings."""
     clock = Clock.of(steps)
     with clock.in_place(), GuardSide(session_id, settings) as side:
-        return drive(steps, side, clock, after)
+        played = drive(steps, side, clock, after)
+    forget_kill(side.session_id)
+    return played
