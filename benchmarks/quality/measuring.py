@@ -16,7 +16,6 @@ from benchmarks.quality.sessions import Kind, Known
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Kind as EventKind
 from haltline.schemas.policy import Policy
-from haltline.schemas.tools import ends_turn
 from haltline.streams.engine.core import Core
 from haltline.streams.replay.backtest import together
 
@@ -29,6 +28,11 @@ BASELINES: Mapping[str, Callable[[], Detector]] = {
 """Published rules of peers: the first detection that stops counts as a stop for good."""
 LATE_AFTER = 5
 """Calls later than so many after the signal should not be made; a hold earlier than so many before it is too early."""
+_ENDS = frozenset({
+    "task_done", "finish", "submit", "attempt_completion", "exit", "complete_task", "ask_user", "ask_followup_question",
+})  # fmt: skip
+"""Tools whose call ends the turn, reports or asks: a held agent may call them. The measure's own list, so that figures
+of releases can be compared."""
 _HELD_SHARE = 50
 """A session is held if at most one in so many of its late calls is made."""
 _LAST = 3
@@ -85,7 +89,7 @@ class Outcome:
 
 def outcome_of(known: Known, played: Played) -> Outcome:
     """Return what counts of a session."""
-    numbers = [number for number, action in played.calls.items() if not ends_turn(action)]
+    numbers = [number for number, action in played.calls.items() if action not in _ENDS]
     refused = [number for number in numbers if number in played.refused]
     for_good = len(numbers) > _LAST and refused[-_LAST:] == numbers[-_LAST:]
     rules = tuple(dict.fromkeys(played.refused[number] for number in refused))

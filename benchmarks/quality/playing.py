@@ -132,7 +132,8 @@ class GuardSide:
 
     def __init__(self, session_id: str, settings: GuardSettings) -> None:
         self.hints = 0
-        self._main = Guard(settings, session_id=session_id[-200:], agent_id="a", on_advice=self._hear)
+        name = session_id[-200:]  # also the agent's: rules across its sessions do not matter here
+        self._main = Guard(settings, session_id=name, agent_id=name, on_advice=self._hear)
         self._guards: dict[str | None, Guard] = {None: self._main}
         self._open: dict[str, Action] = {}
 

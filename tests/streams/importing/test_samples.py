@@ -216,7 +216,7 @@ def test_a_backtest_of_a_sample_stops_it_at_the_third_delete(name: str) -> None:
     assert main.first is not None
     stop = (main.first.event_id, main.first.detector, main.first.level)
     assert stop == (deletes[2].event_id, "destructive_repeat", "KILL")
-    assert {subagent.level for subagent in subagents} <= {"KILL"}, "it descends from a session that was killed"
+    assert [one.session_id for one in subagents if one.held is None] == [], "it descends from a session that was killed"
 
 
 def test_a_name_for_several_sessions_leaves_them_apart(tmp_path: Path) -> None:
