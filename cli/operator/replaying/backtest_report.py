@@ -44,11 +44,12 @@ def _by_label(results: Sequence[Result]) -> None:
                 str(len(those)),
                 str(sum(bool(result.findings) for result in those)),
                 str(sum(result.first is not None for result in those)),
+                str(sum(result.held is not None for result in those)),
                 str(sum(result.asks > 0 for result in those)),
                 ", ".join(f"{level.value} {levels[level.value]}" for level in Level if levels[level.value]),
             )
         )
-    print_table(("label", "sessions", "fired", "stopped", "asked", "highest level"), rows)
+    print_table(("label", "sessions", "fired", "stopped", "held", "asked", "highest level"), rows)
 
 
 def _totals_line(totals: Totals) -> str:
