@@ -64,6 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report.show(measured, console_for_people())
         if compared:
             routes.table(compared).show(console_for_people())
+        for one in (one for one in compared if not one.agrees):
+            print(f"{one.way}: {one.session_id}: expected {list(one.local)}, got {list(one.refused)}")
     return 0 if measured.passed and all(one.agrees or one.way == "async" for one in compared) else 1
 
 
