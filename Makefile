@@ -133,7 +133,7 @@ kafka: setup ## Run a real Kafka on 127.0.0.1:9092 until Ctrl-C (Java and Maven)
 bench: setup ## Measure everything beside the peers, some 17 minutes (Java and Maven; BENCH=--short: 5, beside the landed figures)
 	$(BIN)/python -m benchmarks $(BENCH)
 
-quality: setup ## Runaways stopped and false alarms in recorded sessions, beside peers' rules
+quality: setup ## What is executed of recorded sessions behind a guard, beside peers' rules
 	$(BIN)/python -m benchmarks.quality
 
 # SEED: of the first run. SEEDS=9722,9254: of the first runs, in this order. RUNS counts up from the last of them. SECONDS of load.
