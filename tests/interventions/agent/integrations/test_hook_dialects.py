@@ -159,6 +159,7 @@ def test_gemini_hears_a_hint_with_the_result_once() -> None:
 PLUGIN = """
 import { Haltline } from %s;
 let aborted = 0;
+process.argv.push("run");
 const hooks = await Haltline({ client: { session: { abort: async () => { aborted += 1; } } } });
 const outcome = [];
 for (const [tool, callID] of [["look", "c1"], ["change", "c2"], ["deny", "c3"], ["kill", "c4"], ["broken", "c5"]]) {
@@ -171,6 +172,11 @@ for (const [tool, callID] of [["look", "c1"], ["change", "c2"], ["deny", "c3"], 
   } catch (error) {
     outcome.push(error.message);
   }
+}
+try {
+  await hooks["chat.message"]({ sessionID: "s1" }, { parts: [{ type: "text", text: "go on" }] });
+} catch (error) {
+  outcome.push(error.message);
 }
 console.log(JSON.stringify([outcome, aborted]));
 """
@@ -187,8 +193,10 @@ if hook["hook_event_name"] == "PreToolUse":
     if hook["tool_name"] == "broken":
         print("not read", file=sys.stderr)
         sys.exit(2)
-    stop = {"continue": False} if hook["tool_name"] == "kill" else {}
+    stop = {"continue": False, "stopReason": "stopped"} if hook["tool_name"] == "kill" else {}
     print(json.dumps({"hookSpecificOutput": said[hook["tool_name"]], **stop}))
+elif hook["hook_event_name"] == "UserPromptSubmit":
+    print(json.dumps({"continue": False, "stopReason": f"still stopped, attended: {hook['is_attended']}"}))
 """
 
 
@@ -199,5 +207,6 @@ def test_the_plugin_of_opencode_refuses_changes_and_ends_as_it_is_answered(tmp_p
     plugin.write_text(source.replace("COMMAND = []", f"COMMAND = {json.dumps([sys.executable, '-c', ANSWERS])}"))
     agent.write_text(PLUGIN % json.dumps(str(plugin)))
     done = ended("node", agent)
-    expected = [[1, "result\n\nThink again."], [2, "result"], "no", "stopped", "not read\n"]
-    assert (done.stderr, json.loads(done.stdout)) == ("", [expected, 1])
+    still = "still stopped, attended: False"
+    expected = [[1, "result\n\nThink again."], [2, "result"], "no", "stopped", "not read\n", still]
+    assert (done.stderr, json.loads(done.stdout)) == (f"stopped\n{still}\n", [expected, 2])

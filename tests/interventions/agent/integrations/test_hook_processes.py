@@ -13,7 +13,8 @@ from unittest import mock
 
 import pytest
 
-from haltline.cli.agent import hook, hook_settings
+from haltline.cli.agent import hook, hook_request, hook_settings
+from haltline.interventions.agent.integrations.hooks import companion, dialects
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Kind
@@ -74,8 +75,8 @@ class ClaudeCode:
         return found
 
     def end(self, how: signal.Signals) -> None:
-        for companion in self.companions():
-            os.kill(companion, how)
+        for process in self.companions():
+            os.kill(process, how)
         wait_until(lambda: not self.companions(), "the companions have ended")
 
 
@@ -197,6 +198,40 @@ def test_without_a_broker_one_companion_stops_sessions_of_several_agents_also_af
         assert hook.main(["release", "s1"]) == 0
         assert hook.main(["release", "s1"]) == 1
     assert claude.pre("Read", "t11") == {}
+
+
+def test_a_session_goes_on_counting_in_a_companion_that_was_started_anew(folder: Path) -> None:
+    claude = ClaudeCode(folder, NOWHERE)
+    claude.options = ["--local"]
+    answers = []
+    for number in range(3):
+        claude("UserPromptSubmit", prompt="Delete it again")
+        answers.append(claude.pre("delete_asset", f"d{number}"))
+        claude("PostToolUse", tool_name="delete_asset", tool_use_id=f"d{number}", tool_response="still there")
+        claude.end(signal.SIGKILL)
+    assert [answer.get("continue") for answer in answers] == [None, None, False]
+    prompted = json.loads(claude("UserPromptSubmit", prompt="Look at b instead").stdout)
+    assert (prompted["continue"], "3 deletes" in prompted["stopReason"]) == (False, True)
+    stored = folder / "state/haltline/sessions"
+    assert {file.stat().st_mode & 0o777 for file in stored.iterdir()} == {0o600}
+    assert stored.stat().st_mode & 0o777 == 0o700
+
+
+@cases(
+    "variables, agent, head",
+    {
+        "at a terminal": ({"CLAUDE_CODE_ENTRYPOINT": "cli"}, [], "claude-code attended"),
+        "by a program": ({"CLAUDE_CODE_ENTRYPOINT": "sdk-cli"}, [], "claude-code"),
+        "unknown": ({}, [], "claude-code"),
+        "not run by codex": ({}, ["--for", "codex"], "codex"),
+        "an agent that says it itself": ({"CLAUDE_CODE_ENTRYPOINT": "cli"}, ["--for", "opencode"], "opencode"),
+    },
+)
+def test_a_hook_tells_whether_a_person_writes_the_prompts(
+    variables: dict[str, str], agent: list[str], head: str
+) -> None:
+    assert hook_request.head_of(agent, variables) == head
+    assert (hook_request.ATTENDED, hook_request.INTERRUPTS) == (companion.ATTENDED, dialects.INTERRUPTS)
 
 
 def test_the_installed_command_asks_the_companion_and_starts_one_where_there_is_none(folder: Path) -> None:
