@@ -37,10 +37,6 @@ class Model:
             serving.join()
             server.server_close()
 
-    def heard(self) -> str:
-        """All that the model was sent."""
-        return json.dumps(self.turns)
-
     def next_call(self, request: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
         """The id and the arguments of the next call; None: a text."""
         if self.tool not in json.dumps(request.get("tools") or ""):

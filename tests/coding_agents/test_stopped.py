@@ -83,3 +83,16 @@ def test_one_delete_in_each_of_several_runs_of_one_session_is_a_loop(folder: Pat
         home.end_companion()
     assert home.calls_made() == 2
     assert CAUSE in json.loads(done.stdout)["result"]
+
+
+def test_a_held_agent_without_a_person_stays_held_whatever_its_next_prompt_says(folder: Path) -> None:
+    home = Home(folder, CLAUDE_CODE_OF_MAY)
+    model = CLAUDE_CODE_OF_MAY.model("python3 missing.py", calls=40)
+    done = home.run(model, "Run the program")
+    assert (json.loads(done.stdout)["terminal_reason"], len(model.turns) < 12) == ("hook_stopped", True)
+    assert "This session is held" in done.stderr
+    home.end_companion()
+    model = CLAUDE_CODE_OF_MAY.model("ls", calls=9)
+    home.run(model, "List the files instead", released_by(done))
+    assert len(model.turns) == 0
+    home.end_companion()
