@@ -23,7 +23,7 @@ from tests.coding_agents.agents import (
 pytestmark = pytest.mark.wide
 DELETE = "kubectl delete configmap customer-data"
 CAUSE = "haltline stopped this session: 3 deletes on k8s=configmap/customer-data in "
-RELEASE = re.compile(r"To let it go on: haltline hook release ([\w-]+)")
+RELEASE = re.compile(r"haltline hook release ([\w-]+)")
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_a_killed_agent_ends_says_why_and_stays_stopped_until_a_person_releases_
 def test_one_delete_in_each_of_several_runs_of_one_session_is_a_loop(folder: Path) -> None:
     home = Home(folder, CLAUDE_CODE)
     session = ""
-    for _ in range(8):
+    for _ in range(4):
         done = home.run(CLAUDE_CODE.model(DELETE, calls=1), session=session)
         session = session or json.loads(done.stdout)["session_id"]
         home.end_companion()
