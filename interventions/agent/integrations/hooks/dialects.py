@@ -128,8 +128,6 @@ def _to_codex(event: str, answer: Answer) -> Answer:
     elif "updatedInput" in specific:
         specific["permissionDecision"] = "allow"
     out = {name: value for name, value in out.items() if name not in {"continue", "stopReason"}}
-    if stop is not None:
-        out["systemMessage"] = stop
     out |= {"hookSpecificOutput": specific} if specific else {}
     return answer._replace(out=out)
 

@@ -59,7 +59,8 @@ class Hooks(OfClaudeCode):
         reply = asyncio.run(self._companion._reply(self.agent, json.dumps(hook).encode(), is_attended=False))
         head, _, texts = reply.partition(b"\n")
         code, out, _ = map(int, head.split())
-        assert code == (INTERRUPTS if self.agent == "codex" and b"systemMessage" in texts else 0), texts
+        assert code in {0, INTERRUPTS if self.agent == "codex" else 0}, texts
+        self.code = code
         return dict(json.loads(texts[:out] or b"{}"))
 
 
@@ -106,7 +107,7 @@ def test_a_kill_ends_the_turn_as_far_as_the_agent_can(agent: str) -> None:
     if agent == "codex":  # with `continue` its denial would not count
         assert "continue" not in out
         assert out["hookSpecificOutput"]["permissionDecision"] == "deny"
-        assert "was stopped" in out["systemMessage"]
+        assert hooks.code == INTERRUPTS
         out = hooks(RESULTS[agent])
     assert out.get("continue") is False or out["cancel"] is True
 
