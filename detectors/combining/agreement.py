@@ -32,12 +32,11 @@ PARTS: Final = frozenset(
         "fruitless_waits",
         "invented_data",
         "monologue",
-        "polling",
         "repetition",
         "stagnation",
     }
 )
-"""The rules that look for a lack of progress."""
+"""The rules that look for a lack of progress. Not `polling`: what waits may be slow, and is slowed down."""
 
 _SAME_FACT: Final = {"repetition": "error_repetition"}
 _POINTS: Final = {Severity.LOW: 0, Severity.MEDIUM: 1, Severity.HIGH: 2, Severity.CRITICAL: 3}

@@ -339,6 +339,8 @@ class Observation(Failure):
             return None
         if tools.thinks(self.action):
             return None
+        if (again := self.again) is not None and again.waits:
+            return None
         if self.failed and (self.unread or self.cancelled):  # not a call, or one that was not executed
             return None
         event = self.event

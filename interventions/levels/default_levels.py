@@ -17,6 +17,9 @@ _SHADOWED = frozenset(
 _WARNED = frozenset({"target_destruction"})
 """Rules that cannot distinguish work from a runaway in every fleet: a hint and a flag unless a policy enforces them."""
 
+SLOWS = frozenset({"polling"})
+"""Rules whose warnings never become a stop: what waits is slowed down."""
+
 STOPS_SESSION = frozenset({"budget", "spend_velocity"})
 """Rules whose PAUSE freezes the whole session, because every call and model turn adds to their measure."""
 

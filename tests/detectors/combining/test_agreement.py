@@ -42,7 +42,7 @@ VERY_STUCK = found("stagnation", HIGH)
         "a hint and a warning": ([[VERY_STUCK], [CYCLE]], ".c"),
         "in the other order": ([[CYCLE], [VERY_STUCK]], ".c"),
         "on one event": ([[CYCLE, VERY_STUCK]], "c"),
-        "three hints": ([[STUCK], [CYCLE], [found("polling")]], "..c"),
+        "three hints": ([[STUCK], [CYCLE], [found("monologue")]], "..c"),
         "errors, and that steps failed": ([[STUCK], [found("error_repetition", HIGH)]], ".."),
         "one rule alone": ([[VERY_STUCK], [VERY_STUCK], [VERY_STUCK]], "..."),
         "of each rule the last finding counts": ([[VERY_STUCK], [STUCK], [CYCLE]], "..."),
