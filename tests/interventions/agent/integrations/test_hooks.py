@@ -118,7 +118,7 @@ def test_calls_and_their_ends_are_reported_under_claude_codes_own_ids() -> None:
         ("t1", "Bash", Outcome.OK, "y", None),
         ("t3", "Bash", Outcome.ERROR, None, "ToolFailed: no such file"),
     ]
-    assert events[3].output_novelty == Novelty(new_words=2, words=2, results=0)
+    assert events[3].output_novelty == Novelty(new_words=2, words=2, results=0, operands=1, given=0, counted=0)
 
 
 def test_a_call_that_its_user_did_not_allow_ends_as_unknown_with_the_turn() -> None:
