@@ -117,7 +117,7 @@ class Repetition(Detector[State]):
     """Calls in a row whose effect does not show in the beginning of their results."""
     varying: Counts = (6, 8, 12)
     """Repetitions of a call whose results differ in random-looking parts."""
-    edits: Counts = (6, 8, 10)
+    edits: Counts = (8, 12, 16)
     """Edits of one file that differ in numbers only."""
     equal_edits: Counts = (3, 4, 4)
     """Edits of one file that do not differ."""
