@@ -107,7 +107,13 @@ def _others(title: str, rows: Sequence[tuple[list[str], Row]], names: list[str])
 
 
 def _summary(groups: Mapping[str, Row]) -> Table:
-    columns = ["sessions", "runaways held", "their late calls, made all the same", "others with a refused call", "held"]
+    columns = [
+        "sessions",
+        "runaways held",
+        "their late calls, made all the same",
+        "others with a refused call",
+        "others stopped for good",
+    ]
     rows = []
     for name, row in groups.items():
         kind = Kind.SOLVED if row.of(Kind.SOLVED) else Kind.SOUND

@@ -7,10 +7,9 @@ Fires: `stagnation` when an additive model scores the progress of the session (`
     Regardless of the score: when `known_hint` steps got next to nothing new in whole results (medium), or `known_pause`
     (critical), without an edit of a file or an external effect since (`whole_results`). Steps with new results count
     against it.
-Quiet: an edit-and-test cycle, beyond a hint, while fewer than `known_stop` steps without an edit or a new result lie
-    behind;  repeated lookups; much reading; fewer than `least_steps` steps. The
-    model was trained on recorded sessions of coding, security and office agents: fleets with other work should train
-    their own model (`haltline learn`).
+Quiet: an edit-and-test cycle, beyond warnings, while fewer than `known_stop` steps without an edit or a new result lie
+    behind; repeated lookups; much reading; fewer than `least_steps` steps. The model was trained on recorded sessions
+    of coding, security and office agents: fleets with other work should train their own model (`haltline learn`).
 Misses: sessions without published results; work on invented data whose results look new (`invented_data`); a step that
     is wrong but new.
 """
@@ -79,7 +78,7 @@ class Stagnation(Detector[State]):
     known_pause: Annotated[int, Field(ge=4, le=MAX_STEPS), Stricter.LOWER] = 31
     """Steps with no new results and no edits, for a critical finding."""
     known_stop: Annotated[int, Field(ge=0, le=MAX_STEPS), Stricter.LOWER] = 4
-    """The least of these steps for a finding above medium by the score, where whole results are counted."""
+    """The least of these steps for a critical finding by the score, where whole results are counted."""
     model: Annotated[Model, Stricter.NEITHER] = SHIPPED
     """Points by feature; by default the model of this release."""
 
@@ -109,8 +108,8 @@ class Stagnation(Detector[State]):
         state.rows.append(entry(act))
         del state.rows[:-_EVIDENCE]
         severity = self._severity(scores) if measure.steps >= self.least_steps else None
-        if severity is not None and known < self.known_stop and act.event.output_novelty is not None:
-            severity = Severity.MEDIUM  # it edits, or gets something new: its score is of the errors on the way
+        if severity is Severity.CRITICAL and known < self.known_stop and act.event.output_novelty is not None:
+            severity = Severity.HIGH  # it edits, or gets something new: its score is of the errors on the way
         if known >= self.known_hint and severity is not Severity.CRITICAL:
             by_results = Severity.CRITICAL if known >= self.known_pause else Severity.MEDIUM
             if severity is None or by_results > severity:

@@ -68,6 +68,8 @@ class Controller:
         held = standing.held if hold.is_held(standing) else None
         if held is not None and (kill := self._goes_on(standing, event, held, context)) is not None:
             return kill, None
+        if findings and event.kind is Kind.PROPOSED and ends_turn(event.action):
+            findings = hold.without_freezes(findings)  # it may report; what they find stands at the next event
         governed = self.examines and self._governor.concerns(event, context)
         if not findings and not governed:
             return self._verdict(standing, event), None

@@ -68,6 +68,11 @@ def freezes(event: ActionEvent, decision: Decision) -> bool:
     return decision.level is Level.PAUSE and (not on_call or decision.detector in STOPS_SESSION | JUDGEMENT)
 
 
+def without_freezes(findings: Sequence[Finding]) -> Sequence[Finding]:
+    """Return the findings without those whose pause freezes the whole session."""
+    return [finding for finding in findings if finding.detector not in STOPS_SESSION | JUDGEMENT]
+
+
 def is_for_progress(held: Freeze | None) -> bool:
     """Return whether a freeze is a hold for lack of progress."""
     return held is not None and held.by == HALTLINE and held.code == HELD_CODE

@@ -217,8 +217,8 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
         "waiting": (each(12, random_answer, action="poll_job"), ""),
         "something was changed in between": (rounds(12, random_answer, edit), ""),
         "five edits with other numbers": (each(5, retouched), ""),
-        "ten edits with other numbers": (each(10, retouched), "mmhhc"),
-        "edits with other numbers, a run after each": (rounds(8, retouched, other), "mmh"),
+        "sixteen edits with other numbers": (each(16, retouched), "mmmmhhhhc"),
+        "edits with other numbers, a run after each": (rounds(8, retouched, other), "m"),
         "edits with other words": ([retouched(s, new="abcdefghijkl"[s]) for s in range(12)], ""),
         "edits of different files": ([retouched(s, path=f"/srv/{s}.py") for s in range(12)], ""),
         "the very same edit, a run after each": (

@@ -11,7 +11,7 @@ from haltline.interventions.levels.default_levels import JUDGEMENT
 from haltline.interventions.levels.hold import REPEATED, WENT_ON
 from haltline.schemas.control import CommandKind, ControlState
 from haltline.schemas.decisions import WHOLE_SESSION, Approval, Decision, Level, Mode
-from haltline.schemas.events import Kind, Outcome, Task
+from haltline.schemas.events import Kind, Outcome, Task, Usage
 from haltline.schemas.policy import HoldRules, Operations, Policy, Rule
 from haltline.streams.engine.core import Effects
 from tests.builders import cases, some
@@ -137,6 +137,16 @@ def test_a_held_session_may_report_and_end_its_turn() -> None:
     for _ in range(30):
         assert session.step(action="task_done", error=None, summary="this is missing") == []
     assert session.known.standing.killed is None
+
+
+def test_a_report_passes_though_the_budget_is_used_up() -> None:
+    rules = {"budget": Rule(settings={"limits": {"cost_usd": 1}})}
+    session = CoreSession(Policy(rules=rules))
+    session.event(Kind.MODEL_TURN, 0, usage=Usage(cost_usd=2))
+    levels = [
+        some(session.does(n, action=action, targets=[]).decision).level for n, action in enumerate(("finish", "ls"))
+    ]
+    assert levels == [Level.ALLOW, Level.PAUSE]
 
 
 def test_an_approval_releases_it_with_a_fresh_judgement_and_only_a_new_hold_kills() -> None:
