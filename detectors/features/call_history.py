@@ -133,7 +133,7 @@ class CallHistory(Stored):
         stale = results[0] in known.results
         last = int(known.rows[-1][1])
         if not stale and not act.steps_through:
-            waiting = act.waits or self.waited > last or _is_pending(act)
+            waiting = act.waits or self.waited > last or is_pending(act)
             results.append(_plain_result(act, clean_waiting if waiting else clean_result, waiting=waiting))
             stale = results[1] != "" and any(_alike(results[1], other) for other in known.results)
         quarters = FULL
@@ -147,7 +147,7 @@ class CallHistory(Stored):
         if begins_again:
             quarters = FULL  # whatever was learned or done since is no longer in the context
         waits = (
-            act.waits or self.waited > last or (stale and (_is_spaced(act, known) or _is_pending(act) or act.backs_off))
+            act.waits or self.waited > last or (stale and (_is_spaced(act, known) or is_pending(act) or act.backs_off))
         )
         blind = results[0] == "" or results[0][0] == "?"
         mark = STALE if len(known.rows) > 1 or begins_again else ONCE
@@ -411,7 +411,7 @@ def _is_spaced(act: Observed, known: Known) -> bool:
     return began_ms - int(known.rows[-1][0]) >= _SPACING_MS
 
 
-def _is_pending(act: Observed) -> bool:
+def is_pending(act: Observed) -> bool:
     """Return whether the result says that something is not finished yet."""
     text = act.event.error or act.event.output_head or ""
     return _PENDING.search(text[:_PENDING_CHARS].lower()) is not None

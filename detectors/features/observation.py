@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from haltline.detectors.commands.model import Destruction, lost, of_row
 from haltline.detectors.features import call_changes, call_destructions, command_effects, file_access, tool_classifier
 from haltline.detectors.features.call import Again, Call, Phase
+from haltline.detectors.features.call_history import is_pending
 from haltline.detectors.features.call_tracker import CallTracker
 from haltline.detectors.features.file_access import Access
 from haltline.detectors.features.fingerprint import fingerprint
@@ -339,7 +340,7 @@ class Observation(Failure):
             return None
         if tools.thinks(self.action):
             return None
-        if (again := self.again) is not None and again.waits:
+        if (again := self.again) is not None and again.waits and is_pending(self):
             return None
         if self.failed and (self.unread or self.cancelled):  # not a call, or one that was not executed
             return None
