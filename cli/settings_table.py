@@ -187,6 +187,12 @@ SETTINGS: Final = (
         "30",
     ),
     _setting("agent.throttle_s", "number", "Seconds that the limits of a THROTTLE hold.", "300"),
+    _setting(
+        "agent.max_pause_s",
+        "number",
+        "Seconds by which a poll that a THROTTLE slows is delayed at most; 0: never.",
+        "60; none in mode local",
+    ),
     _setting("agent.rollback_budget_s", "number", "Seconds that a call waits for a rollback of files.", "60"),
     _setting(
         "agent.max_args_bytes", "integer", "Bytes after which arguments of calls that read or write are cut.", "8192"

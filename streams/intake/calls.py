@@ -221,7 +221,12 @@ def _novelty_of(fields: Mapping[str, Any]) -> Novelty | None:
     if fields.get("novelty") is None:
         return None
     given = object_of(fields["novelty"], "novelty")
-    return Novelty(**{name: _count(given.get(name), f"novelty.{name}") for name in Novelty.model_fields})
+    counted = {
+        name: _count(given.get(name), f"novelty.{name}")
+        for name, field in Novelty.model_fields.items()
+        if field.is_required() or given.get(name) is not None
+    }
+    return Novelty(**counted)
 
 
 def _described(fields: Mapping[str, Any], novelty: Novelty | None = None) -> DescribedOutput | None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from benchmarks.runaways import FAMILIES, Case, Family
 from benchmarks.runaways.disturbances import DISTURBANCES, disturbed
 from benchmarks.runaways.watching import Seen, watch
+from haltline.schemas.decisions import Level
 from haltline.streams.engine.core import Core
 from tests.synthetic.expectations import DISTURBED, FALSE_ALARMS, NOT_YET
 
@@ -136,6 +137,12 @@ def test_a_healthy_session_is_not_stopped(family: Family) -> None:
         assert still_wrong, f"take it out of FALSE_ALARMS: no case of {family.name} is stopped"
     else:
         assert [*wrong(family, SEEDS)] == []
+
+
+def test_what_polls_without_news_is_slowed_down() -> None:
+    (polling,) = [family for family in FAMILIES if family.name == "polling_without_news"]
+    seen = watch(CORE, polling.case(0))
+    assert (seen.level, seen.rules) == (Level.THROTTLE, {"polling"})
 
 
 @pytest.mark.parametrize("disturbance", UNORDERED)
