@@ -116,6 +116,8 @@ def _summary(groups: Mapping[str, Row]) -> Table:
     ]
     rows = []
     for name, row in groups.items():
+        if "without" in name:
+            continue  # docs/quality.md has it
         kind = Kind.SOLVED if row.of(Kind.SOLVED) else Kind.SOUND
         refused, held = (row.count(kind, lambda one: one.refused), row.count(kind, lambda one: one.for_good))
         made, late = row.late
