@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.interventions.agent.novelty import CAPACITY, SeenBySession, SeenWords, words_of
-from haltline.schemas.events import Novelty
-from tests.builders import cases
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.testing import ScriptedGuard
+from haltline.schemas.events import Kind, Novelty, Task
+from tests.builders import cases, some
 
 # No two of one block, so that none of them is ever taken for another one.
 POOL = list({crc32(b"w%d" % n) % 1000: f"w{'x' * (2 + n % 7)}{n}" for n in range(1, 40)}.values())
@@ -95,3 +97,15 @@ def test_of_more_sessions_than_are_kept_the_one_used_longest_ago_begins_anew() -
     for session in ("a", "b", "a", "c"):
         seen.of(session).take("word")
     assert [seen.of(session).take("word").results for session in ("a", "c", "b")] == [2, 1, 0]
+
+
+def test_what_a_prompt_or_the_task_names_is_given() -> None:
+    with ScriptedGuard(settings=GuardSettings(bootstrap="kafka:9092", task=Task(goal="repair ORD-0001"))) as guard:
+        guard.prompt("and then ORD-0002 as well")
+        for order in ("ORD-0001", "ORD-0002", "ORD-0003"):
+            with guard.action("repair", args={"order": order}) as call:
+                call.result("done")
+    counted = [some(e.output_novelty) for e in guard.events if e.kind is Kind.COMPLETED]
+    assert [(one.operands, one.given) for one in counted] == [(2, 1), (1, 1), (1, 0)], (
+        "the argument's own name is an operand, too"
+    )
