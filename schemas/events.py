@@ -184,5 +184,7 @@ class ActionEvent(Record):
     @property
     def is_usage_unknown(self) -> bool:
         """Return whether it is a model turn of unknown usage, which sums of usage lack."""
+        if self.kind is not Kind.MODEL_TURN or self.outcome is Outcome.REFUSED:
+            return False
         used = self.usage
-        return self.kind is Kind.MODEL_TURN and (used is None or not (used.tokens or used.cost_usd))
+        return used is None or not (used.tokens or used.cost_usd)

@@ -156,7 +156,7 @@ class Observation(Failure):
     def sights(self) -> int:
         """All traits of the event, as the bits of `Trait`."""
         sights = USAGE if self.usage is not None else 0
-        if self.refused and (self.is_attempt or self.is_result):
+        if self.refused and (self.is_attempt or self.is_result or self.kind is _MODEL_TURN):
             return sights | REFUSAL  # neither the agent's failure nor a step of its work
         if self.event.__pydantic_extra__:
             sights |= MORE

@@ -220,6 +220,7 @@ class Guard:
         self._gate.follow_parent()
         cause = self._gate.against_turn()
         if cause is not None:
+            self._gate.note_refused_turn(cause)
             raise cause.refusal()
 
     def model_turn(self, *, usage: Usage | None = None, output: str | DescribedOutput | None = None) -> None:

@@ -17,7 +17,7 @@ from haltline.interventions.state.records import found as found_by
 from haltline.interventions.state.session_control import Freeze, Given, Kill, SessionControl, digest
 from haltline.schemas.control import HALTLINE, Command, Feedback, Stage
 from haltline.schemas.decisions import Decision, Level, Mode
-from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.tools import ends_turn
@@ -238,10 +238,12 @@ class Controller:
     def _goes_on(self, standing: SessionControl, event: ActionEvent, held: Freeze, context: Context) -> Decision | None:
         """Return the kill of a held session that goes on for too long; None: not yet."""
         act = context.deed
-        if held.by != HALTLINE or act is None or not act.is_attempt or ends_turn(event.action):
-            return None
+        is_turn = event.kind is Kind.MODEL_TURN and event.outcome is Outcome.REFUSED
+        is_call = act is not None and act.is_attempt and not ends_turn(event.action)
         rules = self._policy.operated.hold
-        if not hold.counts_turn(held, act, rules):
+        if held.by != HALTLINE or act is None or not (is_turn or is_call):
+            return None
+        if not hold.counts_turn(held, act, rules, is_turn=is_turn):
             return None
         decision_id = digest("held", event.session_id, event.event_id)
         reason = f"{held.turns} turns with refused calls while the session was held: {held.reason}"[:MAX_REASON_CHARS]

@@ -126,13 +126,15 @@ _RULES: Final[Mapping[str, Collection[str]]] = {
 _CAUSES: Final = {rule: cause for cause, rules in _RULES.items() for rule in rules}
 
 
-HELD_CODE: Final = "session_frozen_no_progress"
+FREEZE: Final = "session_frozen_"
+"""Beginning of the codes of refusals in a session that a rule froze; the rule or the cause follows."""
+HELD_CODE: Final = f"{FREEZE}no_progress"
 """The code of refusals in a session that is held for lack of progress."""
 
 
 def freeze_code(rule: str) -> str:
     """Return the code of refusals in a session that a decision of this rule froze."""
-    return HELD_CODE if rule in JUDGEMENT else f"session_frozen_{rule}"
+    return HELD_CODE if rule in JUDGEMENT else f"{FREEZE}{rule}"
 
 
 def cause_of_rule(rule: str) -> str:

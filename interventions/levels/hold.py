@@ -13,7 +13,14 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from haltline.interventions.levels.default_levels import HELD_CODE, JUDGEMENT, PLAIN, STOPS_SESSION, cause_of_rule
+from haltline.interventions.levels.default_levels import (
+    FREEZE,
+    HELD_CODE,
+    JUDGEMENT,
+    PLAIN,
+    STOPS_SESSION,
+    cause_of_rule,
+)
 from haltline.interventions.levels.strategies import Chosen
 from haltline.interventions.state.intervention_history import History
 from haltline.interventions.state.messages import HELD, message_for
@@ -159,9 +166,11 @@ def weigh(
     return [*others, first]
 
 
-def counts_turn(held: Freeze, act: Attempt, rules: HoldRules) -> bool:
-    """Count an attempt of a held session. Returns whether it has gone on for too long."""
-    if act.step > held.step:  # the calls of one turn count once
+def counts_turn(held: Freeze, act: Attempt, rules: HoldRules, *, is_turn: bool) -> bool:
+    """Count an attempt of a held session, or a refused turn of its model. Returns whether it went on for too long."""
+    if is_turn:
+        held.turns += 1
+    elif act.step > held.step:  # the calls of one turn count once
         held.step = act.step
         held.turns += 1
     return held.turns >= rules.kill_after
@@ -169,7 +178,7 @@ def counts_turn(held: Freeze, act: Attempt, rules: HoldRules) -> bool:
 
 def cause_of(held: Freeze) -> str:
     """Return the cause that a freeze counts under."""
-    return CAUSE if held.code == HELD_CODE else cause_of_rule(held.code.removeprefix("session_frozen_"))
+    return CAUSE if held.code == HELD_CODE else cause_of_rule(held.code.removeprefix(FREEZE))
 
 
 def refusal(held: Freeze) -> str:

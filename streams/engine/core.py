@@ -26,7 +26,7 @@ from haltline.interventions.state.records import control_record, detection
 from haltline.interventions.state.session_control import DeclaredBatch, Freeze
 from haltline.schemas.control import Command, CommandKind, ControlState, Feedback
 from haltline.schemas.decisions import WHOLE_SESSION, Decision
-from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Detection, Finding
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.opinions import Opinion
@@ -248,7 +248,7 @@ class Core:
             else freeze.record(frozen, state.ref),
             released=passed or any(lifted.released for lifted in released),
             failures=tuple(failures),
-            followup=TURN_AFTER_STOP if event.kind is _MODEL_TURN and _is_stopped(was_killed, held) else "",
+            followup=TURN_AFTER_STOP if _is_turn(event) and _is_stopped(was_killed, held) else "",
             judged=judged,
             incidents=incidents,
         )
@@ -381,6 +381,11 @@ class Core:
         mode = (watch.rules.get(finding.detector) or Rule()).mode
         own = {"session_id": event.session_id, "mode": mode, "decision_id": led_to}
         return detection(self.policy, finding, event, event.session_id, event.event_id, **own)
+
+
+def _is_turn(event: ActionEvent) -> bool:
+    """Return whether it is a turn of the model that was taken."""
+    return event.kind is _MODEL_TURN and event.outcome is not Outcome.REFUSED
 
 
 def _is_stopped(killed: Kill | None, held: Freeze | None) -> bool:

@@ -44,6 +44,7 @@ from haltline.interventions.agent.rules.objection import UNCHECKED, Objection
 from haltline.interventions.agent.rules.throttled import MIN_INTERVAL, Throttled
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.transport import Decider, Transport
+from haltline.interventions.levels.default_levels import FREEZE
 from haltline.interventions.state.call_digest import parameters
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import WHOLE_SESSION, Approval, Decision, Level
@@ -278,6 +279,11 @@ class CallGate:
         """Return the cause that refuses the next turn of the model."""
         above = self._above_here
         return self.enforcer.against_turn() or (None if above is None else above.against_turn())
+
+    def note_refused_turn(self, cause: Cause) -> None:
+        """Publish that a held session asked for a turn, unless there are too many: one that goes on is killed."""
+        if cause.code.startswith(FREEZE) and self._refusals.take() is not None:
+            self.publish(Kind.MODEL_TURN, outcome=Outcome.REFUSED, error=cause.code)
 
     @property
     def _above_here(self) -> "CallGate | None":

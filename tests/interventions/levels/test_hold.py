@@ -139,6 +139,14 @@ def test_a_held_session_may_report_and_end_its_turn() -> None:
     assert session.known.standing.killed is None
 
 
+def test_who_only_asks_for_turns_while_held_is_killed_too() -> None:
+    with Guard(session_id="asks-for-turns", mode="local") as guard:
+        while failing(guard, 0) != HELD:
+            pass
+        codes = [turn(guard) for _ in range(15)]
+    assert (codes[1], codes[-1]) == (HELD, WENT_ON), "the first is for its report"
+
+
 def test_a_report_passes_though_the_budget_is_used_up() -> None:
     rules = {"budget": Rule(settings={"limits": {"cost_usd": 1}})}
     session = CoreSession(Policy(rules=rules))
@@ -220,6 +228,15 @@ def test_under_a_judgement_that_only_warns_or_records_nothing_is_held(mode: Mode
 
 def test_the_rules_of_judgement_are_one_list() -> None:
     assert {*BY_ID, "agreement"} >= JUDGEMENT
+
+
+def turn(guard: Guard) -> str:
+    """What becomes of a turn of the model."""
+    try:
+        guard.check()
+    except Refused as refused:
+        return refused.code
+    return "taken"
 
 
 def failing(guard: Guard, number: int) -> str:
