@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from haltline.interventions.levels import hold
-from haltline.interventions.levels.default_levels import SLOWS, default_level
+from haltline.interventions.levels.default_levels import NO_STOP_BY_WARNINGS, default_level
 from haltline.interventions.levels.in_doubt import level_in_doubt, level_of_verdict
 from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
 from haltline.interventions.levels.strategies import (
@@ -170,7 +170,7 @@ class Chooser:
         most = self._settings.after_warnings
         if not most or chosen.meant >= Level.PAUSE or chosen.meant is Level.ALLOW:
             return
-        if chosen.finding.detector in SLOWS:
+        if chosen.finding.detector in NO_STOP_BY_WARNINGS:
             return
         warnings = sum(1 for _ in history.streak(chosen.finding.detector, self._settings.effectiveness))
         if warnings >= most:

@@ -17,8 +17,8 @@ _SHADOWED = frozenset(
 _WARNED = frozenset({"target_destruction"})
 """Rules that cannot distinguish work from a runaway in every fleet: a hint and a flag unless a policy enforces them."""
 
-SLOWS = frozenset({"polling"})
-"""Rules whose warnings never become a stop: what waits is slowed down."""
+NO_STOP_BY_WARNINGS = frozenset({"polling", "stagnation"})
+"""Rules whose warnings never add up to a stop: what waits is slowed down, and the same score is the same guess."""
 
 STOPS_SESSION = frozenset({"budget", "spend_velocity"})
 """Rules whose PAUSE freezes the whole session, because every call and model turn adds to their measure."""
