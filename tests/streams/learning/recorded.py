@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from haltline.schemas.decisions import Decision
-from haltline.schemas.events import ActionEvent
+from haltline.schemas.events import ActionEvent, Novelty
 from haltline.schemas.policy import Policy
 from haltline.streams.learning.labelled import LOOPS
 from tests.builders import call
@@ -32,7 +32,7 @@ def loops(session: str, number: int, begin: float = 0.0) -> list[ActionEvent]:
     """Some steps that find something, then the same query with the same result to the end."""
     lead = 6 + number % 4
     events = digs(session, lead, begin, salt=number)
-    for n in range(16):
+    for n in range(24):
         events += call(
             begin + lead + n, "query", "table=orders", session=session, args={"sql": "SELECT status FROM orders"},
             output_head="0 rows", output_bytes=6,
@@ -41,13 +41,17 @@ def loops(session: str, number: int, begin: float = 0.0) -> list[ActionEvent]:
 
 
 def checks(session: str, number: int, begin: float = 0.0) -> list[ActionEvent]:
-    """Each step checks another item, and each time all is well: sound, although the results are alike."""
+    """Each step checks another item of a patrol, and each time all is well: sound, although the results are alike.
+
+    No result names the items: the agent counts them up, which is no progress to the shipped model.
+    """
     events: list[ActionEvent] = []
-    for n in range(36):
-        item = f"{WORDS[(n + number) % 12]} {WORDS[(n + n // 12 + 1) % 12]}"
+    for n in range(28):
+        item = f"{WORDS[(n + number) % 12]}-{WORDS[(n + n // 12 + 1) % 12]}-{n + 1}"
         events += call(
-            begin + n, "get_item", f"item={item}", session=session, args={"item": item}, output_head="status: ok",
-            output_bytes=10,
+            begin + n, "get_item", f"item={item}", session=session, args={"item": item},
+            output_head="status: all is well", output_bytes=19,
+            output_novelty=Novelty(new_words=0, words=4, results=n, operands=1, given=0, counted=1),
         )  # fmt: skip
     return events
 

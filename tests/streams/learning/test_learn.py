@@ -81,7 +81,7 @@ def test_a_candidate_is_learned_from_labels_with_a_report(table: Path, tmp_path:
     text = report.read_text(encoding="utf-8")
     for part in (
         f"# Model learned {LEARNED}", "| precision of stops | 56% | 100% |", "| check-3 | false_alarm | BLOCK at",
-        "Brier score", "| repeats_12 | up to", f"haltline learn --promote {out}",
+        "Brier score", "| unused_20 | up to", f"haltline learn --promote {out}",
     ):  # fmt: skip
         assert part in text
 
@@ -238,12 +238,12 @@ seeds = st.integers(0, 2**16)
 
 
 def steps(seed: int, rows: int = 400, *, signal: float = 1.0) -> Steps:
-    """Values as a session has them, of which the first and the last tell a fruitless step."""
+    """Values as a session has them, of which the first and the first share tell a fruitless step."""
     draw = np.random.default_rng(seed)
     values = draw.integers(0, 12, (rows, len(VALUES))).astype(np.float64)
     shares = [n for n, value in enumerate(VALUES) if not value.rises and value.start == 1.0]
     values[:, shares] = np.round(values[:, shares] / 12, 3)
-    odds = signal * (values[:, 0] - 6 - 5 * (values[:, -1] - 0.5))
+    odds = signal * (values[:, 0] - 6 - 5 * (values[:, shares[0]] - 0.5))
     fruitless = (draw.random(rows) < 1 / (1 + np.exp(-odds))).astype(np.float64)
     return values, fruitless, draw.uniform(0.2, 1.0, rows)
 
