@@ -142,7 +142,7 @@ def test_a_healthy_session_is_not_stopped(family: Family) -> None:
 def test_what_polls_without_news_is_slowed_down() -> None:
     (polling,) = [family for family in FAMILIES if family.name == "polling_without_news"]
     seen = watch(CORE, polling.case(0))
-    assert (seen.level, seen.rules) == (Level.THROTTLE, {"polling"})
+    assert (seen.level, seen.rules) == (Level.THROTTLE, frozenset({"polling"}))
 
 
 @pytest.mark.parametrize("disturbance", UNORDERED)

@@ -74,18 +74,21 @@ with Guard(GuardSettings.from_env()) as guard:
                 print(tool(argument), flush=True)
             except Refused as refused:
                 print("refused:", refused, flush=True)
+                while guard.stopped is not None and not guard.killed:  # held
+                    time.sleep(0.2)
             except RuntimeError as error:
                 print(error, flush=True)
         time.sleep(0.5)
     print("killed" if guard.killed else "done", flush=True)
 """
-"""An agent whose tests cannot run where a package is missing, and which goes on all the same until it is killed."""
+"""An agent whose tests cannot run where a package is missing, and which waits while it is held, until it is killed."""
 
 MIGRATOR = """
 import sys
+import time
 from pathlib import Path
 
-from haltline import Guard, GuardSettings
+from haltline import Guard, GuardSettings, Refused
 
 LOCK = Path(sys.argv[1])
 with Guard(GuardSettings.from_env()) as guard:
@@ -100,11 +103,15 @@ with Guard(GuardSettings.from_env()) as guard:
         try:
             print(migrate("orders", rows=4200), flush=True)
             break
+        except Refused as refused:
+            print("refused:", refused, flush=True)
+            while guard.stopped is not None:
+                time.sleep(0.2)
         except RuntimeError as error:
             print(error, flush=True)
     input()
 """
-"""An agent that tries again while a table is locked; it stays until somebody has read what it did."""
+"""An agent that tries again while a table is locked, and is held; it stays until somebody has read what it did."""
 
 
 class Folder:

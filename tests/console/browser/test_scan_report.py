@@ -27,7 +27,7 @@ def test_findings_are_judged_on_the_page_and_calibrate_reads_the_labels(chromium
         expect(page.get_by_text("1 of 1 findings")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
         page.locator("summary").first.click()
-        expect(page.locator("tr.here")).to_contain_text("Device or resource busy")
+        expect(page.locator("tr.here")).to_contain_text("rm -rf /srv/shop/data")
         page.get_by_role("button", name="This was right").click()
         with page.expect_download() as download:
             page.get_by_role("button", name="Download labels.jsonl").click()
