@@ -12,6 +12,7 @@ from haltline.cli.frameworks.table import FRAMEWORKS
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.events import Kind, Outcome
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests import browsers
 from tests.conformance.environments import PACKAGES, case_of, drivers, python_of, require_environment
 from tests.docs.frameworks import printed_of
 from tests.examples.unguarded import unguarded
@@ -37,7 +38,16 @@ for file in sys.argv[1:]:
 def environ(broker: EmbeddedBroker, home: Path) -> dict[str, str]:
     waits = dict.fromkeys(("HALTLINE_BUDGET_S", "HALTLINE_FIRST_BUDGET_S", "HALTLINE_START_BUDGET_S"), "20")
     waits["CREWAI_DISABLE_TELEMETRY"] = "true"  # it waits for a server that is not there
-    return {**os.environ, **waits, "HOME": str(home), "HALTLINE_BOOTSTRAP": broker.bootstrap}
+    known = {"HOME": str(home), "HALTLINE_BOOTSTRAP": broker.bootstrap, "PLAYWRIGHT_BROWSERS_PATH": str(home)}
+    return {**os.environ, **waits, **known}
+
+
+def offer_browser(home: Path) -> None:
+    """browser-use looks for a browser where Playwright puts one, and not for a headless shell elsewhere."""
+    place = home / "chromium-1" / "chrome-linux" / "chrome"
+    place.parent.mkdir(parents=True)
+    if (found := browsers.program()) is not None:
+        place.symlink_to(found)
 
 
 @pytest.mark.parametrize("row", [case_of(row.name, row, id=row.name) for row in ADAPTED])
@@ -45,6 +55,7 @@ def test_the_program_of_a_page_is_stopped_and_so_is_one_that_init_has_put_behind
     embedded: EmbeddedBroker, row: Framework, tmp_path: Path
 ) -> None:
     require_environment(row.name)
+    offer_browser(tmp_path)
     example = EXAMPLES / row.program
     mine = tmp_path / "mine.py"
     mine.write_text(unguarded(example.read_text(encoding="utf-8")), encoding="utf-8")
