@@ -246,7 +246,7 @@ class Guard:
         if not isinstance(text, str):
             raise TypeError(f"prompt: expected a text, got {type(text).__name__}")
         self.start()
-        self._gate.has_asked(text)
+        self._gate.note_prompt(text)
         if self._prompts.take(text):
             self._tell_task((self.settings.task or Task()).model_copy(update={"prompts": self._prompts.count}))
 

@@ -84,11 +84,11 @@ class CallGate:
         self.throttled = Throttled(settings.throttle_s)
         self._seen = SeenWords()
         if settings.task is not None and settings.task.goal:
-            self.has_asked(settings.task.goal)
+            self.note_prompt(settings.task.goal)
         self.held: HeldSecrets = HeldSecrets(settings.keys.digest) if parent is None else parent.held
         self._fail_policy = FailPolicy(settings)
 
-    def has_asked(self, prompt: str) -> None:
+    def note_prompt(self, prompt: str) -> None:
         """Note what a prompt names: a call that takes it up works off what the user asked for."""
         self._seen.give(prompt)
 
