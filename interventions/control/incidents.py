@@ -131,7 +131,7 @@ def _on_answer(
     answer: tuple[ApprovalState, int, str | None],
     next_request: Callable[[str], str | None],
 ) -> list[IncidentRecord]:
-    """Update the incidents of a request. `answer`: its state, since when, and by whom."""
+    """Update the incidents of a request. `answer`: its state, the time of the change, and the operator, if any."""
     state, time_ms, by = answer
     records: list[IncidentRecord] = []
     for incident in [i for i in incidents.values() if i.request_id == request_id]:

@@ -9,9 +9,9 @@ What is plainly equal, such as the same call with the same result, is held at on
 A held session that goes on is killed after the policy's number of refused turns. Time alone allows nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Final
 
 from haltline.interventions.levels.default_levels import (
     FREEZE,
@@ -22,13 +22,14 @@ from haltline.interventions.levels.default_levels import (
     cause_of_rule,
 )
 from haltline.interventions.levels.strategies import Chosen
+from haltline.interventions.state.context import Deed
 from haltline.interventions.state.intervention_history import History
 from haltline.interventions.state.messages import HELD, message_for
 from haltline.interventions.state.session_control import Freeze, Judging, SessionControl
 from haltline.schemas.control import HALTLINE, ControlState
 from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.events import ActionEvent, Kind
-from haltline.schemas.findings import Evidence, Finding, Severity
+from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import HoldRules
 
 CAUSE: Final = "no_progress"
@@ -45,23 +46,6 @@ _PROGRESS: Final = (
     "Progress is a result that you have not had before, a change that takes effect, or your report of what is done and "
     "what is missing."
 )
-
-
-class Attempt(Protocol):
-    """An event as the policy reads it."""
-
-    is_attempt: bool
-    is_result: bool
-    step: int
-    refused: bool
-
-    @property
-    def fingerprint(self) -> str:
-        """Equal for the same call."""
-
-    @property
-    def evidence(self) -> Evidence:
-        """The event itself as evidence."""
 
 
 def is_held(standing: SessionControl) -> bool:
@@ -85,7 +69,7 @@ def is_for_progress(held: Freeze | None) -> bool:
     return held is not None and held.by == HALTLINE and held.code == HELD_CODE
 
 
-def on_attempt(standing: SessionControl, act: Attempt, rules: HoldRules) -> Finding | None:
+def on_attempt(standing: SessionControl, act: Deed, rules: HoldRules) -> Finding | None:
     """Count an attempt after a refusal. Returns the finding that it repeats the refused call, if it does."""
     judging = standing.judging
     if judging is None or not act.is_attempt:
@@ -127,7 +111,7 @@ def weigh(
     standing: SessionControl,
     event: ActionEvent,
     chosen: Sequence[Chosen],
-    act: Attempt | None,
+    act: Deed | None,
     rules: HoldRules,
 ) -> Sequence[Chosen]:
     """Return what may be decided: of stops for lack of progress, what the session's course asks for now."""
@@ -166,7 +150,7 @@ def weigh(
     return [*others, first]
 
 
-def counts_turn(held: Freeze, act: Attempt, rules: HoldRules, *, is_turn: bool) -> bool:
+def counts_turn(held: Freeze, act: Deed, rules: HoldRules, *, is_turn: bool) -> bool:
     """Count an attempt of a held session, or a refused turn of its model. Returns whether it went on for too long."""
     if is_turn:
         held.turns += 1
@@ -192,11 +176,7 @@ def _was_hinted(history: History) -> bool:
 
 def _since_ms(history: History, event: ActionEvent) -> int:
     """Return when the session's lack of progress was first found, event time in epoch milliseconds."""
-    return min(_first_found(history, JUDGEMENT), default=event.time)
-
-
-def _first_found(history: History, rules: Iterable[str]) -> list[int]:
-    return [times[0] for rule in rules if (times := history.issues.get(rule))]
+    return min((times[0] for rule in JUDGEMENT if (times := history.issues.get(rule))), default=event.time)
 
 
 def _refused(finding: Finding, since_ms: int) -> str:
