@@ -20,7 +20,7 @@ from haltline.interventions.levels import hold
 from haltline.interventions.levels.plugins import INTERVENTIONS, STRATEGIES, Extensions
 from haltline.interventions.payloads import rollback
 from haltline.interventions.state.context import Context, note_of
-from haltline.interventions.state.effects import ControlEffects
+from haltline.interventions.state.effects import NOTHING, ControlEffects
 from haltline.interventions.state.intervention_history import Checkpoints
 from haltline.interventions.state.records import control_record, detection
 from haltline.interventions.state.session_control import DeclaredBatch, Freeze
@@ -121,7 +121,7 @@ class Core:
         act = self._act(state, event, at, watch)
         declared = self._declared(standing, act) if standing.batches else None
         was_killed = standing.killed
-        released = self._released_by_prompt(state, act) if event.task is not None else ()
+        released = self._released_by_prompt(state, act) if event.task is not None else NOTHING
         findings: Sequence[Finding]
         failures: Sequence[Failure] = ()
         if was_killed is None:
@@ -151,7 +151,7 @@ class Core:
             or self._examines
             or declared
             or over
-            or released
+            or released is not NOTHING
             or (standing.held is not None and (act.kind is _MODEL_TURN or act.is_attempt))
         )
         if not (findings or failures or was_killed or concerned or (state.ended and standing.incidents)):
@@ -189,7 +189,7 @@ class Core:
         signals: list[Signal],
         judged: list[tuple[str, str, float]],
         incidents: list[IncidentRecord],
-        released: Sequence[ControlEffects],
+        released: ControlEffects,
     ) -> Effects:
         """Return the effects of an event that has any; most have none."""
         event, standing = act.event, state.standing
@@ -231,10 +231,7 @@ class Core:
             signals += self._signaller.decided(state.unsaid, origin, decision, killed=killed is not None)
         if declared is not None and was_killed is None:
             decision = declared_batches.decision_on(declared, event, decision, self.policy)
-        decisions = [
-            one for one in (*(answer for lifted in released for answer in lifted.decisions), decision, shadow) if one
-        ]
-        control = next((lifted.control for lifted in released if lifted.control is not None), None)
+        decisions = [one for one in (*released.decisions, decision, shadow) if one is not None]
         return Effects(
             state,
             signals=signals,
@@ -243,10 +240,10 @@ class Core:
             also=(*decisions[1:], *closed),
             control=control_record(state.ref, killed)
             if killed is not None and (was_killed is None or stopped)
-            else control
+            else released.control
             if frozen is None
             else freeze.record(frozen, state.ref),
-            released=passed or any(lifted.released for lifted in released),
+            released=passed or released.released,
             failures=tuple(failures),
             followup=TURN_AFTER_STOP if _is_turn(event) and _is_stopped(was_killed, held) else "",
             judged=judged,
@@ -326,16 +323,16 @@ class Core:
             )
         return approvals.on_event(standing, act.event, decision, self.policy, lambda: act.effect), passed
 
-    def _released_by_prompt(self, state: SessionState, act: Observation) -> Sequence[ControlEffects]:
+    def _released_by_prompt(self, state: SessionState, act: Observation) -> ControlEffects:
         """Judge progress afresh at a new prompt of the user, which ends a hold. Returns the effects."""
         standing = state.standing
         if not state.calls.is_other_task(act.event):
-            return ()
+            return NOTHING
         hold.judge_anew(standing)
         if not hold.is_for_progress(standing.held):
-            return ()
+            return NOTHING
         answers = approvals.release(standing, state.ref, self.policy, act.time_ms, "a new prompt of the user")
-        return (replace(freeze.lift(standing, state.ref), decisions=answers),)
+        return replace(freeze.lift(standing, state.ref), decisions=answers)
 
     def _closed_by_hold(self, state: SessionState, time_ms: int) -> tuple[Decision, ...]:
         """Close the open requests of single calls for lack of progress: the hold's request is the one to answer."""
