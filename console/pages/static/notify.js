@@ -24,10 +24,7 @@ export function notifyOf(now) {
 }
 
 export function notifications(button) {
-  if (!("Notification" in window) || !navigator.locks) {
-    button.hidden = true; // browsers have notifications only over TLS and on localhost
-    return;
-  }
+  if (!("Notification" in window) || !navigator.locks) return; // browsers have notifications only over TLS and on localhost
   const show = () => {
     button.setAttribute("aria-pressed", String(isOn()));
     button.title = isOn() ? "This browser notifies you of approvals, kills and problems. Click to turn it off." : "Notify me in this browser of approvals that wait, kills and problems of protection";
@@ -37,14 +34,20 @@ export function notifications(button) {
       localStorage.setItem(SWITCH, "off");
       stop?.();
     } else if ((await Notification.requestPermission()) === "granted") {
+      try {
+        keep(done(), await found()); // no notification for existing entries
+      } catch (problem) {
+        tell(problem.message, "bad");
+        return;
+      }
       localStorage.setItem(SWITCH, "on");
-      keep(done(), await found()); // no notification for existing entries
       tell("This browser notifies you of approvals that wait, kills and problems of protection.");
       run();
     } else tell("The browser does not allow notifications of this site. Its settings can change that.", "bad");
     show();
   });
   show();
+  button.hidden = false; // earlier, a click would be lost
   if (isOn()) run();
 }
 
