@@ -46,12 +46,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"benchmarks.quality: {error}", file=sys.stderr)
         return _USAGE
     progress = Console(stderr=True)
-    logging.disable(logging.CRITICAL)  # a guard that refuses says so
-    measured = measure(sessions, policy, jobs=args.jobs, console=progress)
     compared: list[routes.Compared] = []
-    if args.routes:
-        with routes.worker() as bootstrap:
-            compared = routes.compare(routes.sample(sessions, measured, args.routes), bootstrap, progress)
+    logging.disable(logging.CRITICAL)  # a guard that refuses says so
+    try:
+        measured = measure(sessions, policy, jobs=args.jobs, console=progress)
+        if args.routes:
+            with routes.worker() as bootstrap:
+                compared = routes.compare(routes.sample(sessions, measured, args.routes), bootstrap, progress)
+    finally:
+        logging.disable(logging.NOTSET)
     if args.json:
         print(orjson.dumps(_as_json(measured, compared), option=orjson.OPT_INDENT_2).decode())
     elif args.markdown or args.write:

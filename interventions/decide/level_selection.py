@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from haltline.interventions.levels import hold
-from haltline.interventions.levels.default_levels import NO_STOP_BY_WARNINGS, default_level
+from haltline.interventions.levels.default_levels import NO_STOP_BY_WARNINGS, STANDS_AGAIN, default_level
 from haltline.interventions.levels.in_doubt import level_in_doubt, level_of_verdict
 from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
 from haltline.interventions.levels.strategies import (
@@ -18,7 +18,7 @@ from haltline.interventions.levels.strategies import (
     harder,
 )
 from haltline.interventions.state.context import Context
-from haltline.interventions.state.intervention_history import Entry, History
+from haltline.interventions.state.intervention_history import HELPED_ACTIONS, Entry, History
 from haltline.interventions.state.session_control import SessionControl
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import ActionEvent
@@ -131,6 +131,8 @@ class Chooser:
         chosen.meant = level_in_doubt(self._policy, finding, rule.mode, chosen.meant)
         self._after_attempts(chosen, history)
         self._after_warnings(chosen, history)
+        if finding.evidence[-1].event_id == event.event_id:  # this event shows it
+            self._stands_again(chosen, history, context.actions)
         chosen.meant = level_of_verdict(finding, chosen.meant)
         return chosen
 
@@ -176,3 +178,15 @@ class Chooser:
         if warnings >= most:
             chosen.meant = self._settings.stop
             chosen.why.append(f"{warnings} warnings did not help: {chosen.meant.value}")
+
+    def _stands_again(self, chosen: Chosen, history: History, action: int) -> None:
+        """Stop what a call after the hint shows once more, by a rule that is seldom wrong twice."""
+        finding, last = chosen.finding, history.last(chosen.finding.detector)
+        least = STANDS_AGAIN.get(finding.detector)
+        if chosen.meant not in _HINTS or not self._settings.after_warnings or last is None or not last.said:
+            return
+        if least is None or finding.severity < least or not last.action < action <= last.action + HELPED_ACTIONS:
+            return
+        if (last.helped or 0) < self._settings.effectiveness:
+            chosen.meant = self._settings.stop
+            chosen.why.append(f"it stands again after the hint: {chosen.meant.value}")

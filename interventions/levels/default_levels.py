@@ -20,6 +20,14 @@ _WARNED = frozenset({"target_destruction"})
 NO_STOP_BY_WARNINGS = frozenset({"polling", "stagnation"})
 """Rules whose warnings never add up to a stop: what waits is slowed down, and the same score is the same guess."""
 
+STANDS_AGAIN: Mapping[str, Severity] = {
+    "cycle": Severity.MEDIUM,
+    "fruitless_search": Severity.MEDIUM,
+    "fruitless_waits": Severity.MEDIUM,
+    "invented_data": Severity.HIGH,
+}
+"""Rules that are seldom wrong twice: from this severity, a finding that stands again after its hint is a stop."""
+
 STOPS_SESSION = frozenset({"budget", "spend_velocity"})
 """Rules whose PAUSE freezes the whole session, because every call and model turn adds to their measure."""
 

@@ -2,9 +2,10 @@
 
 The rules of judgement share one cause, and what they find is taken together. Below a stop, each gives its hints. A stop
 is carried out in steps: one call is refused, and the model is told what repeats and what progress would be. The next
-attempts are made, unless they repeat what was refused. If a stop stands after them, the session is held: a freeze of
-the whole session with one open request, which ends by an operator's approval or reset, or by a new prompt of its user.
-What is plainly equal, such as the same call with the same result, is held at once after a hint.
+attempts are made, unless they repeat what was refused. If any of these rules has a finding after them, even one that
+would be a hint, no progress has come, and the session is held: a freeze of the whole session with one open request,
+which ends by an operator's approval or reset, or by a new prompt of its user. What is plainly equal, such as the same
+call with the same result, is held at once after a hint.
 
 A held session that goes on is killed after the policy's number of refused turns. Time alone allows nothing.
 """
@@ -117,22 +118,27 @@ def weigh(
     """Return what may be decided: of stops for lack of progress, what the session's course asks for now."""
     if is_held(standing):
         return [one for one in chosen if one.finding.detector not in JUDGEMENT]
-    stops = [c for c in chosen if c.mode is Mode.ENFORCE and c.meant is Level.PAUSE and c.finding.detector in JUDGEMENT]
+    judging, history = standing.judging, standing.history or History()
+    made = 0 if judging is None else judging.attempts - (act is not None and act.is_attempt and not act.is_result)
+    # After the attempts, what would be a hint shows as well that no progress has come.
+    attempted = judging is not None and made >= rules.attempts
+    stops = [one for one in chosen if _is_stop(one, attempted=attempted)]
     if not stops:
         return chosen
     others = [one for one in chosen if one not in stops]
     # A rule's own finding says more than that the call is repeated.
-    first = max(stops, key=lambda one: (one.finding.code in PLAIN, one.finding.code != REPEATED))
-    finding, judging, history = first.finding, standing.judging, standing.history or History()
+    first = max(stops, key=lambda one: (one.finding.code in PLAIN, one.meant, one.finding.code != REPEATED))
+    finding = first.finding
     if finding.code in PLAIN and not _was_hinted(history):
         first.meant = Level.REINFORCE
         first.why.append("a hint first")
         return [*others, first]
     if judging is not None and event.kind is Kind.MODEL_TURN:
         judging.attempts += 1  # of a session that only talks
+        made += 1
     since_ms = _since_ms(history, event) if judging is None else judging.since_ms
-    made = 0 if judging is None else judging.attempts - (act is not None and act.is_attempt and not act.is_result)
     if finding.code in PLAIN or made >= rules.attempts:
+        first.meant = Level.PAUSE
         first.holds = True
         first.says = _held(finding, since_ms)
         first.why.append(f"no progress in {made} attempts after a refusal" if made else "the same again after a hint")
@@ -148,6 +154,15 @@ def weigh(
     else:
         return others  # the next attempts are made
     return [*others, first]
+
+
+def _is_stop(one: Chosen, *, attempted: bool) -> bool:
+    finding = one.finding
+    if one.mode is not Mode.ENFORCE or finding.detector not in JUDGEMENT:
+        return False
+    if attempted and one.meant > Level.ALLOW and finding.severity >= Severity.MEDIUM:
+        return finding.detector != "polling" or one.meant is Level.PAUSE  # what waits is slowed
+    return one.meant is Level.PAUSE
 
 
 def counts_turn(held: Freeze, act: Deed, rules: HoldRules, *, is_turn: bool) -> bool:

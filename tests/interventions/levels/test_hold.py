@@ -12,6 +12,7 @@ from haltline.interventions.levels.hold import REPEATED, WENT_ON
 from haltline.schemas.control import CommandKind, ControlState
 from haltline.schemas.decisions import WHOLE_SESSION, Approval, Decision, Level, Mode
 from haltline.schemas.events import Kind, Outcome, Task, Usage
+from haltline.schemas.findings import Severity
 from haltline.schemas.policy import HoldRules, Operations, Policy, Rule
 from haltline.streams.engine.core import Effects
 from tests.builders import cases, some
@@ -76,6 +77,23 @@ def test_a_hint_then_one_refused_call_then_three_attempts_and_then_the_session_i
     assert (held.level, some(held.approval).action) == (Level.PAUSE, WHOLE_SESSION)
     assert some(session.known.standing.held).code == HELD
     assert session.step()[0].code == HELD
+
+
+def test_after_the_attempts_a_finding_that_would_be_a_hint_holds_too() -> None:
+    session = Session()
+    assert session.levels(5, order="W1") == ["NUDGE", "REINFORCE", "BLOCK"]
+    session.step()  # refused
+    assert session.levels(2, error=None) == [], "these are made, and find something"
+    held = [d for n in range(4) for d in session.step(error="no such customer", customer=n)]
+    assert [(d.level, d.severity) for d in held[:1]] == [(Level.PAUSE, Severity.MEDIUM)]
+    assert some(session.known.standing.held).code == HELD
+
+
+def test_what_a_call_shows_again_after_its_hint_is_a_stop_by_rules_that_are_seldom_wrong_twice() -> None:
+    rules = {name: Rule(enabled=False) for name in BY_ID if name != "cycle"}
+    session = Session(rules=rules)
+    levels = [d.level.value for n in range(24) for d in session.step(error=None, action=f"look_{n % 4}", at="here")]
+    assert levels[:2] == ["NUDGE", "BLOCK"]
 
 
 def test_the_texts_say_what_repeats_since_when_and_what_progress_would_be() -> None:
