@@ -118,7 +118,8 @@ class Cycle(Detector[Nearness]):
                 if sorted(name[:-1] for name in trail[end - period : end]) != newest:
                     break
                 rounds, end = rounds + 1, end - period
-            if rounds > 1 and any(name[-1] in _WEAK for name in trail[-period:]):
+            marks = {name[-1] for name in trail[-period:]}
+            if rounds > 1 and not marks.isdisjoint(_WEAK) and not (marks & {STALE} and marks <= {STALE, RECEIPT}):
                 rounds = (rounds + 1) // 2
             if rounds > 1 and rounds * period > best[0] * best[1]:
                 best = (period, rounds)

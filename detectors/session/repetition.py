@@ -4,7 +4,8 @@ Fires: `identical_calls` when a call returns the same result as before and its c
     `critical` of its kind (the first, second and third number of a setting), within `window_s` or the last
     `last_actions` actions. A repetition counts in full if nothing was learned since the last time, a quarter if
     something was; the count restarts if something was changed. Calls are the same if they differ only in what varies by
-    itself (see `fingerprint`). Calls without known results count half. `repeated_calls` if some of them count less.
+    itself (see `fingerprint`). Calls without known results count half, and four fifths if they only read and nothing
+    was done in between. `repeated_calls` if some of them count less.
     `no_visible_effect` by `unseen` calls in a row of a tool that may change something, whose long results begin alike:
     a click without effect. `varying_answers` by `varying` repetitions of the same call whose results all differ, but
     only in random-looking parts (same size, and alike except for hex and base64). `same_edit` by `edits` within
@@ -48,6 +49,7 @@ from haltline.detectors.framework.severity_counts import ASCENDING, ManyCounts
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import EVENT_ID, INDEX, Entry, entry, evidence, is_near, seconds
 from haltline.schemas import tools
+from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding
 from haltline.schemas.record import canonical_json
 from haltline.schemas.stored import Stored
@@ -58,6 +60,8 @@ Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], ASCENDING]
 
 
 _KEY = 4
+_BLIND, _READ_IN_A_ROW = 0.5, 0.8
+"""The weights of calls without known results."""
 _STEPS = re.compile(r"scroll|next|prev|page|step|press|key|more|forward|back|continue|advance", re.IGNORECASE)
 """Tools that are called repeatedly to advance."""
 _STEP_WORDS = re.compile(
@@ -182,7 +186,8 @@ class Repetition(Detector[State]):
         count = (FULL + sum(int(r[QUARTERS]) for r in rows[1:])) / FULL
         if len(rows) > MAX_ROWS:  # more than are stored
             count += max(0, again.known.idle + 2 - len(rows))
-        count *= 0.5 if again.blind else 1.0
+        if again.blind:
+            count *= _READ_IN_A_ROW if _reads_in_a_row(act, rows) else _BLIND
         state.nearness = min(1.0, count / counts[0])
         if count < counts[0] or len(rows) < 2:
             return None
@@ -300,6 +305,11 @@ class Repetition(Detector[State]):
         return self.counted(
             "same_edit", edits, counts, reason, events, also=self.thresholds("last_actions"), edits=edits
         )
+
+
+def _reads_in_a_row(act: Observation, rows: list[Entry]) -> bool:
+    """Return whether a call of a tool that reads was made again and again, with no other one in between."""
+    return act.tool.effect is Effect.READ and int(rows[-1][INDEX]) - int(rows[0][INDEX]) == len(rows) - 1
 
 
 def _is_edit(act: Observation) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from haltline.detectors.session.repetition import Repetition
 from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Events, Watched, bash, call, cases, each, event, evidence, findings, in_turn, severities
+from tests.builders import Events, Watched, bash, call, cases, each, event, evidence, in_turn, severities
 
 DETECTOR = Repetition()
 PAGE = "Here is a screenshot of [Weather history](https://weather.example.org/history). The viewport shows 68%."
@@ -122,7 +122,7 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
         "proposed, completed": (each(4, call, "get_order", "order=1", output_head="x"), "mc"),
         "completed, of a session that tells no results at all": (
             [e.model_copy(update={"kind": Kind.PROPOSED, "outcome": None}) for e in each(8, look, None)],
-            "mmc",
+            "mcccc",
         ),
         "cancelled with another one": (
             each(range(0, 60, 10), call, "get_order", "order=1", "<tool_use_error>Sibling tool call errored"),
@@ -255,6 +255,11 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
             "mhc",
         ),
         "the operation decides: sent": ([message(s, "send") for s in range(5)], "mhc"),
+        "the operation decides: asked of a chat": ([message(s, "poll") for s in range(5)], "mhc"),
+        "the operation decides: polled": (
+            [event(s, "process", args={"action": "poll", "id": 1}, output_head=f"line {s}") for s in range(5)],
+            "",
+        ),
         "the operation decides: read": ([message(s, "read") for s in range(9)], ""),
         "an order that is placed again, wherever the button is": (
             [click_on(s, "Place order button", f"e{s}") for s in range(5)],
@@ -322,10 +327,20 @@ def test_counts(events: Events, found: str) -> None:
     assert severities(DETECTOR, events) == found
 
 
-def test_results_that_nobody_tells_count_half() -> None:
-    found = findings(DETECTOR, each(9, look, None))
-    assert [f.severity for _, f in found] == [Severity.MEDIUM, Severity.MEDIUM, Severity.CRITICAL, Severity.CRITICAL]
-    assert found[0][1].confidence < 0.6
+@cases(
+    "events, found",
+    {
+        "four fifths if the tool reads": (each(6, look, None), "mcc"),
+        "a quarter of half with others in between": (
+            rounds(9, lambda s: look(s, None), lambda s: look(s, None, id=s)),
+            "",
+        ),
+        "half if a program is run": (each(9, bash, "cat a.log", output_head=None), "mmcc"),
+        "half if nothing is known of the tool": (each(12, event, "toggle", args={"lamp": 1}), "mmm"),
+    },
+)
+def test_results_that_nobody_tells_count_less(events: Events, found: str) -> None:
+    assert severities(DETECTOR, events) == found
 
 
 def numbered(calls: list[tuple[ActionEvent, ActionEvent]]) -> list[list[ActionEvent]]:
