@@ -13,8 +13,8 @@ Fires: `fruitless_search` when `medium`, `high` or `critical` lookups in a row f
     `nothing_new` by `nothing_new` lookups in a row of one kind whose whole results had no new words for the session: a
     tool that searches, whatever is searched for, with no page opened in between; or a tool that reads, or `sed -n`, of
     the same file, whichever part of it.
-    `same_answer` by `same_answer` different calls in a row of one tool that got the very same long result, such as a
-    search in other words. What an unknown tool does may not show in its results: for these it is never critical.
+    `same_answer` by `same_answer` searches in a row, in other words each time, that got the very same long result. Also
+    by calls of an unknown tool; but what that does may not show in its results, so that it is never critical.
 Quiet: after a lookup that finds something, and after any other call that did something, except thoughts; lookups
     without known results. For guesses: after a call whose result was new; receipts ("ok", "created", "sent"), and any
     other answer that is not negative. For `nothing_new`: results whose producer does not count new words.
@@ -172,7 +172,7 @@ class FruitlessSearch(Detector[State]):
     nothing_new: ManyCounts = (6, 9, 12)
     """Thresholds of medium, high and critical findings: lookups of one kind in a row without a new word."""
     same_answer: ManyCounts = (3, 4, 5)
-    """Thresholds of medium, high and critical findings: different calls of one tool with the same long result."""
+    """Thresholds of medium, high and critical findings: different searches in a row with the same long result."""
     last_actions: Annotated[int, Field(ge=2, le=1_000), Stricter.HIGHER] = 24
     """Actions. Submissions, and command lines with the same answer, count within this many of the last actions."""
 
@@ -294,14 +294,14 @@ class FruitlessSearch(Detector[State]):
         answer = _long_answer(act)
         if not answer or (state.answered and state.answered[-1][_ANSWER] != answer):
             state.answered = []
-        if not answer or any(e[_ASKED] == act.fingerprint for e in state.answered):
-            return None  # see `repetition`
+        if not answer or any(e[_ASKED] == act.fingerprint or int(e[INDEX]) >= act.step for e in state.answered):
+            return None  # see `repetition`; and calls of one model turn are asked without knowing the answer
         rows = state.answered = [*state.answered, entry(act, answer, act.fingerprint)][-_MAX_ROWS:]
         calls = len(rows)
         reason = f"{calls} different calls in a row had the same result in {seconds(rows)}s, such as {act.subject:.120}"
         counts = self.same_answer
         found = self.counted("same_answer", calls, counts, reason, evidence(act, rows), calls=calls)
-        if found is not None and found.severity is Severity.CRITICAL and act.tool.effect is not _READ:
+        if found is not None and found.severity is Severity.CRITICAL and act.tool.effect is None:
             return found.model_copy(update={"severity": Severity.HIGH})
         return found
 
@@ -397,9 +397,14 @@ def _answer(act: Observation) -> str:
 
 
 def _long_answer(act: Observation) -> str:
-    """A digest of the tool and its whole result, if that is long; empty for programs, changes and failures."""
+    """A digest of a search and its whole result, if that is long; also of a call of an unknown tool. Else empty.
+
+    Files and records may be equal, and are to be read one by one.
+    """
     event, effect = act.event, act.tool.effect
-    if act.runs or act.failed or act.refused or act.waits or (effect is not None and effect is not _READ):
+    if act.runs or act.failed or act.refused or act.waits:
+        return ""
+    if effect is not None and not (effect is _READ and _searches(act.action)):
         return ""
     if (event.output_bytes or 0) < _LONG_BYTES or not event.output_digest or is_placeholder(event):
         return ""

@@ -103,6 +103,13 @@ def answered(second: float, action: str = "search", size: int = 400, digest: str
     return event(second, action, args={"query": f"loop is closed, {WORDS[int(second) % 8]}"}, **answer, **fields)
 
 
+def asked_at_once(second: float) -> list[ActionEvent]:
+    """Three searches of one model turn: all are proposed before the first result."""
+    answer = {"output_head": "a", "output_bytes": 400, "output_digest": "d"}
+    calls = [call(second + n / 99, "search", args={"query": f"{second} {n}"}, **answer) for n in range(3)]
+    return [e for phase in zip(*calls, strict=True) for e in phase]
+
+
 WORDS = ("how", "why", "fix", "solve", "what", "when", "error", "help")
 
 
@@ -120,6 +127,8 @@ WORDS = ("how", "why", "fix", "solve", "what", "when", "error", "help")
         ),
         "thoughts in between": ([answered(s // 2) if s % 2 == 0 else event(s, "think") for s in range(9)], "mhc"),
         "the same call is left to another rule": ([answered(0, action="search")] * 6, ""),
+        "files that are equal": (each(8, answered, "read_file"), ""),
+        "searches of one turn are asked at once": ([c for n in range(3) for c in asked_at_once(n * 9)], "m"),
         "a tool that writes": (each(8, answered, "write_note"), ""),
         "programs, whose output may be a progress bar": (
             [bash(s, f"./run {s}", output_bytes=400, output_digest="d", output_head="ok") for s in range(8)],
