@@ -5,7 +5,7 @@ Fires: `identical_calls` when a call returns the same result as before and its c
     `last_actions` actions. A repetition counts in full if nothing was learned since the last time, a quarter if
     something was; the count restarts if something was changed. Calls are the same if they differ only in what varies by
     itself (see `fingerprint`). Calls without known results count half, and four fifths if they only read and nothing
-    was done in between. `repeated_calls` if some of them count less.
+    was done in between. `repeated_calls` if some of them count less, or nothing is known of the tool.
     `no_visible_effect` by `unseen` calls in a row of a tool that may change something, whose long results begin alike:
     a click without effect. `varying_answers` by `varying` repetitions of the same call whose results all differ, but
     only in random-looking parts (same size, and alike except for hex and base64). `same_edit` by `edits` within
@@ -43,7 +43,7 @@ from haltline.detectors.features.call_history import (
 from haltline.detectors.features.fingerprint import clean_result, digest
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.features.outward import act_key, inserts, is_outward
-from haltline.detectors.features.tool_classifier import UNKNOWN
+from haltline.detectors.features.tool_classifier import UNKNOWN, short_name
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.severity_counts import ASCENDING, ManyCounts
 from haltline.detectors.framework.strictness import Stricter
@@ -53,6 +53,7 @@ from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding
 from haltline.schemas.record import canonical_json
 from haltline.schemas.stored import Stored
+from haltline.schemas.tool_names import words
 
 _Count = Annotated[int, Field(ge=2, le=MAX_ROWS), Stricter.LOWER]
 Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], ASCENDING]
@@ -64,6 +65,11 @@ _BLIND, _READ_IN_A_ROW = 0.5, 0.8
 """The weights of calls without known results."""
 _STEPS = re.compile(r"scroll|next|prev|page|step|press|key|more|forward|back|continue|advance", re.IGNORECASE)
 """Tools that are called repeatedly to advance."""
+_MOVES = frozenset((
+    "click", "decrease", "decrement", "down", "draw", "increase", "increment", "jump", "left", "move", "redo", "right",
+    "roll", "rotate", "spin", "swipe", "tap", "tick", "toggle", "turn", "undo", "up", "walk", "zoom",
+))  # fmt: skip
+"""So are these, if a word of their name is one of them."""
 _STEP_WORDS = re.compile(
     r"(?:^|[\s=])(?:ni?|si?|c|x/\S+|nexti?|stepi?|cont(?:inue)?|fin(?:ish)?|more|scroll|page)(?:\s+\d+)?\W*$"
 )
@@ -109,8 +115,8 @@ class Repetition(Detector[State]):
     """Calls that change something."""
     destructive: Counts = (2, 3, 3)
     """Calls that destroy something."""
-    unknown: Counts = (5, 7, 10)
-    """Tools with unknown effects and short answers."""
+    unknown: Counts = (4, 5, 5)
+    """Tools with unknown effects and short answers: some step through something."""
     stepping: ManyCounts = (10, 20, 40)
     """Unknown tools whose names suggest repeated calls, such as `next`; in a row."""
     printing: Counts = (3, 9, 12)
@@ -194,7 +200,7 @@ class Repetition(Detector[State]):
         what = f"{len(rows)} times the same {sort} call with the same result in {seconds(rows)}s"
         weighed = "" if count == len(rows) else f", counted as {count:g}"
         return self.counted(
-            "repeated_calls" if weighed else "identical_calls",
+            "repeated_calls" if weighed or sort == Sort.UNKNOWN else "identical_calls",
             count,
             counts,
             f"{what}{weighed}: {act.subject:.200}",
@@ -214,7 +220,7 @@ class Repetition(Detector[State]):
         if act.runs and _PRINTS.match(act.head) is not None:
             return "printing"
         sort = sort_of(act)
-        return "stepping" if sort is Sort.UNKNOWN and _STEPS.search(act.action) else sort.value
+        return "stepping" if sort is Sort.UNKNOWN and _advances(act.action) else sort.value
 
     def _unseen(self, state: State, act: Observation, again: Again) -> Finding | None:
         """Count a call that may have changed something, just after the same call, with a result that begins alike."""
@@ -305,6 +311,11 @@ class Repetition(Detector[State]):
         return self.counted(
             "same_edit", edits, counts, reason, events, also=self.thresholds("last_actions"), edits=edits
         )
+
+
+@lru_cache(maxsize=1024)
+def _advances(action: str) -> bool:
+    return _STEPS.search(action) is not None or not _MOVES.isdisjoint(words(short_name(action)))
 
 
 def _reads_in_a_row(act: Observation, rows: list[Entry]) -> bool:

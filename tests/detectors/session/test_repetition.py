@@ -102,7 +102,8 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
         "five equal messages": (each(5, event, "send_email", args={"to": "ada"}, output_head="sent"), "mhc"),
         "five equal writes": (each(5, event, "write_file", args={"content": "b"}, output_head="ok"), "mcc"),
         "three deletes": (each(3, event, "delete_asset", "asset_id=a", output_head="deleted"), "mc"),
-        "a tool of which nothing is known may go further": (each(7, submit, None, "correct"), "mmh"),
+        "a tool of which nothing is known may go further": (each(7, submit, None, "correct"), "mccc"),
+        "a tool that moves something by a little": (each(9, event, "mcp__lamp__turn_up", output_head="ok"), ""),
         "but not one that answers at length": (each(5, submit, None, "a customer " * 9), "mcc"),
         "a key that is pressed": (
             each(41, event, "press_key", "key=Tab", output_head="ok"),
@@ -336,7 +337,7 @@ def test_counts(events: Events, found: str) -> None:
             "",
         ),
         "half if a program is run": (each(9, bash, "cat a.log", output_head=None), "mmcc"),
-        "half if nothing is known of the tool": (each(12, event, "toggle", args={"lamp": 1}), "mmm"),
+        "half if nothing is known of the tool": (each(10, event, "ping_lamp", args={"lamp": 1}), "mmc"),
     },
 )
 def test_results_that_nobody_tells_count_less(events: Events, found: str) -> None:
