@@ -4,8 +4,9 @@ Fires: `identical_calls` when a call returns the same result as before and its c
     `critical` of its kind (the first, second and third number of a setting), within `window_s` or the last
     `last_actions` actions. A repetition counts in full if nothing was learned since the last time, a quarter if
     something was; the count restarts if something was changed. Calls are the same if they differ only in what varies by
-    itself (see `fingerprint`). Calls without known results count half, and four fifths if they only read and nothing
-    was done in between. `repeated_calls` if some of them count less, or nothing is known of the tool.
+    itself (see `fingerprint`). Calls without known results count half, and four fifths if they run no program, change
+    nothing that is known, and nothing was done in between. `repeated_calls` if some of them count less, or nothing is
+    known of the tool.
     `no_visible_effect` by `unseen` calls in a row of a tool that may change something, whose long results begin alike:
     a click without effect. `varying_answers` by `varying` repetitions of the same call whose results all differ, but
     only in random-looking parts (same size, and alike except for hex and base64). `same_edit` by `edits` within
@@ -61,7 +62,7 @@ Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], ASCENDING]
 
 
 _KEY = 4
-_BLIND, _READ_IN_A_ROW = 0.5, 0.8
+_BLIND, _BLIND_IN_A_ROW = 0.5, 0.8
 """The weights of calls without known results."""
 _STEPS = re.compile(r"scroll|next|prev|page|step|press|key|more|forward|back|continue|advance", re.IGNORECASE)
 """Tools that are called repeatedly to advance."""
@@ -193,7 +194,7 @@ class Repetition(Detector[State]):
         if len(rows) > MAX_ROWS:  # more than are stored
             count += max(0, again.known.idle + 2 - len(rows))
         if again.blind:
-            count *= _READ_IN_A_ROW if _reads_in_a_row(act, rows) else _BLIND
+            count *= _BLIND_IN_A_ROW if _is_in_a_row(act, rows) else _BLIND
         state.nearness = min(1.0, count / counts[0])
         if count < counts[0] or len(rows) < 2:
             return None
@@ -318,9 +319,10 @@ def _advances(action: str) -> bool:
     return _STEPS.search(action) is not None or not _MOVES.isdisjoint(words(short_name(action)))
 
 
-def _reads_in_a_row(act: Observation, rows: list[Entry]) -> bool:
-    """Return whether a call of a tool that reads was made again and again, with no other one in between."""
-    return act.tool.effect is Effect.READ and int(rows[-1][INDEX]) - int(rows[0][INDEX]) == len(rows) - 1
+def _is_in_a_row(act: Observation, rows: list[Entry]) -> bool:
+    """Return whether a call that runs no program, and changes nothing known, was made with no other one in between."""
+    in_a_row = int(rows[-1][INDEX]) - int(rows[0][INDEX]) == len(rows) - 1
+    return in_a_row and (act.tool.effect is None or act.tool.effect is Effect.READ)
 
 
 def _is_edit(act: Observation) -> bool:

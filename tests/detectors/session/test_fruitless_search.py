@@ -99,13 +99,13 @@ def test_lookups_that_bring_nothing_new(events: Events, found: str) -> None:
 
 def answered(second: float, action: str = "search", size: int = 400, digest: str = "d", **fields: Any) -> ActionEvent:
     """A call with other arguments each time, and one answer."""
-    answer = {"output_head": "asyncio: event loop", "output_bytes": size, "output_digest": digest}
+    answer: dict[str, Any] = {"output_head": "asyncio: event loop", "output_bytes": size, "output_digest": digest}
     return event(second, action, args={"query": f"loop is closed, {WORDS[int(second) % 8]}"}, **answer, **fields)
 
 
 def asked_at_once(second: float) -> list[ActionEvent]:
     """Three searches of one model turn: all are proposed before the first result."""
-    answer = {"output_head": "a", "output_bytes": 400, "output_digest": "d"}
+    answer: dict[str, Any] = {"output_head": "a", "output_bytes": 400, "output_digest": "d"}
     calls = [call(second + n / 99, "search", args={"query": f"{second} {n}"}, **answer) for n in range(3)]
     return [e for phase in zip(*calls, strict=True) for e in phase]
 

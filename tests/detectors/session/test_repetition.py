@@ -337,7 +337,8 @@ def test_counts(events: Events, found: str) -> None:
             "",
         ),
         "half if a program is run": (each(9, bash, "cat a.log", output_head=None), "mmcc"),
-        "half if nothing is known of the tool": (each(10, event, "ping_lamp", args={"lamp": 1}), "mmc"),
+        "four fifths if nothing is known of the tool": (each(8, event, "ping_lamp", args={"lamp": 1}), "mmcc"),
+        "half if something may be changed": (each(8, event, "update_lamp", args={"lamp": 1}), "mmh"),
     },
 )
 def test_results_that_nobody_tells_count_less(events: Events, found: str) -> None:
