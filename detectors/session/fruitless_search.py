@@ -94,7 +94,7 @@ _SAME = 4
 """Position in an entry of a submission or a lookup: a digest of its arguments."""
 _ANSWER, _SIZE, _CALL = range(4, 7)
 """Positions in a command line's entry: its programs and answer, the answer's size, and a digest of the line."""
-_ASKED = 5
+_QUERY = 5
 """Position in an entry of calls with the same long result, after a digest of it (`_ANSWER`): the call's fingerprint."""
 _LONG_BYTES = 200
 _PROGRAMS = re.compile(r"(?:^|[|;&(]\s*)(?:\w+=\S*\s+)*([\w./+-]+)")
@@ -294,7 +294,7 @@ class FruitlessSearch(Detector[State]):
         answer = _long_answer(act)
         if not answer or (state.answered and state.answered[-1][_ANSWER] != answer):
             state.answered = []
-        if not answer or any(e[_ASKED] == act.fingerprint or int(e[INDEX]) >= act.step for e in state.answered):
+        if not answer or any(e[_QUERY] == act.fingerprint or int(e[INDEX]) >= act.step for e in state.answered):
             return None  # see `repetition`; and calls of one model turn are asked without knowing the answer
         rows = state.answered = [*state.answered, entry(act, answer, act.fingerprint)][-_MAX_ROWS:]
         calls = len(rows)

@@ -58,7 +58,7 @@ from haltline.schemas.stored import Stored
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _MODEL_TURN, _STARTED, _SHELL = Kind.MODEL_TURN, Kind.SESSION_STARTED, Reading.SHELL
 
-_TURN, _WHOLE, _CUT, _NUMBERS, _SKETCH, _SAID, _HALVES = range(4, 11)
+_TURN, _WHOLE, _CUT, _NUMBERS, _SKETCH, _SENTENCE, _HALVES = range(4, 11)
 """Positions in an entry: the number of the message, the digest of its text, whether it was truncated, a checksum of its
 numbers, a sketch of its words, a digest of the sentence that a model turn says, and what that turn counts, in halves.
 Entries of earlier releases lack the last two."""
@@ -247,8 +247,8 @@ class Monologue(Detector[State]):
 
     def _same_sentence(self, state: State, act: Observation, message: Entry) -> Finding | None:
         """Count the model turns that say the same sentence."""
-        said = str(message[_SAID])
-        same = [m for m in state.messages if said and m[_SAID:_HALVES] == [said]]
+        sentence = str(message[_SENTENCE])
+        same = [m for m in state.messages if sentence and m[_SENTENCE:_HALVES] == [sentence]]
         turns = sum(int(m[_HALVES]) for m in same) / 2
         if turns < self.sentence:
             return None
@@ -395,11 +395,11 @@ def _row(act: Observation, text: str, turn: int) -> Entry:
     whole = (event.output_digest if is_turn else event.args_digest) or ("" if cut else _checksum(text))
     words = _DIGITS.sub("#", plain).split()
     numbers = _checksum(" ".join(_DIGITS.findall(plain)))
-    is_sentence = is_turn and len(words) >= _SENTENCE_WORDS and _NOTICE.search(plain) is None
-    said = (
-        "" if not is_sentence else whole[:64] if cut or len(text) > _READ_CHARS else _checksum(" ".join(plain.split()))
-    )
-    return entry(act, turn, whole[:64], int(cut), numbers, _sketch(words), said, 1 if _does_more(act) else 2)
+    sentence = ""
+    if is_turn and len(words) >= _SENTENCE_WORDS and _NOTICE.search(plain) is None:
+        is_part = cut or len(text) > _READ_CHARS
+        sentence = whole[:64] if is_part else _checksum(" ".join(plain.split()))
+    return entry(act, turn, whole[:64], int(cut), numbers, _sketch(words), sentence, 1 if _does_more(act) else 2)
 
 
 def _sketch(words: list[str]) -> str:
